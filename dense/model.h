@@ -22,8 +22,8 @@
 #define DENSE_MODEL_H
 
 #include "proto/base/err.h"
-#include "proto/base/job.h"
-#include "proto/base/schema.h"
+#include "proto/job/job.h"
+#include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #ifndef DENSE_OPS_ATTENTION_H
 #define DENSE_OPS_ATTENTION_H
 
-#include "proto/base/job.h"
+#include "proto/job/job.h"
 
 #include <stdbool.h>
 #include <stddef.h>

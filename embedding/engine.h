@@ -3,31 +3,33 @@
  * leaves through env_work and comes back on the loop.
  *
  * The one path of a change, live and in recovery alike:
- *     record -> engine_admit (who takes it, marks move) -> journal append -> engine_commit ->
- *     engine_apply (rows
- * change) -> reply Invariants, cited by number in code and tests:
+ *
+ *     record -> engine_admit_push (who takes it, marks move) -> journal_append
+ *            -> engine_commit -> engine_apply_push (rows change) -> reply
+ *
+ * Invariants, cited by number in code and tests:
  *  1. No reply before engine_commit has returned 0 for its record (and the sync is done where
  *     durability is fsync).
  *  2. Sequences of a shard have no gap; they begin at 1.
- *  3. engine_apply is a function of engine state and record alone, bit for bit.
+ *  3. engine_apply_push is a function of engine state and record alone, bit for bit.
  *  4. A tablet's stored image, complete up to its flushed_seq (marks and undo included), plus the
- *     records above it, is
- * the tablet.
+ *     records above it, is the tablet.
  *  5. The journal is trimmed only below the smallest flushed_seq that RocksDB has made durable,
- *     over all tablets,
- * control state and cuts being made.
+ *     over all tablets, control state and cuts being made.
  *  6. A recycled segment's old records are never read as new: the checksum covers the segment's
  *     generation.
  *
- * Push rule (DESIGN 3): a covered tablet with from <= mark < to takes a push, with mark >= to skips
+ * Push rule: a covered tablet with from <= mark < to takes a push, with mark >= to skips
  * it, with mark < from makes the whole push a GAP: nothing is done and the lowest mark is named. */
 #ifndef EMBEDDING_ENGINE_H
 #define EMBEDDING_ENGINE_H
 
+#include "embedding/journal/audit.h"
+#include "embedding/journal/record.h"
 #include "embedding/table.h"
 #include "proto/base/env.h"
 #include "proto/base/err.h"
-#include "proto/base/job.h"
+#include "proto/job/job.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,29 +88,6 @@ bool engine_back(const struct engine *g);
 int engine_close(struct engine *g, bool flush_all);
 
 /* ---- records ---- */
-enum record_kind {
-    RECORD_PUSH = 1,
-    RECORD_TABLE = 2,
-    RECORD_RUN_OPEN = 3,
-    RECORD_RUN_DROP = 4,
-    RECORD_FENCE = 5,
-    RECORD_RESTORE = 6,
-    RECORD_KEYS = 7 /* keys erased, blocked, allowed */
-};
-
-/* A record's fixed part, 104 bytes or so, little-endian on disk (layout in record.h); the bulk
- * parts follow it. Points into the message. */
-struct push_record {
-    uint64_t run, generation, from, to;
-    uint32_t lane, table, tablet_first, tablet_count; /* tablets of the table, not global numbers */
-    float lr_scale;
-    uint32_t key_count;
-    uint32_t event_time;    /* seconds since 1970, 0: not known */
-    uint64_t worker, task;  /* whose it is: for the quarantine alone, not journalled */
-    const uint64_t *keys;   /* (key_count) */
-    const float *gradients; /* (key_count, schema_push_floats) */
-};
-
 struct push_plan {             /* what engine_admit_push decided; handed to engine_apply_push */
     uint32_t applied, skipped; /* tablets */
     /* lowest mark of the covered tablets, after the push (or as it is, for a refusal) */
@@ -122,16 +101,16 @@ struct push_plan {             /* what engine_admit_push decided; handed to engi
     uint32_t *steps;
 };
 
+/* The part of engine_admit_push that looks at the values (guard.h), for a push that is held before it is admitted.
+ * 0 or NOT_FINITE. */
+int engine_check_values(struct engine *g, const struct push_record *r, struct err *e);
+/* What was refused for its values, and clipped, since the start: guard_json. */
+struct json *engine_refused_json(const struct engine *g);
 /* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0
  * with plan->applied > 0 the marks have moved and the record is queued for the next engine_commit:
  * the bytes it points to must stay until engine_apply_push. Refusals: OLD_RUN, FENCED, NO_TABLE,
  * GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal full, flush behind: ask again
  * later). */
-/* The part of it that looks at the values (guard.h), for a push that is held before it is admitted.
- * 0 or NOT_FINITE. */
-int engine_check_values(struct engine *g, const struct push_record *r, struct err *e);
-/* What was refused for its values, and clipped, since the start: guard_json. */
-struct json *engine_refused_json(const struct engine *g);
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
                       struct err *e);
 /* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero:
@@ -285,12 +264,6 @@ int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done,
                      struct err *e);
 
 /* ---- looking back, and erasing to the end ---- */
-struct blame_entry { /* a push that changed a row */
-    uint64_t sequence, run, generation, batch;
-    uint32_t lane, event_time;
-    double norm; /* 2-norm of the row's gradient, as pushed */
-    float show, click, lr_scale;
-};
 #define ENGINE_BLAME_MAX 65536u
 /* status 0: entry (count), newest first; complete: they reach back to the journal's first record.
  * On the loop, once. */

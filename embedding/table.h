@@ -7,7 +7,7 @@
  * table_row_weights gives the weights as floats. What is pulled and pushed is f32 always (half.h).
  * In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never
  * write. A push creates absent rows from their initial value, a function of (seed, key). Where the
- * schema's rules say so (struct row_rules, proto/base/schema.h) a key is let in later or never,
+ * schema's rules say so (struct row_rules, proto/job/schema.h) a key is let in later or never,
  * rows have statistics behind their state (struct row_stats), and go by themselves: files rules.h,
  * admit.h, age.h, in the order of their use. Thread: the shard's; nothing here locks. Memory: pages
  * come from the shard's arena (2 MiB aligned chunks, MADV_HUGEPAGE).
@@ -22,13 +22,13 @@
 #define EMBEDDING_TABLE_H
 
 #include "proto/base/err.h"
-#include "proto/base/schema.h"
+#include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct arena; /* embedding/slab.h: chunks of one shard, shared by its tables */
+struct arena; /* embedding/rows/slab.h: chunks of one shard, shared by its tables */
 struct table;
 
 int arena_new(struct arena **out);

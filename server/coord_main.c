@@ -1,14 +1,14 @@
 /* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has
  * its I/O thread. A kill at any time is fine: the store has what was promised, and the next start
  * goes on. */
-#include "proto/base/config.h"
 #include "proto/base/log.h"
+#include "proto/job/config.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
-#include "server/coord.h"
-#include "server/coord_config.h"
-#include "server/coord_hook.h"
-#include "server/coord_tensorboard.h"
+#include "server/coord/config.h"
+#include "server/coord/coord.h"
+#include "server/coord/hook.h"
+#include "server/coord/tensorboard.h"
 
 #include <errno.h>
 #include <fcntl.h>

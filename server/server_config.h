@@ -21,8 +21,8 @@
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H
 
-#include "proto/base/config.h"
-#include "proto/base/job.h"
+#include "proto/job/config.h"
+#include "proto/job/job.h"
 
 struct server_config {
     char name[LIMIT_NAME]; /* empty: from data_dir */

@@ -7,15 +7,15 @@
  *
  * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A
  * broken disk is not: the process leaves at once with status 74 and recovery does the rest. */
-#include "proto/base/config.h"
 #include "proto/base/log.h"
 #include "proto/base/time.h"
+#include "proto/job/config.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
-#include "server/budget.h"
 #include "server/server_config.h"
-#include "server/server_dir.h"
-#include "server/shard.h"
+#include "server/shard/budget.h"
+#include "server/shard/server_dir.h"
+#include "server/shard/shard.h"
 
 #include <getopt.h>
 #include <malloc.h>

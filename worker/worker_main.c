@@ -6,21 +6,21 @@
  * ZeroMQ has its own. The pool is made before the job is known: under bsp a job may bring more
  * seats than --lanes and --config told of; these share its threads. SIGTERM and SIGINT give the
  * lanes back and leave; a second one leaves at once. */
-#include "proto/base/config.h"
-#include "proto/base/job.h"
 #include "proto/base/log.h"
-#include "proto/base/measure_json.h"
 #include "proto/base/time.h"
+#include "proto/job/config.h"
+#include "proto/job/job.h"
+#include "proto/metric/measure_json.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/wire/wire.h"
-#include "worker/count.h"
-#include "worker/dataset.h"
-#include "worker/evaluator.h"
-#include "worker/feature.h"
-#include "worker/fields.h"
-#include "worker/lane.h"
-#include "worker/trainer.h"
+#include "worker/data/count.h"
+#include "worker/data/dataset.h"
+#include "worker/data/feature.h"
+#include "worker/data/fields.h"
+#include "worker/train/evaluator.h"
+#include "worker/train/lane.h"
+#include "worker/train/trainer.h"
 
 #include <getopt.h>
 #include <sched.h>
@@ -339,7 +339,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     return status;
 }
 
-/* As `valid` and `test` stand in report.json: proto/base/measure_json.h; and bad_lines. */
+/* As `valid` and `test` stand in report.json: proto/metric/measure_json.h; and bad_lines. */
 static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
                          struct err *e)
 {

@@ -4,7 +4,7 @@
 
 #include "dense/backend.h"
 #include "dense/cpu/vector.h"
-#include "dense/norm.h"
+#include "dense/layer/norm.h"
 
 #include <math.h>
 

@@ -107,8 +107,8 @@ KERNEL_INLINE void vector_zip(const vf a[VECTOR], vf b[VECTOR])
     b[2 * (i)] = (vf)_mm512_permutex2var_ps((__m512)a[i], low, (__m512)a[(i) + 8]);                \
     b[2 * (i) + 1] = (vf)_mm512_permutex2var_ps((__m512)a[i], high, (__m512)a[(i) + 8]);
     VECTOR_ZIP(0)
-    VECTOR_ZIP(1) VECTOR_ZIP(2) VECTOR_ZIP(3) VECTOR_ZIP(4) VECTOR_ZIP(5) VECTOR_ZIP(6)
-        VECTOR_ZIP(7)
+    VECTOR_ZIP(1)
+    VECTOR_ZIP(2) VECTOR_ZIP(3) VECTOR_ZIP(4) VECTOR_ZIP(5) VECTOR_ZIP(6) VECTOR_ZIP(7)
 #undef VECTOR_ZIP
 }
 #endif

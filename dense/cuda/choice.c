@@ -13,7 +13,7 @@
  *    that is refused, spoils the recording, and the section is queued as it is (stream.h).
  *    Libraries differ in what they allow there.
  * 2. Nothing is forgotten while the stream lives, so what a recording holds stays. There are few
- *    shapes, because sizes of batches are few (dense/pass.c).
+ *    shapes, because sizes of batches are few (dense/layer/pass.c).
  * 3. The same shape is computed the same way at each step, and, the library's advice being a
  *    function of shape, card and version, at each run; unless it refuses what it has advised, which
  *    is told in a warning with the shape. */

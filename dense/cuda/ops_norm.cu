@@ -1,10 +1,10 @@
-/* ops_norm.cu: batch norm (dense/norm.h): column sums in stages, the rest element by element. */
+/* ops_norm.cu: batch norm (dense/layer/norm.h): column sums in stages, the rest element by element. */
 #include "dense/cuda/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-#include "dense/norm.h"
+#include "dense/layer/norm.h"
 #ifdef __cplusplus
 }
 #endif

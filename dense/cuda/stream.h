@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-/* the sizes that batches are filled up to (dense/run.c), of training and prediction */
+/* the sizes that batches are filled up to (dense/model/run.c), of training and prediction */
 #define STREAM_RECORDINGS 80u
 #define RECORDING_TRIES 2u
 #define SCRATCH_BLOCKS 64u

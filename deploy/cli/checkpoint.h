@@ -3,7 +3,7 @@
 #define DEPLOY_CLI_CHECKPOINT_H
 
 #include "deploy/cli/cli.h"
-#include "proto/base/manifest.h"
+#include "proto/job/manifest.h"
 
 /* ---- verbs behind `shoal checkpoint`: argv[0] is the verb; each returns an exit status ---- */
 int checkpoint_create_main(int argc, char **argv);

@@ -3,9 +3,9 @@
 #ifndef DEPLOY_CLI_CLI_H
 #define DEPLOY_CLI_CLI_H
 
-#include "proto/base/config.h"
 #include "proto/base/err.h"
 #include "proto/base/json.h"
+#include "proto/job/config.h"
 #include "proto/wire/wire.h"
 
 #include <stdbool.h>

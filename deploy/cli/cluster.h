@@ -5,7 +5,7 @@
 
 #include "deploy/cli/cli.h"
 #include "embedding/census.h"
-#include "proto/base/schema.h"
+#include "proto/job/schema.h"
 
 struct cluster; /* live: connections; offline: engines opened on the shards' folders */
 
@@ -32,7 +32,7 @@ int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found
 int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish,
                    struct census **out, struct err *e);
 /* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, pushes: a
- * list, each with `who` (server/coord_lease.h; null: not known any more; missing where the cluster
+ * list, each with `who` (server/coord/lease.h; null: not known any more; missing where the cluster
  * does not run). */
 int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit,
                   struct json **out, struct err *e);

@@ -16,7 +16,7 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 #include "proto/base/msg.h"
-#include "proto/base/schema.h"
+#include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,8 +55,10 @@
  * the median of the batch's examples; 0: none is known. */
 #define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR)                                                 \
     U64(run)                                                                                       \
-    U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) U32(tablet_count)     \
-        F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
+    U32(table)                                                                                     \
+    U32(lane)                                                                                      \
+    U64(generation) U64(from) U64(to) U32(tablet_first) U32(tablet_count) F32(lr_scale)            \
+        U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
@@ -64,10 +66,12 @@
 /* frame 1: field_rule, (field_rule_count). Creating it again with the same schema is fine. */
 #define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)                                         \
     STR(name, LIMIT_NAME)                                                                          \
-    U32(table) U32(dense) U32(width) U32(zero_first) U32(tablet_bits) U32(tablet_first) U64(seed)  \
-        U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)        \
-            F32(initial) F32(l1) F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32)    \
-                U32(field_rule_count) U32(values)
+    U32(table)                                                                                     \
+    U32(dense)                                                                                     \
+    U32(width) U32(zero_first) U32(tablet_bits) U32(tablet_first) U64(seed) U32(init_kind)         \
+        F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps) F32(initial) F32(l1)  \
+            F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32) U32(field_rule_count)   \
+                U32(values)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
@@ -166,11 +170,12 @@
  * refused for lack of disk. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR)                                           \
     STR(server, LIMIT_NAME)                                                                        \
-    U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) B(ready) U64(rows)       \
-        U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled)      \
-            U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) U64(evicted)                 \
-                U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) \
-                    U64(parked) B(disk_short)
+    U32(shard_index)                                                                               \
+    U32(shard_count)                                                                               \
+    STR(endpoint, 256) U64(incarnation) B(ready) U64(rows) U64(row_bytes) U64(journal_bytes)       \
+        U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped)          \
+            U64(cold_rows) U64(fetched) U64(evicted) U64(evicted_clean) U64(memory_bytes)          \
+                U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) B(disk_short)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR)                                     \
     U32(shard) U64(map_epoch) U32(lease_ms)
 
@@ -186,8 +191,9 @@
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
 #define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR)                                          \
     STR(name, LIMIT_NAME)                                                                          \
-    U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) STR(device, WIRE_DEVICE)     \
-        STR(why, WIRE_WHY)
+    U32(pid)                                                                                       \
+    STR(kernel, WIRE_KERNEL)                                                                       \
+    STR(backend, 32) U32(lanes_max) STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR)                                    \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
 
@@ -212,14 +218,16 @@
 /* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since
  * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
  * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
- * wire_job_state. What the figures mean: worker/stats.h. */
+ * wire_job_state. What the figures mean: worker/train/stats.h. */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR)                                          \
     U64(worker)                                                                                    \
-    U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) U64(keys_pulled)        \
-        U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)            \
-            U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s)      \
-                F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s)            \
-                    F64(read_least_s) F64(pull_least_s) F64(push_least_s) U64(clamped_times)
+    U64(examples)                                                                                  \
+    U64(batches)                                                                                   \
+    U64(skipped) U64(recomputed) U64(bad_lines) U64(keys_pulled) U64(keys_pushed) F64(read_s)      \
+        F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s) U64(skipped_steps) U64(cache_hits)      \
+            U64(cache_misses) F64(held_s) F64(file_busy_s) F64(parse_busy_s) F64(pull_busy_s)      \
+                F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) F64(pull_least_s)           \
+                    F64(push_least_s) U64(clamped_times)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
@@ -236,7 +244,7 @@
  *   INDEX  index `split`, then INDEX_DONE
  *   TASK   train: lane, generation; batches first_batch .. first_batch + batch_count - 1 of the
  *          lane come from the rows at positions [position, position + rows) of epoch's order
- *          (worker/order.h), `batch` of the job file each; of these, batches <= mark are done
+ *          (worker/data/order.h), `batch` of the job file each; of these, batches <= mark are done
  *          everywhere (skip them). Batches beyond ceil(rows / batch) are empty (bsp pads lanes to
  *          equal length: they are ticks).
  *   EVAL   a read-only task: positions [position, position + rows) of split in file order; then
@@ -251,8 +259,10 @@
     U64(worker) U32(lane) U64(generation) U64(batch)
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR)                                      \
     U32(kind)                                                                                      \
-    U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split)              \
-        U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
+    U32(retry_ms)                                                                                  \
+    U32(lane)                                                                                      \
+    U64(generation) U64(mark) U64(task) U32(epoch) U32(split) U64(position) U64(rows)              \
+        U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
 
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's
  * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
@@ -265,10 +275,11 @@
  * loss; tasks here is the labels of an example. */
 #define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                            \
     U64(worker)                                                                                    \
-    U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum)                 \
-        STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum)          \
-            F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused)       \
-                STR(refused_where, ERR_TEXT_MAX)
+    U32(lane)                                                                                      \
+    U64(generation)                                                                                \
+    U64(task) U64(examples) U64(bad_lines) F64(loss_sum) STR(bad_where, 256) F64(weight_sum)       \
+        U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale) U32(tasks)   \
+            U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then

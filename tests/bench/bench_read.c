@@ -6,9 +6,9 @@
  * come before the clock starts. Threads take batches of shuffled epochs in turn. Said are examples
  * by the clock on the wall, and by the seconds that the threads were on a core: the second figure
  * is the one to compare on a machine that does other work too. No test: run by hand. */
-#include "proto/base/config.h"
 #include "proto/base/time.h"
-#include "worker/dataset.h"
+#include "proto/job/config.h"
+#include "worker/data/dataset.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -12,7 +12,7 @@
  * figure to compare on a machine that does other work too; and, on the host, the shares of core
  * time of matrix products and of each kind of layer. A fully connected layer's share is its
  * products and, beside them, bias, activation and dropout. No test: run by hand. */
-#include "dense/run.h"
+#include "dense/model/run.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
 

@@ -2,8 +2,8 @@
  * width. */
 #include "tests/lib/dense_check.h"
 
-#include "dense/dropout.h"
-#include "dense/norm.h"
+#include "dense/layer/dropout.h"
+#include "dense/layer/norm.h"
 
 #include <dlfcn.h>
 #include <libgen.h>

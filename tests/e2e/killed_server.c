@@ -10,9 +10,9 @@
  *
  * How steps are found: the C library's calls are defined here, as in tests/lib/kill_step.h; calls
  * between the engine's files are wrapped by the linker (tests/CMakeLists.txt). */
-#include "embedding/age.h"
 #include "embedding/engine.h"
-#include "embedding/table_inner.h"
+#include "embedding/rows/age.h"
+#include "embedding/rows/table_inner.h"
 
 #include <errno.h>
 #include <fcntl.h>

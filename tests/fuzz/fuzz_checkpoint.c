@@ -4,8 +4,8 @@
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/base/hash.h"
-#include "proto/base/manifest.h"
-#include "server/coord_saved.h"
+#include "proto/job/manifest.h"
+#include "server/coord/saved.h"
 
 static void manifest_try(const char *text, size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* fuzz_coord_config.c: any text as coordinator.yaml. */
-#include "server/coord_config.h"
+#include "server/coord/config.h"
 
 #include <stdint.h>
 

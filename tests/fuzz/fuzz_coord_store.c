@@ -4,11 +4,11 @@
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/base/hash.h"
-#include "server/coord_store.h"
+#include "server/coord/store.h"
 
 #include <sys/stat.h>
 
-struct record { /* as in coord_store_disk.c */
+struct record { /* as in store_disk.c */
     uint32_t magic, key_bytes, value_bytes, zero;
     uint64_t checksum;
 };

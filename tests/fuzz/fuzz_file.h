@@ -4,7 +4,7 @@
 #ifndef TESTS_FUZZ_FUZZ_FILE_H
 #define TESTS_FUZZ_FUZZ_FILE_H
 
-#include "embedding/cut_manifest.h"
+#include "embedding/engine/cut_manifest.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 

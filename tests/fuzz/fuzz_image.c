@@ -4,7 +4,7 @@
  * nothing, a taken one is written as it was read, and what it brought can be lived with. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "embedding/image.h"
+#include "embedding/rows/image.h"
 #include "embedding/table.h"
 #include "proto/base/hash.h"
 

@@ -4,8 +4,8 @@
  */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "proto/base/config.h"
-#include "worker/index.h"
+#include "proto/job/config.h"
+#include "worker/data/index.h"
 
 #include <glob.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* fuzz_job.c: any text as a job file. */
-#include "proto/base/job.h"
+#include "proto/job/job.h"
 
 #include <stdint.h>
 

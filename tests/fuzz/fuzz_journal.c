@@ -4,7 +4,7 @@
  * they stand. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "embedding/journal_file.h"
+#include "embedding/journal/journal_file.h"
 
 #include <sys/stat.h>
 

@@ -3,7 +3,7 @@
  * brought below the count. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "worker/map.h"
+#include "worker/train/map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

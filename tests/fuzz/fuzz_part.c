@@ -2,7 +2,7 @@
  * it is, and with its last line made right. First byte: bit 0: mend. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "embedding/part.h"
+#include "embedding/checkpoint/part.h"
 #include "proto/base/hash.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * as a table's schema. First byte: bit 0: make the record one of segment 1 that checks. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "embedding/record.h"
+#include "embedding/journal/record.h"
 
 static void record_mend(uint8_t *at, size_t size)
 {

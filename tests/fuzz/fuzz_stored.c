@@ -3,7 +3,7 @@
  * bit 1: control state. */
 #include "tests/fuzz/fuzz_file.h"
 
-#include "embedding/stored.h"
+#include "embedding/store/stored.h"
 #include "proto/base/hash.h"
 
 static struct table *table;

@@ -5,8 +5,8 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
-#include "worker/feature.h"
-#include "worker/reader.h"
+#include "worker/data/feature.h"
+#include "worker/data/reader.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,10 +11,10 @@ from session import NO_TIME, last_lines, output_of
 from smoke import ALL_KINDS, KINDS
 
 # libcheck forks for each case, and each fork makes a context on the card; so it does not (CK_FORK=no), but for these:
-FORKED = {"dense_test_plan": "cases that abort on purpose", "dense_test_cuda_ops": "a comparison that must fail and exit",
-          "dense_test_cuda_model": "cases that set the module's environment"}
-STAND_IN = ("dense_test_cuda_host", "dense_test_cuda_refused")  # of the host's stand-in itself: a card has nothing to show there
-DRY_TESTS = ("dense_test_fm", "dense_test_fc", "dense_test_cuda_ops", "dense_test_plan")
+FORKED = {"dense_layer_test_plan": "cases that abort on purpose", "dense_cuda_test_ops": "a comparison that must fail and exit",
+          "dense_cuda_test_model": "cases that set the module's environment"}
+STAND_IN = ("dense_cuda_test_host", "dense_cuda_test_refused")  # of the host's stand-in itself: a card has nothing to show there
+DRY_TESTS = ("dense_layer_test_fm", "dense_layer_test_fc", "dense_cuda_test_ops", "dense_layer_test_plan")
 PRECISIONS = ["fp32", "bf16"]
 AUC_APART = 0.001
 # Every kernel of ours takes one struct NAME_args, whose name is part of the kernel's mangled one; of the libraries' kernels none does. What
@@ -27,17 +27,17 @@ FILTERS = (("--kernel-name", "kns=_args"), ("--kernel-regex", "kns=_args"), ("--
 
 def test_env(s, name):
     env = s.place.env(CK_DEFAULT_TIMEOUT="100", CK_FORK="yes" if name in FORKED else "no", SHOAL_DENSE_BACKEND=s.module)
-    if s.dry and name.startswith("dense_test_cuda_"):  # these run on the host's module without being told, and with it not at all
+    if s.dry and name.startswith("dense_cuda_test_"):  # these run on the host's module without being told, and with it not at all
         del env["SHOAL_DENSE_BACKEND"]
     return env
 
 
 def stage_tests(s):
-    programs = sorted(p for p in s.place.bin.glob("dense_test_*") if p.name not in STAND_IN)
+    programs = sorted(p for p in s.place.bin.glob("dense_*test_*") if p.name not in STAND_IN)
     if s.dry:
         programs = [p for p in programs if p.name in DRY_TESTS]
     if not programs:
-        return s.fail(f"{s.place.bin} has no test program of dense (dense_test_*): build all targets")
+        return s.fail(f"{s.place.bin} has no test program of dense (dense_*test_*): build all targets")
     s.want(["tests/" + p.name for p in programs])
 
     def one(program):

@@ -3,7 +3,7 @@
 #ifndef TESTS_GPU_STEP_H
 #define TESTS_GPU_STEP_H
 
-#include "dense/run.h"
+#include "dense/model/run.h"
 
 enum { STEP_FIELDS = 26, STEP_NUMERICS = 13 };
 

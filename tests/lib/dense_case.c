@@ -1,7 +1,7 @@
 /* dense_case.c: small models on one batch. */
 #include "tests/lib/dense_case.h"
 
-#include "dense/run.h"
+#include "dense/model/run.h"
 
 #include <check.h>
 #include <math.h>

@@ -8,8 +8,8 @@
 #ifndef TESTS_LIB_DENSE_CASE_H
 #define TESTS_LIB_DENSE_CASE_H
 
-#include "dense/layer.h"
-#include "dense/plan.h"
+#include "dense/layer/layer.h"
+#include "dense/layer/plan.h"
 #include "proto/base/rng.h"
 
 /* What tests train with where nothing else is said. */

@@ -2,12 +2,12 @@
  * gradients. */
 #include "tests/lib/dense_double.h"
 
-#include "dense/act.h"
-#include "dense/dropout.h"
-#include "dense/fc.h"
-#include "dense/fm.h"
-#include "dense/norm.h"
-#include "dense/pool.h"
+#include "dense/layer/act.h"
+#include "dense/layer/dropout.h"
+#include "dense/layer/fc.h"
+#include "dense/layer/fm.h"
+#include "dense/layer/norm.h"
+#include "dense/layer/pool.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* dense_double_attention.c: layers of dense/ops_attention.h in double. */
 #include "tests/lib/dense_double.h"
 
-#include "dense/attention.h"
-#include "dense/bilinear.h"
-#include "dense/gate.h"
-#include "dense/layer_norm.h"
-#include "dense/sequence.h"
+#include "dense/layer/attention.h"
+#include "dense/layer/bilinear.h"
+#include "dense/layer/gate.h"
+#include "dense/layer/layer_norm.h"
+#include "dense/layer/sequence.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* dense_double_interact.c: layers of dense/ops_interact.h in double. */
 #include "tests/lib/dense_double.h"
 
-#include "dense/cin.h"
-#include "dense/cross.h"
-#include "dense/products.h"
+#include "dense/layer/cin.h"
+#include "dense/layer/cross.h"
+#include "dense/layer/products.h"
 
 static const double *double_parameter(const struct double_pass *p, const struct layer *l,
                                       uint32_t n)

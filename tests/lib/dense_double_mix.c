@@ -1,7 +1,7 @@
 /* dense_double_mix.c: layers of dense/ops_mix.h in double. */
 #include "tests/lib/dense_double.h"
 
-#include "dense/mix.h"
+#include "dense/layer/mix.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* embedding_cool.c: rows sent to the store and brought back by hand. */
 #include "tests/lib/embedding_cool.h"
 
-#include "embedding/cold.h"
-#include "embedding/engine_state.h"
-#include "embedding/stored.h"
+#include "embedding/engine/engine_state.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
 #include "proto/base/hash.h"
 
 #include <check.h>

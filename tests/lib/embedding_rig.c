@@ -8,23 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-const char *rig_dir(char *out)
-{
-    const char *tmp = getenv("TMPDIR");
-    snprintf(out, LIMIT_PATH, "%s/shoal-shard-XXXXXX", tmp != NULL ? tmp : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(out));
-    return out;
-}
-
-void rig_remove_dir(const char *dir)
-{
-    char command[LIMIT_PATH + 16];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
-}
 
 static void on_synced(void *context)
 {
@@ -192,18 +175,4 @@ uint64_t rig_digest(struct rig *s)
         }
     }
     return sum;
-}
-
-void rig_in_child(void (*f)(void *context), void *context)
-{
-    int status;
-    fflush(NULL);
-    pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        f(context);
-        _exit(0);
-    }
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed");
 }

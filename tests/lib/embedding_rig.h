@@ -5,6 +5,7 @@
 
 #include "embedding/engine.h"
 #include "tests/lib/embedding_env.h"
+#include "tests/lib/rig_dir.h"
 
 #define SHARD_WIDTH 4u
 #define SHARD_KEYS 512u
@@ -18,9 +19,6 @@ struct rig {
     struct err fatal_err;
 };
 
-/* A new empty folder under TMPDIR or /tmp; rig_remove_dir deletes it with all in it. */
-const char *rig_dir(char *out /* LIMIT_PATH */);
-void rig_remove_dir(const char *dir);
 /* Whether engines that are opened from now on come back in steps. rig_open waits until all tablets
  * are back all the same. */
 extern bool rig_in_steps;
@@ -55,8 +53,5 @@ void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, 
                uint64_t to);
 /* XXH3 over the digests of all tablets of all tables. */
 uint64_t rig_digest(struct rig *s);
-/* Runs f in a child that ends without closing anything: what a kill -9 leaves. Fails the test when
- * the child does. */
-void rig_in_child(void (*f)(void *context), void *context);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef TESTS_LIB_EMBEDDING_STATS_H
 #define TESTS_LIB_EMBEDDING_STATS_H
 
-#include "embedding/stats.h"
+#include "embedding/rows/rules/stats.h"
 #include "tests/lib/embedding_rows.h"
 
 #define DAY 86400u

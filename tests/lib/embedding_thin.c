@@ -1,10 +1,10 @@
 /* embedding_thin.c: an engine with less memory than its rows take. */
 #include "tests/lib/embedding_thin.h"
 
-#include "embedding/cold.h"
-#include "embedding/engine_state.h"
-#include "embedding/stored.h"
-#include "embedding/tier.h"
+#include "embedding/engine/engine_state.h"
+#include "embedding/engine/tier.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 

@@ -9,8 +9,8 @@
 #define TESTS_LIB_SERVER_FAKE_H
 
 #include "proto/base/env.h"
-#include "proto/net/sim.h"
 #include "proto/wire/wire.h"
+#include "tests/sim/sim.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,10 +2,10 @@
 #include "tests/lib/sim_cluster.h"
 
 #include "proto/base/json.h"
-#include "server/coord_core.h"
-#include "server/shard.h"
+#include "server/coord/core.h"
+#include "server/shard/shard.h"
 #include "tests/lib/server_fake.h"
-#include "worker/trainer.h"
+#include "worker/train/trainer.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/rng.h"
-#include "proto/net/sim.h"
+#include "tests/sim/sim.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,9 +9,9 @@
 #ifndef TESTS_LIB_WORKER_FAKE_H
 #define TESTS_LIB_WORKER_FAKE_H
 
-#include "proto/base/schema.h"
-#include "proto/net/sim.h"
+#include "proto/job/schema.h"
 #include "proto/wire/wire.h"
+#include "tests/sim/sim.h"
 
 #include <stdbool.h>
 #include <stdint.h>

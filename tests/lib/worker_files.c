@@ -1,7 +1,7 @@
 /* worker_files.c: folders, files and jobs for the tests of worker's data half. */
 #include "tests/lib/worker_files.h"
 
-#include "proto/base/config.h"
+#include "proto/job/config.h"
 
 #include <check.h>
 #include <dirent.h>

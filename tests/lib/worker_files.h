@@ -3,7 +3,7 @@
 #ifndef TESTS_LIB_WORKER_FILES_H
 #define TESTS_LIB_WORKER_FILES_H
 
-#include "proto/base/job.h"
+#include "proto/job/job.h"
 
 /* A new empty folder under $TMPDIR or /tmp; worker_folder_remove takes all in it along. The name is
  * static. */

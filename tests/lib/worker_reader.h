@@ -2,8 +2,8 @@
 #ifndef TESTS_LIB_WORKER_READER_H
 #define TESTS_LIB_WORKER_READER_H
 
-#include "worker/feature.h"
-#include "worker/reader.h"
+#include "worker/data/feature.h"
+#include "worker/data/reader.h"
 
 #include <string.h>
 

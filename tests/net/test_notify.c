@@ -1,6 +1,6 @@
 /* test_notify.c: what systemd hears, through a socket that stands in for it. */
 #include "proto/net/notify.h"
-#include "proto/net/sim.h"
+#include "tests/sim/sim.h"
 
 #include <check.h>
 #include <stddef.h>

@@ -8,11 +8,11 @@
 #ifndef TESTS_SERVER_SHARD_RIG_H
 #define TESTS_SERVER_SHARD_RIG_H
 
-#include "embedding/engine_state.h"
+#include "embedding/engine/engine_state.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
-#include "proto/net/sim.h"
-#include "server/shard.h"
+#include "server/shard/shard.h"
+#include "tests/sim/sim.h"
 
 #include <check.h>
 #include <stdio.h>

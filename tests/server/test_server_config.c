@@ -1,6 +1,6 @@
 /* test_server_config.c: server.yaml is taken whole or refused with file, line and key. */
 #include "server/server_config.h"
-#include "server/server_dir.h"
+#include "server/shard/server_dir.h"
 
 #include <check.h>
 #include <stdio.h>

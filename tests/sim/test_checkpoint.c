@@ -18,11 +18,11 @@
 
 #include "dense/model.h"
 #include "embedding/checkpoint.h"
-#include "proto/base/job.h"
 #include "proto/base/log.h"
-#include "proto/base/manifest.h"
+#include "proto/job/job.h"
+#include "proto/job/manifest.h"
 #include "proto/wire/wire.h"
-#include "server/coord_core.h"
+#include "server/coord/core.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>

@@ -13,11 +13,11 @@
 #include "tests/lib/worker_files.h"
 
 #include "dense/model.h"
-#include "proto/base/job.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
+#include "proto/job/job.h"
 #include "proto/wire/wire.h"
-#include "server/coord_core.h"
+#include "server/coord/core.h"
 
 #include <check.h>
 #include <stdio.h>

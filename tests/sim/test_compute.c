@@ -19,8 +19,8 @@
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
-#include "server/coord_core.h"
-#include "server/shard.h"
+#include "server/coord/core.h"
+#include "server/shard/shard.h"
 
 #include <check.h>
 #include <math.h>
@@ -111,7 +111,7 @@ static void pinned_check(const char *name, const void *array, size_t bytes)
     ck_assert_msg(at == NULL, "%s, %zu bytes, is not of backend_host_alloc", name, bytes);
 }
 
-/* As dense/run_input.c uploads and downloads them. */
+/* As dense/model/run_input.c uploads and downloads them. */
 static void arrays_check(const struct model *m, const struct model_input *in,
                          const struct model_output *out, bool train)
 {

@@ -1,0 +1,37 @@
+/* block.h: tensors laid out as rows of a dense table.
+ *
+ * Tensor t begins at a multiple of BLOCK_FLOATS of the flat array, so that a matrix is used where
+ * it was pulled and its gradient is written where it is pushed from. Block b of tensor t has key
+ * key_make(t, b). What lies behind a tensor's end in its last block is of no meaning; its gradient
+ * is zero. */
+#ifndef DENSE_LAYER_BLOCK_H
+#define DENSE_LAYER_BLOCK_H
+
+#include "dense/model.h"
+
+#define BLOCK_TENSORS_MAX 512u
+#define BLOCK_TABLE_FLOATS_MAX ((size_t)1 << 28)
+
+_Static_assert(BLOCK_TENSORS_MAX <= LIMIT_FIELDS,
+               "a tensor is a field of the dense table, with an initial value of its own");
+
+struct block_layout {
+    uint32_t tensor_count;
+    size_t floats; /* multiple of BLOCK_FLOATS */
+    bool overflow; /* there were more tensors than fit; what was added since is not there */
+    struct {
+        size_t first, count; /* in the flat array */
+        struct init_spec init;
+        bool decay; /* l2_dense applies */
+    } tensor[BLOCK_TENSORS_MAX];
+};
+
+/* Adds a tensor; returns where it begins. */
+size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bool decay);
+/* Initial values by tensor, into a schema (sorted by field; zero is the table's own). */
+void block_inits(const struct block_layout *b, struct table_schema *out);
+/* Keys of all blocks sorted by key_mix, and the flat block number of each; the caller frees both.
+ * NOMEM. */
+int block_keys(const struct block_layout *b, uint64_t **keys, uint32_t **block);
+
+#endif

@@ -1,0 +1,242 @@
+/* plan.c: putting the parts of a model together. */
+#include "dense/layer/plan.h"
+
+#include "proto/base/assert.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct init_spec init_zero = {INIT_ZERO, 0.0f};
+static const struct init_spec init_one = {INIT_CONSTANT, 1.0f};
+
+/* ---- building blocks ------------------------------------------------------------------------- */
+
+static uint32_t tensor_add(struct plan *p, struct tensor t)
+{
+    if (p->tensor_count == PLAN_TENSORS_MAX) {
+        p->overflow = true;
+        return PLAN_TENSORS_MAX - 1;
+    }
+    t.gradient = TENSOR_NONE;
+    p->tensor[p->tensor_count] = t;
+    return p->tensor_count++;
+}
+
+struct view plan_tensor(struct plan *p, uint32_t width)
+{
+    uint32_t t =
+        tensor_add(p, (struct tensor){.width = width, .wanted = width, .whole = p->by_batch});
+    return (struct view){t, 0, width};
+}
+
+struct view plan_columns(struct view v, uint32_t at, uint32_t width)
+{
+    SHOAL_ASSERT(at + width <= v.width);
+    return (struct view){v.tensor, v.at + at, width};
+}
+
+uint32_t plan_state(struct plan *p, uint32_t floats_an_example)
+{
+    return tensor_add(p, (struct tensor){.width = floats_an_example, .whole = p->by_batch});
+}
+
+uint32_t plan_state_whole(struct plan *p, uint32_t floats)
+{
+    return tensor_add(p, (struct tensor){.width = floats, .whole = true, .state = true});
+}
+
+/* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer
+ * to layer. */
+struct init_spec plan_xavier(uint32_t out, uint32_t in)
+{
+    return (struct init_spec){INIT_UNIFORM, (float)sqrt(6.0 / ((double)in + out))};
+}
+
+size_t plan_weights(struct plan *p, uint32_t out, uint32_t in)
+{
+    return block_add(&p->dense, (size_t)in * out, plan_xavier(out, in), true);
+}
+
+size_t plan_zeros(struct plan *p, size_t count)
+{
+    return block_add(&p->dense, count, init_zero, false);
+}
+
+size_t plan_ones(struct plan *p, size_t count)
+{
+    return block_add(&p->dense, count, init_one, false);
+}
+
+size_t plan_statistic(struct plan *p, size_t count, float initial)
+{
+    return block_add(&p->stats, count,
+                     initial == 0.0f ? init_zero : (struct init_spec){INIT_CONSTANT, initial},
+                     false);
+}
+
+struct view plan_logit(const struct plan *p, uint32_t task)
+{
+    SHOAL_ASSERT(task < p->tasks);
+    return (struct view){TENSOR_LOGIT, task, 1};
+}
+
+struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y)
+{
+    if (p->layer_count == PLAN_LAYERS_MAX) {
+        p->overflow = true;
+        p->layer_count--;
+    }
+    struct layer *l = &p->layer[p->layer_count];
+    *l = (struct layer){
+        .ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
+    for (uint32_t i = 0; i < LAYER_STATES; i++)
+        l->state[i] = TENSOR_NONE;
+    for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
+        l->parameter[i] = PARAMETER_NONE;
+    return l;
+}
+
+/* ---- checking and building ------------------------------------------------------------------- */
+
+static int shape_check(const struct job *job, const struct model_shape *shape,
+                       const struct plan_kind *kind, struct err *e)
+{
+    if (shape->fields > LIMIT_FIELDS || shape->numerics > LIMIT_NUMERIC ||
+        shape->tasks > LIMIT_TASKS)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "features: %u fields, %u numbers, %u labels are over the limits of %u, %u and %u",
+            shape->fields, shape->numerics, shape->tasks, LIMIT_FIELDS, LIMIT_NUMERIC, LIMIT_TASKS);
+    if (!kind->multi && shape->tasks > 1)
+        return err_set(e, SHOAL_E_CONFIG, "data.label names %u labels; model.kind %s has one task",
+                       shape->tasks, kind->name);
+    for (uint32_t f = 0; f < shape->fields; f++)
+        if (shape->pooling[f] == POOL_ATTENTION && job->model.kind != MODEL_DIN)
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "data.columns: field %u has pooling attention, which only model.kind din has", f);
+    return 0;
+}
+
+int plan_widths_check(const struct widths *w, const char *key, struct err *e)
+{
+    if (w->count == 0 || w->count > 16)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names %u layers; a model with a network needs 1 to 16, as in [400, 400]",
+                       key, w->count);
+    double floats = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (w->at[i] == 0)
+            return err_set(e, SHOAL_E_CONFIG, "%s: a layer cannot have 0 outputs", key);
+        floats += (double)w->at[i] * (i > 0 ? w->at[i - 1] : 1);
+    }
+    if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s makes %.0f weights, over the limit of %zu; make the layers narrower",
+                       key, floats, BLOCK_TABLE_FLOATS_MAX);
+    return 0;
+}
+
+bool plan_dims_differ(const struct job *job)
+{
+    for (size_t t = 1; t < job->table_count; t++)
+        if (job->table[t].dim != job->table[0].dim)
+            return true;
+    return false;
+}
+
+int plan_dims_refuse(const struct job *job, const char *why, const char *instead, struct err *e)
+{
+    size_t t = 1;
+    while (job->table[t].dim == job->table[0].dim)
+        t++;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "tables: %s has dim %u and %s dim %u, but model.kind %s %s: give all tables one "
+                   "dim, or take %s",
+                   job->table[0].name, job->table[0].dim, job->table[t].name, job->table[t].dim,
+                   job_model_name(job->model.kind), why, instead);
+}
+
+double plan_vectors_width(const struct job *job, const struct model_shape *shape)
+{
+    double width = 0;
+    for (uint32_t f = 0; f < shape->fields; f++)
+        width += job->table[shape->table[f]].dim;
+    return width;
+}
+
+static int dims_check(const struct job *job, const struct plan_kind *kind, struct err *e)
+{
+    for (size_t t = 0; t < job->table_count; t++)
+        if (job->table[t].dim == 0 || job->table[t].dim + 1 > LIMIT_WIDTH)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "tables[%zu].dim is %u; a model with vectors needs 1 to %u", t,
+                           job->table[t].dim, LIMIT_WIDTH - 1);
+    return plan_dims_differ(job) && !kind->mixed
+               ? plan_dims_refuse(job, "multiplies the vectors of fields",
+                                  "a model that puts them side by side, such as dcnv2", e)
+               : 0;
+}
+
+static int plan_check(const struct job *job, const struct model_shape *shape,
+                      const struct plan_kind *kind, struct err *e)
+{
+    int code = shape_check(job, shape, kind, e);
+    if (code != 0 || !kind->vectors)
+        return code;
+    code = dims_check(job, kind, e);
+    if (code != 0)
+        return code;
+    if (kind->network && shape->fields == 0 && shape->numerics == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "features: there are neither fields nor numbers to learn from");
+    code = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
+    return code == 0 && kind->check ? kind->check(job, shape, e) : code;
+}
+
+/* Which table has which dim, and where each field's vector lies. */
+static void plan_tables(struct plan *p, const struct job *job, bool vectors)
+{
+    p->tables = (uint32_t)job->table_count;
+    p->mixed = vectors && plan_dims_differ(job);
+    for (uint32_t t = 0; t < p->tables && vectors; t++) {
+        p->table_dim[t] = job->table[t].dim;
+        p->dim = p->dim > p->table_dim[t] ? p->dim : p->table_dim[t];
+    }
+    for (uint32_t f = 0; f < p->shape.fields; f++)
+        p->column[f + 1] = p->column[f] + p->table_dim[p->shape.table[f]];
+}
+
+int plan_build_kind(const struct job *job, const struct model_shape *shape,
+                    const struct plan_kind *kind, struct plan *out, struct err *e)
+{
+    int code = plan_check(job, shape, kind, e);
+    if (code != 0)
+        return code;
+
+    memset(out, 0, sizeof *out);
+    out->job = job;
+    out->shape = *shape;
+    plan_tables(out, job, kind->vectors);
+    out->first_order = kind->first_order;
+    out->tasks = shape->tasks > 0 ? shape->tasks : 1;
+    out->has_loss = job->model.kind != MODEL_PROBE;
+    out->by_batch = kind->network && job->model.norm == NORM_BATCH;
+    tensor_add(out, (struct tensor){.width = out->tasks, .wanted = out->tasks, .whole = true});
+    tensor_add(out, (struct tensor){.width = shape->numerics, .whole = true});
+    kind->build(out);
+    if (!out->overflow && !out->dense.overflow && !out->stats.overflow)
+        plan_settle(out);
+    out->job = NULL;
+    if (out->overflow || out->dense.overflow || out->stats.overflow)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model: %s of this size is more than %u layers, %u tensors or %u "
+                       "parameters; fewer layers, heads or experts",
+                       kind->name, PLAN_LAYERS_MAX, PLAN_TENSORS_MAX, BLOCK_TENSORS_MAX);
+    if (out->dense.floats > BLOCK_TABLE_FLOATS_MAX)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "model.hidden makes %zu weights, over the limit of %zu; make the layers narrower",
+            out->dense.floats, BLOCK_TABLE_FLOATS_MAX);
+    return 0;
+}

@@ -1,0 +1,102 @@
+/* plan.h: a model taken apart: its layers in order, the tensors between them, its parameters in the
+ * dense tables.
+ *
+ * plan_build_kind is a function of job and shape alone, the same on every worker and on whoever makes
+ * the schemas. Each model_<kind>.c says in a few lines which parts it is made of: parts are
+ * functions from views to views, and where gradients go is worked out at the end, from who reads
+ * what (plan_settle.c). Read-only once built. */
+#ifndef DENSE_LAYER_PLAN_H
+#define DENSE_LAYER_PLAN_H
+
+#include "dense/layer/block.h"
+#include "dense/layer/layer.h"
+
+#define PLAN_LAYERS_MAX PASS_LAYERS_MAX
+#define PLAN_TENSORS_MAX 768u
+
+struct plan {
+    const struct job *job; /* borrowed, while building only */
+    struct model_shape shape;
+    uint32_t tables;                      /* sparse ones */
+    uint32_t table_dim[LIMIT_JOB_TABLES]; /* (tables) of a row's vector; 0: none */
+    uint32_t dim;                         /* the same for all tables, or that of the widest */
+    bool mixed;                           /* tables of several dims */
+    /* (fields + 1) of the input: where each field's vector begins; the last: where they end */
+    uint32_t column[LIMIT_FIELDS + 1];
+    uint32_t first_order; /* 1: rows begin with a first-order weight */
+    uint32_t tasks;
+    bool has_loss; /* false: the layers give the gradients by themselves (probe) */
+    bool by_batch; /* some layer looks at the whole batch: tensors hold all of it */
+    /* more layers, tensors or parameters than fit: parts go on, plan_build refuses */
+    bool overflow;
+    struct layer layer[PLAN_LAYERS_MAX];
+    uint32_t layer_count;
+    struct tensor tensor[PLAN_TENSORS_MAX];
+    uint32_t tensor_count;
+    struct block_layout dense, stats;
+};
+
+/* A model as models_plan finds it by model.kind. */
+struct plan_kind {
+    const char *name;
+    void (*build)(struct plan *p);
+    bool vectors, first_order; /* of the sparse rows */
+    bool network;              /* of model.hidden, with the job's norm */
+    bool multi;                /* a task for each label */
+    /* dims may differ by table: vectors stand side by side, nothing multiplies two of them */
+    bool mixed;
+    /* CONFIG: cannot be built; or NULL */
+    int (*check)(const struct job *job, const struct model_shape *shape, struct err *e);
+};
+
+/* CONFIG: tables of several dims where the model needs one, a network without a layer, a model that
+ * does not fit the input, or more parameters than a dense table holds. Of a model by its number:
+ * models_plan. */
+int plan_build_kind(const struct job *job, const struct model_shape *shape,
+                    const struct plan_kind *kind, struct plan *out, struct err *e);
+/* Columns of all fields' vectors; and whether the job's tables have several dims. */
+double plan_vectors_width(const struct job *job, const struct model_shape *shape);
+bool plan_dims_differ(const struct job *job);
+/* CONFIG: tables of several dims; `why` says what of model.kind needs one, `instead` what does
+ * not. */
+int plan_dims_refuse(const struct job *job, const char *why, const char *instead, struct err *e);
+/* CONFIG: no layers, too many, or one that is too wide. key: for the message. */
+int plan_widths_check(const struct widths *w, const char *key, struct err *e);
+/* Where gradients lie and who adds to whom; by plan_build_kind. */
+void plan_settle(struct plan *p);
+
+/* Building blocks of parts. */
+struct view plan_tensor(struct plan *p, uint32_t width); /* whose gradient is wanted */
+struct view plan_columns(struct view v, uint32_t at, uint32_t width);
+uint32_t plan_state(struct plan *p, uint32_t floats_an_example); /* a layer's own, by example */
+uint32_t plan_state_whole(struct plan *p, uint32_t floats);      /* in all */
+struct init_spec plan_xavier(uint32_t out, uint32_t in);
+/* (out, in), Xavier-uniform, with l2_dense */
+size_t plan_weights(struct plan *p, uint32_t out, uint32_t in);
+size_t plan_zeros(struct plan *p, size_t count); /* a bias: no L2 */
+size_t plan_ones(struct plan *p, size_t count);
+size_t plan_statistic(struct plan *p, size_t count, float initial); /* in dense_stats */
+struct view plan_logit(const struct plan *p, uint32_t task);
+/* all else: none */
+struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y);
+
+/* Parts. plan_input is the first: everything else reads its view.
+ * Input: (the fields' vectors [, numerics]), followed by `extra` columns that another layer fills.
+ * A bias goes to the logit; where the plan has first_order, pooled first-order weights and weights
+ * of the numerics as well. */
+struct view plan_input(struct plan *p, bool numerics, uint32_t extra);
+/* the leading columns, of all fields' vectors */
+struct view plan_vectors(const struct plan *p, struct view input);
+/* of these, one field's */
+struct view plan_field(const struct plan *p, struct view input, uint32_t field);
+/* Linear, then norm, then activation with dropout. With a norm the linear layer has no bias. y:
+ * where to write, or VIEW_NONE: a tensor of its own. */
+struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act,
+                        double dropout, enum norm_kind norm, struct view y);
+/* Hidden layers with the job's norm, activation and dropout; the last one's output. */
+struct view plan_network(struct plan *p, struct view x, const struct widths *hidden);
+void plan_head(struct plan *p, struct view x, uint32_t task); /* logit of the task += x . w */
+/* logit += pairwise products of the field vectors */
+void plan_pairs(struct plan *p, struct view vectors);
+
+#endif

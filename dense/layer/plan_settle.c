@@ -1,0 +1,260 @@
+/* plan_settle.c: where gradients lie, who adds to whom, and what must hold the whole batch.
+ *
+ * The way back visits layers from last to first; each reads the gradient of what it wrote and
+ * writes the gradient of what it read. So for every tensor the columns already written are known at
+ * each moment: the first reader (from behind) sets them, later ones add. A gradient that its
+ * readers do not cover, or cover in part before somebody adds, is zeroed first and then added to by
+ * all. */
+#include "dense/layer/plan.h"
+#include "proto/base/assert.h"
+
+/* ---- who adds -------------------------------------------------------------------------------- */
+
+/* Columns of one gradient that are written so far: disjoint stretches, of each layer at most
+ * two. */
+#define COVER_MAX (2 * PLAN_LAYERS_MAX)
+struct cover {
+    uint32_t begin[COVER_MAX], end[COVER_MAX];
+    uint32_t count;
+};
+
+static uint32_t cover_columns(const struct cover *c, uint32_t begin, uint32_t end)
+{
+    uint32_t columns = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        uint32_t low = c->begin[i] > begin ? c->begin[i] : begin,
+                 high = c->end[i] < end ? c->end[i] : end;
+        columns += high > low ? high - low : 0;
+    }
+    return columns;
+}
+
+static uint32_t wanted_columns(const struct plan *p, struct view v)
+{
+    if (p->tensor[v.tensor].wanted <= v.at)
+        return 0;
+    uint32_t left = p->tensor[v.tensor].wanted - v.at;
+    return left < v.width ? left : v.width;
+}
+
+/* A reader of view v. Whether it adds. */
+static bool reader_adds(struct plan *p, struct cover *cover, struct view v)
+{
+    uint32_t columns = wanted_columns(p, v);
+    uint32_t have = cover_columns(cover, v.at, v.at + columns);
+    if (columns == 0)
+        return false;
+    if (have > 0 && have < columns)
+        p->tensor[v.tensor].zero = true;
+    if (have == 0) {
+        SHOAL_ASSERT(cover->count < COVER_MAX);
+        cover->begin[cover->count] = v.at;
+        cover->end[cover->count++] = v.at + columns;
+    }
+    return have > 0;
+}
+
+static bool works_in_place(const struct layer *l)
+{
+    return l->x.tensor == l->y.tensor && l->x.at == l->y.at;
+}
+
+static bool reads_x(const struct layer *l, uint32_t tensor)
+{
+    return l->x.tensor == tensor && !works_in_place(l); /* which has nobody to add to */
+}
+
+static void readers_settle(struct plan *p, uint32_t tensor)
+{
+    struct cover cover = {.count = 0};
+    for (uint32_t i = p->layer_count; i-- > 0;) {
+        struct layer *l = &p->layer[i];
+        if (l->z.tensor == tensor)
+            l->add_z = reader_adds(p, &cover, l->z);
+        if (reads_x(l, tensor))
+            l->add = reader_adds(p, &cover, l->x);
+    }
+    if (cover_columns(&cover, 0, p->tensor[tensor].wanted) < p->tensor[tensor].wanted)
+        p->tensor[tensor].zero = true;
+    for (uint32_t i = 0; i < p->layer_count && p->tensor[tensor].zero; i++) {
+        p->layer[i].add = p->layer[i].add || reads_x(&p->layer[i], tensor);
+        p->layer[i].add_z = p->layer[i].add_z || p->layer[i].z.tensor == tensor;
+    }
+}
+
+static bool views_overlap(struct view a, struct view b)
+{
+    return a.tensor == b.tensor && a.at < b.at + b.width && b.at < a.at + a.width;
+}
+
+/* What a layer changes in place must be what its writer's way back does not look at again, and
+ * nobody may have read it: so it is a linear layer's output without activation, or a norm's. */
+static void in_place_check(const struct plan *p, const struct layer *l)
+{
+    for (uint32_t i = 0; i < l->number && works_in_place(l); i++) {
+        const struct layer *before = &p->layer[i];
+        SHOAL_ASSERT(!views_overlap(before->x, l->x) && !views_overlap(before->z, l->x));
+        SHOAL_ASSERT(before->act == ACT_NONE || !views_overlap(before->y, l->x));
+    }
+}
+
+/* ---- where gradients lie --------------------------------------------------------------------- */
+
+/* First and last layer that touch a tensor: on the way back its gradient lives from last down to
+ * first. */
+struct life {
+    uint32_t first, last;
+};
+
+static struct life tensor_life(const struct plan *p, uint32_t tensor)
+{
+    struct life life = {p->layer_count, 0};
+    for (uint32_t i = 0; i < p->layer_count; i++) {
+        const struct layer *l = &p->layer[i];
+        if (l->x.tensor != tensor && l->y.tensor != tensor && l->z.tensor != tensor)
+            continue;
+        life.first = i < life.first ? i : life.first;
+        life.last = i;
+    }
+    return life;
+}
+
+/* A layer that works in place on the gradient: what it read and what it wrote share one. What it
+ * wrote may be columns of a wider tensor, of which several such layers may each write theirs. */
+static bool shares_gradient(const struct layer *l)
+{
+    return l->ops->gradient_in_place && l->x.tensor != l->y.tensor;
+}
+
+/* Whose gradient is worked on in place has no other reader: it could not add. */
+static void sharing_check(const struct plan *p, const struct layer *l)
+{
+    for (uint32_t i = 0; i < p->layer_count && shares_gradient(l); i++)
+        SHOAL_ASSERT(i == l->number ||
+                     (!reads_x(&p->layer[i], l->x.tensor) && p->layer[i].z.tensor != l->x.tensor));
+}
+
+/* ---- what holds the whole batch -------------------------------------------------------------- */
+
+static bool layer_touches(const struct layer *l, uint32_t tensor)
+{
+    bool touches = l->x.tensor == tensor || l->y.tensor == tensor || l->z.tensor == tensor;
+    for (uint32_t i = 0; i < LAYER_STATES; i++)
+        touches = touches || l->state[i] == tensor;
+    return touches;
+}
+
+/* Behind the last layer that gathers, a range goes to the loss and back at once (pass.c): what only
+ * these layers touch need not hold more than a range. A gradient that is worked on in place holds
+ * as much as the first that shares it. */
+static void tensors_narrow(struct plan *p)
+{
+    uint32_t last = 0; /* one above the last layer that gathers */
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        last = p->layer[i].ops->forward_gather ? i + 1 : last;
+    for (uint32_t t = TENSOR_FIRST_FREE; t < p->tensor_count; t++) {
+        bool early = p->tensor[t].state;
+        for (uint32_t i = 0; i < last && !early; i++)
+            early = layer_touches(&p->layer[i], t);
+        p->tensor[t].whole = p->tensor[t].whole && early;
+    }
+    for (uint32_t i = last; i < p->layer_count; i++)
+        if (shares_gradient(&p->layer[i]) && p->tensor[p->layer[i].x.tensor].whole)
+            p->tensor[p->layer[i].y.tensor].whole = true;
+}
+
+/* ---- where each lies ------------------------------------------------------------------------- */
+
+/* The layer that reads the tensor and works in place on its gradient; NULL: none. */
+static const struct layer *gradient_sharer(const struct plan *p, uint32_t tensor)
+{
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (shares_gradient(&p->layer[i]) && p->layer[i].x.tensor == tensor)
+            return &p->layer[i];
+    return NULL;
+}
+
+/* A gradient lives as long as those that share it, with those that share theirs. */
+static struct life shared_life(const struct plan *p, uint32_t tensor)
+{
+    struct life life = tensor_life(p, tensor);
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (shares_gradient(&p->layer[i]) && p->layer[i].y.tensor == tensor) {
+            uint32_t first = shared_life(p, p->layer[i].x.tensor).first;
+            life.first = first < life.first ? first : life.first;
+        }
+    return life;
+}
+
+struct buffers {
+    uint32_t tensor[PLAN_TENSORS_MAX];
+    /* free for gradients that live only below this layer; 0: never again */
+    uint32_t below[PLAN_TENSORS_MAX];
+    uint32_t count;
+};
+
+/* A buffer for a gradient: one that is free by then and of the same shape, or a new one. Using them
+ * again keeps what a range touches small, and so in the cache. A gradient that is zeroed beforehand
+ * has a buffer for itself. */
+static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tensor, struct life life)
+{
+    const struct tensor *t = &p->tensor[tensor];
+    bool alone = t->zero || tensor < TENSOR_FIRST_FREE;
+    uint32_t i = 0;
+
+    for (; i < b->count; i++)
+        if (!alone && b->below[i] > life.last && p->tensor[b->tensor[i]].width == t->wanted &&
+            p->tensor[b->tensor[i]].whole == t->whole)
+            break;
+    if (i == b->count) {
+        if (p->tensor_count == PLAN_TENSORS_MAX) {
+            p->overflow = true;
+            return 0;
+        }
+        b->tensor[b->count++] = p->tensor_count;
+        p->tensor[p->tensor_count++] =
+            (struct tensor){.width = t->wanted, .gradient = TENSOR_NONE, .whole = t->whole};
+    }
+    b->below[i] = alone ? 0 : life.first;
+    return b->tensor[i];
+}
+
+/* A tensor's gradient lies in that of what a layer that works in place makes of it, or in a
+ * buffer. */
+static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
+{
+    const struct layer *l = gradient_sharer(p, tensor);
+    struct tensor *t = &p->tensor[tensor];
+
+    if (t->gradient != TENSOR_NONE)
+        return;
+    if (l) {
+        /* it is read later, and so has its place; unless nobody reads it */
+        tensor_place(p, b, l->y.tensor);
+        SHOAL_ASSERT(l->y.at >= l->x.at);
+        t->gradient = p->tensor[l->y.tensor].gradient;
+        t->gradient_at = p->tensor[l->y.tensor].gradient_at + l->y.at - l->x.at;
+        return;
+    }
+    readers_settle(p, tensor);
+    t->gradient = gradient_place(p, b, tensor, shared_life(p, tensor));
+}
+
+void plan_settle(struct plan *p)
+{
+    struct buffers b = {.count = 0};
+    uint32_t tensors = p->tensor_count;
+
+    for (uint32_t i = 0; i < p->layer_count; i++) {
+        in_place_check(p, &p->layer[i]);
+        sharing_check(p, &p->layer[i]);
+    }
+    tensors_narrow(p);
+    p->tensor[TENSOR_LOGIT].gradient = gradient_place(p, &b, TENSOR_LOGIT, (struct life){0, 0});
+    for (uint32_t layer = p->layer_count; layer-- > 0;)
+        for (uint32_t t = TENSOR_FIRST_FREE; t < tensors; t++) {
+            struct life life = tensor_life(p, t);
+            if (p->tensor[t].wanted > 0 && life.first < p->layer_count && life.last == layer)
+                tensor_place(p, &b, t);
+        }
+}

@@ -1,0 +1,43 @@
+/* models.c: the table of all models. */
+#include "dense/model/models.h"
+
+static const struct plan_kind kinds[] = {
+    [MODEL_LR] = {"lr", model_lr_plan, .first_order = true},
+    [MODEL_FM] = {"fm", model_fm_plan, .vectors = true, .first_order = true},
+    [MODEL_WIDE_DEEP] = {"wide_deep", model_wide_deep_plan, .vectors = true, .first_order = true,
+                         .network = true, .mixed = true},
+    [MODEL_DEEPFM] = {"deepfm", model_deepfm_plan, .vectors = true, .first_order = true,
+                      .network = true},
+    [MODEL_PROBE] = {"probe", model_probe_plan, .first_order = true},
+    [MODEL_FWFM] = {"fwfm", model_fwfm_plan, .vectors = true, .first_order = true,
+                    .check = model_fwfm_check},
+    [MODEL_IPNN] = {"ipnn", model_ipnn_plan, .vectors = true, .network = true,
+                    .check = model_ipnn_check},
+    [MODEL_DCNV2] = {"dcnv2", model_dcnv2_plan, .vectors = true, .network = true, .mixed = true,
+                     .check = model_dcnv2_check},
+    [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .mixed = true,
+                    .check = model_dlrm_check},
+    [MODEL_XDEEPFM] = {"xdeepfm", model_xdeepfm_plan, .vectors = true, .first_order = true,
+                       .network = true, .check = model_xdeepfm_check},
+    [MODEL_AUTOINT] = {"autoint", model_autoint_plan, .vectors = true, .network = true,
+                       .check = model_autoint_check},
+    [MODEL_FINALMLP] = {"finalmlp", model_finalmlp_plan, .vectors = true, .network = true,
+                        .mixed = true, .check = model_finalmlp_check},
+    [MODEL_DIN] = {"din", model_din_plan, .vectors = true, .network = true,
+                   .check = model_din_check},
+    [MODEL_MMOE] = {"mmoe", model_mmoe_plan, .vectors = true, .network = true, .multi = true,
+                    .mixed = true, .check = model_mmoe_check},
+    [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true,
+                   .mixed = true, .check = model_ple_check},
+};
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+int models_plan(const struct job *job, const struct model_shape *shape, struct plan *out,
+                struct err *e)
+{
+    const struct plan_kind *kind = (size_t)job->model.kind < KINDS ? &kinds[job->model.kind] : NULL;
+    if (!kind || !kind->build)
+        return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version",
+                       (int)job->model.kind);
+    return plan_build_kind(job, shape, kind, out, e);
+}

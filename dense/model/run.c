@@ -1,0 +1,452 @@
+/* run.c: one batch: gradients begin, the layers run, gradients are scaled, measured and clipped. */
+#include "dense/model/run.h"
+
+#include "dense/layer/dropout.h"
+#include "dense/layer/pool.h"
+#include "proto/base/assert.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_ALIGN 64u
+#define RUN_RANGE_BYTES ((size_t)16 << 20)
+#define RUN_RANGE_LEAST 64u
+#define NORM_EVERY 16u /* batches: gradients are measured that often where nothing else needs it */
+
+/* Dynamic loss scaling as in Micikevicius et al. 2018: halved when a gradient overflows, doubled
+ * after so many steps without. */
+#define SCALE_BEGIN 65536.0
+#define SCALE_MAX 16777216.0
+#define SCALE_STEPS 1000u
+
+/* sizes that a device's batches are filled up to, at most, beside the largest */
+#define RUN_FILLED_SIZES 32u
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
+{
+    size_t floats =
+        t->state ? t->width : (size_t)t->width * (t->whole ? r->max_examples : r->range);
+    return r->model->k->exact ? floats
+                              : (floats + RUN_ALIGN / sizeof(float) - 1) /
+                                    (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
+}
+
+static size_t cache_bytes(const struct model_run *r)
+{
+    return (size_t)r->cache_rows * model_row_width(r->model) * sizeof(float);
+}
+
+/* All tensors, zeros; all but the numerics, which are the input's. */
+static bool tensors_allocate(struct model_run *r)
+{
+    const struct plan *plan = &r->model->plan;
+    const struct backend_ops *k = r->model->k;
+    bool made = true;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        r->arena_bytes +=
+            t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]) * sizeof(float);
+    float *at = k->exact ? NULL : k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
+    r->arena = at;
+    if (at)
+        k->zero(r->stream, at, r->arena_bytes);
+    for (uint32_t t = 0; t < plan->tensor_count && (at || k->exact); t++) {
+        size_t floats = t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
+        if (t == TENSOR_NUMERIC)
+            continue;
+        r->data[t] = at ? at : k->alloc(r->stream, floats * sizeof(float));
+        made = made && r->data[t];
+        if (at)
+            at += floats;
+        else if (r->data[t])
+            k->zero(r->stream, r->data[t], floats * sizeof(float));
+    }
+    return made && (r->arena || k->exact);
+}
+
+/* What kernels need to know of fields whose tables have several dims. */
+static bool fields_upload(struct model_run *r)
+{
+    const struct plan *plan = &r->model->plan;
+    const struct backend_ops *k = r->model->k;
+
+    r->field_table = k->alloc(r->stream, sizeof plan->shape.table);
+    r->column = k->alloc(r->stream, sizeof plan->column);
+    if (!r->field_table || !r->column)
+        return false;
+    k->upload(r->stream, r->field_table, plan->shape.table, sizeof plan->shape.table);
+    k->upload(r->stream, r->column, plan->column, sizeof plan->column);
+    return true;
+}
+
+static bool run_allocate(struct model_run *r)
+{
+    const struct backend_ops *k = r->model->k;
+    const struct plan *plan = &r->model->plan;
+    bool made = tensors_allocate(r);
+
+    r->step = k->alloc(r->stream, sizeof *r->step);
+    r->result = k->alloc(r->stream, sizeof *r->result);
+    r->pooling = k->alloc(r->stream, LIMIT_FIELDS);
+    bool fields = !plan->mixed || fields_upload(r);
+    r->step_host = k->host_alloc(sizeof *r->step_host);
+    r->result_host = k->host_alloc(sizeof *r->result_host);
+    if (r->cache_rows > 0)
+        r->cache = k->alloc(r->stream, cache_bytes(r));
+    if (!made || !fields || !r->step || !r->result || !r->pooling || !r->step_host ||
+        !r->result_host || (r->cache_rows > 0 && !r->cache))
+        return false;
+    k->upload(r->stream, r->pooling, plan->shape.pooling, sizeof plan->shape.pooling);
+    memset(r->step_host, 0, sizeof *r->step_host);
+    return true;
+}
+
+/* Examples that go through the layers together: as many as the backend likes, but fewer where what
+ * they leave behind for the way back would not stay in the cache. */
+static uint32_t run_range(const struct model *m, uint32_t max_examples)
+{
+    uint32_t range = m->k->range == 0 || m->k->range > max_examples ? max_examples : m->k->range;
+    size_t bytes = 0;
+    for (uint32_t t = 0; t < m->plan.tensor_count; t++)
+        bytes += m->plan.tensor[t].whole ? 0 : m->plan.tensor[t].width * sizeof(float);
+    while (m->k->range > 0 && range > RUN_RANGE_LEAST && range * bytes > RUN_RANGE_BYTES)
+        range /= 2;
+    return range;
+}
+
+/* Each lane has a run of its own. */
+static int run_shortage(const struct model_run *r, struct err *e)
+{
+    char cache[160] = "";
+    size_t bytes = cache_bytes(r);
+    if (bytes > 0)
+        snprintf(cache, sizeof cache, " and %zu for a cache of %u rows", bytes, r->cache_rows);
+    return err_set(e, SHOAL_E_NOMEM,
+                   "a lane's run of %u examples a batch: no memory for %zu bytes of tensors%s; "
+                   "make train.batch%s or "
+                   "train.lanes smaller",
+                   r->max_examples, r->arena_bytes, cache, bytes > 0 ? ", train.cache.rows" : "");
+}
+
+int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                  struct model_run **out, struct err *e)
+{
+    struct model_run *r = calloc(1, sizeof *r);
+
+    *out = NULL;
+    if (!r)
+        return err_set(e, SHOAL_E_NOMEM, "a run of the model: out of memory");
+    r->model = m;
+    r->max_examples = max_examples;
+    r->range = run_range(m, max_examples);
+    r->cache_rows = cache_rows;
+    r->scale = m->scaled ? SCALE_BEGIN : 1.0;
+    int code = m->k->stream_new(&m->stream, &r->stream, e);
+    bool room = code == 0 && run_allocate(r);
+    if (code == 0)
+        /* a device that is lost gives no memory either, and says why here */
+        code = m->k->stream_finish(r->stream, e);
+    if (code == 0 && !room)
+        code = run_shortage(r, e);
+    if (code != 0) {
+        model_run_free(r);
+        return code;
+    }
+    *out = r;
+    return 0;
+}
+
+void model_run_free(struct model_run *r)
+{
+    if (!r)
+        return;
+    const struct backend_ops *k = r->model->k;
+    if (r->stream) {
+        void *owned[] = {r->arena, r->step,        r->result, r->pooling,
+                         r->cache, r->field_table, r->column};
+        for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
+            if (owned[i])
+                k->release(r->stream, owned[i]);
+        for (uint32_t t = 0; t < r->model->plan.tensor_count && k->exact; t++)
+            if (t != TENSOR_NUMERIC && r->data[t])
+                k->release(r->stream, r->data[t]);
+        for (uint32_t i = 0; i < RUN_ARRAYS; i++)
+            if (r->array[i].at)
+                k->release(r->stream, r->array[i].at);
+        k->stream_free(r->stream);
+    }
+    k->host_free(r->step_host);
+    k->host_free(r->result_host);
+    free(r);
+}
+
+const char *model_run_error(const struct model_run *r)
+{
+    return r->error.text;
+}
+
+/* ---- a batch --------------------------------------------------------------------------------- */
+
+static double weights_sum(const struct model_input *in)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < in->examples && in->weight; i++)
+        sum += (double)in->weight[i];
+    return in->weight ? sum : (double)in->examples;
+}
+
+static uint32_t table_width(const struct plan *plan, uint32_t table)
+{
+    return plan->first_order + plan->table_dim[table];
+}
+
+size_t run_row_floats(const struct model *m, const struct model_input *in)
+{
+    size_t floats = 0;
+    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++)
+        floats += (size_t)in->part[t].rows * table_width(&m->plan, t);
+    return m->plan.mixed ? floats : (size_t)in->row_count * model_row_width(m);
+}
+
+size_t run_fresh_floats(const struct model *m, const struct model_input *in)
+{
+    size_t floats = 0;
+    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++)
+        floats += (size_t)in->part[t].fresh * table_width(&m->plan, t);
+    return m->plan.mixed ? floats : (size_t)in->fresh_count * model_row_width(m);
+}
+
+/* Where each table's rows lie among those of the batch. */
+static void step_tables(const struct plan *plan, const struct model_input *in, struct step *s)
+{
+    uint32_t first = 0;
+    uint64_t at = 0;
+
+    for (uint32_t t = 0; t < plan->tables; t++) {
+        uint64_t width = table_width(plan, t);
+        s->table[t] = (struct pool_table){at - first * width, first, plan->table_dim[t]};
+        first += in->part[t].rows;
+        at += in->part[t].rows * width;
+    }
+    SHOAL_ASSERT(first == in->row_count);
+}
+
+/* What the kernels read of the step: loss factors, dropout keys, where rows of several dims lie. */
+static void step_upload(struct model_run *r, const struct model_input *in, double weight_sum,
+                        uint64_t seed, uint32_t lane, uint64_t batch)
+{
+    const struct model *m = r->model;
+    struct step *s = r->step_host;
+
+    for (uint32_t t = 0; t < m->plan.tasks; t++)
+        s->factor[t] = weight_sum > 0 ? (float)(r->scale * m->task_weight[t] / weight_sum) : 0.0f;
+    s->examples = in->examples;
+    s->unscale = (float)(1.0 / r->scale);
+    for (uint32_t i = 0; i < m->plan.layer_count; i++)
+        if (m->plan.layer[i].dropout > 0)
+            dropout_key(seed, lane, batch, i, s->key[i]);
+    if (m->plan.mixed)
+        step_tables(&m->plan, in, s);
+    m->k->upload(r->stream, r->step, s, sizeof *s);
+}
+
+/* The size that a batch is filled up to: a multiple of a granule, so large that there are few, or
+ * the largest batch. */
+static uint32_t run_filled(const struct model_run *r, uint32_t examples)
+{
+    uint32_t granule = r->model->k->granule,
+             step = (r->max_examples + RUN_FILLED_SIZES - 1) / RUN_FILLED_SIZES;
+
+    if (granule == 0 || examples == 0)
+        return examples;
+    step = (step + granule - 1) / granule * granule;
+    uint64_t filled = ((uint64_t)examples + step - 1) / step * step;
+    return filled < r->max_examples ? (uint32_t)filled : r->max_examples;
+}
+
+static void pass_begin(struct pass *p, struct model_run *r, const struct model_input *in,
+                       struct model_output *out, uint32_t values)
+{
+    const struct model *m = r->model;
+    r->data[TENSOR_NUMERIC] = (float *)in->numeric;
+    *p = (struct pass){.k = m->k,
+                       .s = r->stream,
+                       .shape = &m->plan.shape,
+                       .in = in,
+                       .out = out,
+                       .step = r->step,
+                       .loss = r->result->loss,
+                       .pooling = r->pooling,
+                       .field_table = r->field_table,
+                       .column = r->column,
+                       .tables = m->plan.tables,
+                       .vectors = m->plan.column[m->plan.shape.fields],
+                       .filled = run_filled(r, in->examples),
+                       .live = m->k->granule > 0 ? &r->step->examples : NULL,
+                       .tensor = m->plan.tensor,
+                       .data = r->data,
+                       .dim = m->plan.dim,
+                       .first_order = m->plan.first_order,
+                       .tasks = m->plan.tasks,
+                       .values = values};
+}
+
+/* Gradients begin with what L2 gives: l2 * weight for each pulled row, l2_dense * weight for the
+ * network's matrices. */
+static void gradients_begin(struct model_run *r, const struct model_input *in,
+                            struct model_output *out)
+{
+    const struct model *m = r->model;
+    const struct plan *plan = &m->plan;
+    bool empty = in->examples == 0;
+    size_t rows = run_row_floats(m, in);
+
+    m->k->scale(r->stream, rows, empty ? 0.0f : (float)(m->l2 * r->scale), in->rows,
+                out->row_gradients);
+    if (plan->dense.floats > 0)
+        m->k->zero(r->stream, out->dense_gradients, plan->dense.floats * sizeof(float));
+    if (plan->stats.floats > 0)
+        m->k->zero(r->stream, out->stats_gradients, plan->stats.floats * sizeof(float));
+    for (uint32_t t = 0; t < plan->dense.tensor_count && m->l2_dense > 0 && !empty; t++)
+        if (plan->dense.tensor[t].decay)
+            m->k->scale(r->stream, plan->dense.tensor[t].count, (float)(m->l2_dense * r->scale),
+                        in->dense + plan->dense.tensor[t].first,
+                        out->dense_gradients + plan->dense.tensor[t].first);
+}
+
+/* Each row's gradient by itself. */
+static void rows_clip(struct model_run *r, const struct model_input *in, float *gradients)
+{
+    const struct model *m = r->model;
+    float limit = (float)m->clip_row;
+
+    if (!m->plan.mixed)
+        m->k->clip_rows(r->stream, in->row_count, model_row_width(m), limit, gradients);
+    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++) {
+        uint32_t width = table_width(&m->plan, t);
+        m->k->clip_rows(r->stream, in->part[t].rows, width, limit, gradients);
+        gradients += (size_t)in->part[t].rows * width;
+    }
+}
+
+/* Takes the loss scale out again, measures, clips. */
+static void gradients_end(struct model_run *r, const struct model_input *in,
+                          struct model_output *out, uint64_t batch)
+{
+    const struct model *m = r->model;
+    size_t rows = run_row_floats(m, in), dense = m->plan.dense.floats;
+    const struct backend_ops *k = m->k;
+
+    if (m->scaled) {
+        k->scale_by(r->stream, rows, &r->step->unscale, out->row_gradients);
+        k->scale_by(r->stream, dense, &r->step->unscale, out->dense_gradients);
+    }
+    if (m->scaled || m->clip_dense > 0 || batch % NORM_EVERY == 0) {
+        k->square_sum(r->stream, rows, out->row_gradients, &r->result->row_square);
+        k->square_sum(r->stream, dense, out->dense_gradients, &r->result->dense_square);
+    }
+    if (m->clip_dense > 0)
+        k->clip(r->stream, dense, m->clip_dense, &r->result->dense_square, out->dense_gradients);
+    if (m->clip_row > 0)
+        rows_clip(r, in, out->row_gradients);
+}
+
+/* After the pass: losses and norms to the caller; 0, NOT_FINITE, or what the device says. */
+static int result_take(struct model_run *r, struct model_output *out)
+{
+    const struct model *m = r->model;
+    int code = m->k->stream_finish(r->stream, &r->error);
+    if (code != 0)
+        return code;
+    for (uint32_t t = 0; t < m->plan.tasks && m->plan.has_loss; t++) {
+        out->loss_task[t] = r->result_host->loss[t];
+        out->loss_sum += m->task_weight[t] * out->loss_task[t];
+    }
+    out->dense_norm = sqrt(r->result_host->dense_square);
+    out->row_norm = sqrt(r->result_host->row_square);
+    return isfinite(out->loss_sum) ? 0 : SHOAL_E_NOT_FINITE;
+}
+
+/* Whether the step counts; finds the largest scale that does not overflow. NOT_FINITE: it is 1, and
+ * the step overflowed all the same, as the next would. */
+static int scale_settle(struct model_run *r, struct model_output *out)
+{
+    if (!r->model->scaled)
+        return 0;
+    if (!isfinite(out->dense_norm) || !isfinite(out->row_norm)) {
+        if (r->scale <= 1.0)
+            return SHOAL_E_NOT_FINITE;
+        out->skipped = true;
+        r->scale /= 2.0;
+        r->scale_steps = 0;
+        return 0;
+    }
+    if (++r->scale_steps >= SCALE_STEPS && r->scale < SCALE_MAX) {
+        r->scale *= 2.0;
+        r->scale_steps = 0;
+    }
+    return 0;
+}
+
+static void output_begin(struct model_output *out, double weight_sum)
+{
+    out->loss_sum = 0.0;
+    out->weight_sum = weight_sum;
+    memset(out->loss_task, 0, sizeof out->loss_task);
+    out->dense_norm = out->row_norm = 0.0;
+    out->skipped = false;
+}
+
+int model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out)
+{
+    struct model_input device;
+    struct model_output device_out;
+    struct pass p;
+
+    SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    output_begin(out, weights_sum(in));
+    int code = run_upload(r, in, true, &device, out, &device_out);
+    if (code != 0)
+        return code;
+    gradients_begin(r, &device, &device_out);
+    m->k->zero(r->stream, r->result, sizeof *r->result);
+    if (in->examples > 0) {
+        step_upload(r, in, out->weight_sum, seed, lane, batch);
+        pass_begin(&p, r, &device, &device_out, run_values(m, in));
+        p.train = true;
+        struct pool_args all = pool_args_of(&p, 0, in->examples);
+        m->k->pool_begin(r->stream, &all, true);
+        pass_train(&m->plan, &p, r->range);
+        gradients_end(r, &device, &device_out, batch);
+    }
+    run_download(r, in, true, &device_out, out);
+    code = result_take(r, out);
+    return code == 0 ? scale_settle(r, out) : code;
+}
+
+int model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                  struct model_output *out)
+{
+    struct model_input device;
+    struct model_output device_out;
+    struct pass p;
+
+    SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    output_begin(out, weights_sum(in));
+    int code = run_upload(r, in, false, &device, out, &device_out);
+    if (code != 0)
+        return code;
+    m->k->zero(r->stream, r->result, sizeof *r->result);
+    step_upload(r, in, out->weight_sum, 0, 0, 0);
+    pass_begin(&p, r, &device, &device_out, run_values(m, in));
+    struct pool_args all = pool_args_of(&p, 0, in->examples);
+    m->k->pool_begin(r->stream, &all, false);
+    pass_predict(&m->plan, &p, r->range, m->negatives < 1.0 ? (float)log(m->negatives) : 0.0f);
+    run_download(r, in, false, &device_out, out);
+    return result_take(r, out);
+}

@@ -1,0 +1,222 @@
+/* run_input.c: a batch into the backend's memory and its results out of it. On the host nothing is
+ * copied, but for rows that come from the cache. */
+#include "dense/model/run.h"
+
+#include "proto/base/assert.h"
+
+/* Floats and the like of an example, of arrays that recorded kernels read: they have room for the
+ * largest batch from the beginning, so that they never move. 0: the others, which grow. */
+static size_t array_example_bytes(const struct plan *p, enum run_array which)
+{
+    switch (which) {
+    case RUN_LABEL:
+    case RUN_SCORES:
+        return p->tasks * sizeof(float);
+    case RUN_WEIGHT:
+        return sizeof(float);
+    case RUN_NUMERIC:
+        return p->shape.numerics * sizeof(float);
+    default:
+        return 0;
+    }
+}
+
+/* Room for `bytes`; old content is not kept. */
+static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
+{
+    struct run_buffer *b = &r->array[which];
+    bool exact = r->model->k->exact;
+    size_t largest = array_example_bytes(&r->model->plan, which) * r->max_examples;
+    if (bytes < largest && (!exact || which == RUN_NUMERIC)) /* numbers are filled up (pass.c) */
+        bytes = largest;
+    if (b->at && (exact ? bytes == b->bytes : bytes <= b->bytes))
+        return b->at;
+    if (b->at)
+        r->model->k->release(r->stream, b->at);
+    size_t room = exact || largest > 0 ? bytes : bytes + bytes / 8 + 256;
+    b->at = r->model->k->alloc(r->stream, room);
+    b->bytes = b->at ? room : 0;
+    return b->at;
+}
+
+/* A copy of `from` on the device; NULL for NULL. *failed is set when there is no memory. */
+static const void *array_upload(struct model_run *r, enum run_array which, const void *from,
+                                size_t bytes, bool *failed)
+{
+    if (!from)
+        return NULL;
+    void *at = array_room(r, which, bytes);
+    if (at)
+        r->model->k->upload(r->stream, at, from, bytes);
+    else
+        *failed = true;
+    return at;
+}
+
+static void *array_output(struct model_run *r, enum run_array which, const void *wanted,
+                          size_t bytes, bool *failed)
+{
+    if (!wanted)
+        return NULL;
+    void *at = array_room(r, which, bytes);
+    *failed = *failed || !at;
+    return at;
+}
+
+uint32_t run_values(const struct model *m, const struct model_input *in)
+{
+    uint32_t slots = in->examples * m->plan.shape.fields;
+    return in->offset ? in->offset[slots] : slots;
+}
+
+static int device_upload(struct model_run *r, const struct model_input *in, struct model_input *to)
+{
+    const struct plan *p = &r->model->plan;
+    size_t n = in->examples, f = sizeof(float), values = run_values(r->model, in);
+    bool failed = false;
+
+    to->label = array_upload(r, RUN_LABEL, in->label, n * p->tasks * f, &failed);
+    to->weight = array_upload(r, RUN_WEIGHT, in->weight, n * f, &failed);
+    to->numeric = array_upload(r, RUN_NUMERIC, in->numeric, n * p->shape.numerics * f, &failed);
+    to->index = array_upload(r, RUN_INDEX, in->index, values * sizeof *in->index, &failed);
+    to->offset = array_upload(r, RUN_OFFSET, in->offset,
+                              (n * p->shape.fields + 1) * sizeof *in->offset, &failed);
+    to->source =
+        array_upload(r, RUN_SOURCE, in->source, in->row_count * sizeof *in->source, &failed);
+    to->keep =
+        array_upload(r, RUN_KEEP, in->keep, 2 * (size_t)in->keep_count * sizeof *in->keep, &failed);
+    to->rows = array_upload(r, RUN_FRESH, in->rows, run_fresh_floats(r->model, in) * f, &failed);
+    to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);
+    to->stats = array_upload(r, RUN_STATS, in->stats, p->stats.floats * f, &failed);
+    return failed ? SHOAL_E_NOMEM : 0;
+}
+
+static int device_outputs(struct model_run *r, const struct model_input *in, bool train,
+                          const struct model_output *out, struct model_output *to)
+{
+    const struct plan *p = &r->model->plan;
+    size_t f = sizeof(float);
+    bool failed = false;
+
+    *to = (struct model_output){0};
+    to->scores =
+        array_output(r, RUN_SCORES, out->scores, (size_t)in->examples * p->tasks * f, &failed);
+    if (train) {
+        to->row_gradients = array_output(r, RUN_ROW_GRADIENTS, out->row_gradients,
+                                         run_row_floats(r->model, in) * f, &failed);
+        to->dense_gradients = array_output(r, RUN_DENSE_GRADIENTS, out->dense_gradients,
+                                           p->dense.floats * f, &failed);
+        to->stats_gradients = array_output(r, RUN_STATS_GRADIENTS, out->stats_gradients,
+                                           p->stats.floats * f, &failed);
+    }
+    return failed ? SHOAL_E_NOMEM : 0;
+}
+
+/* One width of rows after the other: of all tables together where they have one dim. */
+struct rows_stretch {
+    uint32_t width, rows, fresh, keep; /* as in struct model_part */
+};
+
+static uint32_t rows_stretches(const struct plan *p, const struct model_input *in,
+                               struct rows_stretch out[LIMIT_JOB_TABLES])
+{
+    out[0] = (struct rows_stretch){p->first_order + p->dim, in->row_count, in->fresh_count,
+                                   in->keep_count};
+    for (uint32_t t = 0; t < p->tables && p->mixed; t++)
+        out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows,
+                                       in->part[t].fresh, in->part[t].keep};
+    return p->mixed ? p->tables : 1;
+}
+
+/* The new rows into the cache. */
+static void rows_keep(struct model_run *r, const struct model_input *in,
+                      const struct rows_stretch *stretch, uint32_t count)
+{
+    const struct backend_ops *k = r->model->k;
+    const uint32_t *keep = in->keep;
+    const float *fresh = in->rows;
+
+    for (uint32_t i = 0, first = 0; i < count; i++) {
+        const struct rows_stretch *s = &stretch[i];
+        if (s->keep > 0)
+            k->rows_keep(r->stream, s->keep, s->width, first, keep, fresh, r->cache,
+                         model_row_width(r->model));
+        keep += (size_t)2 * s->keep;
+        fresh += (size_t)s->fresh * s->width;
+        first += s->fresh;
+    }
+}
+
+/* The batch's rows from where they are, before any is written to the cache. */
+static int rows_assemble(struct model_run *r, const struct model_input *in, struct model_input *to)
+{
+    const struct backend_ops *k = r->model->k;
+    struct rows_stretch stretch[LIMIT_JOB_TABLES];
+    uint32_t count = rows_stretches(&r->model->plan, in, stretch);
+
+    SHOAL_ASSERT(r->cache_rows > 0);
+    float *rows = array_room(r, RUN_ROWS, run_row_floats(r->model, in) * sizeof *rows), *out = rows;
+    if (!rows)
+        return SHOAL_E_NOMEM;
+    const uint32_t *source = to->source;
+    const float *fresh = to->rows;
+    for (uint32_t i = 0, first = 0; i < count; i++) {
+        const struct rows_stretch *s = &stretch[i];
+        k->rows_gather(r->stream, s->rows, s->width, first, source, fresh, r->cache,
+                       model_row_width(r->model), out);
+        source += s->rows;
+        out += (size_t)s->rows * s->width;
+        fresh += (size_t)s->fresh * s->width;
+        first += s->fresh;
+    }
+    rows_keep(r, to, stretch, count);
+    to->rows = rows;
+    return 0;
+}
+
+int run_upload(struct model_run *r, const struct model_input *in, bool train,
+               struct model_input *to, struct model_output *out, struct model_output *out_to)
+{
+    int code = 0;
+    *to = *in;
+    *out_to = *out;
+    if (!r->model->k->host) {
+        code = device_upload(r, in, to);
+        if (code == 0)
+            code = device_outputs(r, in, train, out, out_to);
+    }
+    if (code == 0 && in->source)
+        code = rows_assemble(r, in, to);
+    if (code == 0)
+        return 0;
+    /* a device that is lost gives no memory either */
+    int lost = r->model->k->stream_finish(r->stream, &r->error);
+    if (lost != 0)
+        return lost;
+    return err_set(
+        &r->error, code,
+        "no memory on the device for a batch of %u examples with %u rows; make train.batch smaller",
+        in->examples, in->row_count);
+}
+
+void run_download(struct model_run *r, const struct model_input *in, bool train,
+                  const struct model_output *from, struct model_output *out)
+{
+    const struct backend_ops *k = r->model->k;
+    const struct plan *p = &r->model->plan;
+    size_t f = sizeof(float);
+
+    k->download(r->stream, r->result_host, r->result, sizeof *r->result);
+    if (k->host)
+        return;
+    if (out->scores)
+        k->download(r->stream, out->scores, from->scores, (size_t)in->examples * p->tasks * f);
+    if (!train)
+        return;
+    k->download(r->stream, out->row_gradients, from->row_gradients,
+                run_row_floats(r->model, in) * f);
+    if (p->dense.floats > 0)
+        k->download(r->stream, out->dense_gradients, from->dense_gradients, p->dense.floats * f);
+    if (p->stats.floats > 0)
+        k->download(r->stream, out->stats_gradients, from->stats_gradients, p->stats.floats * f);
+}

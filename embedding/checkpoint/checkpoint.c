@@ -1,0 +1,368 @@
+/* checkpoint.c: opening a checkpoint and checking it; its rows are read in checkpoint_read.c.
+ *
+ *  1. All parts are of one cut, one run and one set of schemas, and each tablet is in exactly one
+ *     part: a part of another checkpoint, a missing or a doubled one is found before any row is
+ *     read.
+ *  2. Folders PATH/part-PPPP.tmp are what an unfinished export left; they do not count.
+ */
+#include "embedding/checkpoint/checkpoint_inner.h"
+#include "embedding/engine/cut.h"
+#include "embedding/rows/translate.h"
+#include "embedding/store/stored.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_PART UINT16_MAX
+_Static_assert(LIMIT_SHARDS < NO_PART, "parts fit 16 bits");
+
+/* ---- opening ---- */
+
+/* How many parts there are: as the first manifest says, and no folder with a higher number. */
+static int count_parts(const char *path, uint32_t *parts, struct err *e)
+{
+    DIR *d = opendir(path);
+    uint32_t lowest = UINT32_MAX, highest = 0, number;
+    int end;
+    if (d == NULL)
+        return err_set(e, SHOAL_E_NOT_FOUND, "cannot open the checkpoint %s: %s", path,
+                       strerror(errno));
+    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
+        if (sscanf(entry->d_name, "part-%u%n", &number, &end) != 1 || entry->d_name[end] != '\0')
+            continue;
+        lowest = number < lowest ? number : lowest;
+        highest = number > highest ? number : highest;
+    }
+    closedir(d);
+    if (lowest == UINT32_MAX)
+        return err_set(e, SHOAL_E_NOT_FOUND, "%s is no checkpoint: there is no part-0000 in it",
+                       path);
+    struct part first;
+    char dir[LIMIT_PATH];
+    part_path(path, lowest, "", dir);
+    int rc = part_read(dir, &first, e);
+    *parts = first.parts;
+    if (rc == 0 && highest >= first.parts)
+        rc =
+            err_set(e, SHOAL_E_CORRUPT, "%s/part-%04u does not belong there: %s is one of %u parts",
+                    path, highest, dir, first.parts);
+    part_free(&first);
+    return rc;
+}
+
+/* Whether two parts are of one checkpoint (invariant 1). */
+static bool agree(const struct part *a, const struct part *b)
+{
+    const struct cut_facts *f = &a->facts, *g = &b->facts;
+    if (a->parts != b->parts || a->tables != b->tables || f->cut != g->cut || f->run != g->run ||
+        f->tables != g->tables || f->lanes != g->lanes || f->mode != g->mode)
+        return false;
+    for (uint32_t i = 0; i < a->tables; i++)
+        if (!schema_equal(&a->schema[i], &b->schema[i]))
+            return false;
+    return true;
+}
+
+static int open_part(struct checkpoint *c, uint32_t number, struct err *e)
+{
+    char dir[LIMIT_PATH];
+    struct part *p = &c->part[number];
+    part_path(c->path, number, "", dir);
+    int rc = part_read(dir, p, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s is missing or has no manifest: the checkpoint has %u parts", dir,
+                       c->facts.parts);
+    if (rc != 0)
+        return rc;
+    if (p->part != number || !agree(p, &c->part[0]))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s does not belong there: it is part %u of %u of cut %" PRIu64
+                       ", as run %" PRIu64,
+                       dir, p->part, p->parts, p->facts.cut, p->facts.run);
+    for (uint32_t i = 0; i < p->files && rc == 0; i++)
+        rc = part_check_file(p, i, false, e);
+    c->facts.rows += p->facts.rows;
+    c->facts.bytes += p->facts.bytes;
+    for (uint32_t lane = 0; p->ranges > 0 && lane < p->facts.lanes; lane++)
+        if (p->facts.lowest[lane] < c->lowest[lane])
+            c->lowest[lane] = p->facts.lowest[lane];
+    return rc;
+}
+
+static int own_tablets(struct checkpoint *c, uint32_t number, struct err *e)
+{
+    const struct part *p = &c->part[number];
+    for (uint32_t i = 0; i < p->ranges; i++) {
+        const struct part_range *r = &p->range[i];
+        uint32_t at = 0;
+        while (p->schema[at].table != r->table)
+            at++;
+        for (uint32_t k = r->first; k < r->first + r->count; k++) {
+            if (c->owner[at][k] != NO_PART)
+                return err_set(e, SHOAL_E_CORRUPT,
+                               "tablet %u of table %s is in %s and in part %u as well", k,
+                               p->schema[at].name, p->dir, c->owner[at][k]);
+            c->owner[at][k] = (uint16_t)number;
+        }
+    }
+    return 0;
+}
+
+static int all_owned(const struct checkpoint *c, struct err *e)
+{
+    for (uint32_t i = 0; i < c->facts.tables; i++)
+        for (uint32_t k = 0; k < 1u << c->part[0].schema[i].tablet_bits; k++)
+            if (c->owner[i][k] == NO_PART)
+                return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %s is in no part of %s", k,
+                               c->part[0].schema[i].name, c->path);
+    return 0;
+}
+
+static int open_all(struct checkpoint *c, struct err *e)
+{
+    int rc = count_parts(c->path, &c->facts.parts, e);
+    if (rc == 0 && (c->part = calloc(c->facts.parts, sizeof *c->part)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the %u parts of %s", c->facts.parts, c->path);
+    memset(c->lowest, 0xff, sizeof c->lowest);
+    for (uint32_t i = 0; i < c->facts.parts && rc == 0; i++)
+        rc = open_part(c, i, e);
+    if (rc != 0)
+        return rc;
+    const struct part *first = &c->part[0];
+    c->facts.cut = first->facts.cut;
+    c->facts.run = first->facts.run;
+    c->facts.run_tables = first->facts.tables;
+    c->facts.lanes = first->facts.lanes;
+    c->facts.mode = first->facts.mode;
+    c->facts.tables = first->tables;
+    for (uint32_t i = 0; i < first->tables && rc == 0; i++) {
+        size_t bytes = sizeof *c->owner[i] << first->schema[i].tablet_bits;
+        if ((c->owner[i] = malloc(bytes)) == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the tablets of %s", c->path);
+        memset(c->owner[i], 0xff, bytes);
+    }
+    for (uint32_t i = 0; i < c->facts.parts && rc == 0; i++)
+        rc = own_tablets(c, i, e);
+    return rc == 0 ? all_owned(c, e) : rc;
+}
+
+int checkpoint_open(const char *path, struct checkpoint **out, struct err *e)
+{
+    if (strlen(path) + 64 > LIMIT_PATH)
+        return err_set(e, SHOAL_E_NOT_FOUND, "the path %.100s... is too long", path);
+    struct checkpoint *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to open %s", path);
+    snprintf(c->path, sizeof c->path, "%s", path);
+    int rc = open_all(c, e);
+    if (rc != 0)
+        checkpoint_close(c);
+    else
+        *out = c;
+    return rc;
+}
+
+void checkpoint_close(struct checkpoint *c)
+{
+    if (c == NULL)
+        return;
+    for (uint32_t i = 0; c->part != NULL && i < c->facts.parts; i++)
+        part_free(&c->part[i]);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        free(c->owner[i]);
+    free(c->part);
+    free(c);
+}
+
+const struct checkpoint_facts *checkpoint_facts(const struct checkpoint *c)
+{
+    return &c->facts;
+}
+
+const struct table_schema *checkpoint_table(const struct checkpoint *c, uint32_t i)
+{
+    return &c->part[0].schema[i];
+}
+
+uint32_t checkpoint_find(const struct checkpoint *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->facts.tables; i++)
+        if (strcmp(c->part[0].schema[i].name, name) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
+uint64_t checkpoint_mark(const struct checkpoint *c, uint32_t lane)
+{
+    return lane < c->facts.lanes && c->lowest[lane] != UINT64_MAX ? c->lowest[lane] : 0;
+}
+
+uint32_t checkpoint_part_of(const struct checkpoint *c, uint32_t i, uint32_t tablet)
+{
+    return c->owner[i][tablet];
+}
+
+/* ---- verifying ---- */
+
+struct verify {
+    const struct checkpoint *c;
+    const struct part *part;
+    checkpoint_damage_visit visit;
+    void *context;
+    int status;     /* of the first damage */
+    struct err err; /* its sentence */
+    /* of the part at hand, for naming a tablet */
+    bool looked;
+    char table[LIMIT_NAME];
+    uint32_t tablet;
+};
+
+struct look {
+    struct verify *v;
+    struct engine *g;
+    struct runs *runs;
+    uint32_t next; /* tablet that has to come */
+};
+
+static int look_at(void *context, const void *key, size_t key_bytes, const void *value,
+                   size_t value_bytes, struct err *e)
+{
+    struct look *l = context;
+    uint32_t number, tablet;
+    if (!stored_is_tablet(key, key_bytes, &number, &tablet) || engine_slot(l->g, number) == NULL)
+        return SHOAL_E_CORRUPT;
+    struct table *t = l->g->table[number].table;
+    l->next = tablet;
+    int rc = stored_tablet_read(value, value_bytes, t, l->runs, tablet, e);
+    table_clear(t, tablet);
+    l->next = tablet + 1;
+    return rc;
+}
+
+/* The first tablet of the part whose image cannot be read, in v->table and v->tablet. */
+static void find_tablet(struct verify *v)
+{
+    char path[LIMIT_PATH + 8];
+    struct store *store = NULL;
+    struct arena *arena = NULL;
+    struct runs runs = {0};
+    struct look l = {.v = v, .runs = &runs};
+    v->looked = true;
+    v->table[0] = '\0';
+    snprintf(path, sizeof path, "%s/rows", v->part->dir);
+    bool ready = store_rocks_open_copy(path, &store, NULL) == 0 && arena_new(&arena) == 0 &&
+                 checkpoint_scratch(v->c, arena, &l.g, NULL) == 0;
+    for (uint32_t i = 0; ready && i < v->part->ranges && v->table[0] == '\0'; i++) {
+        const struct part_range *r = &v->part->range[i];
+        struct store_item from, to;
+        l.next = r->first;
+        stored_tablet_key(r->table, r->first, &from);
+        stored_tablet_key(r->table, r->first + r->count, &to);
+        if (store_range(store, &from, &to, look_at, &l, NULL) != 0) {
+            snprintf(v->table, sizeof v->table, "%s",
+                     table_schema_of(l.g->table[r->table].table)->name);
+            v->tablet = l.next;
+        }
+    }
+    checkpoint_scratch_free(l.g);
+    arena_free(arena);
+    runs_free(&runs);
+    store_close(store);
+}
+
+static void damage(struct verify *v, const char *file, bool rows, int status, const struct err *e)
+{
+    if (v->status == 0) {
+        v->status = status;
+        v->err = *e;
+    }
+    if (v->visit == NULL)
+        return;
+    if (rows && !v->looked)
+        find_tablet(v);
+    bool named = rows && v->table[0] != '\0';
+    v->visit(v->context, &(struct checkpoint_damage){.file = file,
+                                                     .text = e->text,
+                                                     .table = named ? v->table : NULL,
+                                                     .tablet = named ? v->tablet : 0});
+}
+
+static int foreign(void *context, const char *path, struct err *e)
+{
+    struct verify *v = context;
+    struct err own;
+    err_set(&own, SHOAL_E_CORRUPT,
+            "%s does not belong there: the manifest does not name it; take it away", path);
+    damage(v, path, false, SHOAL_E_CORRUPT, &own);
+    return v->visit == NULL ? err_set(e, SHOAL_E_CORRUPT, "%s", own.text) : 0;
+}
+
+static void verify_part(struct verify *v, const struct part *part)
+{
+    struct err own;
+    v->part = part;
+    v->looked = false;
+    int rc = part_foreign(part, foreign, v, &own);
+    if (rc != 0 && v->status == 0)
+        damage(v, part->dir, false, rc, &own);
+    for (uint32_t k = 0; k < part->files && (v->status == 0 || v->visit != NULL); k++) {
+        char path[LIMIT_PATH + PART_NAME_BYTES];
+        snprintf(path, sizeof path, "%s/%s", part->dir, part->file[k].name);
+        rc = part_check_file(part, k, true, &own);
+        if (rc != 0)
+            damage(v, path, strncmp(part->file[k].name, "rows/", 5) == 0, rc, &own);
+    }
+}
+
+int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context,
+                      struct err *e)
+{
+    struct verify v = {.c = c, .visit = visit, .context = context};
+    for (uint32_t i = 0; i < c->facts.parts && (v.status == 0 || visit != NULL); i++)
+        verify_part(&v, &c->part[i]);
+    return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);
+}
+
+int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e)
+{
+    struct verify v = {.c = c};
+    verify_part(&v, &c->part[part]);
+    return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);
+}
+
+/* ---- translation ---- */
+
+int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
+                           uint32_t count, char **notes, struct err *e)
+{
+    size_t bytes;
+    bool used[LIMIT_TABLES] = {false};
+    FILE *out = open_memstream(notes, &bytes);
+    if (out == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to compare schemas");
+    int rc = 0;
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        uint32_t at = checkpoint_find(c, to[i].name);
+        if (at == UINT32_MAX) {
+            fprintf(out, "table %s: it is not in the checkpoint and begins empty\n", to[i].name);
+            continue;
+        }
+        used[at] = true;
+        rc = translate_check(checkpoint_table(c, at), &to[i], out, e);
+    }
+    for (uint32_t i = 0; i < c->facts.tables && rc == 0; i++)
+        if (!used[i])
+            fprintf(out, "table %s: the job has none of this name; its rows are passed over\n",
+                    checkpoint_table(c, i)->name);
+    bool failed = fclose(out) != 0;
+    if (rc == 0 && !failed)
+        return 0;
+    free(*notes);
+    *notes = NULL;
+    return rc != 0 ? rc : err_set(e, SHOAL_E_NOMEM, "no memory to compare schemas");
+}

@@ -1,0 +1,33 @@
+/* checkpoint_inner.h: struct checkpoint, for checkpoint.c, checkpoint_read.c and load.c. Nobody
+ * else includes it. */
+#ifndef EMBEDDING_CHECKPOINT_CHECKPOINT_INNER_H
+#define EMBEDDING_CHECKPOINT_CHECKPOINT_INNER_H
+
+#include "embedding/checkpoint.h"
+#include "embedding/checkpoint/part.h"
+
+struct checkpoint {
+    char path[LIMIT_PATH];
+    struct checkpoint_facts facts;
+    struct part *part; /* owned; (facts.parts) */
+    /* owned, by place; (2^tablet_bits): the part that holds the tablet */
+    uint16_t *owner[LIMIT_TABLES];
+    uint64_t lowest[LIMIT_LANES];
+};
+
+/* An engine in memory with the checkpoint's tables, whose rows come from `arena` (borrowed until
+ * checkpoint_scratch_free). */
+int checkpoint_scratch(const struct checkpoint *c, struct arena *arena, struct engine **out,
+                       struct err *e);
+void checkpoint_scratch_free(struct engine *g);
+/* base[number of a table] (2^tablet_bits), all UINT64_MAX, for recover_source; freed with
+ * checkpoint_base_free. */
+int checkpoint_base(const struct checkpoint *c, uint64_t *base[LIMIT_TABLES]);
+void checkpoint_base_free(uint64_t *base[LIMIT_TABLES]);
+/* The tablets of one part that base asks for into g's tables, all their rows in memory; their runs
+ * and marks into `runs`. verified: the part's files have just been found right, so they are not
+ * checked block by block again; images check themselves in any case. */
+int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verified, struct engine *g,
+                         uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e);
+
+#endif

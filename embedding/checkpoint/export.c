@@ -1,0 +1,390 @@
+/* export.c: a complete cut becomes one part of a checkpoint (part.h).
+ *
+ *  1. A part is PATH/part-PPPP: complete or not there. It is made as part-PPPP.tmp, every file and
+ *     folder synced, and named by one rename; what an export that was killed left is removed by the
+ *     next one.
+ *  2. The part shares no file that anybody still writes: row files and full journal segments never
+ *     change and are linked; the segment that the shard was writing is copied, up to where the cut
+ *     ends. A linked segment is never used again (journal.c, 5).
+ *  3. The cut stays while it is exported: dropping it waits (cut_keep.c), making another one under
+ *     its number is refused.
+ *  4. Tables are never changed or taken away, so the schemas that the engine has now are the cut's.
+ *     Tablets do not move, so what it leads now is what it led then.
+ */
+#include "embedding/checkpoint/part.h"
+#include "embedding/engine/cut.h"
+#include "embedding/engine/cut_manifest.h"
+#include "embedding/engine/space.h"
+#include "proto/base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_BYTES (1u << 20)
+
+struct export_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    /* schemas, tablets and, for a cut in memory, facts; the rest is filled in on the way */
+    struct part part;
+    struct store *store; /* borrowed; of a cut in memory, else NULL */
+    char cut[LIMIT_PATH], path[LIMIT_PATH], dir[LIMIT_PATH], tmp[LIMIT_PATH];
+    engine_export_done done;
+    void *context;
+    int status;
+    struct err err;
+};
+
+/* ---- the I/O thread's part ---- */
+
+static int cannot(struct err *e, const char *what, const char *path)
+{
+    int code = errno == ENOSPC || errno == EDQUOT ? SHOAL_E_NO_SPACE : SHOAL_E_CANTCREATE;
+    return err_set(e, code, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+static int sync_file(const char *path, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = fd >= 0 && fdatasync(fd) == 0 ? 0 : cannot(e, "sync", path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static int copy_bytes(int in, int out, uint64_t most, char *chunk)
+{
+    while (most > 0) {
+        ssize_t n = read(in, chunk, most < COPY_BYTES ? (size_t)most : COPY_BYTES);
+        if (n <= 0)
+            return n == 0 && most == UINT64_MAX ? 0 : -1;
+        for (ssize_t done = 0; done < n;) {
+            ssize_t w = write(out, chunk + done, (size_t)(n - done));
+            if (w <= 0)
+                return -1;
+            done += w;
+        }
+        most -= most == UINT64_MAX ? 0 : (uint64_t)n;
+    }
+    return 0;
+}
+
+/* The first `most` bytes of a file (UINT64_MAX: all) into a new one, synced. */
+static int copy_file(const char *from, const char *to, uint64_t most, struct err *e)
+{
+    char *chunk = malloc(COPY_BYTES);
+    int in = open(from, O_RDONLY | O_CLOEXEC),
+        out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+    if (chunk == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to copy %s", from);
+    else if (in < 0)
+        rc = cannot(e, "read", from);
+    else if (out < 0 || copy_bytes(in, out, most, chunk) != 0 || fdatasync(out) != 0)
+        rc = cannot(e, "write", to);
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        close(out);
+    free(chunk);
+    return rc;
+}
+
+/* Another name for a file that never changes; a copy where the file system has no such thing, or is
+ * another one. */
+static int link_file(const char *from, const char *to, struct err *e)
+{
+    if (link(from, to) == 0)
+        return sync_file(to, e);
+    if (errno == ENOENT)
+        return cannot(e, "link", from);
+    return copy_file(from, to, UINT64_MAX, e);
+}
+
+static int add_file(struct export_work *x, const char *name, struct err *e)
+{
+    char path[LIMIT_PATH + PART_NAME_BYTES];
+    uint64_t bytes, sum;
+    snprintf(path, sizeof path, "%s/%s", x->tmp, name);
+    int rc = part_checksum(path, &bytes, &sum);
+    if (rc == 0)
+        rc = part_add_file(&x->part, name, bytes, sum);
+    return rc == 0 ? 0
+                   : err_set(e, rc, "cannot take %s into the checkpoint: %s", path, err_text(rc));
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct part_file *)a)->name, ((const struct part_file *)b)->name);
+}
+
+/* Row files: linked from the cut (from), or already in place (NULL); then all are named. */
+static int take_rows(struct export_work *x, const char *from, struct err *e)
+{
+    char path[LIMIT_PATH], source[LIMIT_PATH + 320], target[LIMIT_PATH + 320],
+        name[PART_NAME_BYTES];
+    snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, from != NULL ? from : x->tmp);
+    DIR *d = opendir(path);
+    if (d == NULL)
+        return cannot(e, "read", path);
+    int rc = 0;
+    for (struct dirent *entry = readdir(d); entry != NULL && rc == 0; entry = readdir(d)) {
+        snprintf(source, sizeof source, "%s/%s", path, entry->d_name);
+        snprintf(target, sizeof target, "%s/rows/%s", x->tmp, entry->d_name);
+        if (part_passes_over(entry->d_name)) {
+            if (from == NULL && entry->d_name[0] != '.')
+                unlink(source);
+            continue;
+        }
+        int n = snprintf(name, sizeof name, "rows/%.64s", entry->d_name);
+        if (n < 0 || (size_t)n >= sizeof name)
+            rc = err_set(e, SHOAL_E_TOO_BIG, "the name of %s is too long", source);
+        if (rc == 0 && from != NULL)
+            rc = link_file(source, target, e);
+        if (rc == 0)
+            rc = add_file(x, name, e);
+    }
+    closedir(d);
+    return rc;
+}
+
+/* The segments of the cut, in order; the last one is still being written by the shard (2). */
+static int take_journal(struct export_work *x, struct err *e)
+{
+    char *text, *rest = NULL;
+    int rc = cut_text_read(x->cut, &text, e);
+    char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL;
+    while (line != NULL && rc == 0) {
+        char segment[32], name[PART_NAME_BYTES], from[LIMIT_PATH + 64], to[LIMIT_PATH + 64];
+        uint64_t bytes;
+        char *next = strtok_r(NULL, "\n", &rest);
+        if (sscanf(line, "segment %31s %" SCNu64, segment, &bytes) == 2) {
+            bool last = next == NULL || strncmp(next, "segment ", 8) != 0;
+            snprintf(name, sizeof name, "journal/%s", segment);
+            snprintf(from, sizeof from, "%s/%s", x->cut, name);
+            snprintf(to, sizeof to, "%s/%s", x->tmp, name);
+            rc = last ? copy_file(from, to, bytes, e) : link_file(from, to, e);
+            if (rc == 0)
+                rc = add_file(x, name, e);
+        }
+        line = next;
+    }
+    free(text);
+    return rc;
+}
+
+static int make_folder(const char *base, const char *tail, struct err *e)
+{
+    char path[LIMIT_PATH + 16];
+    snprintf(path, sizeof path, "%s%s", base, tail);
+    return mkdir(path, 0700) == 0 || (tail[0] == '\0' && errno == EEXIST)
+               ? 0
+               : cannot(e, "create", path);
+}
+
+static int sync_folder(const char *base, const char *tail, struct err *e)
+{
+    char path[LIMIT_PATH + 16];
+    snprintf(path, sizeof path, "%s%s", base, tail);
+    return cut_sync_dir(path) == 0 ? 0 : cannot(e, "sync", path);
+}
+
+/* The tables of the cut alone: what was made since is not in it. */
+static void leave_out_younger(struct part *p)
+{
+    uint32_t tables = 0, ranges = 0;
+    for (uint32_t i = 0; i < p->tables; i++)
+        if (p->facts.existing >> p->schema[i].table & 1)
+            p->schema[tables++] = p->schema[i];
+    for (uint32_t i = 0; i < p->ranges; i++)
+        if (p->facts.existing >> p->range[i].table & 1)
+            p->range[ranges++] = p->range[i];
+    p->tables = tables;
+    p->ranges = ranges;
+}
+
+static int make_part(struct export_work *x, struct err *e)
+{
+    char rows[LIMIT_PATH];
+    struct cut_facts facts = x->part.facts;
+    if (cut_remove_tree(x->tmp) != 0)
+        return cannot(e, "remove", x->tmp);
+    int rc = x->store == NULL ? cut_manifest_check(x->cut, &facts, e) : 0;
+    if (rc == 0 && facts.lanes > LIMIT_LANES)
+        rc = err_set(e, SHOAL_E_CORRUPT, "%s/manifest names %u lanes", x->cut, facts.lanes);
+    if (rc != 0)
+        return rc;
+    facts.bytes = 0;
+    x->part.facts = facts;
+    leave_out_younger(&x->part);
+    struct stat there;
+    if (stat(x->path, &there) != 0) /* whoever began the checkpoint has made it */
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s is not there: the folder of checkpoints must be one that coordinator "
+                       "and all servers share",
+                       x->path);
+    if ((rc = make_folder(x->tmp, "", e)) != 0 || (rc = make_folder(x->tmp, "/journal", e)) != 0)
+        return rc;
+    snprintf(rows, sizeof rows, "%.*s/rows", (int)LIMIT_PATH - 6, x->tmp);
+    rc =
+        x->store != NULL ? cut_copy_rows(x->store, NULL, rows, e) : make_folder(x->tmp, "/rows", e);
+    if (rc == 0)
+        rc = take_rows(x, x->store != NULL ? NULL : x->cut, e);
+    if (rc == 0 && x->store == NULL)
+        rc = take_journal(x, e);
+    if (rc != 0)
+        return rc;
+    qsort(x->part.file, x->part.files, sizeof *x->part.file, by_name);
+    if ((rc = sync_folder(x->tmp, "/rows", e)) == 0 &&
+        (rc = sync_folder(x->tmp, "/journal", e)) == 0 &&
+        (rc = part_write(x->tmp, &x->part, e)) == 0)
+        rc = sync_folder(x->tmp, "", e);
+    return rc;
+}
+
+/* A part that is there already: the same one, or somebody else's. */
+static int answer_again(struct export_work *x, struct err *e)
+{
+    struct part there;
+    int rc = part_read(x->dir, &there, e);
+    if (rc == 0 && (there.facts.cut != x->part.facts.cut || there.part != x->part.part ||
+                    there.parts != x->part.parts))
+        rc = err_set(e, SHOAL_E_EXISTS,
+                     "%s holds part %u of %u of cut %" PRIu64 "; choose another folder", x->dir,
+                     there.part, there.parts, there.facts.cut);
+    for (uint32_t i = 0; i < there.files && rc == 0; i++)
+        rc = part_check_file(&there, i, false, e);
+    x->part.facts = there.facts;
+    part_free(&there);
+    return rc;
+}
+
+static void export_run(struct work *w)
+{
+    struct export_work *x = (struct export_work *)w;
+    struct stat st;
+    if (stat(x->dir, &st) == 0) {
+        x->status = answer_again(x, &x->err);
+        return;
+    }
+    struct cut_facts before = x->part.facts;
+    x->status = make_part(x, &x->err);
+    if (x->status == 0 && x->part.facts.cut != before.cut)
+        x->status =
+            err_set(&x->err, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, x->cut, x->part.facts.cut);
+    if (x->status == 0 && (rename(x->tmp, x->dir) != 0 || cut_sync_dir(x->path) != 0))
+        x->status = cannot(&x->err, "name", x->dir);
+    if (x->status != 0)
+        cut_remove_tree(x->tmp);
+}
+
+static void export_done(struct work *w)
+{
+    struct export_work *x = (struct export_work *)w;
+    struct engine *g = x->g;
+    bool drop = g->export_drop;
+    uint64_t cut = g->exporting;
+    g->exporting = 0;
+    g->export_drop = false;
+    const struct cut_facts facts = x->part.facts;
+    part_free(&x->part);
+    if (w->cancelled)
+        return;
+    if (x->status != 0)
+        log_warn("cut %" PRIu64 " was not put into %s: %s", cut, x->dir, x->err.text);
+    if (x->status == 0)
+        space_note_part(g, x->dir);
+    if (drop && engine_cut_drop(g, cut) != 0)
+        log_warn("cut %" PRIu64 " cannot be removed; drop it again", cut);
+    x->done(x->context, x->status, x->status == 0 ? "" : x->err.text, facts.rows, facts.bytes);
+}
+
+/* ---- the shard's part ---- */
+
+/* Schemas, and runs of led tablets. */
+static int list_tablets(const struct engine *g, struct part *p)
+{
+    p->schema = calloc(LIMIT_TABLES, sizeof *p->schema);
+    if (p->schema == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct engine_table *t = &g->table[i];
+        if (t->table == NULL)
+            continue;
+        p->schema[p->tables++] = *table_schema_of(t->table);
+        for (uint32_t k = 0, end; k < t->scope.tablets; k = end) {
+            end = k + 1;
+            if (!t->scope.led[k])
+                continue;
+            while (end < t->scope.tablets && t->scope.led[end])
+                end++;
+            if (part_add_range(p, i, k, end - k) != 0)
+                return SHOAL_E_NOMEM;
+        }
+    }
+    return 0;
+}
+
+static int find_cut(struct engine *g, uint64_t cut, struct export_work *x, struct err *e)
+{
+    struct mem_cut *m = g->dir == NULL ? cut_mem_find(g, cut) : NULL;
+    struct stat st;
+    x->part.facts.cut = cut;
+    if (m != NULL) {
+        x->store = m->store;
+        x->part.facts = m->facts;
+    } else if (g->dir != NULL) {
+        cut_path(g, cut, "", x->cut);
+    }
+    bool there = m != NULL || (g->dir != NULL && stat(x->cut, &st) == 0);
+    return there ? 0
+                 : err_set(e, SHOAL_E_NOT_FOUND, "there is no complete cut %" PRIu64 " here", cut);
+}
+
+int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,
+                      uint32_t parts, engine_export_done done, void *context, struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if (cut == 0 || part >= parts || parts > LIMIT_SHARDS || path[0] != '/' ||
+        strlen(path) + 64 > LIMIT_PATH)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "part %u of %u of cut %" PRIu64
+                       " into \"%.200s\": a path from the root is needed",
+                       part, parts, cut, path);
+    if (g->exporting != 0)
+        return err_set(e, SHOAL_E_BUSY, "cut %" PRIu64 " is being exported; ask again",
+                       g->exporting);
+    if (g->led_count == 0)
+        return err_set(e, SHOAL_E_AGAIN, "this shard has no map yet; ask again");
+    struct export_work *x = calloc(1, sizeof *x);
+    if (x == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to export cut %" PRIu64, cut);
+    int rc = find_cut(g, cut, x, e);
+    if (rc == 0 && (rc = list_tablets(g, &x->part)) != 0)
+        err_set(e, rc, "no memory to export cut %" PRIu64, cut);
+    if (rc != 0) {
+        part_free(&x->part);
+        free(x);
+        return rc;
+    }
+    x->g = g;
+    x->part.part = part;
+    x->part.parts = parts;
+    snprintf(x->path, sizeof x->path, "%s", path);
+    part_path(path, part, "", x->dir);
+    part_path(path, part, ".tmp", x->tmp);
+    x->done = done;
+    x->context = context;
+    x->work.run = export_run;
+    x->work.done = export_done;
+    g->exporting = cut;
+    work_start(&g->works, g->env, &x->work);
+    return 0;
+}

@@ -1,0 +1,436 @@
+/* load.c: tables filled from a checkpoint. What becomes of the rows on the way is in load_build.c.
+ *
+ *     engine_load -> BUILDING (an I/O thread: verify, read, translate) -> READY (waits for quiet)
+ *     -> WRITING (an I/O thread, a batch at a time) -> SEALING (an I/O thread) -> taken in, done
+ *                          not all rows fit into memory: BUILDING -> READY -> WRITING -> BUILDING
+ *                          -> WRITING -> ... -> SEALING without a store: READY -> taken in, done
+ *
+ *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's
+ *     own, in an arena of their own, and change places in one step on the loop.
+ *  2. Only tables that no record ever touched are filled, and from WRITING on nobody else may touch
+ *     them. So every stored tablet of theirs is the load's.
+ *  3. Before the first image a marker goes to the store: "a load into these tables is under way".
+ *     Batches of the store are durable in order (store_rocks.c, 1), so an image of the load on disk
+ *     means that its marker is there too. Recovery that finds the marker takes the images out, then
+ *     the marker: the load has never been.
+ *  4. The last batch is one write of two values: the control state with the new run open, and the
+ *     marker saying "done". Once it is durable the load has happened: recovery finds images, marks
+ *     and run. The journal is synced before each flush of the store, as ever. No record is needed:
+ *     records of the run come behind the control state's sequence, and none at or below the images'
+ *     sequence is about these tables. What a load brought for a run that never trained can be taken
+ *     back: unload.c.
+ *  5. The answer comes after that. The marker keeps the run's number, so a load that comes again,
+ *     also after a restart, is answered by what is there; one for a run that something else opened
+ *     is refused.
+ */
+#include "embedding/checkpoint/load.h"
+
+#include "embedding/checkpoint/load_inner.h"
+#include "embedding/engine/cut.h"
+#include "embedding/engine/flush.h"
+#include "embedding/engine/space.h"
+#include "embedding/engine/tier.h"
+#include "embedding/rows/slab.h"
+#include "embedding/store/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t load_bytes(const struct engine *g)
+{
+    return load_of(g)->held;
+}
+
+static void load_step(struct engine *g);
+static void load_close(struct engine *g);
+static const struct engine_job_ops load_job = {load_step, NULL, load_bytes, load_close};
+
+static void release(struct load *l)
+{
+    checkpoint_close(l->checkpoint);
+    spill_free(&l->spill);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        table_free(l->made[i]);
+        free(l->led[i]);
+    }
+    arena_free(l->arena);
+    runs_free(&l->runs);
+    free(l->schema);
+    free(l->notes);
+    free(l->control);
+    free(l);
+}
+
+/* The engine's no more. */
+static void let_go(struct engine *g)
+{
+    engine_job_end(g, JOB_LOAD);
+    g->opening = 0;
+}
+
+static void load_close(struct engine *g)
+{
+    struct load *l = load_of(g);
+    let_go(g);
+    release(l);
+}
+
+static uint64_t rows_of(const struct engine *g, uint64_t tables)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL && (tables >> i & 1))
+            rows += table_rows(g->table[i].table);
+    return rows;
+}
+
+static void finish(struct engine *g, int status, const char *text)
+{
+    struct load *l = load_of(g);
+    const struct run *run = runs_find(&g->runs, l->run);
+    let_go(g);
+    g->loading = 0;
+    if (status != 0)
+        log_warn("checkpoint %s was not loaded as run %" PRIu64 ": %s", l->path, l->run, text);
+    l->done(l->context, status, text, status == 0 && run != NULL ? rows_of(g, run->tables) : 0);
+    release(l);
+}
+
+/* ---- is the table as it was made? ---- */
+
+static bool untouched(const struct engine *g, uint32_t table)
+{
+    const struct engine_table *t = &g->table[table];
+    if (table_rows(t->table) > 0)
+        return false;
+    for (uint32_t k = 0; k < t->scope.tablets; k++)
+        if (t->changed[k] != 0)
+            return false;
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        for (uint32_t lane = 0; lane < g->runs.run[i]->lanes; lane++)
+            for (uint32_t k = 0; k < t->scope.tablets; k++)
+                if (marks_get(g->runs.run[i]->marks, lane, table, k) != 0)
+                    return false;
+    return true;
+}
+
+/* Whether what was true when the load began still is. */
+static int check_again(const struct engine *g, const struct load *l, struct err *e)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        if (l->made[i] == NULL)
+            continue;
+        const struct engine_table *t = &g->table[i];
+        if (!untouched(g, i))
+            return err_set(
+                e, SHOAL_E_EXISTS,
+                "table %s was changed while its rows were read: nobody may train into tables that "
+                "a "
+                "checkpoint is loaded into; stop that job, then restore again into fresh data_dirs",
+                table_schema_of(t->table)->name);
+        if (memcmp(l->led[i], t->scope.led, t->scope.tablets) != 0)
+            return err_set(e, SHOAL_E_AGAIN,
+                           "the map changed while the checkpoint was read; load it again");
+    }
+    if (runs_find(&g->runs, l->run) != NULL)
+        return err_set(e, SHOAL_E_EXISTS,
+                       "run %" PRIu64 " was opened while the checkpoint was read", l->run);
+    if (runs_open(&g->runs) >= LIMIT_RUNS)
+        return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+    uint64_t bytes = load_all_built(l) ? l->bytes : l->guess / 3 * 2;
+    return g->store == NULL ? 0 : space_check_for(g, bytes, "what is loaded", e);
+}
+
+/* ---- taken in ---- */
+
+static int take_run(struct engine *g, struct load *l)
+{
+    const struct run *from = l->runs.run[0];
+    struct run *run;
+    if (runs_add(&g->runs, from->id, from->tables, from->lanes, from->mode, &run) != 0)
+        return SHOAL_E_NOMEM;
+    struct marks *empty = run->marks;
+    run->marks = from->marks;
+    l->runs.run[0]->marks = empty;
+    return 0;
+}
+
+static void take_in(struct engine *g)
+{
+    struct load *l = load_of(g);
+    if (take_run(g, l) != 0) {
+        struct err e;
+        err_set(&e, SHOAL_E_NOMEM, "no memory to open run %" PRIu64 "; the shard restarts", l->run);
+        finish(g, SHOAL_E_NOMEM, e.text);
+        if (g->store != NULL) /* it is on disk and not here: only a restart makes them agree */
+            engine_fail(g, &e);
+        return;
+    }
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct engine_table *t = &g->table[i];
+        if (l->made[i] == NULL)
+            continue;
+        table_free(t->table);
+        t->table = l->made[i];
+        l->made[i] = NULL;
+        for (uint32_t k = 0; g->store != NULL && k < t->scope.tablets; k++)
+            if (l->led[i][k])
+                t->changed[k] = t->written[k] = t->durable[k] = l->sequence;
+    }
+    g->loaded_arena[g->loaded_arenas++] = l->arena;
+    l->arena = NULL;
+    g->loaded_run = l->run;
+    g->loaded_tables = l->filled | l->added;
+    if (g->store == NULL)
+        g->committed = g->control_changed = ++g->sequence;
+    engine_refresh_marks(g);
+    log_info("checkpoint %s is loaded as run %" PRIu64 ": %" PRIu64 " rows", l->path, l->run,
+             l->rows);
+    finish(g, 0, l->notes);
+}
+
+/* ---- writing ---- */
+
+static void write_done(struct work *work)
+{
+    struct load_write *w = (struct load_write *)work;
+    struct engine *g = w->g;
+    struct err ignored;
+    g->flush.busy = false;
+    journal_sync_end(g->journal, &w->sync, &ignored);
+    if (work->cancelled)
+        return;
+    if (w->status != 0) { /* what is on disk is taken out at the next start */
+        finish(g, w->status, w->err.text);
+        engine_fail(g, &w->err);
+        return;
+    }
+    if (w->seal) {
+        g->control_durable = load_of(g)->control_sequence;
+        take_in(g);
+        flush_trim(g);
+    } else {
+        load_of(g)->held = arena_used(load_of(g)->arena);
+    }
+    engine_flush_step(g); /* others' images have their turn, then the load goes on */
+}
+
+static void write_start(struct engine *g, bool seal)
+{
+    struct load *l = load_of(g);
+    struct load_write *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return; /* the next step tries again */
+    w->g = g;
+    w->seal = seal;
+    w->marked = !l->marked;
+    l->marked = true;
+    l->stage = seal ? LOAD_SEALING : LOAD_WRITING;
+    journal_sync_peek(g->journal, &w->sync);
+    w->work.run = load_write_run;
+    w->work.done = write_done;
+    g->flush.busy = true;
+    work_start(&g->works, g->env, &w->work);
+}
+
+/* The control state as it is, and the load's run. */
+static int prepare_seal(struct engine *g)
+{
+    struct load *l = load_of(g);
+    struct table *list[LIMIT_TABLES];
+    struct run *run[LIMIT_RUNS * 2 + 1];
+    struct runs all = {.run = run, .past = g->runs.past, .past_count = g->runs.past_count};
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        list[i] = g->table[i].table;
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        if (!g->runs.run[i]->ghost && all.count < LIMIT_RUNS * 2)
+            run[all.count++] = g->runs.run[i];
+    run[all.count++] = l->runs.run[0];
+    l->control_sequence = g->sequence;
+    return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0}, &l->control,
+                                &l->control_bytes);
+}
+
+static void build_done(struct work *w);
+
+/* The next group, or all. False: no memory, the next step tries again. */
+static bool build_start(struct engine *g)
+{
+    struct load *l = load_of(g);
+    struct load_build *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return false;
+    if (l->arena != NULL)
+        l->held = arena_used(l->arena) + l->room / 4;
+    l->stage = LOAD_BUILDING;
+    b->g = g;
+    b->load = l;
+    b->work.run = load_build_run;
+    b->work.done = build_done;
+    work_start(&g->works, g->env, &b->work);
+    return true;
+}
+
+/* Whether images are built that are not written yet. */
+static bool images_wait(const struct load *l)
+{
+    return l->table < LIMIT_TABLES &&
+           (load_all_built(l) || l->tablet < load_tablets_below(l, l->table, l->group_to));
+}
+
+/* Goes on when nothing is in the way: pushes to be applied, a batch of images, a cut. */
+static void load_step(struct engine *g)
+{
+    struct load *l = load_of(g);
+    if (g->job[JOB_UNLOAD] != NULL || l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING ||
+        g->broken || g->pending > 0 || g->holding || g->cut_busy || g->flush.busy)
+        return;
+    struct err e = {0};
+    if (l->stage == LOAD_READY) {
+        int rc = check_again(g, l, &e);
+        if (rc != 0) {
+            finish(g, rc, e.text);
+            return;
+        }
+        l->sequence = g->sequence;
+        if (g->store == NULL) {
+            take_in(g);
+            return;
+        }
+        g->loading = l->filled | l->added;
+        write_start(g, false);
+    } else if (images_wait(l)) {
+        write_start(g, false);
+    } else if (!load_all_built(l)) {
+        build_start(g);
+    } else if (prepare_seal(g) == 0) {
+        write_start(g, true);
+    }
+}
+
+bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables)
+{
+    const struct load *l = load_of(g);
+    if (l == NULL || l->run > run)
+        return true;
+    if (l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING)
+        return false;
+    *tables = l->marked ? l->filled | l->added : 0;
+    finish(g, SHOAL_E_STOPPED, "it was called off");
+    return true;
+}
+
+/* ---- beginning ---- */
+
+/* What the load may have in memory: what is free, or a quarter of all at least; others' rows leave
+ * for it. */
+static void take_room(struct engine *g, struct load *l)
+{
+    uint64_t most = g->tier.rows_max, used = tier_used(g);
+    if (most == 0 || g->store == NULL)
+        return;
+    l->room = most / 16 * 13 > used + most / 4 ? most / 16 * 13 - used : most / 4;
+    l->held = l->room; /* until it is known */
+    spill_init(&l->spill, g->store, g->options.memory);
+}
+
+static void build_done(struct work *w)
+{
+    struct load_build *b = (struct load_build *)w;
+    struct engine *g = b->g;
+    if (w->cancelled)
+        return;
+    struct load *l = b->load;
+    bool written = l->marked;
+    if (l->arena != NULL)
+        l->held = arena_used(l->arena);
+    if (b->status == 0)
+        l->stage = written ? LOAD_WRITING : LOAD_READY;
+    else
+        finish(g, b->status, b->err.text);
+    if (b->status != 0 && written) /* what is on disk is taken out at the next start */
+        engine_fail(g, &b->err);
+    if (g->job[JOB_UNLOAD] != NULL)
+        g->job[JOB_UNLOAD]->ops->step(g);
+    if (g->job[JOB_LOAD] != NULL)
+        load_step(g);
+}
+
+/* What the I/O thread has to know of the engine: it must not look at it. */
+static int snapshot(const struct engine *g, struct load *l)
+{
+    l->schema = calloc(LIMIT_TABLES, sizeof *l->schema);
+    if (l->schema == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct engine_table *t = &g->table[i];
+        if (t->table == NULL)
+            continue;
+        l->schema[i] = *table_schema_of(t->table);
+        l->existing |= 1ull << i;
+        l->untouched |= (uint64_t)untouched(g, i) << i;
+        if ((l->led[i] = malloc(t->scope.tablets)) == NULL)
+            return SHOAL_E_NOMEM;
+        memcpy(l->led[i], t->scope.led, t->scope.tablets);
+    }
+    return 0;
+}
+
+static int check_begin(const struct engine *g, const struct engine_load_options *o, struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if (o->run == 0 || o->path[0] != '/' || strlen(o->path) + 64 > LIMIT_PATH)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "run %" PRIu64 " from \"%.200s\": a run and a path from the root are needed",
+                       o->run, o->path);
+    const struct load *other = load_of(g);
+    if (other != NULL)
+        return err_set(e, SHOAL_E_BUSY,
+                       "checkpoint %s is being loaded as run %" PRIu64 "; ask again", other->path,
+                       other->run);
+    if (g->job[JOB_UNLOAD] != NULL)
+        return err_set(e, SHOAL_E_BUSY, "a former load is being taken back; ask again");
+    if (g->led_count == 0)
+        return err_set(e, SHOAL_E_AGAIN, "this shard has no map yet; ask again");
+    return 0;
+}
+
+int engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done,
+                void *context, struct err *e)
+{
+    int rc = check_begin(g, o, e);
+    if (rc != 0)
+        return rc;
+    const struct run *run = runs_find(&g->runs, o->run);
+    if (run != NULL) {
+        if (g->loaded_run != o->run)
+            return err_set(e, SHOAL_E_EXISTS,
+                           "run %" PRIu64 " is open here and no checkpoint was loaded for it",
+                           o->run);
+        done(context, 0, "", rows_of(g, run->tables));
+        return 0;
+    }
+    struct load *l = calloc(1, sizeof *l);
+    if (l == NULL || snapshot(g, l) != 0) {
+        if (l != NULL)
+            release(l);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", o->path);
+    }
+    snprintf(l->path, sizeof l->path, "%s", o->path);
+    l->run = o->run;
+    l->asked = o->tables;
+    l->done = done;
+    l->context = context;
+    take_room(g, l);
+    engine_job_begin(g, JOB_LOAD, &l->job, &load_job);
+    g->opening = l->run;
+    if (build_start(g))
+        return 0;
+    load_close(g);
+    return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", o->path);
+}

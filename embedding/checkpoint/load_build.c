@@ -1,0 +1,331 @@
+/* load_build.c: from a checkpoint's folder to tables and marks, on an I/O thread. It sees the
+ * checkpoint and what engine_load noted of the engine, never the engine.
+ *
+ *  1. All files of the parts that have tablets for this shard are verified before the first row is
+ *     read.
+ *  2. Tables are matched by name. A tablet is read from the one part that has it, under the schema
+ *     that it was written under, and moved or translated (translate.h) into the table that will be
+ *     the engine's.
+ *  3. Marks: a tablet takes its own along, split tablets the one they come from, joined ones the
+ *     highest. Tablets of a table that the checkpoint does not have begin at the lane's lowest mark
+ *     over the whole checkpoint: from there on the lane's batches come.
+ */
+#include "embedding/checkpoint/checkpoint_inner.h"
+#include "embedding/checkpoint/load_inner.h"
+#include "embedding/rows/slab.h"
+#include "embedding/rows/translate.h"
+#include "proto/base/assert.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct build {
+    struct load *l;
+    struct engine *source; /* tables under the checkpoint's schemas */
+    uint64_t *base[LIMIT_TABLES];
+};
+
+/* ---- which tables ---- */
+
+static int match(struct build *b, struct err *e)
+{
+    struct load *l = b->l;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        b->l->from[i] = UINT32_MAX;
+        if (!(l->existing >> i & 1) || (l->asked != 0 && !(l->asked >> i & 1)))
+            continue;
+        b->l->from[i] = checkpoint_find(b->l->checkpoint, l->schema[i].name);
+        bool empty = l->untouched >> i & 1;
+        if (!empty && (b->l->from[i] != UINT32_MAX || l->asked != 0))
+            return err_set(e, SHOAL_E_EXISTS,
+                           "table %s has been trained here already; a checkpoint goes into empty "
+                           "tables: start all servers and the coordinator with fresh data_dirs",
+                           l->schema[i].name);
+        if (b->l->from[i] != UINT32_MAX)
+            l->filled |= 1ull << i;
+        else if (empty)
+            l->added |= 1ull << i;
+    }
+    return l->filled != 0
+               ? 0
+               : err_set(e, SHOAL_E_NO_TABLE,
+                         "none of the tables of checkpoint %s is here by name; create them first",
+                         l->path);
+}
+
+static int say(struct build *b, struct err *e)
+{
+    struct load *l = b->l;
+    struct table_schema *to = calloc(LIMIT_TABLES, sizeof *to);
+    uint32_t count = 0;
+    if (to == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", l->path);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if ((l->filled | l->added) >> i & 1)
+            to[count++] = l->schema[i];
+    int rc = checkpoint_translation(b->l->checkpoint, to, count, &l->notes, e);
+    free(to);
+    return rc;
+}
+
+static int make(struct build *b, struct err *e)
+{
+    struct load *l = b->l;
+    const struct checkpoint_facts *f = checkpoint_facts(b->l->checkpoint);
+    struct run *run;
+    uint64_t tables = l->added;
+    int rc = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
+        if ((l->filled | l->added) >> i & 1)
+            rc = table_new(&l->schema[i], l->arena, &l->made[i], e);
+        if (l->filled >> i & 1) /* a table that the run did not push to still does not count */
+            tables |=
+                (f->run_tables >> checkpoint_table(b->l->checkpoint, b->l->from[i])->table & 1)
+                << i;
+    }
+    if (rc == 0 && runs_add(&l->runs, l->run, tables, f->lanes, f->mode, &run) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of run %" PRIu64, l->run);
+    return rc;
+}
+
+/* ---- one part ---- */
+
+/* Whether tablet k of the checkpoint is in the group at hand. */
+static bool in_group(const struct load *l, uint32_t i, const struct table_schema *from,
+                     uint32_t tablet)
+{
+    uint32_t place = l->first[i] + (tablet >> (from->tablet_bits - l->bits[i]));
+    return place >= l->done_to && place < l->group_to;
+}
+
+/* Asks for the tablets of the group in the part that hold keys of tablets led here. */
+static bool want(struct build *b, uint32_t part)
+{
+    const struct load *l = b->l;
+    bool any = false;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        if (!(l->filled >> i & 1))
+            continue;
+        const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]);
+        for (uint32_t k = 0; k < 1u << s->tablet_bits; k++) {
+            uint32_t first, count, led = 0;
+            translate_tablets(s->tablet_bits, l->schema[i].tablet_bits, k, &first, &count);
+            for (uint32_t t = first; t < first + count; t++)
+                led += l->led[i][t];
+            bool wanted = led > 0 && in_group(l, i, s, k) &&
+                          checkpoint_part_of(b->l->checkpoint, b->l->from[i], k) == part;
+            b->base[s->table][k] = wanted ? 0 : UINT64_MAX;
+            any |= wanted;
+        }
+    }
+    return any;
+}
+
+/* The marks of tablet k of the checkpoint's table for the tablets here that its keys go to. */
+static int take_marks(struct build *b, const struct run *from, uint32_t i, uint32_t k)
+{
+    const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]),
+                              *to = &b->l->schema[i];
+    struct marks *marks = b->l->runs.run[0]->marks;
+    uint32_t first, count;
+    translate_tablets(s->tablet_bits, to->tablet_bits, k, &first, &count);
+    for (uint32_t t = first; t < first + count; t++)
+        for (uint32_t lane = 0; lane < from->lanes; lane++) {
+            uint64_t mark = marks_get(from->marks, lane, s->table, k);
+            if (mark > marks_get(marks, lane, i, t) &&
+                marks_set(marks, lane, i, 1u << to->tablet_bits, t, mark) != 0)
+                return SHOAL_E_NOMEM;
+        }
+    return 0;
+}
+
+static int take_tablets(struct build *b, const struct run *from, uint32_t i)
+{
+    struct load *l = b->l;
+    const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]);
+    struct table *source = b->source->table[s->table].table;
+    bool as_it_is = translate_as_it_is(s, &l->schema[i]);
+    int rc = 0;
+    for (uint32_t k = 0; k < 1u << s->tablet_bits && rc == 0; k++) {
+        if (b->base[s->table][k] == UINT64_MAX)
+            continue;
+        rc = take_marks(b, from, i, k);
+        if (as_it_is)
+            translate_move(source, l->made[i], k, from->id, l->run);
+        else if (rc == 0)
+            rc = translate_rows(source, k, l->made[i], l->led[i]);
+        table_clear(source, k);
+    }
+    return rc;
+}
+
+static int verify(struct build *b, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t part = 0; rc == 0 && part < checkpoint_facts(b->l->checkpoint)->parts; part++)
+        if (want(b, part))
+            rc = checkpoint_verify_part(b->l->checkpoint, part, e);
+    return rc;
+}
+
+static int take_part(struct build *b, uint32_t part, struct err *e)
+{
+    struct runs runs = {0};
+    if (!want(b, part))
+        return 0;
+    int rc = checkpoint_part_load(b->l->checkpoint, part, true, b->source, b->base, &runs, e);
+    const struct run *from =
+        rc == 0 ? runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run) : NULL;
+    SHOAL_ASSERT(rc != 0 || from != NULL);
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        if ((b->l->filled >> i & 1) && (rc = take_tablets(b, from, i)) != 0)
+            err_set(e, rc, "no memory for the rows of table %s", b->l->schema[i].name);
+    runs_free(&runs);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static int mark_added(struct build *b)
+{
+    struct load *l = b->l;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        for (uint32_t k = 0; (l->added >> i & 1) && k < 1u << l->schema[i].tablet_bits; k++)
+            for (uint32_t lane = 0; l->led[i][k] && lane < l->runs.run[0]->lanes; lane++)
+                if (marks_set(l->runs.run[0]->marks, lane, i, 1u << l->schema[i].tablet_bits, k,
+                              checkpoint_mark(b->l->checkpoint, lane)) != 0)
+                    return SHOAL_E_NOMEM;
+    return 0;
+}
+
+/* Places of all tables, and how many bytes their rows may come to. */
+static void lay_out(struct load *l)
+{
+    uint64_t tablets = 1, led = 0, row = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        l->first[i + 1] = l->first[i];
+        if (!(l->filled >> i & 1))
+            continue;
+        const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[i]),
+                                  *to = &l->schema[i];
+        l->bits[i] = from->tablet_bits < to->tablet_bits ? from->tablet_bits : to->tablet_bits;
+        l->first[i + 1] += 1u << l->bits[i];
+        tablets += 1u << to->tablet_bits;
+        for (uint32_t k = 0; k < 1u << to->tablet_bits; k++)
+            led += l->led[i][k];
+        uint64_t bytes = table_row_bytes(l->made[i]), before = checkpoint_row_bytes(from);
+        bytes = bytes < before ? before : bytes;
+        row = row < bytes ? bytes : row;
+    }
+    uint64_t rows = checkpoint_facts(l->checkpoint)->rows;
+    l->guess = (uint64_t)((double)rows * (double)led / (double)tablets * (double)row * 1.5);
+}
+
+/* The first step: what there is, and that it is whole. */
+static int prepare(struct build *b, struct err *e)
+{
+    struct load *l = b->l;
+    int rc = checkpoint_open(l->path, &l->checkpoint, e);
+    if (rc == 0 && checkpoint_facts(l->checkpoint)->run == 0)
+        rc = err_set(e, SHOAL_E_NOT_FOUND,
+                     "no run was open when checkpoint %s was made: there is nothing to go on from",
+                     l->path);
+    if (rc == 0)
+        rc = match(b, e);
+    if (rc == 0)
+        rc = say(b, e);
+    if (rc == 0 && arena_new(&l->arena) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to load %s", l->path);
+    if (rc == 0)
+        rc = make(b, e);
+    if (rc == 0 && mark_added(b) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of run %" PRIu64, l->run);
+    if (rc == 0)
+        lay_out(l);
+    return rc;
+}
+
+/* ---- in groups ---- */
+
+#define GROUP_SHARE 4u /* of what rows may take */
+
+static bool place_led(const struct load *l, uint32_t table, uint32_t place)
+{
+    bool led = false;
+    for (uint32_t k = load_tablets_below(l, table, place);
+         k < load_tablets_below(l, table, place + 1); k++)
+        led |= l->led[table][k] != 0;
+    return led;
+}
+
+/* How far the next group goes: to the end where all rows fit; else within one table, one place to
+ * measure, then as many as fit. *led: places with tablets for this shard. */
+static void next_group(struct load *l, uint32_t *led)
+{
+    uint32_t table = 0, end = l->first[LIMIT_TABLES];
+    l->done_to = l->group_to;
+    *led = 0;
+    if (l->room == 0 || l->guess <= l->room / 4 * 3) {
+        l->group_to = end;
+        return;
+    }
+    while (l->first[table + 1] <= l->done_to)
+        table++;
+    if (l->first[table] == l->done_to)
+        l->place_bytes = 0;
+    uint64_t most = l->place_bytes == 0 ? 1 : l->room / GROUP_SHARE / l->place_bytes + 1;
+    for (end = l->first[table + 1]; l->group_to < end; l->group_to++) {
+        bool here = place_led(l, table, l->group_to);
+        if (here && *led == most)
+            return;
+        *led += here;
+    }
+}
+
+static void count_made(struct load *l)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        for (uint32_t k = load_tablets_below(l, i, l->done_to);
+             l->made[i] != NULL && k < load_tablets_below(l, i, l->group_to); k++) {
+            l->rows += table_tablet_rows(l->made[i], k);
+            l->bytes += table_image_bytes(l->made[i], k);
+        }
+}
+
+static int build_group(struct build *b, struct err *e)
+{
+    struct load *l = b->l;
+    uint64_t before = arena_used(l->arena);
+    uint32_t led;
+    next_group(l, &led);
+    int rc = checkpoint_scratch(l->checkpoint, l->arena, &b->source, e);
+    for (uint32_t part = 0; rc == 0 && part < checkpoint_facts(l->checkpoint)->parts; part++)
+        rc = take_part(b, part, e);
+    checkpoint_scratch_free(b->source);
+    if (rc != 0)
+        return rc;
+    count_made(l);
+    uint64_t each = led == 0 ? 0 : (arena_used(l->arena) - before) / led;
+    l->place_bytes = l->place_bytes < each ? each : l->place_bytes;
+    return 0;
+}
+
+void load_build_run(struct work *w)
+{
+    struct load_build *out = (struct load_build *)w;
+    struct build b = {.l = out->load};
+    bool begins = b.l->checkpoint == NULL;
+    int rc = begins ? prepare(&b, &out->err) : 0;
+    if (rc == 0 && checkpoint_base(b.l->checkpoint, b.base) != 0)
+        rc = err_set(&out->err, SHOAL_E_NOMEM, "no memory to load %s", b.l->path);
+    if (rc == 0 && begins) {
+        b.l->group_to = b.l->first[LIMIT_TABLES];
+        rc = verify(&b, &out->err);
+        b.l->group_to = 0;
+    }
+    if (rc == 0)
+        rc = build_group(&b, &out->err);
+    checkpoint_base_free(b.base);
+    out->status = rc;
+}

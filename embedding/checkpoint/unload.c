@@ -1,0 +1,238 @@
+/* unload.c: what a load brought goes again, as long as nobody has trained on it.
+ *
+ *     engine_load_drop -> a load under way ends at its next step (load_call_off) -> quiet ->
+ *     CLEARING (an I/O thread)
+ *                      -> tables are empty, the run is dropped, done without a store: at once
+ *
+ *  1. The marker "a load is under way" (load.c, 3) is durable again before the first image goes,
+ *     and goes itself after the last: killed in between, recovery takes the rest of the images out,
+ *     as it does with an unfinished load.
+ *  2. No record is needed: no record above the images is about these tables, for only tables
+ *     without one were filled, and nobody trained. The run is dropped by its own record, after
+ *     that: killed in between it is open and empty, and the same again drops it.
+ *  3. A run of which a lane was ever fenced may have trained; its tables are not touched.
+ */
+#include "embedding/checkpoint/load.h"
+#include "embedding/store/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct unload {
+    struct engine_job job;
+    uint64_t run;
+    uint64_t tables; /* whose images may be in the store */
+    bool working;
+    engine_load_drop_done done;
+    void *context;
+};
+
+struct unload_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct journal_sync sync;
+    uint64_t run, tables;
+    int status;
+    struct err err;
+};
+
+static struct unload *unload_of(const struct engine *g)
+{
+    return g->job[JOB_UNLOAD] == NULL ? NULL : container_of(g->job[JOB_UNLOAD], struct unload, job);
+}
+
+static void unload_close(struct engine *g)
+{
+    struct unload *u = unload_of(g);
+    engine_job_end(g, JOB_UNLOAD);
+    free(u);
+}
+
+static void finish(struct engine *g, int status, const char *text)
+{
+    struct unload *u = unload_of(g);
+    engine_job_end(g, JOB_UNLOAD);
+    g->loading = 0;
+    u->done(u->context, status, text);
+    free(u);
+}
+
+/* ---- the I/O thread's part ---- */
+
+static int clear_table(struct store *s, uint32_t table, struct err *e)
+{
+    struct store_item from, below;
+    stored_tablet_key(table, 0, &from);
+    stored_tablet_key(table + 1, 0, &below);
+    int rc = s->ops->drop(s, &from, &below, e);
+    stored_row_key(table, 0, 0, 0, &from);
+    stored_row_key(table + 1, 0, 0, 0, &below);
+    return rc == 0 ? s->ops->drop(s, &from, &below, e) : rc;
+}
+
+static int clear(struct unload_work *w)
+{
+    struct store *s = w->g->store;
+    struct stored_load marker = {.run = w->run, .tables = w->tables, .under_way = true};
+    struct store_item item;
+    stored_load_seal(&marker);
+    stored_load_key(&item);
+    item.value = &marker;
+    item.value_bytes = sizeof marker;
+    int rc = store_write(s, &item, 1, &w->err);
+    if (rc == 0) {
+        journal_sync_run(&w->sync);
+        rc = w->sync.status == 0
+                 ? store_flush(s, &w->err)
+                 : err_set(&w->err, w->sync.status,
+                           "cannot sync the journal in %s: its disk is failing", w->g->dir);
+    }
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        if (w->tables >> i & 1)
+            rc = clear_table(s, i, &w->err);
+    if (rc == 0)
+        rc = store_flush(s, &w->err);
+    item.value = NULL;
+    if (rc == 0)
+        rc = store_write(s, &item, 1, &w->err);
+    return rc == 0 ? store_flush(s, &w->err) : rc;
+}
+
+static void clear_run(struct work *work)
+{
+    struct unload_work *w = (struct unload_work *)work;
+    w->status = clear(w);
+}
+
+/* ---- taken out ---- */
+
+static int empty_tables(struct engine *g, uint64_t tables, struct err *e)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct engine_table *t = &g->table[i];
+        struct table *fresh;
+        if (!(tables >> i & 1) || t->table == NULL)
+            continue;
+        int rc = table_new(table_schema_of(t->table), g->arena, &fresh, e);
+        if (rc != 0)
+            return rc;
+        table_free(t->table);
+        t->table = fresh;
+        for (uint32_t k = 0; k < t->scope.tablets; k++)
+            t->changed[k] = t->written[k] = t->durable[k] = 0;
+    }
+    return 0;
+}
+
+static void take_out(struct engine *g)
+{
+    struct unload *u = unload_of(g);
+    struct err e = {0};
+    uint64_t loaded = u->tables != 0 && u->tables == g->loaded_tables ? g->loaded_run : 0;
+    int rc = empty_tables(g, u->tables, &e);
+    if (rc == 0 && loaded != 0) {
+        if (g->loaded_arenas > 0) /* else they were recovered, and lay in the engine's own */
+            arena_free(g->loaded_arena[--g->loaded_arenas]);
+        g->loaded_run = g->loaded_tables = 0;
+    }
+    g->loading = 0;
+    engine_refresh_marks(g);
+    if (rc == 0 && loaded != 0)
+        rc = engine_run_drop(g, loaded, &e);
+    if (rc == 0)
+        rc = engine_run_drop(g, u->run, &e);
+    if (rc == 0 && u->tables != 0)
+        log_info("what a checkpoint brought for run %" PRIu64
+                 " is gone again: the tables are empty",
+                 u->run);
+    finish(g, rc, e.text);
+    if (rc == SHOAL_E_NOMEM) /* on disk it is gone: only a restart makes them agree */
+        engine_fail(g, &e);
+}
+
+static void clear_done(struct work *work)
+{
+    struct unload_work *w = (struct unload_work *)work;
+    struct engine *g = w->g;
+    struct err ignored;
+    g->flush.busy = false;
+    journal_sync_end(g->journal, &w->sync, &ignored);
+    if (work->cancelled)
+        return;
+    if (w->status != 0) {
+        finish(g, w->status, w->err.text);
+        engine_fail(g, &w->err);
+        return;
+    }
+    take_out(g);
+    engine_flush_step(g);
+}
+
+static void clear_start(struct engine *g)
+{
+    struct unload_work *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return; /* the next step tries again */
+    w->g = g;
+    w->run = unload_of(g)->run;
+    w->tables = unload_of(g)->tables;
+    w->work.run = clear_run;
+    w->work.done = clear_done;
+    journal_sync_peek(g->journal, &w->sync);
+    unload_of(g)->working = true;
+    g->loading = w->tables;
+    g->flush.busy = true;
+    work_start(&g->works, g->env, &w->work);
+}
+
+/* ---- what there is to take back ---- */
+
+/* Whether the run of the last load may have trained (3). */
+static bool trained(const struct engine *g)
+{
+    const struct run *run = runs_find(&g->runs, g->loaded_run);
+    if (run == NULL)
+        return true; /* dropped in good order: what it left is to stay */
+    for (uint32_t lane = 0; lane < run->lanes; lane++)
+        if (run->lane[lane].generation != 0)
+            return true;
+    return false;
+}
+
+static void unload_step(struct engine *g)
+{
+    struct unload *u = unload_of(g);
+    if (u->working || g->broken || g->flush.busy || !load_call_off(g, u->run, &u->tables))
+        return;
+    if (g->job[JOB_LOAD] != NULL || g->pending > 0 || g->holding || g->cut_busy)
+        return;
+    if (u->tables == 0 && g->loaded_run != 0 && g->loaded_run <= u->run && !trained(g))
+        u->tables = g->loaded_tables;
+    if (u->tables != 0 && g->store != NULL)
+        clear_start(g);
+    else
+        take_out(g);
+}
+
+static const struct engine_job_ops unload_job = {unload_step, NULL, NULL, unload_close};
+
+int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context,
+                     struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if (unload_of(g) != NULL)
+        return err_set(e, SHOAL_E_BUSY,
+                       "the load of run %" PRIu64 " is being taken back; ask again",
+                       unload_of(g)->run);
+    struct unload *u = calloc(1, sizeof *u);
+    if (u == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to take back the load of run %" PRIu64, run);
+    *u = (struct unload){.run = run, .done = done, .context = context};
+    engine_job_begin(g, JOB_UNLOAD, &u->job, &unload_job);
+    unload_step(g);
+    return 0;
+}

@@ -1,0 +1,328 @@
+/* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and
+ * applied in one call. */
+#include "embedding/engine/cut.h"
+#include "embedding/engine/engine_state.h"
+#include "embedding/engine/flush.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Journals a control record; queued pushes before it are written with it. */
+static int record_control(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
+                          struct err *e)
+{
+    SHOAL_ASSERT(engine_back(g));
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if (g->journal == NULL) {
+        g->committed = g->control_changed = ++g->sequence;
+        return 0;
+    }
+    struct record_header h = {.kind = (uint16_t)kind};
+    struct record_payload payload = {{bytes, NULL}, {count, 0}};
+    struct err failure = {0};
+    int rc = journal_append(g->journal, &h, &payload, &failure);
+    if (rc == 0)
+        rc = journal_commit(g->journal, &failure);
+    if (rc == 0 && g->options.durability == DURABLE_FSYNC) {
+        struct journal_sync sync;
+        journal_sync_peek(g->journal, &sync);
+        journal_sync_run(&sync);
+        rc = journal_sync_end(g->journal, &sync, &failure);
+    }
+    if (rc != 0) {
+        err_set(e, rc, "%s", failure.text);
+        return engine_fail(g, &failure);
+    }
+    g->sequence = g->control_changed = h.sequence;
+    g->committed = journal_committed(g->journal);
+    if (g->options.durability == DURABLE_FSYNC)
+        engine_sync_start(g);
+    return 0;
+}
+
+static int check_overlap(const struct engine *g, const struct table_schema *s, struct err *e)
+{
+    uint64_t first = s->tablet_first, end = first + (1u << s->tablet_bits);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        if (g->table[i].table == NULL)
+            continue;
+        const struct table_schema *other = table_schema_of(g->table[i].table);
+        uint64_t other_first = other->tablet_first,
+                 other_end = other_first + (1u << other->tablet_bits);
+        if (first < other_end && other_first < end)
+            return err_set(e, SHOAL_E_SCHEMA, "tables %s and %s claim the same tablet numbers",
+                           s->name, other->name);
+    }
+    return 0;
+}
+
+static int record_table(struct engine *g, const struct table_schema *s, struct err *e)
+{
+    size_t bytes = record_schema_bytes(s);
+    void *stored = malloc(bytes);
+    if (stored == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the schema of table %s", s->name);
+    record_schema_write(s, stored);
+    int rc = record_control(g, RECORD_TABLE, stored, bytes, e);
+    free(stored);
+    return rc;
+}
+
+int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e)
+{
+    int rc = schema_check(schema, e);
+    if (rc != 0)
+        return rc;
+    struct engine_table *t = engine_slot(g, schema->table);
+    if (t != NULL) {
+        if (schema_equal(table_schema_of(t->table), schema))
+            return 0;
+        char difference[SCHEMA_DIFFERENCE_MAX];
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %u exists here as %s with another schema: %s; choose another name or "
+                       "space, or change the job back",
+                       schema->table, table_schema_of(t->table)->name,
+                       schema_difference(table_schema_of(t->table), schema, difference));
+    }
+    rc = check_overlap(g, schema, e);
+    if (rc == 0)
+        rc = record_table(g, schema, e);
+    return rc == 0 ? engine_table_add(g, schema, e) : rc;
+}
+
+int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
+                           uint64_t tables, struct err *e)
+{
+    if (run == 0 || lanes == 0 || lanes > LIMIT_LANES || mode > RUN_BSP)
+        return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " with %u lanes, mode %u", run, lanes,
+                       mode);
+    struct run *known = runs_find(&g->runs, run);
+    if (known != NULL) {
+        if (known->lanes == lanes && known->mode == mode)
+            return 0;
+        return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open with %u lanes, mode %u", run,
+                       known->lanes, known->mode);
+    }
+    if (g->opening == run)
+        return err_set(e, SHOAL_E_BUSY,
+                       "run %" PRIu64 " is being opened by the load of a checkpoint; ask again",
+                       run);
+    if (runs_open(&g->runs) >= LIMIT_RUNS)
+        return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+    struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
+    int rc = record_control(g, RECORD_RUN_OPEN, &r, sizeof r, e);
+    if (rc == 0 && (rc = runs_add(&g->runs, run, tables, lanes, mode, &known)) != 0) {
+        struct err failure;
+        err_set(&failure, rc, "no memory to open run %" PRIu64 "; the shard restarts", run);
+        err_set(e, rc, "%s", failure.text);
+        engine_fail(g, &failure);
+    }
+    if (rc == 0)
+        engine_refresh_marks(g);
+    return rc;
+}
+
+int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e)
+{
+    return engine_run_open_tables(g, run, lanes, mode, UINT64_MAX, e);
+}
+
+int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
+{
+    struct run *known = runs_find(&g->runs, run);
+    if (g->opening == run)
+        return err_set(e, SHOAL_E_AGAIN,
+                       "run %" PRIu64 " is being opened by the load of a checkpoint", run);
+    if (known == NULL)
+        return 0;
+    if (g->pending > 0)
+        return err_set(e, SHOAL_E_AGAIN, "pushes of run %" PRIu64 " are being applied", run);
+    struct record_run_drop r = {.run = run};
+    int rc = record_control(g, RECORD_RUN_DROP, &r, sizeof r, e);
+    if (rc != 0)
+        return rc;
+    if (runs_end(&g->runs, known, g->sequence - 1, g->sequence) != 0) {
+        err_set(e, SHOAL_E_NOMEM,
+                "no memory to drop run %" PRIu64 "; the shard restarts and recovers", run);
+        return engine_fail(g, e);
+    }
+    if (g->journal == NULL)
+        runs_forget(&g->runs, UINT64_MAX);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            table_undo_drop(g->table[i].table, run);
+    return 0;
+}
+
+int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,
+                 uint64_t *mark, struct err *e)
+{
+    struct run *r = runs_find(&g->runs, run);
+    if (r == NULL)
+        return err_set(e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", run);
+    if (lane >= r->lanes)
+        return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", lane, r->lanes);
+    const struct run_lane *l = &r->lane[lane];
+    if (generation < l->generation)
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64,
+                       lane, l->generation, generation);
+    if (generation != l->generation || live != l->live) {
+        int64_t offset = live ? run_offset(r, lane) : l->offset;
+        struct record_fence f = {
+            .run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
+        int rc = record_control(g, RECORD_FENCE, &f, sizeof f, e);
+        if (rc != 0)
+            return rc;
+        run_fence(r, lane, generation, live, offset);
+    }
+    *mark = l->lowest;
+    return 0;
+}
+
+/* The led keys of a table behind the head of their record, in one block. */
+static struct record_keys *keys_record(const struct engine_table *t, enum key_action action,
+                                       const uint64_t *keys, uint32_t count)
+{
+    struct record_keys *r = malloc(sizeof *r + count * sizeof *keys);
+    const struct table_schema *s = table_schema_of(t->table);
+    if (r == NULL)
+        return NULL;
+    *r = (struct record_keys){.table = s->table, .action = (uint32_t)action};
+    uint64_t *led = (uint64_t *)(void *)(r + 1);
+    for (uint32_t i = 0; i < count; i++)
+        if (t->scope.led[mixed_tablet(key_mix(keys[i]), s->tablet_bits)])
+            led[r->count++] = keys[i];
+    return r;
+}
+
+int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys,
+                      const uint64_t *base, bool dirty, uint64_t sequence, uint64_t *changed)
+{
+    uint32_t bits = table_schema_of(t->table)->tablet_bits;
+    uint8_t *take = calloc(t->scope.tablets, 1);
+    if (take == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint32_t tablet = mixed_tablet(key_mix(keys[i]), bits);
+        take[tablet] = base == NULL || sequence > base[tablet];
+    }
+    if (dirty)
+        engine_touch(t, 0, t->scope.tablets, take, sequence);
+    int rc = table_keys(t->table, (enum key_action)r->action, keys, r->count, take, changed);
+    free(take);
+    return rc;
+}
+
+int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
+                uint32_t count, uint64_t *changed, struct err *e)
+{
+    struct engine_table *t = engine_slot(g, table);
+    *changed = 0;
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
+    if ((unsigned)action > KEY_RESET || count > LIMIT_KEYS)
+        return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action,
+                       count, LIMIT_KEYS);
+    if (table_schema_of(t->table)->dense)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "table %s is dense: its rows are blocks of the network, not keys to name",
+                       table_schema_of(t->table)->name);
+    if (g->pending > 0)
+        return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
+    if (g->loading >> table & 1)
+        return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
+                       table_schema_of(t->table)->name);
+    if (action != KEY_RESET && !table_keys_fit(t->table, count))
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "table %s: a tablet has too many keys by name; reset some",
+                       table_schema_of(t->table)->name);
+    struct record_keys *r = keys_record(t, action, keys, count);
+    if (r == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u keys", count);
+    size_t bytes = sizeof *r + r->count * sizeof *keys;
+    int rc = 0;
+    if (g->journal != NULL && bytes > journal_payload_max(g->journal))
+        rc = err_set(e, SHOAL_E_TOO_BIG, "%u keys do not fit a journal segment; send fewer", count);
+    if (rc == 0 && r->count > 0) {
+        rc = record_control(g, RECORD_KEYS, r, bytes, e);
+        if (rc == 0 && engine_keys_apply(t, r, (const uint64_t *)(const void *)(r + 1), NULL,
+                                         g->journal != NULL, g->sequence, changed) != 0) {
+            struct err failure;
+            rc = err_set(&failure, SHOAL_E_NOMEM,
+                         "no memory for keys by name; the shard restarts and recovers");
+            err_set(e, rc, "%s", failure.text);
+            engine_fail(g, &failure);
+        }
+    }
+    free(r);
+    return rc;
+}
+
+/* All records up to now, on this thread. */
+static int sync_now(struct engine *g, struct err *e)
+{
+    struct journal_sync sync;
+    struct err failure = {0};
+    journal_sync_peek(g->journal, &sync);
+    journal_sync_run(&sync);
+    int rc = journal_sync_end(g->journal, &sync, &failure);
+    return rc == 0 ? 0 : err_set(e, rc, "%s", failure.text);
+}
+
+int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
+{
+    if (runs_find(&g->runs, run) != NULL)
+        return 0; /* a run is opened by one restore only: this one was here before */
+    if (g->loading != 0)
+        return err_set(e, SHOAL_E_BUSY, "a checkpoint is being loaded; ask again");
+    if (run == 0 || g->pending > 0 || g->holding || g->cut_busy)
+        return err_set(e, run == 0 ? SHOAL_E_MALFORMED : SHOAL_E_AGAIN,
+                       "cut %" PRIu64 " cannot be restored as run %" PRIu64 " now: %s", cut, run,
+                       run == 0 ? "run 0 is no run" : "pushes or another cut are under way");
+    if (g->journal != NULL && g->ref_count == ENGINE_CUT_REFS)
+        return err_set(
+            e, SHOAL_E_BUSY,
+            "%u restores are still in the journal; ask again when rows have been written",
+            ENGINE_CUT_REFS);
+    struct cut_source source;
+    int rc = cut_open(g, cut, &source, e);
+    if (rc != 0)
+        return rc;
+    const struct cut_facts *f = &source.facts;
+    struct record_restore r = {
+        .cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
+    if (f->run == 0)
+        rc = err_set(
+            e, SHOAL_E_NOT_FOUND,
+            "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
+    if (rc == 0)
+        rc = cut_tables(g, &source, e);
+    cut_source_close(&source);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        r.existing |= (uint64_t)(g->table[i].table != NULL) << i;
+    /* its rows may not all fit into memory: applying the record writes to the store */
+    if (g->store != NULL)
+        rc = flush_settle(g, e);
+    if (rc != 0)
+        return rc;
+    rc = record_control(g, RECORD_RESTORE, &r, sizeof r, e);
+    if (rc != 0)
+        return rc;
+    struct err failure = {0};
+    rc = g->journal == NULL ? 0 : sync_now(g, &failure);
+    if (rc == 0 && g->journal != NULL)
+        rc = cut_ref_add(g, cut, g->sequence);
+    if (rc == 0)
+        rc = engine_restore_apply(g, &r, g->sequence, false, &failure);
+    if (rc != 0) {
+        err_set(e, rc, "%s", failure.text);
+        engine_fail(g, &failure); /* journalled but not applied: only a restart makes them agree */
+    }
+    return rc;
+}

@@ -1,0 +1,368 @@
+/* cut.c: making a cut: hold, go, release. What is kept of it: cut_keep.c.
+ *
+ *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by
+ *     one rename.
+ *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no
+ *     stored tablet is
+ * beyond the noted sequence.
+ *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all
+ *     written here), or where
+ * there is no journal, a cut copies all tablets instead of linking the journal, and with them the
+ * pairs of rows in the store: of a row that is cold at GO the pair does not change until the cut is
+ * made, for flushing pauses.
+ *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of
+ *     the record: till then
+ * a file `dropped` in it remembers that it was asked for.
+ *
+ *      hold ----> holding --go--> cut_busy (waits for the batch under way, then on an I/O thread) --> done
+ *                    \--release--> (nothing)
+ */
+#include "embedding/engine/cut.h"
+
+#include "embedding/engine/cut_manifest.h"
+#include "embedding/engine/flush.h"
+#include "embedding/engine/space.h"
+#include "embedding/store/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_BATCH_BYTES (32u << 20)
+
+typedef void (*go_done)(void *context, int status, uint64_t rows, uint64_t bytes);
+
+struct cut_work {
+    struct work work;      /* first; the list of works owns it once it is started */
+    struct engine_job job; /* while it waits for a batch under way */
+    struct engine *g;      /* borrowed */
+    struct cut_facts facts;
+    struct journal_link *link; /* owned; NULL for a copy */
+    size_t links;
+    struct store *copy; /* owned; NULL when the journal is linked */
+    char dir[LIMIT_PATH], tmp[LIMIT_PATH], parent[LIMIT_PATH];
+    go_done done;
+    void *context;
+    int status;
+    struct err err;
+};
+
+/* ---- hold ---- */
+
+/* Images of now stay beside those that come. */
+int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e)
+{
+    char what[32];
+    snprintf(what, sizeof what, "cut %" PRIu64, cut);
+    return space_check_for(g, flush_image_bytes(g), what, e);
+}
+
+int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
+{
+    if (g->broken)
+        return SHOAL_E_IO;
+    if (g->cut_busy || g->loading != 0 || (g->holding && g->held.cut != cut))
+        return SHOAL_E_BUSY;
+    if (g->pending > 0)
+        return SHOAL_E_AGAIN;
+    struct err e;
+    int rc = engine_cut_room(g, cut, &e);
+    if (rc != 0)
+        return rc;
+    g->holding = true;
+    g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL) {
+            g->held.rows += table_rows(g->table[i].table);
+            g->held.existing |= 1ull << i;
+        }
+    for (uint32_t i = 0; i < g->runs.count; i++) {
+        const struct run *run = g->runs.run[i];
+        if (run->id > g->held.run) {
+            g->held.run = run->id;
+            g->held.tables = run->tables;
+            g->held.lanes = run->lanes;
+            g->held.mode = run->mode;
+            for (uint32_t lane = 0; lane < run->lanes; lane++)
+                g->held.lowest[lane] = run->lane[lane].lowest;
+        }
+    }
+    *sequence = g->sequence;
+    return 0;
+}
+
+int engine_release(struct engine *g, uint64_t cut)
+{
+    if (!g->holding || g->held.cut != cut)
+        return SHOAL_E_NOT_FOUND;
+    g->holding = false;
+    flush_trim(g);
+    return 0;
+}
+
+/* ---- go: the I/O thread's part ---- */
+
+static int link_segment(const struct cut_work *c, const struct journal_link *l,
+                        struct cut_file *out, struct err *e)
+{
+    char path[LIMIT_PATH];
+    int n = snprintf(path, sizeof path, "%s/journal/%s", c->tmp, l->name);
+    if (n < 0 || (size_t)n >= sizeof path || link(l->path, path) != 0)
+        return err_set(e, SHOAL_E_IO, "cannot link %s into %s: %s", l->path, c->tmp,
+                       strerror(errno));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = fd >= 0 && fdatasync(fd) == 0 ? 0 : SHOAL_E_IO;
+    if (fd >= 0)
+        close(fd);
+    *out = (struct cut_file){.name = l->name, .bytes = l->bytes};
+    if (rc == 0)
+        rc = cut_file_checksum(path, l->bytes, &out->checksum);
+    return rc == 0 ? 0 : err_set(e, rc, "cannot sync and read %s: %s", path, strerror(errno));
+}
+
+struct copying {
+    struct store *to;
+    size_t bytes;
+};
+
+static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value,
+                     size_t value_bytes, struct err *e)
+{
+    struct copying *c = context;
+    struct store_item item = {.key_bytes = key_bytes, .value = value, .value_bytes = value_bytes};
+    memcpy(item.key, key, key_bytes < sizeof item.key ? key_bytes : sizeof item.key);
+    int rc = store_write(c->to, &item, 1, e);
+    c->bytes += value_bytes;
+    if (rc == 0 && c->bytes >= COPY_BATCH_BYTES) {
+        c->bytes = 0;
+        rc = store_flush(c->to, e);
+    }
+    return rc;
+}
+
+int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e)
+{
+    static const struct store_item first = {.key = {'r'}, .key_bytes = 1},
+                                   below = {.key = {'s'}, .key_bytes = 1};
+    struct copying to = {0};
+    int rc = store_rocks_open(path, 0, &to.to, e);
+    if (rc == 0)
+        rc = store_scan(from, copy_pair, &to, e);
+    if (rc == 0 && cold != NULL)
+        rc = store_range(cold, &first, &below, copy_pair, &to, e);
+    if (rc == 0)
+        rc = store_flush(to.to, e);
+    store_close(to.to);
+    return rc;
+}
+
+static int make_parts(struct cut_work *c, struct cut_file *file)
+{
+    char path[LIMIT_PATH];
+    int n = snprintf(path, sizeof path, "%s/journal", c->tmp);
+    if ((mkdir(c->parent, 0700) != 0 && errno != EEXIST) || cut_remove_tree(c->tmp) != 0 ||
+        mkdir(c->tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path || mkdir(path, 0700) != 0)
+        return err_set(&c->err, SHOAL_E_CANTCREATE, "cannot create %s: %s", c->tmp,
+                       strerror(errno));
+    int rc = 0;
+    for (size_t i = 0; i < c->links && rc == 0; i++)
+        rc = link_segment(c, &c->link[i], &file[i], &c->err);
+    if (rc == 0 && cut_sync_dir(path) != 0)
+        rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
+    snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
+    if (rc == 0)
+        rc = c->copy != NULL ? cut_copy_rows(c->copy, c->g->store, path, &c->err)
+                             : store_checkpoint(c->g->store, path, &c->err);
+    return rc == 0 && cut_sync_dir(path) != 0
+               ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
+               : rc;
+}
+
+static void cut_run(struct work *w)
+{
+    struct cut_work *c = (struct cut_work *)w;
+    if (c->g->dir == NULL)
+        return; /* the copy is the cut */
+    struct cut_file *file = calloc(c->links + 1, sizeof *file);
+    if (file == NULL) {
+        c->status = err_set(&c->err, SHOAL_E_NOMEM, "no memory to make cut %" PRIu64, c->facts.cut);
+        return;
+    }
+    c->status = make_parts(c, file);
+    if (c->status == 0)
+        c->status = cut_manifest_write(c->tmp, &c->facts, file, c->links, &c->err);
+    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || cut_remove_tree(c->dir) != 0 ||
+                           rename(c->tmp, c->dir) != 0 || cut_sync_dir(c->parent) != 0))
+        c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
+    if (c->status != 0)
+        cut_remove_tree(c->tmp);
+    free(file);
+}
+
+static void cut_done(struct work *w)
+{
+    struct cut_work *c = (struct cut_work *)w;
+    struct engine *g = c->g;
+    g->cut_busy = false;
+    if (!w->cancelled && c->status == 0 && g->dir == NULL) {
+        cut_mem_drop(g, c->facts.cut);
+        g->mem_cut[g->mem_cut_count++] = (struct mem_cut){.facts = c->facts, .store = c->copy};
+        c->copy = NULL;
+    }
+    store_close(c->copy);
+    free(c->link);
+    if (w->cancelled)
+        return;
+    if (c->status != 0)
+        log_warn("cut %" PRIu64 " failed: %s", c->facts.cut, c->err.text);
+    c->done(c->context, c->status, c->facts.rows, c->facts.bytes);
+    space_look(g);
+    flush_trim(g);
+    engine_flush_step(g);
+}
+
+/* ---- go: the shard's part ---- */
+
+static int copy_tablet(const struct engine *g, const struct engine_table *t, uint32_t tablet,
+                       struct cut_work *c)
+{
+    struct store_item item;
+    size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
+    void *value = malloc(bytes);
+    if (value == NULL)
+        return SHOAL_E_NOMEM;
+    stored_tablet_key(table_schema_of(t->table)->table, tablet, &item);
+    stored_tablet_write(t->table, &g->runs, tablet, c->facts.sequence, value);
+    item.value = value;
+    item.value_bytes = bytes;
+    c->facts.bytes += bytes;
+    int rc = store_write(c->copy, &item, 1, NULL);
+    free(value);
+    return rc;
+}
+
+/* All tablets as they are now, in memory. */
+static int copy_all(const struct engine *g, struct cut_work *c)
+{
+    struct table *list[LIMIT_TABLES];
+    int rc = store_mem_open(&c->copy);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        list[i] = g->table[i].table;
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        for (uint32_t k = 0; list[i] != NULL && k < g->table[i].scope.tablets && rc == 0; k++)
+            rc = copy_tablet(g, &g->table[i], k, c);
+    void *control = NULL;
+    struct store_item item;
+    if (rc == 0)
+        rc = stored_control_write(list, &g->runs, (struct stored_as_of){c->facts.sequence, 0},
+                                  &control, &item.value_bytes);
+    if (rc == 0) {
+        stored_control_key(&item);
+        item.value = control;
+        rc = store_write(c->copy, &item, 1, NULL);
+    }
+    free(control);
+    return rc;
+}
+
+/* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant
+ * under the same number is one that the coordinator gave up: it is replaced. */
+static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
+{
+    struct mem_cut *m = cut_mem_find(g, cut);
+    if (m != NULL)
+        *facts = m->facts;
+    if (m != NULL || g->dir == NULL)
+        return m != NULL;
+    char dir[LIMIT_PATH];
+    struct stat st;
+    cut_path(g, cut, "", dir);
+    return stat(dir, &st) == 0 && cut_manifest_check(dir, facts, NULL) == 0;
+}
+
+static void cut_step(struct engine *g);
+static void cut_close(struct engine *g);
+static const struct engine_job_ops cut_job = {cut_step, NULL, NULL, cut_close};
+
+int engine_go(struct engine *g, uint64_t cut,
+              void (*done)(void *context, int status, uint64_t rows, uint64_t bytes), void *context)
+{
+    struct cut_facts facts;
+    if (g->broken)
+        return SHOAL_E_IO;
+    bool held = g->holding && g->held.cut == cut;
+    if (!g->cut_busy && exists(g, cut, &facts) && (!held || facts.sequence == g->held.sequence)) {
+        if (held)
+            engine_release(g, cut);
+        done(context, 0, facts.rows, facts.bytes);
+        return 0;
+    }
+    if (g->cut_busy || cut_referenced(g, cut) || g->exporting == cut ||
+        (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
+        return SHOAL_E_BUSY;
+    if (!held || g->held.sequence != g->sequence)
+        return SHOAL_E_NOT_FOUND;
+    struct cut_work *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return SHOAL_E_NOMEM;
+    c->g = g;
+    c->facts = g->held;
+    c->done = done;
+    c->context = context;
+    int rc = g->journal == NULL || g->ref_count > 0
+                 ? copy_all(g, c)
+                 : journal_link(g->journal, &c->link, &c->links, &c->err);
+    if (rc != 0) {
+        store_close(c->copy);
+        free(c);
+        return rc;
+    }
+    if (c->copy != NULL)
+        space_add(g, c->facts.bytes);
+    if (g->dir != NULL) {
+        snprintf(c->parent, sizeof c->parent, "%s/cuts", g->dir);
+        cut_path(g, cut, "", c->dir);
+        cut_path(g, cut, ".tmp", c->tmp);
+    }
+    c->work.run = cut_run;
+    c->work.done = cut_done;
+    g->holding = false;
+    g->cut_busy = true;
+    engine_job_begin(g, JOB_CUT, &c->job, &cut_job);
+    cut_step(g);
+    return 0;
+}
+
+/* Flushing has paused: a cut that waited for it goes on. */
+static void cut_step(struct engine *g)
+{
+    if (g->flush.busy)
+        return;
+    struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
+    engine_job_end(g, JOB_CUT);
+    work_start(&g->works, g->env, &c->work);
+}
+
+static void cut_close(struct engine *g)
+{
+    struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
+    engine_job_end(g, JOB_CUT);
+    store_close(c->copy);
+    free(c->link);
+    free(c);
+}
+
+void cut_free(struct engine *g)
+{
+    for (uint32_t i = 0; i < g->mem_cut_count; i++)
+        store_close(g->mem_cut[i].store);
+}

@@ -1,0 +1,237 @@
+/* cut_keep.c: cuts that are there: opening one for a restore, dropping, and what the journal's
+ * records still need. Invariants: cut.c. */
+#include "embedding/engine/cut.h"
+
+#include "embedding/engine/cut_manifest.h"
+#include "embedding/engine/space.h"
+#include "embedding/store/stored.h"
+#include "proto/base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out)
+{
+    snprintf(out, LIMIT_PATH, "%s/cuts/%" PRIu64 "%s", g->dir, cut, tail);
+}
+
+struct mem_cut *cut_mem_find(struct engine *g, uint64_t cut)
+{
+    for (uint32_t i = 0; i < g->mem_cut_count; i++)
+        if (g->mem_cut[i].facts.cut == cut)
+            return &g->mem_cut[i];
+    return NULL;
+}
+
+void cut_mem_drop(struct engine *g, uint64_t cut)
+{
+    struct mem_cut *m = cut_mem_find(g, cut);
+    if (m == NULL)
+        return;
+    store_close(m->store);
+    *m = g->mem_cut[--g->mem_cut_count];
+}
+
+bool cut_referenced(const struct engine *g, uint64_t cut)
+{
+    for (uint32_t i = 0; i < g->ref_count; i++)
+        if (g->ref[i].cut == cut)
+            return true;
+    return false;
+}
+
+/* ---- opening a cut ---- */
+
+int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e)
+{
+    *out = (struct cut_source){0};
+    if (g->dir == NULL) {
+        struct mem_cut *m = cut_mem_find(g, cut);
+        if (m == NULL)
+            return err_set(e, SHOAL_E_NOT_FOUND, "there is no cut %" PRIu64 " here", cut);
+        out->store = m->store;
+        out->facts = m->facts;
+        return 0;
+    }
+    char dir[LIMIT_PATH], path[LIMIT_PATH];
+    struct stat st;
+    cut_path(g, cut, "", dir);
+    if (stat(dir, &st) != 0)
+        return err_set(e, SHOAL_E_NOT_FOUND, "there is no cut %s", dir);
+    int rc = cut_manifest_check(dir, &out->facts, e);
+    if (rc == 0 && out->facts.cut != cut)
+        rc = err_set(e, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, dir, out->facts.cut);
+    cut_path(g, cut, "/rows", path);
+    if (rc == 0)
+        rc = store_rocks_open_copy(path, &out->store, e);
+    out->opened = rc == 0;
+    cut_path(g, cut, "/journal", path);
+    if (rc == 0)
+        rc = journal_open_copy(path, &out->journal, e);
+    if (rc != 0)
+        cut_source_close(out);
+    return rc;
+}
+
+void cut_source_close(struct cut_source *s)
+{
+    if (s->opened)
+        store_close(s->store);
+    journal_close(s->journal);
+    *s = (struct cut_source){0};
+}
+
+static int create_table(void *context, const struct table_schema *s, struct err *e)
+{
+    return engine_table_create(context, s, e);
+}
+
+struct control_scan {
+    struct engine *g;
+    bool found;
+};
+
+static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
+{
+    struct control_scan *c = context;
+    struct stored_as_of as_of;
+    if (stored_is_load(key, key_bytes))
+        return 0;
+    if (!stored_is_control(key, key_bytes))
+        return SHOAL_E_END; /* tablets sort behind it */
+    c->found = true;
+    return stored_control_read(value, value_bytes, NULL, &as_of, create_table, c->g, e);
+}
+
+int cut_tables(struct engine *g, const struct cut_source *s, struct err *e)
+{
+    struct control_scan c = {.g = g};
+    int rc = store_scan(s->store, take_control, &c, e);
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
+/* ---- dropping ---- */
+
+struct drop_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    char path[LIMIT_PATH];
+};
+
+static void drop_run(struct work *w)
+{
+    if (cut_remove_tree(((struct drop_work *)w)->path) != 0)
+        log_warn("cannot remove %s; it is removed at the next start",
+                 ((struct drop_work *)w)->path);
+}
+
+static void drop_done(struct work *w)
+{
+    if (!w->cancelled)
+        space_look(((struct drop_work *)w)->g);
+}
+
+/* The name goes at once, the files on an I/O thread. */
+static int drop_now(struct engine *g, uint64_t cut)
+{
+    char path[LIMIT_PATH];
+    struct drop_work *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return SHOAL_E_NOMEM;
+    cut_path(g, cut, "", path);
+    cut_path(g, cut, ".tmp", w->path);
+    if (rename(path, w->path) != 0) {
+        free(w);
+        return errno == ENOENT ? 0 : SHOAL_E_IO;
+    }
+    w->g = g;
+    w->work.run = drop_run;
+    w->work.done = drop_done;
+    work_start(&g->works, g->env, &w->work);
+    return 0;
+}
+
+int engine_cut_drop(struct engine *g, uint64_t cut)
+{
+    if (g->exporting == cut && cut != 0) {
+        g->export_drop = true;
+        return 0;
+    }
+    cut_mem_drop(g, cut);
+    if (g->dir == NULL)
+        return 0;
+    for (uint32_t i = 0; i < g->ref_count; i++)
+        if (g->ref[i].cut == cut) {
+            char path[LIMIT_PATH];
+            cut_path(g, cut, "/dropped", path);
+            int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            if (fd >= 0)
+                close(fd);
+            g->ref[i].drop = true;
+            return fd >= 0 || errno == ENOENT ? 0 : SHOAL_E_IO;
+        }
+    return drop_now(g, cut);
+}
+
+int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence)
+{
+    if (g->ref_count == ENGINE_CUT_REFS)
+        return SHOAL_E_BUSY;
+    char path[LIMIT_PATH];
+    struct stat st;
+    cut_path(g, cut, "/dropped", path);
+    g->ref[g->ref_count++] =
+        (struct cut_ref){.cut = cut, .sequence = sequence, .drop = stat(path, &st) == 0};
+    return 0;
+}
+
+void cut_refs_trim(struct engine *g, uint64_t trimmed)
+{
+    for (uint32_t i = 0; i < g->ref_count;) {
+        struct cut_ref gone = g->ref[i];
+        if (gone.sequence > trimmed) {
+            i++;
+            continue;
+        }
+        g->ref[i] = g->ref[--g->ref_count];
+        bool other = false;
+        for (uint32_t k = 0; k < g->ref_count; k++)
+            if (g->ref[k].cut == gone.cut) {
+                g->ref[k].drop |= gone.drop;
+                other = true;
+            }
+        if (gone.drop && !other && engine_cut_drop(g, gone.cut) != 0)
+            log_warn("cut %" PRIu64 " cannot be removed; drop it again", gone.cut);
+    }
+}
+
+void cut_clean(struct engine *g)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/cuts", g->dir);
+    DIR *d = opendir(path);
+    if (d == NULL)
+        return;
+    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
+        uint64_t cut;
+        char tail[8] = "", inner[LIMIT_PATH];
+        struct stat st;
+        if (sscanf(entry->d_name, "%" SCNu64 "%7s", &cut, tail) < 1)
+            continue;
+        bool unfinished = strcmp(tail, ".tmp") == 0;
+        cut_path(g, cut, "/dropped", inner);
+        bool dropped = tail[0] == '\0' && stat(inner, &st) == 0 && !cut_referenced(g, cut);
+        cut_path(g, cut, unfinished ? ".tmp" : "", inner);
+        if ((unfinished || dropped) && cut_remove_tree(inner) != 0)
+            log_warn("cannot remove %s", inner);
+    }
+    closedir(d);
+}

@@ -1,0 +1,380 @@
+/* engine.c: tables, what is read of an engine, its opening and closing. Invariants: engine.h. */
+#include "embedding/engine.h"
+
+#include "embedding/engine/cut.h"
+#include "embedding/engine/engine_state.h"
+#include "embedding/engine/fetch.h"
+#include "embedding/engine/flush.h"
+#include "embedding/engine/reload.h"
+#include "embedding/engine/space.h"
+#include "embedding/engine/tier.h"
+#include "embedding/engine/whole.h"
+#include "embedding/rows/cold.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEGMENT_BYTES (64u << 20)
+
+/* ---- tables ---- */
+
+struct engine_table *engine_slot(struct engine *g, uint32_t table)
+{
+    return table < LIMIT_TABLES && g->table[table].table != NULL ? &g->table[table] : NULL;
+}
+
+static void table_release(struct engine_table *t)
+{
+    table_free(t->table);
+    free(t->scope.led);
+    free(t->scope.led_before);
+    free(t->changed);
+    free(t->written);
+    free(t->durable);
+    *t = (struct engine_table){0};
+}
+
+struct table *engine_table_take(struct engine *g, uint32_t table)
+{
+    struct table *t = g->table[table].table;
+    g->table[table].table = NULL;
+    table_release(&g->table[table]);
+    return t;
+}
+
+/* What of a table is led, out of the whole map. */
+static void scope_fill(const struct engine *g, struct engine_table *t)
+{
+    uint32_t first = table_schema_of(t->table)->tablet_first, before = 0;
+    for (uint32_t i = 0; i < t->scope.tablets; i++) {
+        t->scope.led[i] = first + i < g->led_count && g->led[first + i];
+        t->scope.led_before[i] = before;
+        before += t->scope.led[i];
+    }
+    t->scope.led_before[t->scope.tablets] = before;
+    t->scope.led_count = before;
+}
+
+void engine_refresh_marks(struct engine *g)
+{
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        for (uint32_t table = 0; table < LIMIT_TABLES; table++)
+            if (g->table[table].table != NULL)
+                run_refresh(g->runs.run[i], table, &g->table[table].scope);
+}
+
+int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e)
+{
+    uint32_t tablets = 1u << s->tablet_bits;
+    struct engine_table t = {.scope.tablets = tablets};
+    int rc = table_new(s, g->arena, &t.table, e);
+    if (rc != 0)
+        return rc;
+    t.scope.led = calloc(tablets, sizeof *t.scope.led);
+    t.scope.led_before = calloc(tablets + 1, sizeof *t.scope.led_before);
+    t.changed = calloc(tablets, sizeof *t.changed);
+    t.written = calloc(tablets, sizeof *t.written);
+    t.durable = calloc(tablets, sizeof *t.durable);
+    if (t.scope.led == NULL || t.scope.led_before == NULL || t.changed == NULL ||
+        t.written == NULL || t.durable == NULL) {
+        table_release(&t);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the %u tablets of table %s", tablets,
+                       s->name);
+    }
+    scope_fill(g, &t);
+    g->table[s->table] = t;
+    engine_refresh_marks(g);
+    return 0;
+}
+
+int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint16_t self)
+{
+    if (count > LIMIT_TABLES * LIMIT_TABLETS)
+        return SHOAL_E_TOO_BIG;
+    uint8_t *led = calloc(count + 1, 1);
+    if (led == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        led[i] = shard_of[i] == self;
+    free(g->led);
+    g->led = led;
+    g->led_count = count;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            scope_fill(g, &g->table[i]);
+    engine_refresh_marks(g);
+    return 0;
+}
+
+void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
+                  uint64_t sequence)
+{
+    uint64_t *changed = t->changed, *durable = t->durable, *written = t->written;
+    for (uint32_t i = first; i < first + count; i++) {
+        if (take != NULL && !take[i])
+            continue;
+        if (changed[i] <= durable[i])
+            /* it was clean: no record in between was its own */
+            durable[i] = written[i] = sequence - 1;
+        changed[i] = sequence;
+    }
+}
+
+/* ---- reading ---- */
+
+struct table *engine_table(struct engine *g, uint32_t table)
+{
+    struct engine_table *t = engine_slot(g, table);
+    return t == NULL ? NULL : t->table;
+}
+
+int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch,
+                 uint64_t *clock_of, uint64_t *low)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL || lane >= r->lanes)
+        return SHOAL_E_NOT_FOUND;
+    *clock_of = run_clock(r, lane, batch);
+    *low = r->low;
+    return 0;
+}
+
+int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL)
+        return SHOAL_E_NOT_FOUND;
+    *mode = r->mode;
+    *lanes = r->lanes;
+    return 0;
+}
+
+bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    return r != NULL && lane < r->lanes && r->lane[lane].live;
+}
+
+uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL || lane >= r->lanes || table >= LIMIT_TABLES)
+        return 0;
+    uint64_t lowest = marks_lowest(r->marks, lane, table);
+    return lowest == UINT64_MAX ? 0 : lowest;
+}
+
+uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table,
+                           uint32_t first, uint32_t count)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    const struct table *t = table < LIMIT_TABLES ? g->table[table].table : NULL;
+    if (r == NULL || lane >= r->lanes || t == NULL)
+        return 0;
+    const struct mark_scope *s = &g->table[table].scope;
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t i = first; i < first + count && i < s->tablets; i++) {
+        if (s->led_before[i + 1] == s->led_before[i])
+            continue;
+        uint64_t mark = marks_get(r->marks, lane, table, i);
+        lowest = mark < lowest ? mark : lowest;
+    }
+    return lowest;
+}
+
+uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    return r != NULL && lane < r->lanes ? r->lane[lane].generation : 0;
+}
+
+void engine_stats_get(const struct engine *g, struct engine_stats *out)
+{
+    *out = (struct engine_stats){.memory_bytes =
+                                     arena_bytes(g->arena) + g->flush.capacity + whole_bytes(g),
+                                 .image_bytes_written = g->flush.image_bytes,
+                                 .sequence = g->sequence,
+                                 .flushed_sequence = flush_floor(g),
+                                 .replayed = g->replayed,
+                                 .recovered_ns = g->recovered_ns,
+                                 .tablets_dirty = flush_dirty(g),
+                                 .tablets_away = reload_left(g),
+                                 .fetched = g->tier.fetched,
+                                 .evicted = g->tier.evicted,
+                                 .evicted_clean = g->tier.evicted_clean,
+                                 .store_memory = g->store == NULL ? 0 : tier_store_memory(g)};
+    out->memory_bytes += out->store_memory;
+    out->disk_bytes = space_taken(g);
+    out->disk_short = g->space.refusing != SPACE_ENOUGH;
+    for (uint32_t i = 0; i < g->loaded_arenas; i++)
+        out->memory_bytes += arena_bytes(g->loaded_arena[i]);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL) {
+            uint64_t rows = table_rows(g->table[i].table);
+            out->rows += rows;
+            out->cold_rows += table_cold_rows(g->table[i].table);
+            out->row_bytes += rows * table_row_bytes(g->table[i].table);
+            struct table_counts counts;
+            table_counts_get(g->table[i].table, &counts);
+            out->memory_bytes += counts.beside_bytes;
+            out->tables++;
+        }
+    if (g->journal != NULL) {
+        out->journal_bytes = journal_bytes(g->journal);
+        out->journal_written = journal_written(g->journal);
+    }
+}
+
+/* ---- opening and closing ---- */
+
+static int lock_dir(struct engine *g, struct err *e)
+{
+    char path[LIMIT_PATH];
+    if (mkdir(g->dir, 0700) != 0 && errno != EEXIST)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the shard's folder %s: %s", g->dir,
+                       strerror(errno));
+    snprintf(path, sizeof path, "%s/LOCK", g->dir);
+    g->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (g->lock_fd < 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
+    if (flock(g->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        return err_set(
+            e, SHOAL_E_UNAVAILABLE,
+            "the folder %s is in use by another process; stop it, or choose another data_dir",
+            g->dir);
+    return 0;
+}
+
+static int open_memory(struct engine *g, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/rows", g->dir);
+    if (stat(path, &st) == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s holds rows of a durable shard; open it with durability journal or "
+                       "fsync, or choose another data_dir",
+                       g->dir);
+    return 0;
+}
+
+static int open_durable(struct engine *g, struct err *e)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/rows", g->dir);
+    int rc = store_rocks_open(path, tier_store_memory(g), &g->store, e);
+    if (rc != 0)
+        return rc;
+    snprintf(path, sizeof path, "%s/journal", g->dir);
+    uint64_t segment = g->options.segment_bytes == 0 ? SEGMENT_BYTES : g->options.segment_bytes;
+    /* The segment being written cannot be trimmed, so it must be a small part of the whole. */
+    uint64_t most =
+        g->options.journal_max > 0 ? g->options.journal_max : space_journal_max(&g->options);
+    if (segment > most / 4)
+        segment = most / 4;
+    segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN
+              : segment > (1u << 30)        ? 1u << 30
+                                            : segment / 4096 * 4096;
+    g->segment_bytes = (uint32_t)segment;
+    rc = journal_open(path, g->segment_bytes, &g->journal, e);
+    if (rc == 0)
+        rc = engine_recover(g, e);
+    if (rc != 0 || g->options.journal_keep == 0)
+        return rc;
+    snprintf(path, sizeof path, "%s/archive", g->dir);
+    rc = archive_open(path, g->options.journal_keep, &g->archive, e);
+    if (rc == 0)
+        journal_archive(g->journal, g->archive);
+    return rc;
+}
+
+int engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                struct err *e)
+{
+    struct engine *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
+    g->options = *options;
+    g->options.dir = NULL;
+    g->env = env;
+    g->lock_fd = -1;
+    tier_init(g);
+    fetch_init(g);
+    int rc = arena_new(&g->arena);
+    if (rc != 0)
+        err_set(e, rc, "no memory for a shard's rows");
+    if (rc == 0 && options->dir != NULL) {
+        if (strlen(options->dir) + 64 > LIMIT_PATH)
+            rc = err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", options->dir);
+        else if ((g->dir = strdup(options->dir)) == NULL)
+            rc = err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
+        else
+            rc = lock_dir(g, e);
+        if (rc == 0)
+            rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
+        if (rc == 0) {
+            cut_clean(g);
+            space_open(g);
+        }
+    }
+    if (rc == 0 && (g->guard = guard_new(g->dir, space_quarantine(options), options->wall_ns, env,
+                                         &g->works)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
+    if (rc != 0) {
+        g->broken = true;
+        engine_close(g, false);
+        return rc;
+    }
+    *out = g;
+    return 0;
+}
+
+int engine_close(struct engine *g, bool flush)
+{
+    struct err e = {0};
+    int rc = 0;
+    engine_audit_stop(g);
+    work_drain(&g->works);
+    guard_free(g->guard);
+    bool back = engine_back(g);
+    engine_jobs_close(g);
+    if (g->journal != NULL && !g->broken)
+        rc = engine_commit(g);
+    if (flush && rc == 0 && g->store != NULL && !g->broken && back) {
+        /* else it has taken nothing, and the next start replays again */
+        SHOAL_ASSERT(g->pending == 0);
+        rc = flush_all(g, &e);
+        if (rc != 0)
+            log_error("closing %s: %s", g->dir, e.text);
+    }
+    cut_free(g);
+    flush_free(g);
+    space_free(g);
+    fetch_free(g);
+    whole_free(g);
+    store_close(g->store);
+    journal_close(g->journal);
+    archive_close(g->archive);
+    runs_free(&g->runs);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            table_release(&g->table[i]);
+    arena_free(g->arena);
+    for (uint32_t i = 0; i < g->loaded_arenas; i++)
+        arena_free(g->loaded_arena[i]);
+    free(g->led);
+    if (g->lock_fd >= 0)
+        close(g->lock_fd);
+    free(g->dir);
+    free(g);
+    return rc;
+}

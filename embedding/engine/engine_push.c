@@ -1,0 +1,369 @@
+/* engine_push.c: the path of a push: admit, commit, sync, apply; and what happens when the disk
+ * fails. Invariants: engine.h. */
+#include "embedding/engine/engine_state.h"
+#include "embedding/engine/flush.h"
+#include "embedding/engine/space.h"
+#include "embedding/engine/tier.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- failing ---- */
+
+int engine_fail(struct engine *g, const struct err *e)
+{
+    if (!g->broken) {
+        g->broken = true;
+        if (g->options.on_fatal != NULL)
+            g->options.on_fatal(g->options.context, e);
+    }
+    return e->code;
+}
+
+/* ---- admission ---- */
+
+/* All that does not depend on marks. */
+static int check_push(struct engine *g, const struct push_record *r, struct run **run,
+                      struct engine_table **table, struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if ((*run = runs_find(&g->runs, r->run)) == NULL)
+        return err_set(e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", r->run);
+    if (r->lane >= (*run)->lanes)
+        return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", r->lane,
+                       (*run)->lanes);
+    uint64_t generation = (*run)->lane[r->lane].generation;
+    if (r->generation != generation)
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the push %" PRIu64,
+                       r->lane, generation, r->generation);
+    if ((*table = engine_slot(g, r->table)) == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
+    if (g->loading >> r->table & 1)
+        return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
+                       table_schema_of((*table)->table)->name);
+    const struct mark_scope *s = &(*table)->scope;
+    if (r->tablet_count == 0 || r->tablet_first >= s->tablets ||
+        r->tablet_count > s->tablets - r->tablet_first)
+        return err_set(e, SHOAL_E_MALFORMED, "tablets %u + %u of a table with %u", r->tablet_first,
+                       r->tablet_count, s->tablets);
+    if (s->led_before[r->tablet_first + r->tablet_count] - s->led_before[r->tablet_first] !=
+        r->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here",
+                       r->tablet_first, r->tablet_count, r->table);
+    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g",
+                       r->from, r->to, r->key_count, (double)r->lr_scale);
+    return 0;
+}
+
+/* Every gradient as it may be, clicks within shows. */
+static int check_values(const struct engine *g, const struct table_schema *s,
+                        const struct push_record *r, struct err *e)
+{
+    int rc = guard_check(g->guard, s, r, e);
+    if (rc == 0 && !table_stats_ok(s, r->gradients, r->key_count))
+        rc = err_set(e, SHOAL_E_MALFORMED,
+                     "lane %u batch %" PRIu64
+                     " for table %s: a key's clicks are not within 0 and its shows",
+                     r->lane, r->to, s->name);
+    return rc;
+}
+
+/* What would change rows: every key in a covered tablet, every gradient as it may be. */
+static int check_content(const struct engine *g, const struct push_record *r,
+                         const struct engine_table *t, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t->table);
+    if (g->journal != NULL) {
+        uint64_t bytes =
+            (uint64_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(s) * sizeof(float));
+        if (bytes > journal_payload_max(g->journal))
+            return err_set(e, SHOAL_E_TOO_BIG,
+                           "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
+                           bytes, g->segment_bytes);
+    }
+    int rc = check_values(g, s, r, e);
+    if (rc != 0)
+        return rc;
+    if (r->tablet_count < t->scope.tablets) {
+        for (uint32_t i = 0; i < r->key_count; i++)
+            if (mixed_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >=
+                r->tablet_count)
+                return err_set(e, SHOAL_E_MALFORMED,
+                               "key %016" PRIx64 " lies outside tablets %u + %u of table %s",
+                               r->keys[i], r->tablet_first, r->tablet_count, s->name);
+    }
+    return 0;
+}
+
+static int check_room(struct engine *g, const struct push_record *r, const struct engine_table *t,
+                      struct err *e)
+{
+    if (g->journal == NULL)
+        return tier_check_room(g, e);
+    int room = space_check(g, e);
+    if (room == 0)
+        room = tier_check_room(g, e);
+    if (room != 0)
+        return room;
+    uint64_t bytes = record_bytes(
+        (size_t)r->key_count *
+        (sizeof(uint64_t) + schema_push_floats(table_schema_of(t->table)) * sizeof(float)));
+    if (journal_bytes(g->journal) + bytes > flush_journal_max(g)) {
+        engine_flush_step(g);
+        return err_set(e, SHOAL_E_BUSY,
+                       "the journal is full (%" PRIu64 " bytes); rows are being written, ask again",
+                       journal_bytes(g->journal));
+    }
+    return 0;
+}
+
+static int queue_push(struct engine *g, const struct push_record *r, const struct run *run,
+                      const struct engine_table *t, struct err *e)
+{
+    if (g->journal == NULL) {
+        g->sequence++;
+        return 0;
+    }
+    struct record_header h;
+    struct record_payload payload;
+    record_of_push(r, schema_push_floats(table_schema_of(t->table)),
+                   run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
+    struct err failure;
+    int rc = journal_append(g->journal, &h, &payload, &failure);
+    if (rc != 0) {
+        err_set(e, rc, "%s", failure.text);
+        return engine_fail(g, &failure);
+    }
+    g->sequence = h.sequence;
+    return 0;
+}
+
+uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets)
+{
+    uint32_t *steps = calloc(tablets, sizeof *steps);
+    for (uint32_t i = r->tablet_first; steps != NULL && i < r->tablet_first + r->tablet_count;
+         i++) {
+        uint64_t mark = marks_get(m, r->lane, r->table, i), step = mark < r->to ? r->to - mark : 0;
+        steps[i] = step < UINT32_MAX ? (uint32_t)step : UINT32_MAX;
+    }
+    return steps;
+}
+
+static void plan_free(struct push_plan *plan)
+{
+    free(plan->take);
+    free(plan->steps);
+    plan->take = NULL;
+    plan->steps = NULL;
+}
+
+int engine_check_values(struct engine *g, const struct push_record *r, struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, r->table);
+    return t == NULL ? err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table)
+                     : check_values(g, table_schema_of(t->table), r, e);
+}
+
+static const char *table_name(void *context, uint32_t table)
+{
+    const struct engine_table *t = engine_slot(context, table);
+    return t == NULL ? "?" : table_schema_of(t->table)->name;
+}
+
+struct json *engine_refused_json(const struct engine *g)
+{
+    return guard_json(g->guard, table_name, (void *)(uintptr_t)g);
+}
+
+int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
+                      struct err *e)
+{
+    struct run *run = NULL;
+    struct engine_table *t = NULL;
+    SHOAL_ASSERT(engine_back(g));
+    *plan = (struct push_plan){0};
+    int rc = check_push(g, r, &run, &t, e);
+    if (rc != 0)
+        return rc;
+    struct mark_plan m;
+    marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
+    plan->mark = m.lowest;
+    if (m.verdict == PUSH_GAP)
+        return err_set(e, SHOAL_E_GAP,
+                       "lane %u is at batch %" PRIu64
+                       " in table %u here; the push goes on from %" PRIu64,
+                       r->lane, m.lowest, r->table, r->from);
+    if (m.verdict == PUSH_SKIP) {
+        plan->skipped = m.skipped;
+        return 0;
+    }
+    rc = check_content(g, r, t, e);
+    if (rc == 0)
+        rc = check_room(g, r, t, e);
+    if (rc == 0 && marks_reserve(run->marks, r->lane, r->table, t->scope.tablets) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of lane %u", r->lane);
+    if (rc == 0 && m.verdict == PUSH_SOME && (plan->take = calloc(t->scope.tablets, 1)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to take a push for some tablets");
+    if (rc == 0 && m.lowest != m.highest &&
+        (plan->steps = push_steps(run->marks, r, t->scope.tablets)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to count the batches of a push");
+    if (rc == 0)
+        rc = queue_push(g, r, run, t, e);
+    if (rc != 0) {
+        plan_free(plan);
+        return rc;
+    }
+    if (plan->take != NULL)
+        marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to,
+                   plan->take);
+    guard_count_clipped(g->guard, table_schema_of(t->table), r);
+    marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take,
+               &t->scope);
+    run_lane_moved(run, r->lane);
+    plan->all = plan->take == NULL;
+    plan->step = r->to - m.lowest;
+    plan->applied = m.applied;
+    plan->skipped = m.skipped;
+    plan->sequence = g->sequence;
+    if (plan->all)
+        plan->mark = r->to;
+    else
+        for (uint32_t i = 0; i < r->tablet_count; i++) {
+            uint64_t mark = marks_get(run->marks, r->lane, r->table, r->tablet_first + i);
+            plan->mark = i == 0 || mark < plan->mark ? mark : plan->mark;
+        }
+    g->pending++;
+    return 0;
+}
+
+/* ---- commit, sync, apply ---- */
+
+struct sync_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct journal_sync sync;
+};
+
+static void sync_run(struct work *w)
+{
+    journal_sync_run(&((struct sync_work *)w)->sync);
+}
+
+static void sync_done(struct work *w)
+{
+    struct sync_work *s = (struct sync_work *)w;
+    struct engine *g = s->g;
+    struct err e = {0};
+    g->syncing = false;
+    if (w->cancelled)
+        s->sync.status = SHOAL_E_STOPPED;
+    int rc = journal_sync_end(g->journal, &s->sync, &e);
+    if (w->cancelled)
+        return;
+    if (rc != 0) {
+        engine_fail(g, &e);
+        return;
+    }
+    if (g->options.durability == DURABLE_FSYNC) {
+        engine_sync_start(g);
+        if (g->options.on_synced != NULL)
+            g->options.on_synced(g->options.context);
+    }
+}
+
+void engine_sync_start(struct engine *g)
+{
+    if (g->journal == NULL || g->syncing || g->broken ||
+        journal_synced(g->journal) == journal_committed(g->journal))
+        return;
+    struct sync_work *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return; /* the next commit asks again */
+    s->g = g;
+    s->work.run = sync_run;
+    s->work.done = sync_done;
+    if (!journal_sync_begin(g->journal, &s->sync)) {
+        free(s);
+        return;
+    }
+    g->syncing = true;
+    work_start(&g->works, g->env, &s->work);
+}
+
+bool engine_unsynced(const struct engine *g)
+{
+    return g->journal != NULL && !g->broken &&
+           journal_synced(g->journal) != journal_committed(g->journal);
+}
+
+bool engine_sync_due(struct engine *g)
+{
+    bool was = engine_unsynced(g);
+    engine_sync_start(g);
+    return was;
+}
+
+int engine_commit(struct engine *g)
+{
+    if (g->broken)
+        return SHOAL_E_IO;
+    if (g->journal == NULL) {
+        g->committed = g->sequence;
+        return 0;
+    }
+    struct err e;
+    int rc = journal_commit(g->journal, &e);
+    if (rc != 0)
+        return engine_fail(g, &e);
+    g->committed = journal_committed(g->journal);
+    if (g->options.durability == DURABLE_FSYNC)
+        engine_sync_start(g);
+    return 0;
+}
+
+int engine_apply_push(struct engine *g, const struct push_record *r, struct push_plan *plan)
+{
+    if (plan->sequence == 0)
+        return 0;
+    SHOAL_ASSERT(plan->sequence <= g->committed && g->pending > 0);
+    struct engine_table *t = engine_slot(g, r->table);
+    const struct run *run = runs_find(&g->runs, r->run);
+    SHOAL_ASSERT(t != NULL && run != NULL);
+    if (g->journal != NULL)
+        engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
+    struct push_args args = {.lr_scale = r->lr_scale,
+                             .batch = r->to,
+                             .step = plan->step,
+                             .steps = plan->steps,
+                             .event_time = r->event_time,
+                             .lane = r->lane,
+                             .tablet_first = r->tablet_first,
+                             .tablet_count = r->tablet_count,
+                             .undo_clock =
+                                 run->mode == RUN_BSP ? table_undo_clock(run->id, r->to) : 0,
+                             .take = plan->take};
+    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
+    plan_free(plan);
+    g->pending--;
+    if (rc != 0) {
+        struct err e;
+        err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers",
+                table_schema_of(t->table)->name);
+        return engine_fail(g, &e);
+    }
+    return 0;
+}
+
+uint64_t engine_acknowledged(const struct engine *g)
+{
+    if (g->journal != NULL && g->options.durability == DURABLE_FSYNC)
+        return journal_synced(g->journal);
+    return g->committed;
+}

@@ -1,0 +1,446 @@
+/* fetch.c: what is wanted from the store, and who waits for it.
+ *
+ *  1. What was read from the store for a key is believed only if its tablet is of the same epoch
+ *     and no row of it has left memory since the read began; else it is asked for again.
+ *  2. Two fetches are on their way at a time: while rows of one come in here, the other reads. Who
+ *     waits is told after each.
+ */
+#include "embedding/engine/fetch.h"
+
+#include "embedding/engine/flush.h"
+#include "embedding/engine/reload.h"
+#include "embedding/engine/tier.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FETCH_MOST 16384u
+#define WANT_MOST (4 * FETCH_MOST)
+#define ASKED_SLOTS (4 * WANT_MOST) /* a power of two: there is always a free one */
+/* of so many and more a fetch takes half, so that the other has something to do */
+#define FETCH_SHARED 2048u
+#define FULL_NS 1000000u
+#define TAKE_AHEAD 8u
+/* rows that come in between two looks at whether they were of use */
+#define LOOK_BACK (16 * FETCH_MOST)
+
+struct fetch_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    size_t count;
+    struct store_item *item; /* owned, as all below; (count) */
+    uint64_t *key;
+    uint32_t *drops;
+    size_t *size;
+    uint32_t of_table[LIMIT_TABLES]; /* keys of each table: they stand in the order of tables */
+    size_t bytes_of[LIMIT_TABLES];   /* of a pair's value */
+    char *value;                     /* one behind the other */
+    int status;
+    struct err err;
+};
+
+static void work_free(struct fetch_work *f)
+{
+    free(f->item);
+    free(f->key);
+    free(f->drops);
+    free(f->size);
+    free(f->value);
+}
+
+static void fetch_run(struct work *w)
+{
+    struct fetch_work *f = (struct fetch_work *)w;
+    char *value = f->value;
+    size_t at = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES && f->status == 0; i++) {
+        f->status = store_get(f->g->store, f->item + at, f->of_table[i], value, f->bytes_of[i],
+                              f->size + at, &f->err);
+        at += f->of_table[i];
+        value += f->of_table[i] * f->bytes_of[i];
+    }
+}
+
+static bool is_current(const struct table *t, const struct fetch_work *f, size_t i)
+{
+    const struct table_schema *s = table_schema_of(t);
+    struct store_item now;
+    uint32_t tablet = mixed_tablet(key_mix(f->key[i]), s->tablet_bits);
+    stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), f->key[i], &now);
+    return table_cold_has(t, f->key[i]) && table_cold_drops(t, tablet) == f->drops[i] &&
+           memcmp(now.key, f->item[i].key, now.key_bytes) == 0;
+}
+
+static int take_one(struct engine *g, struct table *t, const struct fetch_work *f, size_t i,
+                    const char *value)
+{
+    uint64_t key = f->key[i];
+    const struct table_schema *s = table_schema_of(t);
+    struct err e;
+    if (!is_current(t, f, i)) /* 1. */
+        return 0;
+    int rc = f->size[i] == table_cold_bytes(t) ? table_cold_take(t, key, value, f->size[i])
+                                               : SHOAL_E_CORRUPT;
+    g->tier.fetched += rc == 0;
+    if (rc == SHOAL_E_CORRUPT)
+        err_set(&e, rc,
+                "%s: the row of key %016" PRIx64
+                " of table %s should be in the store and is not (%zu bytes); restore a checkpoint",
+                g->dir, key, s->name, f->size[i]);
+    else if (rc != 0)
+        err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers", s->name);
+    return rc == 0 ? 0 : engine_fail(g, &e);
+}
+
+/* A budget hardly above what a batch needs is no error, but slow: rows of a request leave again
+ * before its last ones are there. */
+static void look_back(struct engine *g, uint64_t rows)
+{
+    struct tier *tier = &g->tier;
+    tier->came += rows;
+    if (tier->came < LOOK_BACK)
+        return;
+    if (tier->came > 4 * tier->used) {
+        tier->in_vain++;
+        log_warn("%s: of %" PRIu64 " rows that came from the store requests have used %" PRIu64
+                 ", the others had to leave again for each other; raise `memory`, add servers or "
+                 "make batches smaller",
+                 g->dir, tier->came, tier->used);
+    }
+    tier->came = tier->used = 0;
+}
+
+static void fetch_start(struct engine *g);
+static void asked_renew(struct engine *g);
+static void tell(struct engine *g);
+
+static void fetch_done(struct work *w)
+{
+    struct fetch_work *f = (struct fetch_work *)w;
+    struct engine *g = f->g;
+    const char *value = f->value;
+    size_t at = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        if (g->tier.fetch[i] == f)
+            g->tier.fetch[i] = NULL;
+    if (!w->cancelled && f->status != 0)
+        rc = engine_fail(g, &f->err);
+    if (!w->cancelled && rc == 0)
+        fetch_start(g);
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0 && !w->cancelled; i++)
+        for (uint32_t k = 0; k < f->of_table[i] && rc == 0; k++, at++, value += f->bytes_of[i])
+            if (g->table[i].table != NULL && !(g->loading >> i & 1)) {
+                /* its pairs are being written, or deleted */
+                if (k + TAKE_AHEAD < f->of_table[i])
+                    table_cold_ahead(g->table[i].table, f->key[at + TAKE_AHEAD]);
+                rc = take_one(g, g->table[i].table, f, at, value);
+            }
+    bool cancelled = w->cancelled;
+    look_back(g, f->count);
+    work_free(f);
+    if (cancelled || rc != 0)
+        return;
+    asked_renew(g);
+    tell(g);
+}
+
+/* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that
+ * wants any, into f; of many half of each table's. */
+static int fetch_fill(struct engine *g, struct fetch_work *f)
+{
+    size_t bytes = 0;
+    uint32_t tables = 0, share = g->tier.wanted_count < FETCH_SHARED ? 1 : TIER_FETCHES;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        tables += g->tier.wanted[i].count > 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct wanted *w = &g->tier.wanted[i];
+        uint32_t n = (w->count + share - 1) / share;
+        n = n < FETCH_MOST / tables ? n : FETCH_MOST / tables;
+        if (g->table[i].table == NULL) {
+            g->tier.wanted_count -= w->count;
+            n = w->count = 0;
+        }
+        f->bytes_of[i] = n == 0 ? 0 : table_cold_bytes(g->table[i].table);
+        size_t fit = n == 0 ? 0 : flush_batch_bytes(g) / tables / f->bytes_of[i];
+        n = n <= fit ? n : fit > 0 ? (uint32_t)fit : 1;
+        f->of_table[i] = n;
+        f->count += n;
+        bytes += n * f->bytes_of[i];
+    }
+    f->item = malloc(f->count * sizeof *f->item);
+    f->key = malloc(f->count * sizeof *f->key);
+    f->drops = malloc(f->count * sizeof *f->drops);
+    f->size = malloc(f->count * sizeof *f->size);
+    f->value = malloc(bytes + 1);
+    if (f->item == NULL || f->key == NULL || f->drops == NULL || f->size == NULL ||
+        f->value == NULL)
+        return SHOAL_E_NOMEM;
+    size_t at = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct wanted *w = &g->tier.wanted[i];
+        const struct table *t = g->table[i].table;
+        for (uint32_t k = 0; k < f->of_table[i]; k++, at++) {
+            uint32_t tablet = mixed_tablet(key_mix(w->key[k]), table_schema_of(t)->tablet_bits);
+            f->key[at] = w->key[k];
+            f->drops[at] = table_cold_drops(t, tablet);
+            stored_row_key(i, tablet, table_cold_epoch(t, tablet), w->key[k], &f->item[at]);
+        }
+        w->count -= f->of_table[i];
+        if (w->count > 0 && f->of_table[i] > 0)
+            memmove(w->key, w->key + f->of_table[i], w->count * sizeof *w->key);
+        g->tier.wanted_count -= f->of_table[i];
+    }
+    return 0;
+}
+
+bool fetch_none(const struct engine *g)
+{
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        if (g->tier.fetch[i] != NULL)
+            return false;
+    return true;
+}
+
+/* Fetches may pass the budget by their own rows, a batch's bytes of them each, but none is begun
+ * beyond it. */
+static void start_one(struct engine *g, struct fetch_work **place)
+{
+    struct tier *tier = &g->tier;
+    if (tier->wanted_count == 0 || g->broken)
+        return;
+    if (tier->rows_max > 0 && !tier->stuck && tier_used(g) > tier->rows_max) {
+        env_timer_start(g->env, &tier->timer, FULL_NS); /* not at once: a cut may hold all up */
+        return;
+    }
+    struct fetch_work *f = calloc(1, sizeof *f);
+    if (f == NULL || fetch_fill(g, f) != 0) {
+        if (f != NULL)
+            work_free(f);
+        free(f);
+        log_warn("no memory to fetch rows; trying again");
+        env_timer_start(g->env, &tier->timer, FULL_NS);
+        return;
+    }
+    f->g = g;
+    f->work.run = fetch_run;
+    f->work.done = fetch_done;
+    *place = f;
+    work_start(&g->works, g->env, &f->work);
+}
+
+static void fetch_start(struct engine *g)
+{
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        if (g->tier.fetch[i] == NULL)
+            start_one(g, &g->tier.fetch[i]);
+}
+
+static void tell(struct engine *g)
+{
+    g->tier.refused = false;
+    if (g->options.on_fetched != NULL && !g->broken)
+        g->options.on_fetched(g->options.context);
+}
+
+void fetch_continue(struct engine *g)
+{
+    fetch_start(g);
+    if (g->tier.refused && (g->tier.stuck || tier_used(g) <= g->tier.rows_max))
+        tell(g);
+}
+
+/* The timer. */
+static void step_cb(struct env_timer *t)
+{
+    struct engine *g = (struct engine *)((char *)t - offsetof(struct engine, tier.timer));
+    engine_flush_step(g);
+    if (!g->tier.tell) {
+        fetch_start(g);
+        return;
+    }
+    g->tier.tell = false;
+    fetch_continue(g);
+}
+
+void fetch_init(struct engine *g)
+{
+    g->tier.timer.fire = step_cb;
+}
+
+void fetch_free(struct engine *g)
+{
+    if (g->tier.timer.due_ns != 0)
+        env_timer_stop(g->env, &g->tier.timer);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        free(g->tier.wanted[i].key);
+    free(g->tier.asked);
+    free(g->tier.among);
+}
+
+/* ---- who was asked for already: keys of all tables, mixed with the table's number ---- */
+
+static uint64_t asked_name(uint32_t table, uint64_t key)
+{
+    uint64_t name = key_mix(key ^ key_mix(table + 1ull));
+    return name == 0 ? 1 : name;
+}
+
+/* Whether it was not there yet. Two keys of one name are taken for one: the second is asked for
+ * again once the first has come. */
+static bool asked_add(struct tier *tier, uint32_t table, uint64_t key)
+{
+    uint64_t name = asked_name(table, key);
+    uint32_t i = (uint32_t)name & (ASKED_SLOTS - 1);
+    while (tier->asked[i] != 0 && tier->asked[i] != name)
+        i = (i + 1) & (ASKED_SLOTS - 1);
+    bool fresh = tier->asked[i] == 0;
+    tier->asked[i] = name;
+    return fresh;
+}
+
+/* After a fetch: what is still wanted or on its way. */
+static void asked_renew(struct engine *g)
+{
+    struct tier *tier = &g->tier;
+    memset(tier->asked, 0, ASKED_SLOTS * sizeof *tier->asked);
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        for (size_t table = 0, at = 0; tier->fetch[i] != NULL && table < LIMIT_TABLES; table++)
+            for (uint32_t k = 0; k < tier->fetch[i]->of_table[table]; k++, at++)
+                (void)asked_add(tier, (uint32_t)table, tier->fetch[i]->key[at]);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        for (uint32_t k = 0; k < tier->wanted[i].count; k++)
+            (void)asked_add(tier, i, tier->wanted[i].key[k]);
+}
+
+static uint64_t wanted_bytes(const struct engine *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->tier.wanted[i].count > 0 && g->table[i].table != NULL)
+            bytes += g->tier.wanted[i].count * table_cold_bytes(g->table[i].table);
+    return bytes;
+}
+
+static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t count)
+{
+    struct wanted *w = &g->tier.wanted[table];
+    if (g->tier.asked == NULL &&
+        (g->tier.asked = calloc(ASKED_SLOTS, sizeof *g->tier.asked)) == NULL)
+        return SHOAL_E_NOMEM;
+    if (!tier_lets_in(g, wanted_bytes(g))) {
+        g->tier.refused = true;
+        env_timer_start(g->env, &g->tier.timer, FULL_NS);
+        return 0;
+    }
+    for (size_t i = 0; i < count && g->tier.wanted_count < WANT_MOST; i++) {
+        if (!asked_add(&g->tier, table, cold[i]))
+            continue;
+        if (w->count == w->room) {
+            uint32_t room = w->room == 0 ? 1024 : 2 * w->room;
+            uint64_t *key = realloc(w->key, room * sizeof *key);
+            if (key == NULL)
+                return SHOAL_E_NOMEM;
+            w->key = key;
+            w->room = room;
+        }
+        w->key[w->count++] = cold[i];
+        g->tier.wanted_count++;
+    }
+    return 0;
+}
+
+bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
+{
+    const struct engine_table *t = engine_slot(g, table);
+    struct tier *tier = &g->tier;
+    if (t != NULL && !reload_has(g, table, keys, count))
+        return false;
+    if (t == NULL || table_cold_rows(t->table) == 0)
+        return true;
+    if (count > tier->among_room) {
+        uint64_t *among = realloc(tier->among, count * sizeof *among);
+        if (among == NULL)
+            return false; /* asked again later */
+        tier->among = among;
+        tier->among_room = count;
+    }
+    size_t cold = table_cold_among(t->table, keys, count, tier->among);
+    if (cold == 0) {
+        tier->used += count;
+        return true;
+    }
+    table_cold_keep(t->table, keys, count);
+    if (want(g, table, tier->among, cold) != 0)
+        env_timer_start(g->env, &tier->timer, FULL_NS);
+    fetch_start(g);
+    return false;
+}
+
+/* ---- on this thread ---- */
+
+#define BRING_MOST 4096u
+
+static int bring_some(struct table *t, struct store *store, const uint64_t *cold, size_t count,
+                      struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t);
+    size_t bytes = table_cold_bytes(t);
+    struct store_item *item = malloc(count * sizeof *item);
+    size_t *size = malloc(count * sizeof *size);
+    char *value = malloc(count * bytes);
+    int rc = item == NULL || size == NULL || value == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name)
+                 : 0;
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        uint32_t tablet = mixed_tablet(key_mix(cold[i]), s->tablet_bits);
+        stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), cold[i], &item[i]);
+    }
+    if (rc == 0)
+        rc = store_get(store, item, count, value, bytes, size, e);
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        rc = table_cold_has(t, cold[i]) && size[i] != bytes
+                 ? SHOAL_E_CORRUPT
+                 : table_cold_take(t, cold[i], value + i * bytes, bytes);
+        if (rc != 0)
+            err_set(e, rc,
+                    "the row of key %016" PRIx64
+                    " of table %s cannot be read from the store (%zu bytes): %s",
+                    cold[i], s->name, size[i], err_text(rc));
+    }
+    free(item);
+    free(size);
+    free(value);
+    return rc;
+}
+
+int fetch_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count,
+                struct err *e)
+{
+    uint64_t cold[BRING_MOST];
+    int rc = 0;
+    if (table_cold_rows(t) == 0)
+        return 0;
+    for (size_t at = 0; at < count && rc == 0; at += BRING_MOST) {
+        size_t n = count - at < BRING_MOST ? count - at : BRING_MOST,
+               some = table_cold_among(t, keys + at, n, cold);
+        if (some > 0)
+            rc = bring_some(t, store, cold, some, e);
+    }
+    return rc;
+}
+
+int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
+                     struct err *e)
+{
+    struct engine_table *t = engine_slot(g, table);
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
+    return fetch_bring(t->table, g->store, keys, count, e);
+}

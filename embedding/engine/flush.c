@@ -1,0 +1,515 @@
+/* flush.c: pacing, copying, writing and trimming.
+ *
+ *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission,
+ *     rows at apply, an
+ * image needs both.
+ *  2. Images reach the disk after the journal has: the journal is synced before the store is
+ *     flushed. So a stored
+ * tablet is never ahead of it.
+ *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by
+ *     `durable` alone.
+ *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is
+ *     always among the next
+ * to be written.
+ *
+ * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a
+ * sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles there
+ * and each row is written 1.25 times a cap; a first round, when nothing can be trimmed before its
+ * end, is over at 0.87. Above 0.85 the factor grows to 7. At the cap pushes wait and appending
+ * stops, so then batches follow each other without credit.
+ */
+#include "embedding/engine/flush.h"
+
+#include "embedding/engine/cut.h"
+#include "embedding/engine/fetch.h"
+#include "embedding/engine/space.h"
+#include "embedding/engine/tier.h"
+#include "embedding/engine/whole.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <stdlib.h>
+
+#define JOURNAL_MAX_LEAST (1ull << 30)
+#define FLUSH_STORE_MAX (64u << 20)
+/* more dirty pages than that and the kernel begins to stop the writer: the shard */
+#define UNSYNCED_MAX (16u << 20)
+
+struct flush_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    bool flush;
+    struct journal_sync sync; /* when flush */
+    int status;
+    struct err err;
+};
+
+uint64_t flush_image_bytes(const struct engine *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            bytes += (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) *
+                         table_row_bytes(g->table[i].table) +
+                     g->table[i].scope.tablets * 256ull;
+    return bytes;
+}
+
+/* Of the pairs of rows in the store. */
+static uint64_t cold_bytes_all(const struct engine *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            bytes +=
+                table_cold_rows(g->table[i].table) * (table_cold_bytes(g->table[i].table) + 16);
+    return bytes;
+}
+
+uint64_t flush_journal_max(const struct engine *g)
+{
+    if (g->options.journal_max > 0)
+        return g->options.journal_max;
+    uint64_t rows = flush_image_bytes(g), most = space_journal_max(&g->options);
+    rows = rows > JOURNAL_MAX_LEAST ? rows : JOURNAL_MAX_LEAST;
+    return rows < most ? rows : most;
+}
+
+uint64_t flush_floor(const struct engine *g)
+{
+    uint64_t floor = g->committed;
+    if (g->journal == NULL)
+        return floor;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct engine_table *t = &g->table[i];
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+            if (t->changed[k] > t->durable[k] && t->durable[k] < floor)
+                floor = t->durable[k];
+    }
+    if (g->control_changed > g->control_durable && g->control_durable < floor)
+        floor = g->control_durable;
+    return floor;
+}
+
+uint32_t flush_dirty(const struct engine *g)
+{
+    uint32_t dirty = 0;
+    if (g->journal == NULL)
+        return 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct engine_table *t = &g->table[i];
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+            dirty += t->changed[k] > t->durable[k];
+    }
+    return dirty;
+}
+
+void flush_trim(struct engine *g)
+{
+    if (g->journal == NULL || g->holding || g->cut_busy)
+        return;
+    uint64_t floor = flush_floor(g);
+    uint32_t spare = g->job[JOB_SCRUB] != NULL || g->space.refusing == SPACE_BOUND
+                         ? 0
+                         : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
+    journal_trim(g->journal, floor, spare);
+    runs_forget(&g->runs, floor);
+    cut_refs_trim(g, floor);
+}
+
+/* ---- gathering a batch ---- */
+
+static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
+{
+    struct flush_state *f = &g->flush;
+    for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
+        const struct engine_table *t = &g->table[f->table];
+        for (; t->table != NULL && f->tablet < t->scope.tablets; f->tablet++)
+            if (t->changed[f->tablet] > t->written[f->tablet]) {
+                *table = f->table;
+                *tablet = f->tablet;
+                return true;
+            }
+        f->table = (f->table + 1) % LIMIT_TABLES;
+        f->tablet = 0;
+    }
+    return false;
+}
+
+/* Copies tablets that rows leave, where memory is short, then dirty ones, about `limit` bytes of
+ * them (one at least), and the control state. Nothing gathered is no failure. */
+static int gather(struct engine *g, uint64_t limit, bool room)
+{
+    struct flush_state *f = &g->flush;
+    uint32_t table, tablet;
+    const uint64_t *gone;
+    f->items = f->bytes = f->stale_count = 0;
+    if (!flush_room(g, 1, 0))
+        return SHOAL_E_NOMEM;
+    if (room)
+        tier_gather(g, g->sequence, limit > 0 ? flush_batch_bytes(g) / 2 : flush_batch_bytes(g));
+    while ((limit > 0 || !room) && next_dirty(g, &table, &tablet)) {
+        size_t need = stored_tablet_bytes(g->table[table].table, &g->runs, tablet);
+        size_t items = table_cold_gone(g->table[table].table, tablet, &gone) + 2;
+        if (f->items > 0 && f->bytes + need > limit)
+            break;
+        if (!flush_room(g, items, need)) {
+            if (f->items == 0)
+                return SHOAL_E_NOMEM;
+            break;
+        }
+        flush_put_gone(g, table, tablet);
+        flush_put_image(g, table, tablet, g->sequence);
+        f->tablet++;
+    }
+    if (f->items == 0 && g->control_changed <= g->control_durable && f->since_flush == 0)
+        return 0;
+    return flush_room(g, 1, 0) ? flush_put_control(g, g->sequence) : SHOAL_E_NOMEM;
+}
+
+static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
+{
+    int rc = store_write(g->store, g->flush.item, g->flush.items, e);
+    if (rc == 0)
+        rc = flush_drop_stale(g, e);
+    if (rc != 0 || !flush)
+        return rc;
+    if (sync != NULL)
+        journal_sync_run(sync);
+    if (sync != NULL && sync->status != 0)
+        return err_set(e, sync->status,
+                       "cannot sync the journal in %s: its disk is failing; restart to recover",
+                       g->dir);
+    return store_flush(g->store, e);
+}
+
+/* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never
+ * change would keep files alive in which all else is dead: when large values (the small ones are
+ * rows that left) take thrice the rows in memory and some more, or the disk budget is nearly used
+ * up, every tablet is written again. */
+static void rewrite_when_wasteful(struct engine *g)
+{
+    uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
+    struct store_space store = store_space(g->store);
+    bool wasteful =
+        store.large > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
+    if (g->flush.rewriting || g->committed == 0 || !wasteful)
+        return;
+    g->flush.rewriting = true;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            engine_touch(&g->table[i], 0, g->table[i].scope.tablets, NULL, g->committed);
+}
+
+static void batch_done(struct engine *g, bool flushed)
+{
+    struct flush_state *f = &g->flush;
+    free(f->control);
+    f->control = NULL;
+    for (uint32_t i = 0; i < f->stale_count; i++)
+        table_cold_fresh(g->table[f->stale[i].table].table, f->stale[i].tablet);
+    f->stale_count = 0;
+    if (!flushed)
+        return;
+    f->since_flush = 0;
+    g->control_durable = f->control_seq;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct engine_table *t = &g->table[i];
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+            if (t->written[k] > t->durable[k])
+                t->durable[k] = t->written[k];
+    }
+    uint32_t table, tablet;
+    if (g->flush.rewriting)
+        g->flush.rewriting = next_dirty(g, &table, &tablet);
+    rewrite_when_wasteful(g);
+}
+
+/* ---- the I/O thread's part ---- */
+
+static void flush_run(struct work *w)
+{
+    struct flush_work *f = (struct flush_work *)w;
+    f->status = write_batch(f->g, f->flush, &f->sync, &f->err);
+}
+
+static void flush_done(struct work *w)
+{
+    struct flush_work *f = (struct flush_work *)w;
+    struct engine *g = f->g;
+    struct err ignored;
+    g->flush.busy = false;
+    g->flush.under_way = NULL;
+    if (f->flush)
+        /* closes its files; a failure is in f->status */
+        journal_sync_end(g->journal, &f->sync, &ignored);
+    if (w->cancelled || f->status != 0) {
+        free(g->flush.control);
+        g->flush.control = NULL;
+        tier_stay(g);
+        /* called off: what was handed over is dirty again */
+        for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+            for (uint32_t k = 0; g->table[i].table != NULL && k < g->table[i].scope.tablets; k++)
+                g->table[i].written[k] = g->table[i].durable[k];
+        if (!w->cancelled)
+            engine_fail(g, &f->err);
+        return;
+    }
+    batch_done(g, f->flush);
+    if (g->flush.settling)
+        return;
+    bool left = g->tier.leaving_count > 0;
+    if (f->flush)
+        space_look(g);
+    if (g->pending == 0)
+        tier_leave(g);
+    else
+        g->tier.written = true; /* once they are applied (tier.c, 1) */
+    if (f->flush)
+        flush_trim(g);
+    engine_flush_step(g);
+    if (left)
+        fetch_continue(g);
+}
+
+/* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
+static uint64_t flush_store_every(const struct engine *g)
+{
+    uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8,
+             memory = tier_store_memory(g) / 2;
+    every = every > FLUSH_STORE_MAX ? FLUSH_STORE_MAX : every;
+    every = every > part ? part : every;
+    return memory > 0 && every > memory ? memory : every;
+}
+
+/* Tablets of the batch count as written and rows as chosen, and there will be no batch. */
+static void gather_failed(struct engine *g)
+{
+    struct err e;
+    tier_stay(g);
+    err_set(&e, SHOAL_E_NOMEM, "%s: no memory to write rows; the shard restarts and recovers",
+            g->dir);
+    engine_fail(g, &e);
+}
+
+/* limit: bytes of dirty tablets, 0: none; room: rows are to leave. */
+static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room)
+{
+    struct flush_state *f = &g->flush;
+    uint64_t images = flush_image_bytes(g), batch = flush_batch_bytes(g);
+    if (!space_batch(g, images < batch ? images : batch))
+        return;
+    struct flush_work *w = calloc(1, sizeof *w);
+    if (w == NULL || gather(g, limit, room) != 0) {
+        if (w != NULL && f->items > 0)
+            gather_failed(g);
+        else
+            /* the journal holds them until then */
+            log_warn("no memory to write rows; trying again");
+        free(w);
+        return;
+    }
+    if (f->items == 0) { /* rows have gone that the store had already, or none could */
+        free(w);
+        if (room && tier_wants_room(g))
+            env_timer_start(g->env, &g->tier.timer, 0);
+        if (room)
+            fetch_continue(g);
+        return;
+    }
+    f->since_flush += f->bytes;
+    f->image_bytes += f->bytes;
+    f->credit -= f->bytes < f->credit ? f->bytes : f->credit;
+    uint32_t table, tablet;
+    w->g = g;
+    w->flush =
+        f->since_flush >= flush_store_every(g) || (urgent && !next_dirty(g, &table, &tablet));
+    if (w->flush)
+        journal_sync_peek(g->journal, &w->sync);
+    w->work.run = flush_run;
+    w->work.done = flush_done;
+    f->busy = true;
+    f->under_way = &w->work;
+    work_start(&g->works, g->env, &w->work);
+}
+
+int flush_settle(struct engine *g, struct err *e)
+{
+    struct flush_state *f = &g->flush;
+    if (f->busy && f->under_way == NULL)
+        return err_set(e, SHOAL_E_BUSY, "the row store is being rewritten; ask again");
+    if (!f->busy)
+        return 0;
+    f->settling = true;
+    work_settle(f->under_way);
+    f->settling = false;
+    g->tier.tell = true; /* of the room that the batch was to make */
+    env_timer_start(g->env, &g->tier.timer, 0);
+    return g->broken ? err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting") : 0;
+}
+
+/* ---- upkeep of the journal ---- */
+
+struct spare_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct journal_spare spare;
+};
+
+static void spare_run(struct work *w)
+{
+    journal_spare_run(&((struct spare_work *)w)->spare);
+}
+
+static void spare_done(struct work *w)
+{
+    struct spare_work *s = (struct spare_work *)w;
+    if (w->cancelled)
+        s->spare.status = SHOAL_E_STOPPED;
+    journal_spare_end(s->g->journal, &s->spare);
+}
+
+static void upkeep(struct engine *g)
+{
+    bool late =
+        journal_unsynced_bytes(g->journal) >= UNSYNCED_MAX || journal_sealed_unsynced(g->journal);
+    if (g->options.durability == DURABLE_JOURNAL && late)
+        engine_sync_start(g);
+    /* The pool grows one by one until recycling feeds it; an idle shard makes none. */
+    uint64_t cap = flush_journal_max(g);
+    if (g->space.refusing != SPACE_ENOUGH || journal_written(g->journal) == 0 ||
+        journal_segment_count(g->journal) * (uint64_t)g->segment_bytes > cap)
+        return;
+    struct spare_work *s = calloc(1, sizeof *s);
+    if (s == NULL || !journal_spare_begin(g->journal, &s->spare)) {
+        free(s);
+        return;
+    }
+    s->g = g;
+    s->work.run = spare_run;
+    s->work.done = spare_done;
+    work_start(&g->works, g->env, &s->work);
+}
+
+static void flush_step(struct engine *g)
+{
+    if (g->journal == NULL || g->broken)
+        return;
+    if (g->tier.written && g->pending == 0) {
+        g->tier.written = false;
+        tier_leave(g);
+        fetch_continue(g);
+    }
+    upkeep(g);
+    struct flush_state *f = &g->flush;
+    uint64_t written = journal_written(g->journal), appended = written - f->seen_written;
+    uint64_t cap = flush_journal_max(g), used = journal_bytes(g->journal);
+    f->seen_written = written;
+    bool scrubbing = engine_jobs_urgent(g) || space_reclaiming(g);
+    bool room = tier_wants_room(g), idle = used <= cap / 16 && g->ref_count == 0 && !scrubbing;
+    if (idle)
+        f->credit = 0;
+    if (idle && !room)
+        return;
+    uint64_t all = flush_image_bytes(g);
+    double fill = (double)used / (double)cap,
+           factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
+    f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
+    f->credit = f->credit > all ? all : f->credit;
+    /* a restore ties its cut down until all rows are written */
+    bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing;
+    uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
+    bool due = !idle && (urgent || f->credit >= least);
+    if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written ||
+        (!due && !room))
+        return;
+    uint32_t table, tablet;
+    if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 &&
+        g->control_changed <= g->control_durable) {
+        /* killed after a flush and before its trim, a shard comes back with a full journal of which
+         * all is stored */
+        flush_trim(g);
+        space_reclaim(g);
+        return;
+    }
+    start_batch(g, !due ? 0 : urgent ? batch : f->credit, urgent && due, room);
+}
+
+void engine_flush_step(struct engine *g)
+{
+    if (!engine_back(g))
+        return;
+    whole_free(g);
+    engine_jobs_step(g, JOB_CUT, JOB_LOAD);
+    flush_step(g);
+    engine_jobs_step(g, JOB_LOAD, JOB_KINDS);
+}
+
+/* The batch gathered, on this thread. journal NULL: it is on disk as far as it matters. */
+static int write_now(struct engine *g, bool flush, struct journal *journal, struct err *e)
+{
+    struct journal_sync sync;
+    struct err ignored;
+    g->flush.since_flush += g->flush.bytes;
+    g->flush.image_bytes += g->flush.bytes;
+    if (flush && journal != NULL)
+        journal_sync_peek(journal, &sync);
+    int rc = write_batch(g, flush, journal == NULL ? NULL : &sync, e);
+    if (flush && journal != NULL)
+        journal_sync_end(journal, &sync, &ignored);
+    if (rc == 0)
+        batch_done(g, flush);
+    return rc;
+}
+
+int flush_all(struct engine *g, struct err *e)
+{
+    uint32_t table, tablet;
+    bool more = true;
+    SHOAL_ASSERT(!g->flush.busy); /* its batch would be gathered over */
+    while (more) {
+        uint64_t images = flush_image_bytes(g);
+        if (!space_batch(g, images < FLUSH_BATCH_BYTES ? images : FLUSH_BATCH_BYTES))
+            return err_set(e, SHOAL_E_NO_SPACE,
+                           "no room on the disk to write rows; the journal keeps them");
+        int rc = gather(g, FLUSH_BATCH_BYTES, false);
+        if (rc != 0)
+            return err_set(e, rc, "no memory to write rows");
+        more = next_dirty(g, &table, &tablet);
+        rc = write_now(g, !more || g->flush.since_flush + g->flush.bytes >= UNSYNCED_MAX,
+                       g->journal, e);
+        if (rc != 0)
+            return rc;
+    }
+    flush_trim(g);
+    return 0;
+}
+
+int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e)
+{
+    struct flush_state *f = &g->flush;
+    int rc = 0;
+    while (rc == 0 && tier_wants_room(g)) {
+        f->items = f->bytes = f->stale_count = 0;
+        tier_gather(g, sequence, flush_batch_bytes(g));
+        if (f->items == 0)
+            continue; /* they went without a write; or it is stuck, which ends this */
+        if (control && (!flush_room(g, 1, 0) || flush_put_control(g, sequence) != 0))
+            rc = err_set(e, SHOAL_E_NOMEM, "no memory to write rows");
+        if (rc == 0)
+            rc = write_now(g, f->since_flush + f->bytes >= flush_store_every(g), NULL, e);
+        if (rc == 0)
+            tier_leave(g);
+    }
+    return rc;
+}
+
+void flush_free(struct engine *g)
+{
+    free(g->flush.buffer);
+    free(g->flush.stale);
+    free(g->flush.item);
+    free(g->flush.control);
+}

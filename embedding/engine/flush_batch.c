@@ -1,0 +1,194 @@
+/* flush_batch.c: what a batch for the store is put together from: pairs, images, keys to be
+ * deleted, the control state. Values lie in one buffer, made for the batch and kept. */
+#include "embedding/engine/flush.h"
+#include "embedding/engine/reload.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t flush_batch_bytes(const struct engine *g)
+{
+    uint64_t share = g->options.memory / 32, least = 256u << 10;
+    if (g->options.memory == 0 || share > FLUSH_BATCH_BYTES)
+        return FLUSH_BATCH_BYTES;
+    return share > least ? share : least;
+}
+
+size_t flush_bytes(const struct engine *g)
+{
+    return g->flush.bytes;
+}
+
+struct flush_mark flush_mark(const struct engine *g)
+{
+    return (struct flush_mark){g->flush.items, g->flush.bytes};
+}
+
+void flush_back(struct engine *g, struct flush_mark mark)
+{
+    g->flush.items = mark.items;
+    g->flush.bytes = mark.bytes;
+}
+
+bool flush_room(struct engine *g, size_t items, size_t bytes)
+{
+    struct flush_state *f = &g->flush;
+    if (f->items + items > f->item_room) {
+        size_t room = f->items + items + 4096;
+        struct store_item *item = realloc(f->item, room * sizeof *item);
+        if (item == NULL)
+            return false;
+        f->item = item;
+        f->item_room = room;
+    }
+    if (f->bytes + bytes <= f->capacity)
+        return true;
+    if (f->items > 0) /* their values must not move */
+        return false;
+    size_t capacity = bytes > flush_batch_bytes(g) ? bytes : flush_batch_bytes(g);
+    free(f->buffer);
+    f->buffer = malloc(capacity);
+    f->capacity = f->buffer == NULL ? 0 : capacity;
+    return f->buffer != NULL;
+}
+
+void *flush_put(struct engine *g, const struct store_item *key, size_t bytes)
+{
+    struct flush_state *f = &g->flush;
+    SHOAL_ASSERT(f->items < f->item_room && f->bytes + bytes <= f->capacity);
+    struct store_item *item = &f->item[f->items++];
+    *item = *key;
+    item->value = f->buffer + f->bytes;
+    item->value_bytes = bytes;
+    f->bytes += bytes;
+    return f->buffer + f->bytes - bytes;
+}
+
+static uint64_t half_of(const struct store_item *item, size_t half)
+{
+    uint64_t word;
+    memcpy(&word, item->key + half * sizeof word, sizeof word);
+    return __builtin_bswap64(word);
+}
+
+static bool is_behind(const struct store_item *a, const struct store_item *b)
+{
+    uint64_t of_a = half_of(a, 0), of_b = half_of(b, 0);
+    return of_a == of_b ? half_of(a, 1) > half_of(b, 1) : of_a > of_b;
+}
+
+/* As stored_row_key makes them, keys are 16 bytes, big-endian. */
+void flush_sort(struct engine *g, struct flush_mark from)
+{
+    struct store_item *item = g->flush.item;
+    for (size_t i = from.items + 1; i < g->flush.items; i++) {
+        struct store_item one = item[i];
+        size_t to = i;
+        for (; to > from.items && is_behind(&item[to - 1], &one); to--)
+            item[to] = item[to - 1];
+        if (to < i)
+            item[to] = one;
+    }
+}
+
+void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet)
+{
+    struct flush_state *f = &g->flush;
+    const uint64_t *gone;
+    const struct table *t = g->table[table].table;
+    uint32_t count = table_cold_gone(t, tablet, &gone);
+    SHOAL_ASSERT(f->items + count <= f->item_room);
+    for (uint32_t i = 0; i < count; i++) {
+        struct store_item *item = &f->item[f->items++];
+        stored_row_key(table, tablet, table_cold_epoch(t, tablet), gone[i], item);
+        item->value = NULL;
+        item->value_bytes = 0;
+    }
+}
+
+/* Pairs of older epochs are needed until an image of this one is written: they go behind it.
+ * Without memory for the note a later image will do. */
+static void note_stale(struct engine *g, uint32_t table, uint32_t tablet)
+{
+    struct flush_state *f = &g->flush;
+    if (!table_cold_stale(g->table[table].table, tablet))
+        return;
+    if (f->stale_count == f->stale_room) {
+        uint32_t room = f->stale_room == 0 ? 64 : 2 * f->stale_room;
+        struct stale *grown = realloc(f->stale, room * sizeof *grown);
+        if (grown == NULL)
+            return;
+        f->stale = grown;
+        f->stale_room = room;
+    }
+    f->stale[f->stale_count++] =
+        (struct stale){table, tablet, table_cold_epoch(g->table[table].table, tablet)};
+}
+
+int flush_drop_stale(const struct engine *g, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < g->flush.stale_count && rc == 0; i++) {
+        const struct stale *s = &g->flush.stale[i];
+        struct store_item from, own, below;
+        stored_row_range(s->table, s->tablet, 0, &from, &below);
+        stored_row_range(s->table, s->tablet, s->epoch, &own, &below);
+        rc = store_drop(g->store, &from, &own, e);
+        if (rc != 0)
+            return rc;
+        stored_row_range(s->table, s->tablet, STORED_EPOCH_MAX, &own, &from);
+        rc = store_drop(g->store, &below, &from, e);
+    }
+    return rc;
+}
+
+void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence)
+{
+    struct engine_table *t = &g->table[table];
+    struct store_item item;
+    SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* its rows would be lost */
+    /* in recovery: the record that is replayed may be older than what the tablet came with */
+    if (sequence < t->durable[tablet])
+        sequence = t->durable[tablet];
+    size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
+    stored_tablet_key(table, tablet, &item);
+    stored_tablet_write(t->table, &g->runs, tablet, sequence, flush_put(g, &item, bytes));
+    table_cold_gone_clear(t->table, tablet);
+    t->written[tablet] = sequence;
+    note_stale(g, table, tablet);
+}
+
+/* Up to which every record is in images of this batch or of one before, which are durable first. */
+static uint64_t written_floor(const struct engine *g, uint64_t sequence)
+{
+    uint64_t floor = sequence;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct engine_table *t = &g->table[i];
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+            if (t->changed[k] > t->written[k] && t->written[k] < floor)
+                floor = t->written[k];
+    }
+    return floor;
+}
+
+int flush_put_control(struct engine *g, uint64_t sequence)
+{
+    struct flush_state *f = &g->flush;
+    struct table *list[LIMIT_TABLES];
+    struct store_item item;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        list[i] = g->table[i].table;
+    int rc = stored_control_write(list, &g->runs,
+                                  (struct stored_as_of){sequence, written_floor(g, sequence)},
+                                  &f->control, &item.value_bytes);
+    if (rc != 0)
+        return rc;
+    stored_control_key(&item);
+    item.value = f->control;
+    f->item[f->items++] = item;
+    f->control_seq = g->control_written = sequence;
+    return 0;
+}

@@ -1,0 +1,280 @@
+/* guard.c: checking, counting, telling. */
+#include "embedding/engine/guard.h"
+
+#include "embedding/engine/quarantine.h"
+#include "proto/base/hash.h"
+#include "proto/job/gradient.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECENT 64u /* refused pushes remembered, so that one sent again is not counted again */
+
+struct count {
+    uint64_t refused, clipped;
+};
+
+struct field_count {
+    uint32_t table, field;
+    struct count of; /* both 0: free */
+};
+
+struct worker_count {
+    uint64_t worker;
+    struct count of; /* refused: pushes */
+};
+
+struct name { /* of a push */
+    uint64_t run, generation, to;
+    uint32_t lane, table, tablet_first, tablet_count;
+};
+
+struct guard {
+    struct quarantine *quarantine; /* owned */
+    uint64_t (*wall_ns)(void);
+    uint64_t run, pushes;
+    struct count rows, other_fields, other_workers;
+    struct field_count field[GUARD_FIELDS]; /* open addressing by (table, field) */
+    struct worker_count worker[GUARD_WORKERS];
+    uint32_t fields, workers;
+    struct name recent[RECENT];
+    uint32_t recent_next;
+};
+
+struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void),
+                        struct env *env, struct work_list *works)
+{
+    struct guard *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return NULL;
+    g->wall_ns = wall_ns;
+    g->quarantine = quarantine_new(dir, file_bytes, env, works);
+    if (g->quarantine == NULL) {
+        free(g);
+        return NULL;
+    }
+    return g;
+}
+
+void guard_free(struct guard *g)
+{
+    if (g != NULL)
+        quarantine_free(g->quarantine);
+    free(g);
+}
+
+/* ---- counts ---- */
+
+/* False: an older run's. */
+static bool run_turn(struct guard *g, uint64_t run)
+{
+    if (run > g->run) {
+        memset(g->field, 0, sizeof g->field);
+        memset(g->worker, 0, sizeof g->worker);
+        g->rows = g->other_fields = g->other_workers = (struct count){0};
+        g->pushes = 0;
+        g->fields = g->workers = 0;
+        g->run = run;
+    }
+    return run == g->run;
+}
+
+static struct count *field_of(struct guard *g, uint32_t table, uint32_t field)
+{
+    uint32_t at = (uint32_t)(key_mix((uint64_t)table << 32 | field) >> 32) % GUARD_FIELDS;
+    for (uint32_t i = 0; i < GUARD_FIELDS; i++, at = (at + 1) % GUARD_FIELDS) {
+        struct field_count *f = &g->field[at];
+        if (f->of.refused == 0 && f->of.clipped == 0) {
+            *f = (struct field_count){.table = table, .field = field};
+            return &f->of;
+        }
+        if (f->table == table && f->field == field)
+            return &f->of;
+    }
+    return &g->other_fields;
+}
+
+static struct count *worker_of(struct guard *g, uint64_t worker)
+{
+    for (uint32_t i = 0; i < g->workers; i++)
+        if (g->worker[i].worker == worker)
+            return &g->worker[i].of;
+    if (g->workers == GUARD_WORKERS)
+        return &g->other_workers;
+    g->worker[g->workers] = (struct worker_count){.worker = worker};
+    return &g->worker[g->workers++].of;
+}
+
+static bool seen_before(struct guard *g, const struct push_record *r)
+{
+    struct name n = {r->run,   r->generation,   r->to,          r->lane,
+                     r->table, r->tablet_first, r->tablet_count};
+    for (uint32_t i = 0; i < RECENT; i++)
+        if (memcmp(&g->recent[i], &n, sizeof n) == 0)
+            return true;
+    g->recent[g->recent_next] = n;
+    g->recent_next = (g->recent_next + 1) % RECENT;
+    return false;
+}
+
+static void count_refused(struct guard *g, const struct table_schema *s,
+                          const struct push_record *r)
+{
+    uint32_t floats = schema_push_floats(s);
+    struct gradient_fault f;
+    g->pushes++;
+    worker_of(g, r->worker)->refused++;
+    for (uint32_t k = 0; k < r->key_count; k++)
+        if (gradient_fault_find(s, r->gradients + (size_t)k * floats, 1, &f)) {
+            field_of(g, s->table, key_field(r->keys[k]))->refused++;
+            g->rows.refused++;
+        }
+}
+
+void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r)
+{
+    uint32_t floats = schema_push_floats(s);
+    if (s->rules.norm_max <= 0 || s->rules.norm_refuse != 0)
+        return;
+    for (uint32_t k = 0; k < r->key_count; k++) {
+        if (gradient_norm(r->gradients + (size_t)k * floats, s->width) <=
+                (double)s->rules.norm_max ||
+            !run_turn(g, r->run))
+            continue;
+        field_of(g, s->table, key_field(r->keys[k]))->clipped++;
+        worker_of(g, r->worker)->clipped++;
+        g->rows.clipped++;
+    }
+}
+
+/* ---- telling ---- */
+
+static void value_text(float x, char out[32])
+{
+    if (isfinite(x))
+        (void)snprintf(out, 32, "%.9g", (double)x);
+    else
+        (void)snprintf(out, 32, "%s", isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+}
+
+static void line_write(struct guard *g, const struct table_schema *s, const struct push_record *r,
+                       const struct gradient_fault *f)
+{
+    struct json *j = json_new_object();
+    char value[32];
+    if (g->wall_ns != NULL)
+        json_set_number(j, "time", (double)(g->wall_ns() / 1000000) * 1e-3);
+    json_set_int(j, "run", (int64_t)r->run);
+    json_set_int(j, "lane", r->lane);
+    json_set_int(j, "generation", (int64_t)r->generation);
+    json_set_int(j, "batch", (int64_t)r->to);
+    json_set_int(j, "worker", (int64_t)r->worker);
+    json_set_int(j, "task", (int64_t)r->task);
+    json_set_string(j, "table", s->name);
+    json_set_hex(j, "key", r->keys[f->key]);
+    json_set_int(j, "field", key_field(r->keys[f->key]));
+    json_set_int(j, "place", f->place);
+    value_text(f->value, value);
+    if (isfinite(f->value))
+        json_set_number(j, "value", (double)f->value);
+    else
+        json_set_string(j, "value", value); /* JSON has no such number */
+    json_set_string(j, "why", gradient_why_text(f->why));
+    if (f->why == GRADIENT_NORM)
+        json_set_number(j, "norm", f->norm);
+    json_set_int(j, "bad_rows", f->rows);
+    json_set_int(j, "rows", r->key_count);
+    char *text = json_text(j, 0);
+    json_free(j);
+    if (text != NULL)
+        quarantine_add(g->quarantine, text);
+    free(text);
+}
+
+int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
+                struct err *e)
+{
+    bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
+    struct gradient_fault f;
+    char value[32], norm_text[64] = "";
+    if (!norm && table_gradients_ok(r->gradients, (size_t)r->key_count * schema_push_floats(s)))
+        return 0;
+    if (!gradient_fault_find(s, r->gradients, r->key_count, &f))
+        return 0;
+    if (run_turn(g, r->run) && !seen_before(g, r)) {
+        count_refused(g, s, r);
+        line_write(g, s, r, &f);
+    }
+    value_text(f.value, value);
+    if (f.why == GRADIENT_NORM)
+        (void)snprintf(norm_text, sizeof norm_text, " in a row of norm %.6g", f.norm);
+    const char *file = quarantine_path(g->quarantine);
+    return err_set(e, SHOAL_E_NOT_FINITE,
+                   "a gradient is %s: table %s, key 0x%016" PRIx64
+                   " of field %u, place %u is %s%s; worker %" PRIu64 " task %" PRIu64
+                   ", lane %u batch %" PRIu64 "; %s%s",
+                   gradient_why_text(f.why), s->name, r->keys[f.key], key_field(r->keys[f.key]),
+                   f.place, value, norm_text, r->worker, r->task, r->lane, r->to,
+                   file[0] != 0 ? "kept in " : "not kept: this shard has no folder", file);
+}
+
+/* ---- for people ---- */
+
+static void count_set(struct json *j, const struct count *c)
+{
+    json_set_int(j, "refused", (int64_t)c->refused);
+    json_set_int(j, "clipped", (int64_t)c->clipped);
+}
+
+static struct json *fields_json(const struct guard *g, const char *(*table_name)(void *, uint32_t),
+                                void *context)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i <= GUARD_FIELDS; i++) {
+        const struct count *c = i < GUARD_FIELDS ? &g->field[i].of : &g->other_fields;
+        if (c->refused == 0 && c->clipped == 0)
+            continue;
+        struct json *item = json_new_object();
+        if (i < GUARD_FIELDS) {
+            json_set_string(item, "table", table_name(context, g->field[i].table));
+            json_set_int(item, "field", g->field[i].field);
+        }
+        count_set(item, c);
+        json_append(list, item);
+    }
+    return list;
+}
+
+static struct json *workers_json(const struct guard *g)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i <= GUARD_WORKERS; i++) {
+        const struct count *c = i < GUARD_WORKERS ? &g->worker[i].of : &g->other_workers;
+        if (c->refused == 0 && c->clipped == 0)
+            continue;
+        struct json *item = json_new_object();
+        if (i < GUARD_WORKERS)
+            json_set_int(item, "worker", (int64_t)g->worker[i].worker);
+        count_set(item, c);
+        json_append(list, item);
+    }
+    return list;
+}
+
+struct json *guard_json(const struct guard *g,
+                        const char *(*table_name)(void *context, uint32_t table), void *context)
+{
+    struct json *j = json_new_object();
+    json_set_int(j, "run", (int64_t)g->run);
+    json_set_int(j, "pushes", (int64_t)g->pushes);
+    json_set_int(j, "rows", (int64_t)g->rows.refused);
+    json_set_int(j, "clipped", (int64_t)g->rows.clipped);
+    json_set_int(j, "lost", (int64_t)quarantine_lost(g->quarantine));
+    json_set_string(j, "file", quarantine_path(g->quarantine));
+    json_set(j, "by_field", fields_json(g, table_name, context));
+    json_set(j, "by_worker", workers_json(g));
+    return j;
+}

@@ -1,0 +1,287 @@
+/* reload.c: tablets that are away, who asks for them, and the steps in which they come.
+ *
+ *  1. A tablet comes back before the first record that may change it is replayed. So one that is
+ *     still away after the journal's end is what its image says.
+ *  2. Marks of runs that were dropped since come back with it: these runs are ghosts again and end
+ *     once all are back.
+ *  3. Where memory is short rows leave again with their pairs alone (spill.h), but only from
+ *     tablets that are what their images say. Their pairs are written on this thread, and requests
+ *     wait meanwhile: nothing else may write to the store then.
+ */
+#include "embedding/engine/reload.h"
+
+#include "embedding/engine/space.h"
+#include "embedding/store/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define STEP_ROWS 32768u /* some 8 ms; requests are answered between two steps */
+#define STEP_GOES 64u    /* some 30 us each, whatever there is to read */
+#define CHUNK_MOST 256u  /* tablets that are read in one go */
+
+enum place { PLACE_BACK, PLACE_AWAY, PLACE_ASKED };
+
+struct reload {
+    struct engine_job job;
+    struct replay replay;
+    struct spill spill;
+    uint8_t *place[LIMIT_TABLES]; /* owned; (tablets); NULL: all of the table are back */
+    uint32_t left;                /* not back */
+    struct tier_tablet *asked;    /* owned; in the order in which they were */
+    uint32_t asked_first, asked_count;
+    uint32_t table, tablet; /* where the round stands */
+    uint32_t chunk;         /* tablets of the next go */
+    uint64_t began_ns;
+};
+
+/* ---- away ---- */
+
+static struct reload *reload_of(const struct engine *g)
+{
+    return g->job[JOB_RELOAD] == NULL ? NULL : container_of(g->job[JOB_RELOAD], struct reload, job);
+}
+
+bool reload_is_away(const struct engine *g, uint32_t table, uint32_t tablet)
+{
+    const struct reload *l = reload_of(g);
+    return l != NULL && l->place[table] != NULL && l->place[table][tablet] != PLACE_BACK;
+}
+
+uint32_t reload_left(const struct engine *g)
+{
+    return reload_of(g) == NULL ? 0 : reload_of(g)->left;
+}
+
+bool engine_back(const struct engine *g)
+{
+    return g->job[JOB_RELOAD] == NULL;
+}
+
+static void step_cb(struct env_timer *timer);
+static const struct engine_job_ops reload_job = {NULL, NULL, NULL, reload_free};
+
+int reload_begin(struct engine *g, const struct replay *r, struct err *e)
+{
+    struct reload *l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to recover %s", g->dir);
+    bool good = true;
+    engine_job_begin(g, JOB_RELOAD, &l->job, &reload_job);
+    g->reload_timer.fire = step_cb;
+    g->reload_rows = STEP_ROWS;
+    for (uint32_t i = 0; good && i < LIMIT_TABLES; i++) {
+        uint32_t tablets = g->table[i].table == NULL ? 0 : g->table[i].scope.tablets;
+        if (tablets == 0)
+            continue;
+        good = (l->place[i] = malloc(tablets)) != NULL;
+        for (uint32_t k = 0; good && k < tablets; k++)
+            l->place[i][k] = PLACE_AWAY;
+        l->left += tablets;
+    }
+    if (!good || (l->asked = malloc((l->left + 1) * sizeof *l->asked)) == NULL) {
+        reload_free(g);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to recover %s", g->dir);
+    }
+    l->replay = *r;
+    spill_init(&l->spill, g->store, g->options.memory);
+    l->replay.spill = &l->spill;
+    l->replay.clean = true; /* 3. */
+    l->chunk = 1;
+    return 0;
+}
+
+void reload_free(struct engine *g)
+{
+    struct reload *l = reload_of(g);
+    if (l == NULL)
+        return;
+    engine_job_end(g, JOB_RELOAD);
+    if (g->reload_timer.due_ns != 0)
+        env_timer_stop(g->env, &g->reload_timer);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        free(l->place[i]);
+    spill_free(&l->spill);
+    free(l->asked);
+    free(l);
+}
+
+/* ---- back ---- */
+
+/* Tablets [first, below), all of them away. */
+static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t below, struct err *e)
+{
+    struct reload *l = reload_of(g);
+    struct engine_table *t = &g->table[table];
+    int rc = replay_tablets(&l->replay, table, first, below, e);
+    if (rc != 0)
+        return rc;
+    for (uint32_t k = first; k < below; k++) {
+        t->changed[k] = t->written[k] = t->durable[k];
+        l->place[table][k] = PLACE_BACK;
+    }
+    l->left -= below - first;
+    return 0;
+}
+
+/* The next run of tablets that are away, from *first on. False: there is none. */
+static bool away_next(const struct reload *l, uint32_t table, uint32_t *first, uint32_t end,
+                      uint32_t *below)
+{
+    const uint8_t *place = l->place[table];
+    while (*first < end && place[*first] == PLACE_BACK)
+        (*first)++;
+    for (*below = *first; *below < end && place[*below] != PLACE_BACK;)
+        (*below)++;
+    return *below > *first;
+}
+
+int reload_bring(struct engine *g, uint32_t table, uint32_t first, uint32_t count, struct err *e)
+{
+    uint32_t below;
+    int rc = 0;
+    if (reload_of(g) == NULL || reload_of(g)->place[table] == NULL)
+        return 0;
+    for (uint32_t end = first + count;
+         rc == 0 && away_next(reload_of(g), table, &first, end, &below); first = below)
+        rc = bring(g, table, first, below, e);
+    return rc;
+}
+
+int reload_bring_all(struct engine *g, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        if (g->table[i].table != NULL)
+            rc = reload_bring(g, i, 0, g->table[i].scope.tablets, e);
+    return rc;
+}
+
+bool reload_has(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
+{
+    struct reload *l = reload_of(g);
+    uint8_t *place = l == NULL ? NULL : l->place[table];
+    bool all = true;
+    for (uint32_t i = 0; place != NULL && i < count; i++) {
+        uint32_t tablet =
+            mixed_tablet(key_mix(keys[i]), table_schema_of(g->table[table].table)->tablet_bits);
+        all &= place[tablet] == PLACE_BACK;
+        if (place[tablet] == PLACE_AWAY) {
+            place[tablet] = PLACE_ASKED;
+            l->asked[l->asked_count++] = (struct tier_tablet){table, tablet};
+        }
+    }
+    return all;
+}
+
+/* ---- steps ---- */
+
+/* The next ones of the round. There are some. */
+static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
+{
+    for (;; l->table++, l->tablet = 0, l->chunk = 1) {
+        SHOAL_ASSERT(l->table < LIMIT_TABLES);
+        uint32_t end = l->place[l->table] == NULL ? 0 : l->replay.g->table[l->table].scope.tablets;
+        if (l->tablet < end && away_next(l, l->table, &l->tablet, end, below))
+            break;
+    }
+    *table = l->table;
+    *first = l->tablet;
+    if (*below - *first > l->chunk)
+        *below = *first + l->chunk;
+    l->tablet = *below;
+}
+
+/* The next that were asked for: neighbours together, as many as one go of the round would bring.
+ * False: none is away. */
+static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
+{
+    while (l->asked_first < l->asked_count) {
+        struct tier_tablet t = l->asked[l->asked_first++];
+        const uint8_t *place = l->place[t.table];
+        uint32_t end = l->replay.g->table[t.table].scope.tablets,
+                 most = t.table == l->table ? l->chunk : 1;
+        if (place[t.tablet] == PLACE_BACK)
+            continue; /* with a neighbour, or for somebody who could not wait */
+        *table = t.table;
+        *first = *below = t.tablet;
+        while (*below < end && *below - *first < most && place[*below] == PLACE_ASKED)
+            (*below)++;
+        return true;
+    }
+    return false;
+}
+
+/* How many tablets come in the next go: so many rows that a step has several. */
+static uint32_t chunk_of(uint32_t chunk, uint64_t rows, uint32_t step_rows)
+{
+    if (rows > step_rows / 2 && chunk > 1)
+        return chunk / 2;
+    return rows < step_rows / 8 && chunk < CHUNK_MOST ? 2 * chunk : chunk;
+}
+
+/* Reads what was asked for, or the next ones, some reload_rows rows of them. *asked: those who
+ * asked have something to look at. */
+static int step(struct engine *g, bool *asked, struct err *e)
+{
+    struct reload *l = reload_of(g);
+    uint64_t come = 0;
+    int rc = 0;
+    *asked = l->asked_first < l->asked_count;
+    for (uint32_t go = 0; go < STEP_GOES && rc == 0 && l->left > 0 && come < g->reload_rows; go++) {
+        uint32_t table, first, below;
+        if (!asked_next(l, &table, &first, &below))
+            round_next(l, &table, &first, &below);
+        uint64_t before = table_rows(g->table[table].table);
+        rc = bring(g, table, first, below, e);
+        uint64_t rows = table_rows(g->table[table].table) - before;
+        come += rows;
+        if (table == l->table)
+            l->chunk = chunk_of(l->chunk, rows, g->reload_rows);
+    }
+    return rc;
+}
+
+/* All are back. */
+static int finish(struct engine *g, struct err *e)
+{
+    g->recovered_ns = env_now_ns(g->env) - reload_of(g)->began_ns;
+    reload_free(g);
+    if (replay_end_ghosts(&g->runs, g->sequence) != 0) /* 2. */
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
+    engine_refresh_marks(g);
+    space_back(g);
+    return 0;
+}
+
+static void step_cb(struct env_timer *timer)
+{
+    struct engine *g = container_of(timer, struct engine, reload_timer);
+    struct err e = {0};
+    bool asked;
+    int rc = step(g, &asked, &e);
+    bool all = rc == 0 && reload_of(g)->left == 0;
+    if (all)
+        rc = finish(g, &e);
+    else if (rc == 0)
+        env_timer_start(g->env, timer, 0);
+    if (rc != 0) {
+        err_wrap(&e, rc, "recovering %s", g->dir);
+        (void)engine_fail(g, &e);
+        return;
+    }
+    if (asked && g->options.on_fetched != NULL)
+        g->options.on_fetched(g->options.context);
+    if (all)
+        g->options.on_recovered(g->options.context);
+}
+
+void reload_start(struct engine *g, uint64_t began_ns)
+{
+    reload_of(g)->began_ns = began_ns;
+    env_timer_start(g->env, &g->reload_timer, 0);
+}

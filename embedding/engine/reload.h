@@ -1,0 +1,32 @@
+/* reload.h: after a start tablets come back in the order in which they are asked for.
+ *
+ *     open:   the tablets of a push or of keys come back before it is replayed, all of them before
+ *             a restore
+ *     then:   engine_warm says no and asks for its keys' tablets --> each step those first, else the next ones --> on_fetched
+ *     at last all are back --> on_recovered
+ *
+ * A tablet that is away has no row and no mark, and its sequences are 0: it is clean, and no record
+ * of the journal is newer than its image. Until all are back nothing changes and nothing is written
+ * (engine_back). Thread: the engine's. */
+#ifndef EMBEDDING_ENGINE_RELOAD_H
+#define EMBEDDING_ENGINE_RELOAD_H
+
+#include "embedding/engine/replay.h"
+
+/* From here on the stored tablets of the tables that there are count as away. r is copied. 0 or
+ * NOMEM. */
+int reload_begin(struct engine *g, const struct replay *r, struct err *e);
+/* Those of tablets [first, first + count) that are away come back, on this thread. 0, IO, CORRUPT,
+ * NOMEM. */
+int reload_bring(struct engine *g, uint32_t table, uint32_t first, uint32_t count, struct err *e);
+int reload_bring_all(struct engine *g, struct err *e);
+/* Whether the tablets of all keys (count) are back; those that are not are asked for. */
+bool reload_has(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
+/* The journal has been replayed: the others come from now on, step by step. began: of the
+ * recovery. */
+void reload_start(struct engine *g, uint64_t began_ns);
+bool reload_is_away(const struct engine *g, uint32_t table, uint32_t tablet);
+uint32_t reload_left(const struct engine *g); /* tablets that are away */
+void reload_free(struct engine *g);
+
+#endif

@@ -1,0 +1,333 @@
+/* scrub.c: erased keys out of journal, archive and store; and blame. The promise is in engine.h.
+ *
+ *     engine_scrub: a new journal segment begins
+ *        -> every tablet that changed is written (flush.c, urgent)    scrub_urgent
+ *        -> the older segments are trimmed, none is used again        scrub_step
+ *        -> on an I/O thread: store rewritten, archive blanked        scrub_run
+ *        -> done                                                      scrub_done
+ *
+ * A cut under way, or one held, is waited for; flushing pauses while the store is rewritten.
+ * Thread: the shard's. */
+#include "embedding/engine/cut.h"
+#include "embedding/engine/flush.h"
+#include "embedding/journal/audit.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
+#include "proto/base/container_of.h"
+#include "proto/base/hash.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- scrub ---- */
+
+struct scrub {
+    struct engine_job job; /* first */
+    uint64_t sequence;     /* nothing of the keys is left up to here when it is done */
+    uint64_t *keys;        /* owned; sorted */
+    uint32_t count;
+    struct table_schema *schema; /* owned */
+    bool working;
+    atomic_bool stop;
+    engine_scrub_done done;
+    void *context;
+};
+
+struct scrub_work {
+    struct work work;         /* first */
+    struct engine *g;         /* borrowed */
+    struct audit_files files; /* of the archive */
+    /* owned; (items): pairs that the keys' rows may have left in the store */
+    struct store_item *item;
+    uint32_t items;
+    uint64_t records;
+    int status;
+    struct err err;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static struct scrub *scrub_of(const struct engine *g)
+{
+    return g->job[JOB_SCRUB] == NULL ? NULL : container_of(g->job[JOB_SCRUB], struct scrub, job);
+}
+
+static void scrub_free(struct engine *g)
+{
+    struct scrub *s = scrub_of(g);
+    engine_job_end(g, JOB_SCRUB);
+    free(s->keys);
+    free(s->schema);
+    free(s);
+}
+
+static bool scrub_urgent(const struct engine *g)
+{
+    const struct scrub *s = scrub_of(g);
+    return !s->working && flush_floor(g) < s->sequence;
+}
+
+static void scrub_step(struct engine *g);
+static const struct engine_job_ops scrub_job = {scrub_step, scrub_urgent, NULL, scrub_free};
+
+static int scrub_new(struct engine *g, const struct table *t, const uint64_t *keys, uint32_t count)
+{
+    struct scrub *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return SHOAL_E_NOMEM;
+    engine_job_begin(g, JOB_SCRUB, &s->job, &scrub_job);
+    s->keys = malloc((count + 1) * sizeof *s->keys);
+    s->schema = malloc(sizeof *s->schema);
+    if (s->keys == NULL || s->schema == NULL) {
+        scrub_free(g);
+        return SHOAL_E_NOMEM;
+    }
+    *s->schema = *table_schema_of(t);
+    memcpy(s->keys, keys, count * sizeof *keys);
+    qsort(s->keys, count, sizeof *keys, by_value);
+    s->count = count;
+    atomic_init(&s->stop, false);
+    return 0;
+}
+
+int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
+                 engine_scrub_done done, void *context, struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, table);
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u", table);
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "the disk has failed");
+    if (scrub_of(g) != NULL || g->blame != NULL)
+        return err_set(
+            e, SHOAL_E_BUSY,
+            "another erasing, or a search of the journal, is under way; ask again later");
+    if (g->pending > 0)
+        return err_set(e, SHOAL_E_AGAIN, "pushes are being applied; ask again");
+    if (g->journal == NULL) {
+        done(context, 0, "", g->sequence);
+        return 0;
+    }
+    if (scrub_new(g, t->table, keys, count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u keys", count);
+    int rc = journal_roll(g->journal, e);
+    if (rc != 0) {
+        scrub_free(g);
+        return engine_fail(g, e);
+    }
+    struct scrub *s = scrub_of(g);
+    s->sequence = g->sequence;
+    s->done = done;
+    s->context = context;
+    engine_flush_step(g);
+    return 0;
+}
+
+static void scrub_run(struct work *w)
+{
+    struct scrub_work *s = (struct scrub_work *)w;
+    const struct scrub *of = scrub_of(s->g);
+    struct audit_wish wish = {.table = of->schema->table,
+                              .floats = schema_push_floats(of->schema),
+                              .width = of->schema->width,
+                              .keys = of->keys,
+                              .count = of->count,
+                              .stop = &of->stop};
+    s->status = audit_blank(&s->files, &wish, &s->records, &s->err);
+    if (s->status == 0)
+        s->status = store_write(s->g->store, s->item, s->items, &s->err);
+    if (s->status == 0)
+        s->status = store_compact(s->g->store, &s->err);
+}
+
+static void scrub_done(struct work *w)
+{
+    struct scrub_work *s = (struct scrub_work *)w;
+    struct engine *g = s->g;
+    engine_scrub_done done = scrub_of(g)->done;
+    void *context = scrub_of(g)->context;
+    uint64_t sequence = scrub_of(g)->sequence;
+    g->flush.busy = false;
+    audit_free(&s->files);
+    free(s->item);
+    scrub_free(g);
+    if (w->cancelled)
+        return;
+    done(context, s->status, s->status == 0 ? "" : s->err.text, sequence);
+    engine_flush_step(g);
+}
+
+/* A row that came back to memory leaves its pair behind, and whether it did is forgotten with the
+ * process: so the pairs of all keys without a row go by name. Those of older epochs have gone with
+ * the images that were waited for. */
+static int list_pairs(const struct engine *g, struct scrub_work *w)
+{
+    const struct scrub *s = scrub_of(g);
+    const struct table *t = g->table[s->schema->table].table;
+    if (t == NULL)
+        return 0;
+    w->item = calloc(s->count + 1, sizeof *w->item);
+    if (w->item == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t tablet = mixed_tablet(key_mix(s->keys[i]), s->schema->tablet_bits);
+        if (!table_cold_has(t, s->keys[i]) && table_row(t, s->keys[i]) == NULL)
+            stored_row_key(s->schema->table, tablet, table_cold_epoch(t, tablet), s->keys[i],
+                           &w->item[w->items++]);
+    }
+    return 0;
+}
+
+static void scrub_step(struct engine *g)
+{
+    struct scrub *s = scrub_of(g);
+    struct err e = {0};
+    if (s->working || g->flush.busy || g->cut_busy || g->holding || g->broken)
+        return;
+    flush_trim(g);
+    if (journal_first(g->journal) <= s->sequence)
+        return;
+    journal_forget(g->journal);
+    struct scrub_work *w = calloc(1, sizeof *w);
+    if (w == NULL || list_pairs(g, w) != 0 || audit_gather(g->archive, NULL, &w->files, &e) != 0) {
+        if (w != NULL)
+            free(w->item);
+        free(w);
+        return; /* no memory: the next step tries again */
+    }
+    s->working = true;
+    g->flush.busy = true; /* the store is for one at a time */
+    w->g = g;
+    w->work.run = scrub_run;
+    w->work.done = scrub_done;
+    work_start(&g->works, g->env, &w->work);
+}
+
+uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
+{
+    char path[LIMIT_PATH];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->mem_cut_count && count < most; i++)
+        out[count++] = g->mem_cut[i].facts.cut;
+    if (g->dir == NULL)
+        return count;
+    snprintf(path, sizeof path, "%s/cuts", g->dir);
+    DIR *d = opendir(path);
+    for (struct dirent *entry = d == NULL ? NULL : readdir(d); entry != NULL && count < most;
+         entry = readdir(d)) {
+        char *end;
+        uint64_t cut = strtoull(entry->d_name, &end, 10);
+        if (end != entry->d_name && *end == '\0')
+            out[count++] = cut;
+    }
+    if (d != NULL)
+        closedir(d);
+    return count;
+}
+
+/* ---- blame ---- */
+
+struct blame_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct audit_files files;
+    struct table_schema *schema; /* owned */
+    uint64_t key;
+    struct blame_entry *entry; /* owned; (limit) */
+    uint32_t limit, count;
+    bool complete;
+    atomic_bool stop;
+    engine_blame_done done;
+    void *context;
+    int status;
+    struct err err;
+};
+
+static void blame_free(struct blame_work *b)
+{
+    audit_free(&b->files);
+    free(b->schema);
+    free(b->entry);
+}
+
+static void blame_run(struct work *w)
+{
+    struct blame_work *b = (struct blame_work *)w;
+    struct audit_wish wish = {.table = b->schema->table,
+                              .floats = schema_push_floats(b->schema),
+                              .width = b->schema->width,
+                              .keys = &b->key,
+                              .count = 1,
+                              .stop = &b->stop};
+    b->status = audit_blame(&b->files, &wish, b->entry, b->limit, &b->count, &b->complete, &b->err);
+}
+
+static void blame_done(struct work *w)
+{
+    struct blame_work *b = (struct blame_work *)w;
+    b->g->blame = NULL;
+    journal_pin(b->g->journal, false);
+    if (!w->cancelled)
+        b->done(b->context, b->status, b->status == 0 ? "" : b->err.text, b->entry, b->count,
+                b->complete);
+    blame_free(b);
+}
+
+int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
+                 engine_blame_done done, void *context, struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, table);
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u", table);
+    if (g->journal == NULL)
+        return err_set(e, SHOAL_E_NOT_FOUND, "durability memory keeps no journal to look back in");
+    if (scrub_of(g) != NULL || g->blame != NULL)
+        return err_set(
+            e, SHOAL_E_BUSY,
+            "another search of the journal, or an erasing, is under way; ask again later");
+    struct blame_work *b = calloc(1, sizeof *b);
+    limit = limit < 1 ? 1 : limit > ENGINE_BLAME_MAX ? ENGINE_BLAME_MAX : limit;
+    if (b != NULL) {
+        b->schema = malloc(sizeof *b->schema);
+        b->entry = calloc(limit, sizeof *b->entry);
+    }
+    int rc = b == NULL || b->schema == NULL || b->entry == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory to search")
+                 : 0;
+    if (rc == 0)
+        rc = audit_gather(g->archive, g->journal, &b->files, e);
+    if (rc != 0) {
+        if (b != NULL)
+            blame_free(b);
+        free(b);
+        return rc;
+    }
+    *b->schema = *table_schema_of(t->table);
+    b->g = g;
+    b->key = key;
+    b->limit = limit;
+    b->done = done;
+    b->context = context;
+    atomic_init(&b->stop, false);
+    g->blame = b;
+    journal_pin(g->journal, true);
+    b->work.run = blame_run;
+    b->work.done = blame_done;
+    work_start(&g->works, g->env, &b->work);
+    return 0;
+}
+
+void engine_audit_stop(struct engine *g)
+{
+    if (g->blame != NULL)
+        atomic_store(&g->blame->stop, true);
+    if (scrub_of(g) != NULL)
+        atomic_store(&scrub_of(g)->stop, true);
+}

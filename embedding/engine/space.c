@@ -1,0 +1,445 @@
+/* space.c: what is taken, what may still be written, and having room again.
+ *
+ *  1. The first look comes before the first push, on the shard's thread.
+ *  2. What was handed over before a look began is in the files it walks, or in the store's memory,
+ *     which is added; all that comes later counts beside it. So nothing is left out, and what is
+ *     written during a look counts twice until the next.
+ *  3. Writing all images once stays within the bound, for so much was kept free when pushes were
+ *     still taken.
+ *
+ *      enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY --look--> enough, or refused until a later look
+ */
+#include "embedding/engine/space.h"
+
+#include "embedding/engine/flush.h"
+#include "embedding/engine/quarantine.h"
+#include "embedding/store/stored.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#define LOOK_NS 100000000ull
+#define ASK_BYTES (1u << 20) /* the file system is asked once for so many bytes appended */
+/* of one compaction of small pairs: RocksDB's 25 files of 64 MiB, and one */
+#define COMPACT_MOST (1664ull << 20)
+#define SUNDRIES (1u << 20) /* logs and manifests */
+
+/* ---- figures ---- */
+
+static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
+{
+    if (g->options.disk_watermark > 0)
+        return g->options.disk_watermark;
+    uint64_t share = (uint64_t)fs->f_blocks * fs->f_frsize / 20;
+    return share > (2ull << 30) ? share : 2ull << 30;
+}
+
+/* Free bytes of the file system; false: not known, the write will tell. */
+static bool ask_disk(const struct engine *g, uint64_t *left, uint64_t *least)
+{
+    struct statvfs fs;
+    if (statvfs(g->dir, &fs) != 0)
+        return false;
+    *left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    *least = watermark(g, &fs);
+    return true;
+}
+
+uint64_t space_journal_max(const struct engine_options *o)
+{
+    return o->disk == 0 ? UINT64_MAX : o->disk / 4;
+}
+
+uint64_t space_quarantine(const struct engine_options *o)
+{
+    uint64_t share = o->disk / 64;
+    if (o->disk == 0)
+        return 0;
+    return share > QUARANTINE_FILE_BYTES ? QUARANTINE_FILE_BYTES : share < 4096 ? 4096 : share;
+}
+
+uint64_t space_taken(const struct engine *g)
+{
+    const struct space *s = &g->space;
+    uint64_t taken = s->taken + s->added - s->added_seen;
+    if (g->store != NULL)
+        taken += store_written(g->store) - s->store_seen;
+    if (g->journal != NULL)
+        taken += (journal_made(g->journal) - s->made_seen) * g->segment_bytes;
+    return taken;
+}
+
+/* What is kept free of the bound (3). */
+static uint64_t kept(const struct engine *g)
+{
+    uint64_t small = g->space.small < COMPACT_MOST ? g->space.small : COMPACT_MOST;
+    return flush_image_bytes(g) + small + 2ull * g->segment_bytes +
+           2 * space_quarantine(&g->options) + SUNDRIES;
+}
+
+static bool over(const struct engine *g, uint64_t more)
+{
+    return g->options.disk > 0 && space_taken(g) + kept(g) + more > g->options.disk;
+}
+
+bool space_pressed(const struct engine *g)
+{
+    return over(g, g->options.disk / 8);
+}
+
+/* ---- looking ---- */
+
+struct look_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    char **folder;    /* owned, each: DIR, then parts */
+    uint32_t count;
+    uint64_t store_seen, made_seen, added_seen;
+    uint64_t taken, small; /* found */
+};
+
+static void folders_free(char **folder, uint32_t count)
+{
+    for (uint32_t i = 0; folder != NULL && i < count; i++)
+        free(folder[i]);
+    free(folder);
+}
+
+static struct look_work *look_new(struct engine *g)
+{
+    struct look_work *l = calloc(1, sizeof *l);
+    bool good = l != NULL && (l->folder = calloc(g->space.parts + 1, sizeof *l->folder)) != NULL;
+    for (uint32_t i = 0; good && i <= g->space.parts; i++) {
+        good = (l->folder[i] = strdup(i == 0 ? g->dir : g->space.part[i - 1])) != NULL;
+        l->count += good;
+    }
+    if (!good) {
+        if (l != NULL)
+            folders_free(l->folder, l->count);
+        free(l);
+        return NULL;
+    }
+    l->g = g;
+    l->made_seen = g->journal == NULL ? 0 : journal_made(g->journal);
+    l->added_seen = g->space.added;
+    return l;
+}
+
+static void look_run(struct work *w)
+{
+    struct look_work *l = (struct look_work *)w;
+    struct store_space s = {0};
+    if (l->g->store != NULL) {
+        l->store_seen = store_written(l->g->store); /* before it asks for what is in memory */
+        s = store_space(l->g->store);
+    }
+    l->small = s.small;
+    l->taken = space_walk(l->folder, l->count);
+    if (l->taken != UINT64_MAX)
+        l->taken += s.memory;
+}
+
+/* Parts that nobody keeps any more are forgotten. */
+static void forget_parts(struct engine *g)
+{
+    struct space *s = &g->space;
+    uint32_t kept_parts = 0;
+    for (uint32_t i = 0; i < s->parts; i++) {
+        struct stat st;
+        if (stat(s->part[i], &st) == 0)
+            s->part[kept_parts++] = s->part[i];
+        else
+            free(s->part[i]);
+    }
+    if (kept_parts == s->parts)
+        return;
+    s->parts = kept_parts;
+    space_parts_write(g);
+}
+
+static void judge(struct engine *g);
+
+static void look_take(struct engine *g, const struct look_work *l)
+{
+    struct space *s = &g->space;
+    if (l->taken != UINT64_MAX) {
+        s->taken = l->taken;
+        s->small = l->small;
+        s->store_seen = l->store_seen;
+        s->made_seen = l->made_seen;
+        s->added_seen = l->added_seen;
+    }
+    forget_parts(g);
+    judge(g);
+}
+
+static void look_done(struct work *w)
+{
+    struct look_work *l = (struct look_work *)w;
+    struct engine *g = l->g;
+    g->space.looking = false;
+    if (!w->cancelled)
+        look_take(g, l);
+    folders_free(l->folder, l->count);
+    if (w->cancelled || g->broken)
+        return;
+    bool again = g->space.again;
+    g->space.again = false;
+    if (again)
+        space_look(g);
+    engine_flush_step(g);
+}
+
+void space_look(struct engine *g)
+{
+    struct space *s = &g->space;
+    if (g->dir == NULL)
+        return;
+    if (s->looking) {
+        s->again = true;
+        return;
+    }
+    struct look_work *l = look_new(g);
+    if (l == NULL)
+        return; /* the figure stays too high until the next */
+    s->looking = true;
+    s->look_next_ns = env_now_ns(g->env) + LOOK_NS;
+    l->work.run = look_run;
+    l->work.done = look_done;
+    work_start(&g->works, g->env, &l->work);
+}
+
+void space_open(struct engine *g)
+{
+    if (g->dir == NULL)
+        return;
+    g->space.part = calloc(SPACE_PARTS, sizeof *g->space.part);
+    if (g->space.part != NULL)
+        space_parts_read(g);
+    struct look_work *l = look_new(g);
+    if (l == NULL)
+        return;
+    look_run(&l->work);
+    look_take(g, l);
+    folders_free(l->folder, l->count);
+    free(l);
+}
+
+void space_free(struct engine *g)
+{
+    folders_free(g->space.part, g->space.parts);
+    g->space.part = NULL;
+    g->space.parts = 0;
+}
+
+void space_add(struct engine *g, uint64_t bytes)
+{
+    g->space.added += bytes;
+}
+
+void space_note_part(struct engine *g, const char *dir)
+{
+    struct space *s = &g->space;
+    struct stat own, other;
+    char *copy = NULL;
+    if (g->dir == NULL || s->part == NULL || stat(g->dir, &own) != 0 || stat(dir, &other) != 0 ||
+        own.st_dev != other.st_dev)
+        return;
+    for (uint32_t i = 0; i < s->parts; i++)
+        if (strcmp(s->part[i], dir) == 0)
+            return;
+    if (s->parts == SPACE_PARTS || (copy = strdup(dir)) == NULL) {
+        log_warn("%s: %u parts of checkpoints are counted as `disk`; %s is not", g->dir, s->parts,
+                 dir);
+        return;
+    }
+    s->part[s->parts++] = copy;
+    space_parts_write(g);
+    space_look(g);
+}
+
+/* ---- refusing, and having room again ---- */
+
+bool space_reclaiming(const struct engine *g)
+{
+    return g->space.reclaim == RECLAIM_WRITE;
+}
+
+static void reclaim_begin(struct engine *g)
+{
+    if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0 ||
+        !engine_back(g))
+        return;
+    g->space.reclaim = RECLAIM_WRITE;
+    /* clean ones too: they keep files alive in which all else is dead */
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL && !(g->loading >> i & 1))
+            engine_touch(&g->table[i], 0, g->table[i].scope.tablets, NULL, g->committed);
+}
+
+static void say(struct engine *g, enum space_short now)
+{
+    uint64_t left = 0, least = 0;
+    bool known = ask_disk(g, &left, &least);
+    if (now == SPACE_ENOUGH)
+        log_info("%s: there is room on the disk again; pushes are taken", g->dir);
+    else if (now == SPACE_BOUND)
+        log_warn("%s: %" PRIu64 " bytes are taken of the `disk` budget of %" PRIu64 ", and %" PRIu64
+                 " are kept for rewriting; pushes are refused",
+                 g->dir, space_taken(g), g->options.disk, kept(g));
+    else if (known)
+        log_warn("%s: %" PRIu64 " bytes are free on the disk, below the watermark of %" PRIu64
+                 "; pushes are refused",
+                 g->dir, left, least);
+}
+
+static void judge(struct engine *g)
+{
+    struct space *s = &g->space;
+    uint64_t left, least;
+    enum space_short now = SPACE_ENOUGH;
+    if (over(g, s->refusing == SPACE_BOUND ? g->options.disk / 32 : 0))
+        now = SPACE_BOUND;
+    if (now == SPACE_ENOUGH && ask_disk(g, &left, &least) && left < least)
+        now = SPACE_DISK;
+    if (now == s->refusing)
+        return;
+    say(g, now);
+    s->refusing = now;
+    if (now == SPACE_BOUND)
+        reclaim_begin(g);
+    else if (s->reclaim == RECLAIM_WRITE)
+        s->reclaim = RECLAIM_NONE;
+}
+
+void space_back(struct engine *g)
+{
+    judge(g);
+    if (g->space.refusing == SPACE_BOUND)
+        reclaim_begin(g);
+}
+
+static int refuse(const struct engine *g, struct err *e)
+{
+    uint64_t left = 0, least = 0;
+    if (g->space.refusing == SPACE_BOUND)
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "%s takes %" PRIu64 " of its %" PRIu64 " bytes of `disk`, and %" PRIu64
+                       " are kept for rewriting rows; drop checkpoints that are on this disk, "
+                       "raise `disk` or add a server",
+                       g->dir, space_taken(g), g->options.disk, kept(g));
+    (void)ask_disk(g, &left, &least);
+    return err_set(e, SHOAL_E_NO_SPACE,
+                   "the disk under %s is nearly full: %" PRIu64
+                   " bytes are free, the watermark is %" PRIu64 "; free some space or add a server",
+                   g->dir, left, least);
+}
+
+int space_check(struct engine *g, struct err *e)
+{
+    struct space *s = &g->space;
+    uint64_t written = journal_written(g->journal);
+    bool refused = s->refusing != SPACE_ENOUGH;
+    if (refused || written >= s->journal_next || over(g, 0)) {
+        s->journal_next = written + ASK_BYTES;
+        judge(g);
+    }
+    if (s->refusing == SPACE_ENOUGH)
+        return 0;
+    if (refused && s->refusing == SPACE_BOUND && env_now_ns(g->env) >= s->look_next_ns)
+        space_look(g); /* others may have given some back */
+    engine_flush_step(g);
+    return refuse(g, e);
+}
+
+int space_check_for(const struct engine *g, uint64_t bytes, const char *what, struct err *e)
+{
+    uint64_t left, least;
+    if (g->dir == NULL)
+        return 0;
+    if (over(g, bytes))
+        return err_set(
+            e, SHOAL_E_NO_SPACE,
+            "%s needs %" PRIu64 " bytes; %s takes %" PRIu64 " of its %" PRIu64
+            " bytes of `disk`, and %" PRIu64
+            " are kept for rewriting rows; drop checkpoints that are on this disk or raise `disk`",
+            what, bytes, g->dir, space_taken(g), g->options.disk, kept(g));
+    if (ask_disk(g, &left, &least) && (left < least || left - least < bytes))
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "%s needs %" PRIu64 " bytes; the disk under %s has %" PRIu64
+                       " free, of which %" PRIu64 " are the watermark; free some space",
+                       what, bytes, g->dir, left, least);
+    return 0;
+}
+
+bool space_batch(struct engine *g, uint64_t bytes)
+{
+    struct space *s = &g->space;
+    uint64_t left, least;
+    bool bound = g->options.disk > 0 && space_taken(g) + bytes > g->options.disk;
+    bool full = ask_disk(g, &left, &least) && left < least / 2 + bytes;
+    if ((bound || full) != s->stopped)
+        log_warn("%s: %s", g->dir,
+                 s->stopped
+                     ? "rows are written again"
+                     : "no room on the disk to write rows: the journal keeps them until there is");
+    s->stopped = bound || full;
+    if (bound && env_now_ns(g->env) >= s->look_next_ns)
+        space_look(g);
+    return !s->stopped;
+}
+
+struct tidy_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    int status;
+    struct err err;
+};
+
+static void tidy_run(struct work *w)
+{
+    struct tidy_work *t = (struct tidy_work *)w;
+    struct store_item from, below;
+    stored_tablet_key(0, 0, &from);
+    stored_tablet_key(LIMIT_TABLES, 0, &below);
+    t->status = store_tidy(t->g->store, &from, &below, &t->err);
+}
+
+static void tidy_done(struct work *w)
+{
+    struct tidy_work *t = (struct tidy_work *)w;
+    struct engine *g = t->g;
+    g->flush.busy = false;
+    g->space.reclaim = RECLAIM_NONE;
+    if (w->cancelled)
+        return;
+    if (t->status != 0) {
+        engine_fail(g, &t->err);
+        return;
+    }
+    space_look(g);
+    engine_flush_step(g);
+}
+
+void space_reclaim(struct engine *g)
+{
+    if (g->space.reclaim != RECLAIM_WRITE || g->flush.busy || g->cut_busy || g->holding ||
+        g->broken)
+        return;
+    struct tidy_work *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return; /* the next step tries again */
+    flush_trim(g);
+    journal_forget(g->journal);
+    g->space.reclaim = RECLAIM_TIDY;
+    g->flush.busy = true; /* the store is for one at a time */
+    t->g = g;
+    t->work.run = tidy_run;
+    t->work.done = tidy_done;
+    work_start(&g->works, g->env, &t->work);
+}

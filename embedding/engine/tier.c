@@ -1,0 +1,254 @@
+/* tier.c: memory, and who makes room in it.
+ *
+ *  1. Rows leave only while no admitted push waits to be applied, and never in the turn of the loop
+ *     in which engine_warm said yes: from flush steps, which come after a drain's pushes and pulls,
+ *     and from the end of a batch with nothing pending.
+ *  2. A row whose pair is in a batch that is not written yet does not leave: rows chosen for a
+ *     batch leave with it, in one turn of the hand.
+ */
+#include "embedding/engine/tier.h"
+
+#include "embedding/engine/fetch.h"
+#include "embedding/engine/flush.h"
+#include "embedding/rows/cold.h"
+#include "embedding/rows/slab.h"
+#include "embedding/store/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_EVERY 32u /* steps between two looks at what tables keep beside the arenas */
+/* so many of LEAVE_OF of a tablet's rows go at a time: each time the others are written too, as its
+ * image */
+#define LEAVE 2u
+#define LEAVE_OF 3u
+#define STUCK_SHARE 32u          /* of what rows may take: what comes in while none can go */
+#define GATHER_ROWS (256u << 10) /* rows in memory of tablets looked at in one step: some 5 ms */
+
+/* ---- memory ---- */
+
+uint64_t tier_store_memory(const struct engine *g)
+{
+    return g->options.memory / 8;
+}
+
+void tier_init(struct engine *g)
+{
+    uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g);
+    g->tier.rows_max = memory > beside ? memory - beside : memory;
+}
+
+uint64_t tier_used(struct engine *g)
+{
+    struct tier *tier = &g->tier;
+    uint64_t used = arena_used(g->arena);
+    for (uint32_t i = 0; i < g->loaded_arenas; i++)
+        used += arena_used(g->loaded_arena[i]);
+    used += engine_jobs_bytes(g);
+    if (tier->looks++ % LOOK_EVERY == 0) {
+        tier->beside = g->store == NULL ? 0 : store_space(g->store).readers;
+        for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+            struct table_counts counts;
+            if (g->table[i].table == NULL)
+                continue;
+            table_counts_get(g->table[i].table, &counts);
+            tier->beside += counts.beside_bytes;
+        }
+    }
+    return used + tier->beside;
+}
+
+static bool can_move(const struct engine *g)
+{
+    return g->store != NULL && g->journal != NULL && !g->broken;
+}
+
+/* Stuck, and a good deal has come in since: nothing more is wanted until all that was has come and
+ * been used, then it goes again. So who asks for more than there is room for gets it, once, and the
+ * next one after him. */
+static bool shut(const struct engine *g, uint64_t used)
+{
+    return g->tier.stuck && used > g->tier.stuck_used + g->tier.rows_max / STUCK_SHARE;
+}
+
+bool tier_lets_in(struct engine *g, uint64_t bytes)
+{
+    return !g->tier.stuck || (bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, tier_used(g)));
+}
+
+bool tier_wants_room(struct engine *g)
+{
+    struct tier *tier = &g->tier;
+    if (tier->rows_max == 0 || !can_move(g))
+        return false;
+    uint64_t used = tier_used(g);
+    if (used > tier->rows_max / 16 * 15)
+        tier->making = true;
+    else if (used < tier->rows_max / 16 * 14)
+        tier->making = tier->stuck = false;
+    if (shut(g, used) && tier->wanted_count == 0 && fetch_none(g)) {
+        /* they may be such as can go */
+        tier->stuck = false;
+        tier->idle = 0;
+    }
+    return tier->making && !tier->stuck;
+}
+
+int tier_check_room(struct engine *g, struct err *e)
+{
+    if (g->tier.rows_max == 0 || tier_used(g) <= g->tier.rows_max)
+        return 0;
+    g->tier.refused = true;
+    if (!can_move(g) || g->tier.stuck)
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "rows fill the memory budget of %" PRIu64
+                       " bytes and none can move to the store; raise `memory` or add servers",
+                       g->options.memory);
+    engine_flush_step(g);
+    return err_set(e, SHOAL_E_BUSY,
+                   "rows fill the memory budget; some are being moved to the store, ask again");
+}
+
+/* ---- making room ---- */
+
+struct leaving { /* of one tablet */
+    struct engine *g;
+    uint32_t table, tablet, epoch;
+    size_t pairs;
+};
+
+static int put_pair(void *context, uint64_t key, const void *row, size_t row_bytes, uint32_t clock)
+{
+    struct leaving *l = context;
+    struct store_item item;
+    stored_row_key(l->table, l->tablet, l->epoch, key, &item);
+    char *value = flush_put(l->g, &item, row_bytes + sizeof clock);
+    memcpy(value, row, row_bytes);
+    memcpy(value + row_bytes, &clock, sizeof clock);
+    l->pairs++;
+    return 0;
+}
+
+/* The hand goes on to the next tablet with rows that may leave; false: there is none. */
+static bool hand_next(struct engine *g, uint32_t *table, uint32_t *tablet)
+{
+    struct tier *tier = &g->tier;
+    for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
+        const struct engine_table *t = &g->table[tier->hand_table];
+        bool may =
+            t->table != NULL && table_cold_may(t->table) && !(g->loading >> tier->hand_table & 1);
+        for (; may && tier->hand_tablet < t->scope.tablets; tier->hand_tablet++)
+            if (table_tablet_rows(t->table, tier->hand_tablet) >
+                table_tablet_cold(t->table, tier->hand_tablet)) {
+                *table = tier->hand_table;
+                *tablet = tier->hand_tablet++;
+                return true;
+            }
+        tier->hand_table = (tier->hand_table + 1) % LIMIT_TABLES;
+        tier->hand_tablet = 0;
+    }
+    return false;
+}
+
+static void drop_chosen(struct engine *g, uint32_t table, uint32_t tablet, bool clean)
+{
+    uint32_t gone = 0;
+    if (table_cold_drop(g->table[table].table, tablet, &gone) != 0)
+        log_warn("no memory to let rows of table %s go; trying again",
+                 table_schema_of(g->table[table].table)->name);
+    g->tier.evicted += gone;
+    g->tier.evicted_clean += clean ? gone : 0;
+    if (gone > 0)
+        g->tier.idle = 0;
+}
+
+static bool is_leaving(const struct tier *tier, uint32_t table, uint32_t tablet)
+{
+    for (uint32_t i = 0; i < tier->leaving_count; i++)
+        if (tier->leaving[i].table == table && tier->leaving[i].tablet == tablet)
+            return true;
+    return false;
+}
+
+/* One tablet: rows that leave it into the batch, with its image; or without, when the store has
+ * them all. False: the batch is full, or the hand has come round. */
+static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint64_t sequence)
+{
+    struct tier *tier = &g->tier;
+    struct engine_table *t = &g->table[number];
+    struct leaving l = {
+        .g = g, .table = number, .tablet = tablet, .epoch = table_cold_epoch(t->table, tablet)};
+    uint64_t hot = table_tablet_rows(t->table, tablet) - table_tablet_cold(t->table, tablet);
+    uint32_t most = (uint32_t)(hot * LEAVE / LEAVE_OF) + 1, chosen = 0;
+    const uint64_t *gone;
+    size_t image = stored_tablet_bytes(t->table, &g->runs, tablet),
+           pairs = most * table_cold_bytes(t->table);
+    if (tier->leaving_count == TIER_LEAVING || is_leaving(tier, number, tablet) /* 2. */ ||
+        !flush_room(g, most + 1 + table_cold_gone(t->table, tablet, &gone), image + pairs))
+        return false;
+    struct flush_mark mark = flush_mark(g);
+    flush_put_gone(g, number, tablet);
+    struct flush_mark pairs_from = flush_mark(g);
+    if (table_cold_choose(t->table, tablet, most, put_pair, &l, &chosen) != 0 || chosen == 0) {
+        flush_back(g, mark);
+        return true;
+    }
+    if (l.pairs == 0) {
+        flush_back(g, mark);
+        drop_chosen(g, number, tablet, true);
+        return true;
+    }
+    flush_sort(g, pairs_from);
+    int rc = table_cold_leaving(t->table, tablet, true);
+    SHOAL_ASSERT(rc == 0); /* choosing made what it needs */
+    flush_put_image(g, number, tablet, sequence);
+    (void)table_cold_leaving(t->table, tablet, false);
+    tier->leaving[tier->leaving_count++] = (struct tier_tablet){number, tablet};
+    tier->leaving_bytes += chosen * (table_row_bytes(t->table) + 8);
+    tier->idle = 0;
+    return true;
+}
+
+static uint32_t tablets_all(const struct engine *g)
+{
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        all += g->table[i].table != NULL ? g->table[i].scope.tablets : 0;
+    return all;
+}
+
+void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
+{
+    struct tier *tier = &g->tier;
+    uint32_t table, tablet;
+    for (uint64_t looked = 0; looked < GATHER_ROWS && flush_bytes(g) < limit;) {
+        if (tier_used(g) < tier->rows_max / 16 * 14 + tier->leaving_bytes)
+            return;
+        if (!hand_next(g, &table, &tablet) || tier->idle++ > 4 * tablets_all(g)) {
+            tier->stuck = true; /* all round, more than once, and nothing went */
+            tier->stuck_used = tier_used(g);
+            log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
+            return;
+        }
+        const struct table *t = g->table[table].table;
+        looked += table_tablet_rows(t, tablet) - table_tablet_cold(t, tablet);
+        if (!gather_one(g, table, tablet, sequence))
+            return;
+    }
+}
+
+void tier_leave(struct engine *g)
+{
+    for (uint32_t i = 0; i < g->tier.leaving_count; i++)
+        drop_chosen(g, g->tier.leaving[i].table, g->tier.leaving[i].tablet, false);
+    tier_stay(g);
+}
+
+void tier_stay(struct engine *g)
+{
+    g->tier.leaving_count = 0;
+    g->tier.leaving_bytes = 0;
+}

@@ -1,0 +1,39 @@
+/* tier.h: rows between memory and the store (cold.h), for the engine's own files. The promise is in
+ * engine.h.
+ *
+ *     wanted:   fetch.h
+ *     too full: a hand goes round the tablets; in each it chooses the rows that are used least
+ *               -> those that the store has are dropped at once
+ *               -> else pairs and image go into a flush (flush.h) -> written -> what nobody has
+ *               touched is dropped
+ *
+ * So a tablet's stored image and the pairs that it lists are of one instant, its flushed_seq.
+ * Memory is what the arenas have handed out and what tables keep beside them; making room begins at
+ * 15/16 of what rows may take and ends at 14/16; beyond the whole of it pushes wait and nothing is
+ * fetched. Thread: the shard's. */
+#ifndef EMBEDDING_ENGINE_TIER_H
+#define EMBEDDING_ENGINE_TIER_H
+
+#include "embedding/engine/engine_state.h"
+
+/* From the options: what rows may take, what the store may. */
+void tier_init(struct engine *g);
+uint64_t tier_store_memory(const struct engine *g); /* 0: no bound */
+/* Bytes that tables have, in arenas and beside; the latter as of the last look. */
+uint64_t tier_used(struct engine *g);
+/* Whether a push must wait: BUSY while room is being made, NO_SPACE when no row can go; 0: there is
+ * room. */
+int tier_check_room(struct engine *g, struct err *e);
+/* Whether so many bytes of rows may be wanted: always, but while none can go. */
+bool tier_lets_in(struct engine *g, uint64_t bytes);
+/* Whether room is to be made. */
+bool tier_wants_room(struct engine *g);
+/* Puts tablets that rows leave into the batch being gathered, about `limit` bytes of them, as of
+ * record `sequence`; where no write is needed rows go at once. */
+void tier_gather(struct engine *g, uint64_t sequence, size_t limit);
+/* The batch was written: the rows go. */
+void tier_leave(struct engine *g);
+/* The batch was called off, its rows stay. */
+void tier_stay(struct engine *g);
+
+#endif

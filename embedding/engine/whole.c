@@ -1,0 +1,184 @@
+/* whole.c: cold rows read for those who want all rows of a tablet, or one, without a change of the
+ * tablet.
+ *
+ *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier
+ *     of a row nor its heat. (But after a start the tablet of a row that is asked for comes back.)
+ *  2. A row counts once: the pair of a key that is in memory, or that has gone, is a leftover.
+ */
+#include "embedding/engine/whole.h"
+
+#include "embedding/engine/reload.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
+#include "proto/base/hash.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- all rows of a tablet ---- */
+
+struct thaw {
+    struct table *table;
+    uint64_t taken;
+};
+
+static int take_pair(void *context, const void *key, size_t key_bytes, const void *value,
+                     size_t value_bytes, struct err *e)
+{
+    struct thaw *w = context;
+    const struct table_schema *s = table_schema_of(w->table);
+    uint32_t table, tablet, epoch;
+    uint64_t row;
+    if (!stored_is_row(key, key_bytes, &table, &tablet, &epoch, &row) || table != s->table ||
+        mixed_tablet(key_mix(row), s->tablet_bits) != tablet)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the row store holds a row of table %s that is not in its place", s->name);
+    if (!table_cold_has(w->table, row))
+        return 0;
+    /* it stays in the set until all are there */
+    int rc = table_cold_copy(w->table, w->table, row, value, value_bytes);
+    if (rc != 0)
+        return err_set(
+            e, rc, "the stored row %016" PRIx64 " of tablet %u of table %s cannot be taken in: %s",
+            row, tablet, s->name, err_text(rc));
+    w->taken++;
+    return 0;
+}
+
+int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t);
+    struct thaw w = {.table = t};
+    struct store_item from, below;
+    uint32_t cold = table_tablet_cold(t, tablet);
+    if (cold == 0) {
+        table_cold_forget(t, tablet); /* rows that came in before, by way of records */
+        return 0;
+    }
+    stored_row_range(s->table, tablet, table_cold_epoch(t, tablet), &from, &below);
+    int rc = store_range(store, &from, &below, take_pair, &w, e);
+    if (rc == 0 && w.taken != cold)
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "tablet %u of table %s names %u rows that lie in the row store, %" PRIu64
+                     " of them are there; restore a cut or a checkpoint",
+                     tablet, s->name, cold, w.taken);
+    if (rc == 0)
+        table_cold_forget(t, tablet);
+    return rc;
+}
+
+/* ---- beside the engine's tables ---- */
+
+void whole_free(struct engine *g)
+{
+    if (g->whole_arena == NULL)
+        return;
+    table_free(g->whole);
+    arena_free(g->whole_arena);
+    g->whole = NULL;
+    g->whole_arena = NULL;
+}
+
+uint64_t whole_bytes(const struct engine *g)
+{
+    return g->whole_arena == NULL ? 0 : arena_bytes(g->whole_arena);
+}
+
+static int scratch(struct engine *g, const struct table *t, struct err *e)
+{
+    whole_free(g);
+    if (arena_new(&g->whole_arena) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to read rows of table %s",
+                       table_schema_of(t)->name);
+    return table_new(table_schema_of(t), g->whole_arena, &g->whole, e);
+}
+
+/* The tablet as its image has it: rows in memory, all that is beside them, and the keys of those
+ * that are cold. */
+static int copy_tablet(struct engine *g, const struct table *t, uint32_t tablet, struct err *e)
+{
+    size_t bytes = table_image_bytes(t, tablet);
+    void *image = malloc(bytes);
+    if (image == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to read tablet %u of table %s", tablet,
+                       table_schema_of(t)->name);
+    table_image_write(t, tablet, image);
+    int rc = table_image_read(g->whole, tablet, image, bytes, e);
+    free(image);
+    return rc;
+}
+
+const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tablet, struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, table);
+    if (t == NULL) {
+        err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
+        return NULL;
+    }
+    if (table_tablet_cold(t->table, tablet) == 0)
+        return t->table;
+    int rc = scratch(g, t->table, e);
+    if (rc == 0)
+        rc = copy_tablet(g, t->table, tablet, e);
+    if (rc == 0)
+        rc = whole_thaw(g->whole, tablet, g->store, e);
+    if (rc == 0)
+        return g->whole;
+    whole_free(g);
+    return NULL;
+}
+
+/* ---- one row ---- */
+
+static int copy_row(struct engine *g, const struct table *t, uint64_t key, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t);
+    uint32_t tablet = mixed_tablet(key_mix(key), s->tablet_bits);
+    struct store_item item;
+    size_t bytes = table_cold_bytes(t), size = 0;
+    void *value = malloc(bytes);
+    if (value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to read row %016" PRIx64 " of table %s", key,
+                       s->name);
+    stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), key, &item);
+    int rc = store_get(g->store, &item, 1, value, bytes, &size, e);
+    if (rc == 0 && size != bytes)
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "row %016" PRIx64
+                     " of tablet %u of table %s %s the row store; restore a cut or a checkpoint",
+                     key, tablet, s->name, size == 0 ? "is missing in" : "has another length in");
+    if (rc == 0 && (rc = table_cold_copy(t, g->whole, key, value, bytes)) != 0)
+        err_set(e, rc, "row %016" PRIx64 " of table %s cannot be taken in: %s", key, s->name,
+                err_text(rc));
+    free(value);
+    return rc;
+}
+
+const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored,
+                               struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, table);
+    *stored = false;
+    if (t == NULL) {
+        err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
+        return NULL;
+    }
+    if (reload_bring(g, table, mixed_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits),
+                     1, e) != 0) {
+        (void)engine_fail(g, e);
+        return NULL;
+    }
+    if (!table_cold_has(t->table, key))
+        return t->table;
+    int rc = scratch(g, t->table, e);
+    if (rc == 0)
+        rc = copy_row(g, t->table, key, e);
+    if (rc != 0) {
+        whole_free(g);
+        return NULL;
+    }
+    if (table_rows(g->whole) == 0) /* it has not outlasted its ageing */
+        return t->table;
+    *stored = true;
+    return g->whole;
+}

@@ -1,0 +1,86 @@
+/* work.c: work on other threads, counted and called off. */
+#include "embedding/engine/work.h"
+
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { WORK_QUEUED, WORK_RUNNING, WORK_FINISHED, WORK_CANCELLED };
+
+/* Work whose engine is gone and whose done has yet to come; kept in sight, for where the loop stops
+ * first it never comes. */
+static _Thread_local struct work_list orphans;
+
+static void unlink_from(struct work_list *list, struct work *w)
+{
+    struct work **at = &list->first;
+    while (*at != w) {
+        SHOAL_ASSERT(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = w->next;
+}
+
+static void push_to(struct work_list *list, struct work *w)
+{
+    w->next = list->first;
+    list->first = w;
+    w->list = list;
+}
+
+static void run_cb(struct env_work *env)
+{
+    struct work *w = (struct work *)env;
+    int queued = WORK_QUEUED;
+    if (!atomic_compare_exchange_strong(&w->state, &queued, WORK_RUNNING))
+        return;
+    w->run(w);
+    atomic_store(&w->state, WORK_FINISHED);
+}
+
+static void done_cb(struct env_work *env)
+{
+    struct work *w = (struct work *)env;
+    bool orphan = w->list == &orphans;
+    unlink_from(w->list, w);
+    if (!orphan)
+        w->done(w);
+    free(w);
+}
+
+void work_start(struct work_list *list, struct env *env, struct work *w)
+{
+    w->env.run = run_cb;
+    w->env.done = done_cb;
+    w->cancelled = false;
+    atomic_init(&w->state, WORK_QUEUED);
+    push_to(list, w);
+    env_work_start(env, &w->env);
+}
+
+/* Run or called off; done here and now, and not again when the loop hears of it. */
+static void settle(struct work *w)
+{
+    while (!w->cancelled && atomic_load(&w->state) != WORK_FINISHED)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    unlink_from(w->list, w);
+    push_to(&orphans, w);
+    w->done(w);
+}
+
+void work_settle(struct work *w)
+{
+    run_cb(&w->env); /* nothing, where another thread has begun it */
+    settle(w);
+}
+
+void work_drain(struct work_list *list)
+{
+    while (list->first != NULL) {
+        struct work *w = list->first;
+        int queued = WORK_QUEUED;
+        w->cancelled = atomic_compare_exchange_strong(&w->state, &queued, WORK_CANCELLED);
+        settle(w);
+    }
+}

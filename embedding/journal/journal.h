@@ -1,0 +1,116 @@
+/* journal.h: the shard's journal: segment files that are written once, in order, and used again.
+ *
+ * Files of the folder: seg-GENERATION (in use), free-NUMBER (to be used again), new-NUMBER (being
+ * made). A record never spans segments. Records are queued, then written by one gathered write;
+ * syncing and making spare segments is cut in three (begin and end on the shard's thread, run on
+ * any thread), so that the shard never waits for the disk.
+ *
+ * Thread: the shard's, but for the *_run functions. Errors carry the file's name; after a failed
+ * write or sync the journal is not to be used again (no sync is ever repeated). */
+#ifndef EMBEDDING_JOURNAL_JOURNAL_H
+#define EMBEDDING_JOURNAL_JOURNAL_H
+
+#include "embedding/journal/record.h"
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct journal;
+
+#define JOURNAL_SEGMENT_MIN 65536u
+
+/* Lists the folder (created when missing). Replay comes next, then start. */
+int journal_open(const char *dir, uint32_t segment_bytes, struct journal **out, struct err *e);
+/* The segments of a cut, for replay only: nothing in the folder is changed. */
+int journal_open_copy(const char *dir, struct journal **out, struct err *e);
+void journal_close(struct journal *j);
+
+typedef int (*journal_visit)(void *context, const struct record_header *h, const void *payload,
+                             struct err *e);
+/* Calls visit for each record up to sequence `until`, in order. *first and *last: sequences seen, 0
+ * and 0 when none. A torn tail ends it (and, unless a copy is read, what lies behind is given up);
+ * damage before records that were known to be on disk is CORRUPT with file and offset. Stops at
+ * visit's first non-zero, which is returned. */
+int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context,
+                   uint64_t *first, uint64_t *last, struct err *e);
+/* The next record will have sequence `next`. After replay, before the first append; appends go to a
+ * segment of their own. Syncs what is there. */
+int journal_start(struct journal *j, uint64_t next, struct err *e);
+
+/* Payload bytes of the longest record that fits a segment. */
+size_t journal_payload_max(const struct journal *j);
+/* Queues a record; sets sequence, segment and synced of *h and seals it. The payload stays the
+ * caller's until the next journal_commit. May write out what is queued and begin a segment. */
+int journal_append(struct journal *j, struct record_header *h, const struct record_payload *payload,
+                   struct err *e);
+/* Writes all queued records. */
+int journal_commit(struct journal *j, struct err *e);
+uint64_t journal_next(const struct journal *j);      /* sequence of the next record */
+uint64_t journal_committed(const struct journal *j); /* highest written one */
+uint64_t journal_synced(const struct journal *j);    /* highest one known to be on disk */
+uint64_t journal_unsynced_bytes(const struct journal *j);
+uint64_t journal_bytes(const struct journal *j);   /* used by records that are not trimmed */
+uint64_t journal_written(const struct journal *j); /* appended since start */
+uint32_t journal_segment_count(const struct journal *j);
+/* segment files that were made since start, spares too */
+uint64_t journal_made(const struct journal *j);
+bool journal_sealed_unsynced(const struct journal *j); /* a full segment awaits its sync */
+
+/* Segments whose records are all at or below `sequence` are free again; at most `keep` free files
+ * stay. */
+void journal_trim(struct journal *j, uint64_t sequence, uint32_t keep);
+
+/* Ends the segment that takes appends and begins a new one: then all records up to now can be
+ * trimmed. */
+int journal_roll(struct journal *j, struct err *e);
+/* sequence of the oldest record that is kept, or of the next one */
+uint64_t journal_first(const struct journal *j);
+/* Deletes the free files: what stood in them is not to be found there any more. */
+void journal_forget(struct journal *j);
+/* While pinned, what is trimmed is not used again (but moved to the archive, or deleted), so that
+ * who has a file open reads on. */
+void journal_pin(struct journal *j, bool pinned);
+/* From now on trimmed segments move there (borrowed; NULL: no more). After journal_start. */
+struct archive;
+void journal_archive(struct journal *j, struct archive *a);
+
+#define JOURNAL_SYNC_MAX 64
+struct journal_sync {
+    int fd[JOURNAL_SYNC_MAX]; /* duplicates, owned */
+    uint32_t count;
+    uint64_t sequence; /* what is on disk when it has run */
+    uint64_t bytes;
+    int status; /* 0 or SHOAL_E_IO, set by run */
+};
+/* Collects what has been committed and not synced. False: nothing to do. */
+bool journal_sync_begin(struct journal *j, struct journal_sync *s);
+/* The same without moving anything on: for one who must see the journal on disk before what he
+ * writes himself. Beside a sync under way. */
+void journal_sync_peek(struct journal *j, struct journal_sync *s);
+void journal_sync_run(struct journal_sync *s);
+int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e);
+
+struct journal_spare {
+    char made[LIMIT_PATH], name[LIMIT_PATH];
+    uint32_t bytes;
+    int status;
+};
+/* A spare segment is wanted when none is free; run writes it once from end to end, so that later
+ * writes find its blocks in place. */
+bool journal_spare_begin(struct journal *j, struct journal_spare *s);
+void journal_spare_run(struct journal_spare *s);
+void journal_spare_end(struct journal *j, struct journal_spare *s);
+
+/* The segments as they stand, for a cut: from now on they are never used again but deleted (their
+ * links live on). */
+struct journal_link {
+    char path[LIMIT_PATH], name[32];
+    uint64_t bytes; /* written so far; what comes behind is of no concern to the cut */
+};
+/* *out: caller frees */
+int journal_link(struct journal *j, struct journal_link **out, size_t *count, struct err *e);
+
+#endif

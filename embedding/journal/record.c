@@ -1,0 +1,161 @@
+/* record.c: encoding, sealing and checking journal records. Invariants 1 to 3: record.h. */
+#include "embedding/journal/record.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <string.h>
+
+/* The checksum runs from the field behind it, so that magic, kind and flags go in by the seed. */
+static uint64_t checksum_of(const struct record_header *h, const struct record_payload *payload)
+{
+    uint64_t seed = (uint64_t)h->magic << 32 | (uint64_t)h->kind << 16 | h->flags;
+    size_t from = offsetof(struct record_header, sequence);
+    uint64_t sum = hash_bytes((const char *)h + from, sizeof *h - from, seed);
+    for (int i = 0; i < 2; i++)
+        if (payload->bytes[i] > 0)
+            sum = hash_bytes(payload->piece[i], payload->bytes[i], sum);
+    return sum;
+}
+
+size_t record_bytes(size_t payload_bytes)
+{
+    size_t bytes = sizeof(struct record_header) + payload_bytes;
+    return (bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+}
+
+void record_seal(struct record_header *h, const struct record_payload *payload)
+{
+    size_t bytes = payload->bytes[0] + payload->bytes[1];
+    SHOAL_ASSERT(bytes <= UINT32_MAX);
+    h->magic = RECORD_MAGIC;
+    h->payload_bytes = (uint32_t)bytes;
+    h->checksum = checksum_of(h, payload);
+}
+
+/* A push's checksum was taken over keys and gradients as two pieces; read it back the same way. */
+static bool split_payload(const struct record_header *h, const void *at, struct record_payload *out)
+{
+    *out = (struct record_payload){{at, NULL}, {h->payload_bytes, 0}};
+    if (h->kind != RECORD_PUSH)
+        return true;
+    size_t key_bytes = (size_t)h->key_count * sizeof(uint64_t);
+    if (key_bytes > h->payload_bytes)
+        return false;
+    out->bytes[0] = key_bytes;
+    out->piece[1] = (const char *)at + key_bytes;
+    out->bytes[1] = h->payload_bytes - key_bytes;
+    return true;
+}
+
+int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
+                const void **payload)
+{
+    if (available < sizeof *h)
+        return SHOAL_E_END;
+    memcpy(h, at, sizeof *h);
+    if (h->magic != RECORD_MAGIC || h->segment != segment || h->sequence == 0)
+        return SHOAL_E_END;
+    if (h->kind < RECORD_PUSH || h->kind > RECORD_KEYS)
+        return SHOAL_E_END;
+    if (record_bytes(h->payload_bytes) > available)
+        return SHOAL_E_END;
+    struct record_payload pieces;
+    *payload = (const char *)at + sizeof *h;
+    if (!split_payload(h, *payload, &pieces) || checksum_of(h, &pieces) != h->checksum)
+        return SHOAL_E_END;
+    return 0;
+}
+
+void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
+                    struct record_header *h, struct record_payload *payload)
+{
+    *h = (struct record_header){
+        .kind = RECORD_PUSH,
+        .flags = (uint16_t)flags,
+        .run = r->run,
+        .generation = r->generation,
+        .from = r->from,
+        .to = r->to,
+        .lane = r->lane,
+        .table = r->table,
+        .tablet_first = r->tablet_first,
+        .tablet_count = r->tablet_count,
+        .lr_scale = r->lr_scale,
+        .key_count = r->key_count,
+        .event_time = r->event_time,
+    };
+    payload->piece[0] = r->keys;
+    payload->bytes[0] = (size_t)r->key_count * sizeof(uint64_t);
+    payload->piece[1] = r->gradients;
+    payload->bytes[1] = (size_t)r->key_count * width * sizeof(float);
+}
+
+int record_to_push(const struct record_header *h, const void *payload, uint32_t width,
+                   struct push_record *r)
+{
+    uint64_t per_key = sizeof(uint64_t) + (uint64_t)width * sizeof(float);
+    if (h->kind != RECORD_PUSH || h->payload_bytes != h->key_count * per_key)
+        return SHOAL_E_MALFORMED;
+    *r = (struct push_record){
+        .run = h->run,
+        .generation = h->generation,
+        .from = h->from,
+        .to = h->to,
+        .lane = h->lane,
+        .table = h->table,
+        .tablet_first = h->tablet_first,
+        .tablet_count = h->tablet_count,
+        .lr_scale = h->lr_scale,
+        .key_count = h->key_count,
+        .event_time = h->event_time,
+        .keys = payload,
+        .gradients = (const float *)(const void *)((const char *)payload +
+                                                   (size_t)h->key_count * sizeof(uint64_t)),
+    };
+    return 0;
+}
+
+/* A schema is stored as it lies in memory, cut behind its last field_rule: the struct has no holes
+ * up to there. Values of 16 bits add a u32 behind that, so schemas of fp32 are what they were
+ * before there was such a thing; the two lengths cannot be mistaken for each other, for a
+ * field_rule has 28 bytes. */
+#define SCHEMA_FIXED offsetof(struct table_schema, field_rule)
+_Static_assert(SCHEMA_FIXED == 224, "table_schema is a disk format");
+
+size_t record_schema_bytes(const struct table_schema *s)
+{
+    SHOAL_ASSERT(s->field_rule_count <= LIMIT_FIELDS);
+    return SCHEMA_FIXED + s->field_rule_count * sizeof(struct field_rule) +
+           (s->values != VALUES_FP32 ? sizeof s->values : 0);
+}
+
+void record_schema_write(const struct table_schema *s, void *out)
+{
+    size_t bytes = SCHEMA_FIXED + s->field_rule_count * sizeof(struct field_rule);
+    memcpy(out, s, bytes);
+    if (s->values != VALUES_FP32)
+        memcpy((char *)out + bytes, &s->values, sizeof s->values);
+}
+
+int record_schema_read(const void *bytes, size_t count, struct table_schema *s, struct err *e)
+{
+    memset(s, 0, sizeof *s);
+    if (count < SCHEMA_FIXED)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "a stored table schema has %zu bytes, at least %zu are needed", count,
+                       SCHEMA_FIXED);
+    memcpy(s, bytes, SCHEMA_FIXED);
+    size_t rule_bytes = s->field_rule_count * sizeof(struct field_rule),
+           rest = count - SCHEMA_FIXED;
+    if (s->field_rule_count > LIMIT_FIELDS ||
+        (rest != rule_bytes && rest != rule_bytes + sizeof s->values))
+        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema names %u fields in %zu bytes",
+                       s->field_rule_count, count);
+    memcpy(s->field_rule, (const char *)bytes + SCHEMA_FIXED, rule_bytes);
+    if (rest != rule_bytes)
+        memcpy(&s->values, (const char *)bytes + SCHEMA_FIXED + rule_bytes, sizeof s->values);
+    if (count != record_schema_bytes(s))
+        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema says fp32 where it need not");
+    return schema_check(s, e);
+}

@@ -1,0 +1,589 @@
+/* cold.c: the set of cold keys, rows coming in and leaving.
+ *
+ *  1. A key is in the index, or in the set, or in neither.
+ *  2. A row whose note says `stored` is, in the store, what it is in memory, but for ageing that it
+ *     has had since: that is made up for when it comes in.
+ *  3. A row that ended unnoticed in the clock that undo is kept for has its weights kept when it is
+ *     noticed, as a row in memory had when it ended: a batch of that clock may still have to be
+ *     computed again.
+ */
+#include "embedding/rows/age.h"
+#include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS_FIRST 64u
+#define SLOTS_UNIT (ARENA_UNIT_BYTES / sizeof(uint64_t))
+
+/* ---- the set ---- */
+
+static uint32_t slot_home(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
+{
+    return (uint32_t)((((mixed << tablet_bits) >> 32) * c->slots) >> 32);
+}
+
+/* The slot of a mixed key, or the free one where it would be. There is always a free one. */
+static uint32_t slot_of(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
+{
+    uint32_t i = slot_home(c, tablet_bits, mixed);
+    while (c->slot[i] != 0 && c->slot[i] != mixed)
+        i = i + 1 == c->slots ? 0 : i + 1;
+    return i;
+}
+
+static bool set_has(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
+{
+    if (mixed == 0)
+        return c->zero;
+    return c->used > 0 && c->slot[slot_of(c, tablet_bits, mixed)] == mixed;
+}
+
+/* Room for `count` keys at four fifths full. It grows by little, for there may be far more cold
+ * rows than others; what the arena gives is used whole. */
+static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t count)
+{
+    if (count < c->slots / 5 * 4ull)
+        return 0;
+    uint64_t slots = count + count * 3 / 8;
+    uint64_t step = slots < SLOTS_UNIT ? SLOTS_FIRST : SLOTS_UNIT;
+    slots = (slots + step) / step * step;
+    if (slots > UINT32_MAX)
+        return SHOAL_E_NOMEM;
+    struct cold old = *c;
+    c->slot = arena_block_take(a, slots * sizeof *c->slot, &c->unit);
+    if (c->slot == NULL) {
+        *c = old;
+        return SHOAL_E_NOMEM;
+    }
+    c->slots = (uint32_t)slots;
+    for (uint32_t i = 0; i < old.slots; i++)
+        if (old.slot[i] != 0)
+            c->slot[slot_of(c, tablet_bits, old.slot[i])] = old.slot[i];
+    if (old.slot != NULL)
+        arena_block_give(a, old.slot, old.slots * sizeof *old.slot, old.unit);
+    return 0;
+}
+
+static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t mixed)
+{
+    SHOAL_ASSERT(!set_has(c, tablet_bits, mixed)); /* 1. */
+    if (mixed == 0) {
+        c->zero = true;
+    } else {
+        if (set_reserve(c, a, tablet_bits, c->used + 1ull) != 0)
+            return SHOAL_E_NOMEM;
+        c->slot[slot_of(c, tablet_bits, mixed)] = mixed;
+        c->used++;
+    }
+    c->count++;
+    return 0;
+}
+
+/* Whoever stands behind the freed slot and might have stood in it moves up (Knuth, 6.4, algorithm
+ * R). */
+static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
+{
+    c->count--;
+    if (mixed == 0) {
+        c->zero = false;
+        return;
+    }
+    uint32_t hole = slot_of(c, tablet_bits, mixed), i = hole;
+    SHOAL_ASSERT(c->slot[hole] == mixed);
+    c->used--;
+    for (;;) {
+        i = i + 1 == c->slots ? 0 : i + 1;
+        if (c->slot[i] == 0)
+            break;
+        uint32_t home = slot_home(c, tablet_bits, c->slot[i]);
+        bool between = hole <= i ? hole < home && home <= i : hole < home || home <= i;
+        if (between)
+            continue;
+        c->slot[hole] = c->slot[i];
+        hole = i;
+    }
+    c->slot[hole] = 0;
+}
+
+static void set_clear(struct cold *c, struct arena *a)
+{
+    if (c->slot != NULL)
+        arena_block_give(a, c->slot, c->slots * sizeof *c->slot, c->unit);
+    c->slot = NULL;
+    c->slots = c->used = c->count = 0;
+    c->zero = false;
+}
+
+static struct cold *cold_of(struct tablet *own)
+{
+    if (own->cold == NULL)
+        own->cold = calloc(1, sizeof *own->cold);
+    return own->cold;
+}
+
+int cold_new(struct tablet *own, uint32_t epoch, uint32_t began)
+{
+    struct cold *c = cold_of(own);
+    if (c == NULL)
+        return SHOAL_E_NOMEM;
+    c->epoch = epoch;
+    c->began = began;
+    c->stale = epoch > 0; /* whether they went before the process ended is not known */
+    return 0;
+}
+
+bool cold_has(const struct cold *c, uint32_t tablet_bits, uint64_t key)
+{
+    return set_has(c, tablet_bits, key_mix(key));
+}
+
+int cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key)
+{
+    return set_add(c, a, tablet_bits, key_mix(key));
+}
+
+void cold_free(struct cold *c, struct arena *a)
+{
+    if (c == NULL)
+        return;
+    set_clear(c, a);
+    free(c->gone);
+    free(c);
+}
+
+uint64_t cold_set_bytes(const struct cold *c)
+{
+    return c == NULL ? 0 : c->slots * sizeof *c->slot;
+}
+
+uint64_t cold_beside_bytes(const struct cold *c)
+{
+    if (c == NULL)
+        return 0;
+    uint64_t slots = cold_set_bytes(c);
+    /* longer ones are the arena's */
+    return sizeof *c + c->gone_room * sizeof *c->gone + (slots < ARENA_UNIT_BYTES ? slots : 0);
+}
+
+int cold_gone_add(struct cold *c, uint64_t key)
+{
+    if (c->gone_count == c->gone_room) {
+        uint32_t room = c->gone_room == 0 ? 64 : 2 * c->gone_room;
+        uint64_t *gone = realloc(c->gone, room * sizeof *gone);
+        if (gone == NULL)
+            return SHOAL_E_NOMEM;
+        c->gone = gone;
+        c->gone_room = room;
+    }
+    c->gone[c->gone_count++] = key;
+    return 0;
+}
+
+/* ---- what there is ---- */
+
+static uint32_t number_of(const struct table *t, uint64_t key)
+{
+    return mixed_tablet(key_mix(key), t->shape.tablet_bits);
+}
+
+uint64_t table_cold_rows(const struct table *t)
+{
+    return t->cold;
+}
+
+uint32_t table_tablet_cold(const struct table *t, uint32_t tablet)
+{
+    const struct cold *c = t->tablets[tablet].cold;
+    return c == NULL ? 0 : c->count;
+}
+
+uint32_t table_cold_epoch(const struct table *t, uint32_t tablet)
+{
+    const struct cold *c = t->tablets[tablet].cold;
+    return c == NULL ? 0 : c->epoch;
+}
+
+uint32_t table_cold_drops(const struct table *t, uint32_t tablet)
+{
+    const struct cold *c = t->tablets[tablet].cold;
+    return c == NULL ? 0 : c->drops;
+}
+
+bool table_cold_may(const struct table *t)
+{
+    return !t->schema.dense && t->schema.rules.age_capacity == 0;
+}
+
+bool table_cold_has(const struct table *t, uint64_t key)
+{
+    const struct cold *c = t->tablets[number_of(t, key)].cold;
+    return c != NULL && c->count > 0 && set_has(c, t->shape.tablet_bits, key_mix(key));
+}
+
+#define AMONG_AHEAD 16u
+
+/* Most searches end within two cache lines (thirteen slots on average for a key that is not there,
+ * in a set as full as it gets). Always inlined: to GCC 12 a function that only prefetches has no
+ * effect, and it drops the calls. */
+ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
+{
+    const struct cold *c = t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)].cold;
+    if (c == NULL || c->used == 0)
+        return;
+    const uint64_t *home = &c->slot[slot_home(c, t->shape.tablet_bits, mixed)];
+    __builtin_prefetch(home);
+    __builtin_prefetch(home + 8);
+}
+
+/* Called from another file, so that it stays. */
+void table_cold_ahead(const struct table *t, uint64_t key)
+{
+    uint64_t mixed = key_mix(key);
+    set_ahead(t, mixed);
+    __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)],
+                                   t->shape.tablet_bits, mixed),
+                       1);
+}
+
+/* The set alone is asked: what is in it is not in the index. */
+size_t table_cold_among(const struct table *t, const uint64_t *keys, size_t count, uint64_t *cold)
+{
+    const uint32_t bits = t->shape.tablet_bits;
+    size_t found = 0;
+    for (size_t i = 0; t->cold > 0 && i < count; i++) {
+        if (i + AMONG_AHEAD < count)
+            set_ahead(t, key_mix(keys[i + AMONG_AHEAD]));
+        uint64_t mixed = key_mix(keys[i]);
+        const struct cold *c = t->tablets[mixed_tablet(mixed, bits)].cold;
+        if (c != NULL && c->count > 0 && set_has(c, bits, mixed))
+            cold[found++] = keys[i];
+    }
+    return found;
+}
+
+void table_cold_keep(struct table *t, const uint64_t *keys, size_t count)
+{
+    const struct tablet_shape *shape = &t->shape;
+    for (size_t i = 0; i < count; i++) {
+        if (i + AMONG_AHEAD < count) {
+            uint64_t ahead = key_mix(keys[i + AMONG_AHEAD]);
+            __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(ahead, shape->tablet_bits)],
+                                           shape->tablet_bits, ahead));
+        }
+        uint64_t mixed = key_mix(keys[i]);
+        struct tablet *own = &t->tablets[mixed_tablet(mixed, shape->tablet_bits)];
+        float *row = NULL;
+        TABLET_SEARCH(row, own, shape, tablet_home(own, shape->tablet_bits, mixed), keys[i],
+                      bucket_match, bucket_seen);
+        (void)row;
+    }
+}
+
+void table_cold_keys(const struct table *t, uint32_t tablet, uint64_t *keys)
+{
+    const struct cold *c = t->tablets[tablet].cold;
+    uint32_t n = 0;
+    for (uint32_t i = 0; c != NULL && i < c->slots; i++)
+        if (c->slot[i] != 0)
+            keys[n++] = key_unmix(c->slot[i]);
+    if (c != NULL && c->zero)
+        keys[n++] = 0;
+    SHOAL_ASSERT(n == table_tablet_cold(t, tablet));
+}
+
+/* ---- coming in ---- */
+
+size_t table_cold_bytes(const struct table *t)
+{
+    return t->shape.row_bytes + sizeof(uint32_t);
+}
+
+/* The row as of now, in the table's buffer; NULL when it has not outlasted its ageing. */
+static const float *row_aged(const struct table *t, uint64_t key, const void *value,
+                             enum age_end *end)
+{
+    const struct tablet *own = &t->tablets[number_of(t, key)];
+    float *row = (float *)(void *)(t->whole_row + 1);
+    uint32_t then;
+    memcpy(row, value, t->shape.row_bytes);
+    memcpy(&then, (const char *)value + t->shape.row_bytes, sizeof then);
+    *end = age_row(t, number_of(t, key), key, row, then, own->life == NULL ? 0 : own->life->clock);
+    return *end == AGE_STAYS ? row : NULL;
+}
+
+/* The row has not outlasted its ageing (3). 0 or NOMEM. */
+static int keep_undo(struct table *t, uint64_t key, const void *value)
+{
+    uint32_t tablet = number_of(t, key), then;
+    struct undo *undo = t->tablets[tablet].undo;
+    float *row = (float *)(void *)(t->whole_row + 1);
+    if (undo == NULL || undo->clock == 0 || undo->from == 0)
+        return 0;
+    memcpy(row, value, t->shape.row_bytes);
+    memcpy(&then, (const char *)value + t->shape.row_bytes, sizeof then);
+    if (age_row(t, tablet, key, row, then, undo->from) != AGE_STAYS)
+        return 0;
+    undo->went = true;
+    t->undo_went = undo->clock;
+    return undo_save(undo, key, table_open(t, row));
+}
+
+static int put_in(struct table *t, uint64_t key, const float *row, uint32_t notes)
+{
+    uint32_t tablet = number_of(t, key);
+    float *to = tablet_insert_noted(&t->tablets[tablet], &t->shape, tablet, key, notes);
+    if (to == NULL)
+        return SHOAL_E_NOMEM;
+    memcpy(to, row, t->shape.row_bytes);
+    t->rows++;
+    return 0;
+}
+
+int table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes)
+{
+    struct cold *c = t->tablets[number_of(t, key)].cold;
+    enum age_end end;
+    if (!table_cold_has(t, key))
+        return 0;
+    if (bytes != table_cold_bytes(t))
+        return SHOAL_E_CORRUPT;
+    const float *row = row_aged(t, key, value, &end);
+    int rc = row != NULL ? put_in(t, key, row, NOTES_FETCHED) : cold_gone_add(c, key);
+    if (rc == 0 && row == NULL)
+        rc = keep_undo(t, key, value);
+    if (rc != 0)
+        return rc;
+    t->counts.aged += end == AGE_LOW;
+    t->counts.expired += end == AGE_EXPIRED;
+    set_take_out(c, t->shape.tablet_bits, key_mix(key));
+    t->cold--;
+    return 0;
+}
+
+int cold_erase(struct table *t, uint64_t key)
+{
+    struct cold *c = t->tablets[number_of(t, key)].cold;
+    if (!table_cold_has(t, key))
+        return 0;
+    if (cold_gone_add(c, key) != 0)
+        return SHOAL_E_NOMEM;
+    set_take_out(c, t->shape.tablet_bits, key_mix(key));
+    t->cold--;
+    return 0;
+}
+
+int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value,
+                    size_t bytes)
+{
+    enum age_end end;
+    if (bytes != table_cold_bytes(t) || !table_cold_has(t, key))
+        return SHOAL_E_CORRUPT;
+    const float *row = row_aged(t, key, value, &end);
+    return row != NULL ? put_in(into, key, row, NOTES_THAWED) : 0;
+}
+
+/* ---- leaving ---- */
+
+/* Calls visit for each row in the index's order, rows on their way. */
+static int each_row(struct table *t, uint32_t tablet,
+                    int (*visit)(void *context, struct bucket *b, uint32_t place), void *context)
+{
+    struct tablet *own = &t->tablets[tablet];
+    int rc = 0;
+    for (uint32_t b = 0; b < own->bucket_count && rc == 0; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count && rc == 0; i++)
+            rc = visit(context, &own->buckets[b], i);
+    return rc;
+}
+
+static bool is_stored(const struct bucket *b, uint32_t place)
+{
+    return (b->stored >> place & 1u) != 0;
+}
+
+static bool is_chosen(const struct bucket *b, uint32_t place)
+{
+    return (b->chosen >> place & 1u) != 0;
+}
+
+static bool is_asked(const struct bucket *b, uint32_t place)
+{
+    return (b->asked >> place & 1u) != 0;
+}
+
+struct choice {
+    struct table *table;
+    uint32_t clock;
+    uint32_t of_heat[HEAT_FULL + 1]; /* rows that may go, by heat */
+    uint32_t left[HEAT_FULL + 1];    /* of them to be chosen still */
+    bool cool;                       /* those that stay count as less used */
+    cold_put put;
+    void *context;
+    uint32_t chosen;
+};
+
+static int count_heat(void *context, struct bucket *b, uint32_t place)
+{
+    struct choice *c = context;
+    if (!is_asked(b, place) && (c->put != NULL || is_stored(b, place)))
+        c->of_heat[bucket_notes(b, place) & HEAT_FULL]++;
+    return 0;
+}
+
+static int choose_row(void *context, struct bucket *b, uint32_t place)
+{
+    struct choice *c = context;
+    uint32_t notes = bucket_notes(b, place), heat = notes & HEAT_FULL;
+    bool stored = is_stored(b, place);
+    if (is_asked(b, place)) { /* its push may never come: the next choice does not spare it again */
+        bucket_note(b, place, notes & ~NOTES_ASKED);
+        return 0;
+    }
+    if (c->left[heat] == 0 || (c->put == NULL && !stored)) {
+        if (heat > 0 && c->cool)
+            bucket_note(b, place, (notes & ~HEAT_FULL) | (heat - 1));
+        return 0;
+    }
+    if (!stored) {
+        int rc = c->put(c->context, b->key[place], row_at(&c->table->shape, b->row[place]),
+                        c->table->shape.row_bytes, c->clock);
+        if (rc != 0)
+            return rc;
+    }
+    c->left[heat]--;
+    c->chosen++;
+    bucket_note(b, place, NOTES_STORED | NOTES_CHOSEN);
+    return 0;
+}
+
+int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
+                      uint32_t *chosen)
+{
+    const struct tablet_life *life = t->tablets[tablet].life;
+    struct choice c = {
+        .table = t, .clock = life == NULL ? 0 : life->clock, .put = put, .context = context};
+    *chosen = 0;
+    if (!table_cold_may(t) || cold_of(&t->tablets[tablet]) == NULL)
+        return 0;
+    (void)each_row(t, tablet, count_heat, &c);
+    /* while there are enough that nobody uses, the others stay apart as they are */
+    c.cool = c.of_heat[0] <= most;
+    for (uint32_t heat = 0; heat <= HEAT_FULL; heat++) {
+        c.left[heat] = c.of_heat[heat] < most ? c.of_heat[heat] : most;
+        most -= c.left[heat];
+    }
+    int rc = each_row(t, tablet, choose_row, &c);
+    *chosen = c.chosen;
+    return rc;
+}
+
+int table_cold_leaving(struct table *t, uint32_t tablet, bool leaving)
+{
+    struct cold *c = cold_of(&t->tablets[tablet]);
+    if (c == NULL)
+        return SHOAL_E_NOMEM;
+    c->leaving = leaving;
+    return 0;
+}
+
+/* The sets get room first, so that nothing is half done when memory is out. */
+int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
+{
+    struct tablet *own = &t->tablets[tablet];
+    struct kept_row *list = malloc((own->row_count + 1ULL) * sizeof *list);
+    uint32_t stay = 0, go = 0;
+    *count = 0;
+    if (list == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++) {
+            const struct bucket *at = &own->buckets[b];
+            struct kept_row row = {at->key[i], at->row[i], bucket_notes(at, i)};
+            bool goes = is_chosen(at, i) && is_stored(at, i);
+            list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
+        }
+    int rc = go == 0 ? 0
+                     : set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits,
+                                   own->cold->used + (uint64_t)go);
+    if (rc == 0 && go > 0)
+        rc = table_rebuild(t, tablet, list, stay);
+    for (uint32_t i = 0; rc == 0 && i < go; i++)
+        rc = set_add(own->cold, t->shape.arena, t->shape.tablet_bits, key_mix(list[stay + i].key));
+    if (rc == 0 && go > 0) {
+        own->cold->drops++;
+        t->rows -= go;
+        t->cold += go;
+        *count = go;
+    }
+    free(list);
+    return rc;
+}
+
+uint32_t table_cold_gone(const struct table *t, uint32_t tablet, const uint64_t **keys)
+{
+    const struct cold *c = t->tablets[tablet].cold;
+    *keys = c == NULL ? NULL : c->gone;
+    return c == NULL ? 0 : c->gone_count;
+}
+
+void table_cold_gone_clear(struct table *t, uint32_t tablet)
+{
+    struct cold *c = t->tablets[tablet].cold;
+    if (c == NULL)
+        return;
+    free(c->gone);
+    c->gone = NULL;
+    c->gone_count = c->gone_room = 0;
+}
+
+/* ---- restoring ---- */
+
+void table_cold_forget(struct table *t, uint32_t tablet)
+{
+    struct tablet *own = &t->tablets[tablet];
+    struct cold *c = own->cold;
+    if (c == NULL)
+        return;
+    t->cold -= c->count;
+    set_clear(c, t->shape.arena);
+    table_cold_gone_clear(t, tablet);
+    c->epoch = 0;
+    c->stale = false;
+    /* an empty tablet's bucket is everybody's */
+    for (uint32_t b = 0; b < own->bucket_count && own->row_count > 0; b++)
+        own->buckets[b].stored = 0;
+}
+
+int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch)
+{
+    struct cold *c = cold_of(&t->tablets[tablet]);
+    if (c == NULL)
+        return SHOAL_E_NOMEM;
+    table_cold_forget(t, tablet);
+    c->epoch = epoch;
+    c->stale = true;
+    return 0;
+}
+
+bool table_cold_stale(const struct table *t, uint32_t tablet)
+{
+    return t->tablets[tablet].cold != NULL && t->tablets[tablet].cold->stale;
+}
+
+void table_cold_fresh(struct table *t, uint32_t tablet)
+{
+    if (t->tablets[tablet].cold != NULL)
+        t->tablets[tablet].cold->stale = false;
+}
+
+int table_cold_add(struct table *t, uint64_t key)
+{
+    struct tablet *own = &t->tablets[number_of(t, key)];
+    struct cold *c = cold_of(own);
+    if (c == NULL || set_add(c, t->shape.arena, t->shape.tablet_bits, key_mix(key)) != 0)
+        return SHOAL_E_NOMEM;
+    t->cold++;
+    return 0;
+}

@@ -1,0 +1,152 @@
+/* half.c: rows of 16-bit weights opened and closed, compiled once a vector level, for any width and
+ * for 16; and the functions that are not in a hurry. */
+#include "embedding/rows/half.h"
+
+#include "proto/base/assert.h"
+
+ISA_INLINE void copy_block(float *restrict to, const float *restrict from, const uint32_t n)
+{
+    memcpy(to, from, n * sizeof *to);
+}
+
+ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, const uint32_t count)
+{
+#define BLOCK(at, n) copy_block(to + (at), from + (at), n)
+    OPT_BLOCKS(count, BLOCK);
+#undef BLOCK
+}
+
+/* ---- stochastic rounding ---- */
+
+#define RANDOM_STEP 0x9e3779b97f4a7c15ULL /* of splitmix64 (rng.h) */
+
+/* 16 bits for each of n elements from place `at` on: four to a number of splitmix64, the lowest
+ * first. Four numbers are one vector, so that what was stored whole is loaded whole. */
+ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at,
+                             const uint32_t n)
+{
+    typedef uint64_t four __attribute__((vector_size(32)));
+    if (n == 16) {
+        const four step = {RANDOM_STEP, 2 * RANDOM_STEP, 3 * RANDOM_STEP, 4 * RANDOM_STEP};
+        /* clang adds no other type to a vector */
+        four z = step + (uint64_t)(draw + at / 4 * RANDOM_STEP);
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL; /* rng_mix */
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+        z = z ^ (z >> 31);
+        memcpy(random, &z, sizeof z);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        random[i] =
+            (uint16_t)(rng_mix(draw + ((at + i) / 4 + 1) * RANDOM_STEP) >> (at + i) % 4 * 16);
+}
+
+ISA_INLINE void round_block(const uint32_t kind, uint16_t *restrict to, const float *restrict from,
+                            uint64_t draw, const uint32_t at, const uint32_t n)
+{
+    uint16_t random[16];
+    random_block(random, draw, at, n);
+    for (uint32_t i = 0; i < n; i++)
+        to[at + i] = (uint16_t)(kind == VALUES_BF16 ? half_to_bf16(from[at + i], random[i])
+                                                    : half_to_fp16(from[at + i], random[i]));
+}
+
+ISA_INLINE void close_body(const uint32_t kind, float *restrict row, const float *restrict wide,
+                           const uint32_t width, const uint32_t state, uint64_t draw)
+{
+    uint16_t *weights = (uint16_t *)(void *)row;
+#define BLOCK(at, n) round_block(kind, weights, wide, draw, at, n)
+    OPT_BLOCKS(width, BLOCK);
+#undef BLOCK
+    if (width % 2 != 0)
+        weights[width] = 0;
+    copy_floats(row + (width + 1) / 2, wide + width, state);
+}
+
+/* ---- versions ---- */
+
+#define HALF_ONE(suffix, target, level, kind, n)                                                   \
+    target static void open##suffix(const float *restrict row, float *restrict wide,               \
+                                    uint32_t width, uint32_t state)                                \
+    {                                                                                              \
+        half_widen_##level(kind, (const uint16_t *)(const void *)row, wide, n);                    \
+        copy_floats(wide + width, row + (width + 1) / 2, state);                                   \
+    }                                                                                              \
+    target static void close##suffix(float *restrict row, const float *restrict wide,              \
+                                     uint32_t width, uint32_t state, uint64_t draw)                \
+    {                                                                                              \
+        (void)width;                                                                               \
+        close_body(kind, row, wide, n, state, draw);                                               \
+    }
+#define HALF_LEVELS(suffix, kind, n)                                                               \
+    HALF_ONE(suffix##_base, , base, kind, n)                                                       \
+    HALF_ONE(suffix##_avx2, ISA_TARGET_AVX2, avx2, kind, n)                                        \
+    HALF_ONE(suffix##_avx512, ISA_TARGET_AVX512, avx512, kind, n)
+HALF_LEVELS(_fp16, VALUES_FP16, width)
+HALF_LEVELS(_bf16, VALUES_BF16, width)
+HALF_LEVELS(_fp16_16, VALUES_FP16, 16)
+HALF_LEVELS(_bf16_16, VALUES_BF16, 16)
+
+struct half half_of(enum value_kind kind, enum isa isa, uint32_t width)
+{
+#define HALF_ROW(suffix)                                                                           \
+    {                                                                                              \
+        {open##suffix##_base, close##suffix##_base}, {open##suffix##_avx2, close##suffix##_avx2},  \
+        {                                                                                          \
+            open##suffix##_avx512, close##suffix##_avx512                                          \
+        }                                                                                          \
+    }
+    static const struct half all[2][2][ISA_COUNT] = {{HALF_ROW(_fp16), HALF_ROW(_bf16)},
+                                                     {HALF_ROW(_fp16_16), HALF_ROW(_bf16_16)}};
+    SHOAL_ASSERT(kind == VALUES_FP16 || kind == VALUES_BF16);
+    return all[width == 16][kind == VALUES_BF16][isa];
+}
+
+/* ---- to the nearest ---- */
+
+static uint16_t nearest(enum value_kind kind, float x)
+{
+    const uint32_t bits = half_bits(x), rest = bits & 0x7fffffffu;
+    if (kind == VALUES_BF16)
+        return (uint16_t)half_to_bf16(x, 0x7fffu + (rest >> 16 & 1));
+    if (rest < HALF_FP16_USUAL) /* beside 1/2 a float has steps of 2^-24 itself */
+        return (uint16_t)((bits >> 16 & 0x8000u) |
+                          (half_bits(half_float(rest) + 0.5f) - half_bits(0.5f)));
+    return (uint16_t)half_to_fp16(x, (0xfffu + (rest >> 13 & 1)) << 3);
+}
+
+void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
+                        uint32_t state)
+{
+    uint16_t *weights = (uint16_t *)(void *)row;
+    for (uint32_t i = 0; i < width; i++)
+        weights[i] = nearest(kind, wide[i]);
+    if (width % 2 != 0)
+        weights[width] = 0;
+    memcpy(row + (width + 1) / 2, wide + width, state * sizeof *row);
+}
+
+void half_widen(enum value_kind kind, const void *from, float *to, uint32_t count)
+{
+    if (kind == VALUES_FP32)
+        memcpy(to, from, count * sizeof *to);
+    else
+        half_widen_base(kind, from, to, count);
+}
+
+void half_nearest(enum value_kind kind, float *weights, uint32_t count)
+{
+    for (uint32_t i = 0; kind != VALUES_FP32 && i < count; i++) {
+        uint16_t h = nearest(kind, weights[i]);
+        half_widen(kind, &h, &weights[i], 1);
+    }
+}
+
+float half_bound(enum value_kind kind, float x)
+{
+    if (kind == VALUES_FP32)
+        return x;
+    uint16_t h = (uint16_t)(kind == VALUES_BF16 ? half_to_bf16(x, 0) : half_to_fp16(x, 0));
+    half_widen(kind, &h, &x, 1);
+    return x;
+}

@@ -1,0 +1,375 @@
+/* image.c: writing and reading images.
+ *
+ *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are
+ *     checked before any row
+ * is.
+ *  2. Lengths are checked by division, so that no count from a damaged header can overflow.
+ *  3. Every key belongs to the tablet and stands once; every undo key has a row, but where rows may
+ *     go (age.h).
+ *  5. A key that waits or is erased has no row (image_life.c).
+ *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused
+ *     image changes nothing.
+ */
+#include "embedding/rows/image.h"
+
+#include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "images are copied as they lie in memory");
+
+static uint64_t schema_digest(const struct table_schema *s)
+{
+    struct {
+        char name[LIMIT_NAME];
+        uint64_t seed;
+        uint32_t numbers[8];
+        float values[10];
+        struct row_rules rules;
+    } d;
+    const struct optimizer_spec *o = &s->optimizer;
+    memset(&d, 0, sizeof d);
+    memcpy(d.name, s->name, strnlen(s->name, sizeof d.name - 1));
+    d.seed = s->seed;
+    const uint32_t numbers[8] = {s->dense,     s->width, s->zero_first, s->tablet_bits,
+                                 s->init.kind, o->kind,  o->fixed_lr,   s->field_rule_count};
+    const float values[10] = {s->init.scale, o->lr, o->beta1, o->beta2, o->eps,
+                              o->initial,    o->l1, o->l2,    o->beta,  o->decay};
+    memcpy(d.numbers, numbers, sizeof numbers);
+    memcpy(d.values, values, sizeof values);
+    d.rules = s->rules;
+    uint64_t sum = hash_bytes(s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
+                              hash_bytes(&d, sizeof d, 0));
+    return s->values == VALUES_FP32 ? sum : hash_bytes(&s->values, sizeof s->values, sum);
+}
+
+static uint64_t undo_count(const struct tablet *t)
+{
+    return t->undo == NULL ? 0 : t->undo->count;
+}
+
+/* Rows that leave with this very image are not among its rows. */
+static bool leaves(const struct tablet *own, const struct bucket *b, uint32_t place)
+{
+    return own->cold != NULL && own->cold->leaving && (b->chosen & b->stored & 1u << place) != 0;
+}
+
+static uint32_t leaving_count(const struct tablet *own)
+{
+    uint32_t count = 0;
+    if (own->cold == NULL || !own->cold->leaving)
+        return 0;
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++)
+            count += leaves(own, &own->buckets[b], i);
+    return count;
+}
+
+/* Keys of rows that leave, then of those that are cold. */
+static char *cold_write(const struct table *t, uint32_t tablet, char *at)
+{
+    const struct tablet *own = &t->tablets[tablet];
+    if (own->cold == NULL)
+        return at;
+    for (uint32_t b = 0; own->cold->leaving && b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++)
+            if (leaves(own, &own->buckets[b], i)) {
+                memcpy(at, &own->buckets[b].key[i], sizeof(uint64_t));
+                at += sizeof(uint64_t);
+            }
+    for (uint32_t i = 0; i < own->cold->slots; i++)
+        if (own->cold->slot[i] != 0) {
+            uint64_t key = key_unmix(own->cold->slot[i]);
+            memcpy(at, &key, sizeof key);
+            at += sizeof key;
+        }
+    if (own->cold->zero) {
+        memset(at, 0, sizeof(uint64_t));
+        at += sizeof(uint64_t);
+    }
+    return at;
+}
+
+size_t table_image_bytes(const struct table *t, uint32_t tablet)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    const struct tablet *own = &t->tablets[tablet];
+    struct image_header life = {0};
+    image_life_counts(own->life, &life);
+    uint32_t leaving = leaving_count(own);
+    return sizeof(struct image_header) +
+           (own->row_count - leaving) * (sizeof(uint64_t) + t->shape.row_bytes) +
+           (leaving + (own->cold == NULL ? 0ull : own->cold->count)) * sizeof(uint64_t) +
+           undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) +
+           image_life_bytes(&life) + sizeof(uint64_t);
+}
+
+/* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked
+ * for. */
+static char *rows_write(const struct table *t, const struct tablet *own, uint64_t count, char *out)
+{
+    char *key = out, *row = out + count * sizeof(uint64_t);
+    const uint32_t ahead = 3;
+    for (uint32_t b = 0; b < own->bucket_count; b++) {
+        if (b + ahead < own->bucket_count) {
+            const struct bucket *next = &own->buckets[b + ahead];
+            for (uint32_t i = 0; i < next->count; i++)
+                walk_prefetch(row_at(&t->shape, next->row[i]), t->shape.row_bytes, false);
+        }
+        const struct bucket *bucket = &own->buckets[b];
+        for (uint32_t i = 0; i < bucket->count; i++) {
+            if (leaves(own, bucket, i))
+                continue;
+            memcpy(key, &bucket->key[i], sizeof(uint64_t));
+            memcpy(row, row_at(&t->shape, bucket->row[i]), t->shape.row_bytes);
+            key += sizeof(uint64_t);
+            row += t->shape.row_bytes;
+        }
+    }
+    return row;
+}
+
+static char *part_write(char *out, const void *part, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(out, part, bytes);
+    return out + bytes;
+}
+
+void table_image_write(const struct table *t, uint32_t tablet, void *out)
+{
+    size_t bytes = table_image_bytes(t, tablet);
+    const struct tablet *own = &t->tablets[tablet];
+    const struct undo *undo = own->undo;
+    struct image_header h = {
+        .magic = IMAGE_MAGIC,
+        .version = IMAGE_VERSION,
+        .tablet = tablet,
+        .schema_digest = schema_digest(&t->schema),
+        .bytes = bytes,
+        .row_floats = t->shape.floats,
+        .width = t->schema.width,
+        .row_count = own->row_count - leaving_count(own),
+        .undo_clock = undo != NULL ? undo->clock : 0,
+        .undo_from = undo != NULL ? undo->from : 0,
+        .undo_count = undo_count(own),
+        .batches = own->batches,
+    };
+    image_life_counts(own->life, &h);
+    if (own->cold != NULL) {
+        h.cold_count = own->cold->count + leaving_count(own);
+        h.cold_epoch = own->cold->epoch;
+        h.cold_began = own->cold->began;
+    }
+    char *at = part_write(out, &h, sizeof h);
+    at = rows_write(t, own, h.row_count, at);
+    if (h.undo_count > 0) {
+        at = part_write(at, undo->keys, h.undo_count * sizeof(uint64_t));
+        at = part_write(at, undo->weights, h.undo_count * h.width * sizeof(float));
+    }
+    at = image_life_write(own->life, &h, at);
+    at = cold_write(t, tablet, at);
+    uint64_t checksum = hash_bytes(out, bytes - sizeof checksum, 0);
+    at = part_write(at, &checksum, sizeof checksum);
+    SHOAL_ASSERT(at == (char *)out + bytes);
+}
+
+/* Whether undo may know of rows that are gone. */
+static bool rows_go(const struct table *t)
+{
+    return t->schema.rules.age_every > 0 || t->schema.rules.age_capacity > 0;
+}
+
+static size_t header_bytes(const struct image_header *h)
+{
+    if (h->version == IMAGE_VERSION_OLD)
+        return offsetof(struct image_header, cold_epoch);
+    return h->version == IMAGE_VERSION ? sizeof *h : offsetof(struct image_header, undo_from);
+}
+
+/* Whether the counts add up to the length (invariant 2). */
+static bool lengths_ok(const struct table *t, const struct image_header *h, size_t bytes)
+{
+    if (bytes < header_bytes(h) + sizeof(uint64_t) ||
+        (h->version == IMAGE_VERSION_OLD && h->cold_count != 0))
+        return false;
+    size_t left = bytes - header_bytes(h) - sizeof(uint64_t);
+    size_t row_bytes = sizeof(uint64_t) + (size_t)h->row_floats * sizeof(float);
+    size_t undo_bytes = sizeof(uint64_t) + (size_t)h->width * sizeof(float);
+    if (h->bytes != bytes || h->row_count > left / row_bytes || h->row_count > UINT32_MAX)
+        return false;
+    left -= h->row_count * row_bytes;
+    if (image_life_bytes(h) > left)
+        return false;
+    left -= image_life_bytes(h);
+    if (h->cold_count > left / sizeof(uint64_t))
+        return false;
+    left -= h->cold_count * sizeof(uint64_t);
+    return (rows_go(t) || h->cold_count > 0 || h->undo_count <= h->row_count) &&
+           left % undo_bytes == 0 && h->undo_count == left / undo_bytes &&
+           (h->undo_clock != 0 || h->undo_count == 0);
+}
+
+static int header_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                        struct image_header *h, struct err *e)
+{
+    const char *name = t->schema.name;
+    uint64_t checksum;
+    if (bytes < offsetof(struct image_header, cold_epoch) + sizeof checksum)
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few",
+                       name, tablet, bytes);
+    memset(h, 0, sizeof *h);
+    memcpy(h, image, offsetof(struct image_header, cold_epoch));
+    if (h->version > IMAGE_VERSION_OLD && h->version <= IMAGE_VERSION && bytes >= header_bytes(h))
+        memcpy(h, image, header_bytes(h));
+    memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
+    if (h->magic != IMAGE_MAGIC || h->version < IMAGE_VERSION_OLD || h->version > IMAGE_VERSION)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: not an image of version %u to %u", name,
+                       tablet, IMAGE_VERSION_OLD, IMAGE_VERSION);
+    if (!lengths_ok(t, h, bytes))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
+                       tablet, bytes);
+    if (checksum != hash_bytes(image, bytes - sizeof checksum, 0))
+        return err_set(e, SHOAL_E_CHECKSUM, "image of table %s tablet %u: checksum does not match",
+                       name, tablet);
+    if (h->schema_digest != schema_digest(&t->schema) || h->row_floats != t->shape.floats ||
+        h->width != t->schema.width)
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "image of table %s tablet %u: written under another schema", name, tablet);
+    if (!image_life_ok(t, h))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: its counts are not those of such a table",
+                       name, tablet);
+    if (h->tablet != tablet)
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: it is of tablet %u", name,
+                       tablet, h->tablet);
+    return 0;
+}
+
+static int rows_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                     const char *at, struct tablet *into, struct err *e)
+{
+    const char *name = t->schema.name, *row = at + h->row_count * sizeof(uint64_t);
+    if (tablet_reserve(into, &t->shape, tablet, (uint32_t)h->row_count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name,
+                       tablet);
+    for (uint64_t i = 0; i < h->row_count; i++, row += t->shape.row_bytes) {
+        uint64_t key;
+        memcpy(&key, at + i * sizeof key, sizeof key);
+        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet)
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "image of table %s tablet %u: key %016llx belongs to another tablet",
+                           name, tablet, (unsigned long long)key);
+        if (tablet_find(into, &t->shape, key) != NULL)
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "image of table %s tablet %u: key %016llx stands twice", name, tablet,
+                           (unsigned long long)key);
+        float *to = tablet_insert(into, &t->shape, tablet, key);
+        if (to == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name,
+                           tablet);
+        memcpy(to, row, t->shape.row_bytes);
+    }
+    return 0;
+}
+
+static int undo_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                     const char *at, struct tablet *into, struct err *e)
+{
+    const char *name = t->schema.name, *weights = at + h->undo_count * sizeof(uint64_t);
+    const size_t width_bytes = t->schema.width * sizeof(float);
+    float copy[LIMIT_WIDTH]; /* an image may lie at any address */
+    if (h->undo_clock == 0)
+        return 0;
+    into->undo = undo_new(t->schema.width);
+    if (into->undo == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name,
+                       tablet);
+    undo_begin(into->undo, h->undo_clock, h->undo_from);
+    into->undo->went = rows_go(t);
+    for (uint64_t i = 0; i < h->undo_count; i++, weights += width_bytes) {
+        uint64_t key;
+        memcpy(&key, at + i * sizeof key, sizeof key);
+        memcpy(copy, weights, width_bytes);
+        bool known = rows_go(t) || h->cold_count > 0
+                         ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
+                         : tablet_find(into, &t->shape, key) != NULL;
+        if (!known || undo_find(into->undo, key) != NULL)
+            return err_set(
+                e, SHOAL_E_CORRUPT,
+                "image of table %s tablet %u: undo of key %016llx has no row or stands twice", name,
+                tablet, (unsigned long long)key);
+        if (undo_save(into->undo, key, copy) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name,
+                           tablet);
+    }
+    return 0;
+}
+
+static int cold_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                     const char *at, struct tablet *into, struct err *e)
+{
+    const char *name = t->schema.name;
+    if (h->cold_count == 0 && h->cold_epoch == 0)
+        return 0;
+    if (h->cold_count > 0 && !table_cold_may(t))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: rows of such a table are never in the store",
+                       name, tablet);
+    if (cold_new(into, h->cold_epoch, h->cold_began) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name,
+                       tablet);
+    for (uint32_t i = 0; i < h->cold_count; i++) {
+        uint64_t key;
+        memcpy(&key, at + i * sizeof key, sizeof key);
+        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet ||
+            tablet_find(into, &t->shape, key) != NULL ||
+            cold_has(into->cold, t->shape.tablet_bits, key))
+            return err_set(
+                e, SHOAL_E_CORRUPT,
+                "image of table %s tablet %u: cold key %016llx belongs elsewhere or stands twice",
+                name, tablet, (unsigned long long)key);
+        if (cold_add(into->cold, t->shape.arena, t->shape.tablet_bits, key) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys",
+                           name, tablet);
+    }
+    return 0;
+}
+
+int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                     struct err *e)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    struct image_header h;
+    struct tablet fresh;
+    int status = header_check(t, tablet, image, bytes, &h, e);
+    if (status != 0)
+        return status;
+    const char *rows = (const char *)image + header_bytes(&h);
+    const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
+    const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
+    const char *cold = life + image_life_bytes(&h);
+    tablet_init(&fresh);
+    status = rows_read(t, tablet, &h, rows, &fresh, e);
+    if (status == 0)
+        status = undo_read(t, tablet, &h, undo, &fresh, e);
+    if (status == 0)
+        status = image_life_read(t, tablet, &h, life, &fresh, e);
+    if (status == 0)
+        status = cold_read(t, tablet, &h, cold, &fresh, e);
+    if (status != 0) {
+        tablet_clear(&fresh, &t->shape);
+        return status;
+    }
+    table_clear(t, tablet);
+    fresh.batches = h.batches;
+    t->tablets[tablet] = fresh;
+    t->rows += fresh.row_count;
+    t->cold += table_tablet_cold(t, tablet);
+    return 0;
+}

@@ -1,0 +1,15 @@
+/* init.h: a row's initial weights: a function of (table seed, key), the same on every shard, in
+ * pulls of absent keys and in pushes. */
+#ifndef EMBEDDING_ROWS_INIT_H
+#define EMBEDDING_ROWS_INIT_H
+
+#include "proto/job/schema.h"
+
+#include <stdint.h>
+
+/* Writes (width) weights. The kind is the schema's, or that of field_rule for the key's field; the
+ * first zero_first floats are 0. Float i depends on i alone, so a changed zero_first leaves the
+ * others as they are. */
+void init_weights(const struct table_schema *s, uint64_t key, float *weights);
+
+#endif

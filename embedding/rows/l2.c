@@ -1,0 +1,35 @@
+/* l2.c: a tablet counts batches, a row keeps the count of its last push; the difference is what it
+ * is behind. */
+#include "embedding/rows/l2.h"
+
+#define L2_BATCHES_MAX 1024.0f /* of a row that comes back after long */
+
+void l2_count(struct table *t, const struct push_args *args)
+{
+    for (uint32_t i = args->tablet_first; i < args->tablet_first + args->tablet_count; i++)
+        if (args->take == NULL || args->take[i] != 0)
+            t->tablets[i].batches += args->steps != NULL ? args->steps[i] : args->step;
+}
+
+static float within_limit(float x)
+{
+    return x > LIMIT_GRADIENT ? LIMIT_GRADIENT : x < -LIMIT_GRADIENT ? -LIMIT_GRADIENT : x;
+}
+
+const float *l2_gradient(const struct table *t, uint64_t key, float *row, const float *gradient,
+                         const struct opt_step *step)
+{
+    float *last = row + t->last_at, now = (float)table_tablet(t, key_mix(key))->batches,
+          batches = now - *last;
+    if (*last == LAST_NEVER || batches <= 0) { /* new, or beyond what a float tells apart */
+        *last = now;
+        return gradient;
+    }
+    *last = now;
+    float factor = t->schema.optimizer.l2 * (batches < L2_BATCHES_MAX ? batches : L2_BATCHES_MAX);
+    if (t->schema.optimizer.kind == OPT_SGD && factor * step->lr > 1.0f)
+        factor = 1.0f / step->lr;
+    for (uint32_t i = 0; i < t->schema.width; i++)
+        t->pulled_back[i] = within_limit(gradient[i] + factor * row[i]);
+    return t->pulled_back;
+}

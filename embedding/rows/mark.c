@@ -1,0 +1,175 @@
+/* mark.c: marks by lane and tablet, and the push rule. */
+#include "embedding/rows/mark.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lane_marks {
+    uint64_t *mark;  /* owned; (tablets), or NULL: all 0 */
+    uint64_t lowest; /* over led tablets */
+};
+
+struct marks {
+    uint32_t lanes;
+    struct lane_marks *table[LIMIT_TABLES]; /* owned; (lanes), or NULL: never touched */
+    bool led[LIMIT_TABLES];                 /* marks_refresh saw a led tablet */
+};
+
+enum push_verdict push_rule(uint64_t mark, uint64_t from, uint64_t to)
+{
+    if (mark >= to)
+        return PUSH_SKIP;
+#ifndef SHOAL_PLANT_HIGHEST_BATCH
+    if (mark < from)
+        return PUSH_GAP;
+#else
+    (void)from; /* planted: "highest batch seen" is not enough, and a test must find it out */
+#endif
+    return PUSH_TAKE;
+}
+
+struct marks *marks_new(uint32_t lanes)
+{
+    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES);
+    struct marks *m = calloc(1, sizeof *m);
+    if (m != NULL)
+        m->lanes = lanes;
+    return m;
+}
+
+void marks_free(struct marks *m)
+{
+    if (m == NULL)
+        return;
+    for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
+        for (uint32_t lane = 0; m->table[t] != NULL && lane < m->lanes; lane++)
+            free(m->table[t][lane].mark);
+        free(m->table[t]);
+    }
+    free(m);
+}
+
+static const uint64_t *array_of(const struct marks *m, uint32_t lane, uint32_t table)
+{
+    SHOAL_ASSERT(lane < m->lanes && table < LIMIT_TABLES);
+    return m->table[table] == NULL ? NULL : m->table[table][lane].mark;
+}
+
+void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
+                uint32_t count, uint64_t from, uint64_t to, struct mark_plan *out)
+{
+    const uint64_t *mark = array_of(m, lane, table);
+    uint64_t low = 0, high = 0;
+    if (mark != NULL) {
+        low = high = mark[first];
+        for (uint32_t i = first + 1; i < first + count; i++) {
+            low = mark[i] < low ? mark[i] : low;
+            high = mark[i] > high ? mark[i] : high;
+        }
+    }
+    /* The rule is monotone in the mark, so the lowest and the highest speak for all. */
+    enum push_verdict of_low = push_rule(low, from, to), of_high = push_rule(high, from, to);
+    *out = (struct mark_plan){.verdict = of_low, .lowest = low, .highest = high};
+    if (of_low == PUSH_GAP)
+        return;
+    if (of_low == of_high) {
+        out->applied = of_low == PUSH_TAKE ? count : 0;
+        out->skipped = count - out->applied;
+        return;
+    }
+    out->verdict = PUSH_SOME;
+    for (uint32_t i = first; i < first + count; i++)
+        out->applied += mark[i] < to;
+    out->skipped = count - out->applied;
+}
+
+void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
+                uint32_t count, uint64_t from, uint64_t to, uint8_t *take)
+{
+    const uint64_t *mark = array_of(m, lane, table);
+    for (uint32_t i = first; i < first + count; i++)
+        take[i] = push_rule(mark == NULL ? 0 : mark[i], from, to) == PUSH_TAKE;
+}
+
+int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets)
+{
+    SHOAL_ASSERT(lane < m->lanes && table < LIMIT_TABLES);
+    if (m->table[table] == NULL) {
+        m->table[table] = calloc(m->lanes, sizeof *m->table[table]);
+        if (m->table[table] == NULL)
+            return SHOAL_E_NOMEM;
+    }
+    struct lane_marks *l = &m->table[table][lane];
+    if (l->mark == NULL)
+        l->mark = calloc(tablets, sizeof *l->mark);
+    return l->mark == NULL ? SHOAL_E_NOMEM : 0;
+}
+
+static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scope)
+{
+    uint64_t low = UINT64_MAX;
+    for (uint32_t i = 0; i < scope->tablets; i++) {
+        uint64_t at = mark[i] | (scope->led[i] ? 0 : UINT64_MAX);
+        low = at < low ? at : low;
+    }
+    return low;
+}
+
+void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
+                uint64_t to, const uint8_t *take, const struct mark_scope *scope)
+{
+    SHOAL_ASSERT(array_of(m, lane, table) != NULL && first + count <= scope->tablets);
+    struct lane_marks *l = &m->table[table][lane];
+    uint64_t *mark = l->mark;
+    if (take == NULL)
+        for (uint32_t i = first; i < first + count; i++)
+            mark[i] = to;
+    else
+        for (uint32_t i = first; i < first + count; i++)
+            mark[i] = take[i] ? to : mark[i];
+    uint32_t covered = scope->led_before[first + count] - scope->led_before[first];
+    if (scope->led_count == 0)
+        return;
+    if (take == NULL && covered == scope->led_count)
+        l->lowest = to;
+    else
+        l->lowest = count_lowest(mark, scope);
+}
+
+uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_t tablet)
+{
+    const uint64_t *mark = array_of(m, lane, table);
+    return mark == NULL ? 0 : mark[tablet];
+}
+
+int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, uint32_t tablet,
+              uint64_t mark)
+{
+    SHOAL_ASSERT(tablet < tablets);
+    if (mark == 0 && array_of(m, lane, table) == NULL)
+        return 0;
+    int rc = marks_reserve(m, lane, table, tablets);
+    if (rc == 0)
+        m->table[table][lane].mark[tablet] = mark;
+    return rc;
+}
+
+void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *scope)
+{
+    m->led[table] = scope->led_count > 0;
+    for (uint32_t lane = 0; m->table[table] != NULL && lane < m->lanes; lane++) {
+        struct lane_marks *l = &m->table[table][lane];
+        l->lowest = l->mark == NULL ? 0 : count_lowest(l->mark, scope);
+    }
+}
+
+uint64_t marks_lowest(const struct marks *m, uint32_t lane, uint32_t table)
+{
+    SHOAL_ASSERT(lane < m->lanes && table < LIMIT_TABLES);
+    if (!m->led[table])
+        return UINT64_MAX;
+    return m->table[table] == NULL ? 0 : m->table[table][lane].lowest;
+}

@@ -1,0 +1,87 @@
+/* names.c: names taken out of tablets and put back. */
+#include "embedding/rows/names.h"
+
+#include "embedding/rows/table_inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct named *named_of(const struct table *t, uint32_t tablet)
+{
+    static const struct named none;
+    const struct tablet_life *life = t->tablets[tablet].life;
+    return life == NULL ? &none : &life->named;
+}
+
+int names_take(struct names *n, struct table *t, uint32_t tablet)
+{
+    const struct named *from = named_of(t, tablet);
+    if (n->count == n->room) {
+        uint32_t room = n->room == 0 ? 64 : 2 * n->room;
+        struct names_of_tablet *grown = realloc(n->tablet, room * sizeof *grown);
+        if (grown == NULL)
+            return SHOAL_E_NOMEM;
+        n->tablet = grown;
+        n->room = room;
+    }
+    struct named_key *list = malloc((from->count + 1) * sizeof *list);
+    if (list == NULL)
+        return SHOAL_E_NOMEM;
+    if (from->count > 0)
+        memcpy(list, from->list, from->count * sizeof *list);
+    n->tablet[n->count++] = (struct names_of_tablet){t, tablet, from->count, list};
+    return 0;
+}
+
+/* Those of the list that have this name; all with NAME_NONE. */
+static int name_all(struct table *t, const struct named_key *list, uint32_t count,
+                    enum name_kind kind, enum key_action action)
+{
+    uint64_t changed, *keys = malloc((count + 1) * sizeof *keys);
+    uint32_t n = 0;
+    if (keys == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        if (kind == NAME_NONE || list[i].kind == kind)
+            keys[n++] = list[i].key;
+    int rc = n == 0 ? 0 : table_keys(t, action, keys, n, NULL, &changed);
+    free(keys);
+    return rc;
+}
+
+static int give(const struct names_of_tablet *n)
+{
+    const struct named *now = named_of(n->table, n->tablet);
+    int rc = now->count == 0 ? 0 : name_all(n->table, now->list, now->count, NAME_NONE, KEY_RESET);
+    if (rc == 0)
+        rc = name_all(n->table, n->list, n->count, NAME_ERASED, KEY_ERASE);
+    if (rc == 0)
+        rc = name_all(n->table, n->list, n->count, NAME_BLOCKED, KEY_BLOCK);
+    return rc == 0 ? name_all(n->table, n->list, n->count, NAME_ALLOWED, KEY_ALLOW) : rc;
+}
+
+int names_give(const struct names *n)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < n->count && rc == 0; i++)
+        rc = give(&n->tablet[i]);
+    return rc;
+}
+
+void names_free(struct names *n)
+{
+    for (uint32_t i = 0; i < n->count; i++)
+        free(n->tablet[i].list);
+    free(n->tablet);
+    *n = (struct names){0};
+}
+
+const char *names_of(const struct table *t, uint64_t key)
+{
+    static const char *const text[] = {[NAME_NONE] = NULL,
+                                       [NAME_ERASED] = "erased",
+                                       [NAME_BLOCKED] = "blocked",
+                                       [NAME_ALLOWED] = "allowed"};
+    const struct named *n = named_of(t, mixed_tablet(key_mix(key), t->shape.tablet_bits));
+    return n->count == 0 ? NULL : text[named_find(n, key)];
+}

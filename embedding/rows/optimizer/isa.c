@@ -1,0 +1,46 @@
+/* isa.c: asks the processor which vector instructions it has. */
+#include "embedding/rows/optimizer/isa.h"
+
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+static enum isa limit = ISA_AVX512;
+
+#if defined(__x86_64__)
+/* Clang's __builtin_cpu_supports does not know the word. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+static enum isa isa_of_processor(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") ||
+        !__builtin_cpu_supports("bmi2") || !has_f16c())
+        return ISA_BASE;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq"))
+        return ISA_AVX512;
+    return ISA_AVX2;
+#else
+    return ISA_BASE;
+#endif
+}
+
+enum isa isa_best(void)
+{
+    enum isa have = isa_of_processor();
+    return have < limit ? have : limit;
+}
+
+void isa_limit(enum isa at_most)
+{
+    limit = at_most;
+}

@@ -1,0 +1,120 @@
+/* optimizer.h: how a gradient changes a row. One file an optimizer, each a plain C body compiled
+ * once a vector level.
+ *
+ * A row here is weights f32 (width) | state f32 (schema_state_floats), 4-byte aligned at least.
+ * Every update is a function of row, gradient and step, bit for bit the same at every level:
+ * element-wise, nothing contracted (-ffp-contract=off), no libm but sqrtf, sums in a fixed order.
+ * Thread: any; there is no state outside the row. */
+#ifndef EMBEDDING_ROWS_OPTIMIZER_OPTIMIZER_H
+#define EMBEDDING_ROWS_OPTIMIZER_OPTIMIZER_H
+
+#include "embedding/rows/optimizer/isa.h"
+#include "proto/job/schema.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+
+/* The numbers of one push: the schema's, with lr already scaled (or not: fixed_lr). */
+struct opt_step {
+    float lr, beta1, beta2, eps, l1, l2, beta, initial, decay;
+    uint32_t width, zero_first;
+};
+
+typedef void (*opt_update_fn)(float *restrict row, const float *restrict gradient,
+                              const struct opt_step *step);
+
+struct optimizer {
+    /* State of a new row, whose weights are set. */
+    void (*start)(float *row, const struct table_schema *s);
+    opt_update_fn update;
+};
+
+struct optimizer optimizer_of(const struct table_schema *s, enum isa isa);
+void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out);
+
+/* Each opt_*.c gives its two functions. `width16`: the version for rows of 16 floats, the
+ * commonest, with its loops unrolled. */
+void opt_sgd_start(float *row, const struct table_schema *s);
+opt_update_fn opt_sgd_update(enum isa isa, uint32_t width);
+void opt_adagrad_start(float *row, const struct table_schema *s);
+opt_update_fn opt_adagrad_update(enum isa isa, uint32_t width);
+void opt_adagrad_row_start(float *row, const struct table_schema *s);
+opt_update_fn opt_adagrad_row_update(enum isa isa, uint32_t width);
+void opt_adam_start(float *row, const struct table_schema *s);
+opt_update_fn opt_adam_update(enum isa isa, uint32_t width);
+void opt_ftrl_start(float *row, const struct table_schema *s);
+opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width);
+void opt_ctr_adagrad_start(float *row, const struct table_schema *s);
+opt_update_fn opt_ctr_adagrad_update(enum isa isa, uint32_t width);
+
+/* Nothing that is not finite is ever stored: a number that an update would carry out of the finite
+ * ones (a step of lr 1e10 by a gradient of 1e15, a division by the root of squares that were too
+ * small to count) stays as it was. Sums of squares need no such care: gradients are within
+ * LIMIT_GRADIENT (those with l2 added too), and beside 2^124 a square of 1e30 is less than half a
+ * bit, so they stop there. */
+ISA_INLINE float opt_finite(float next, float before)
+{
+    return fabsf(next) <= FLT_MAX ? next : before;
+}
+
+/* Sixteen partial sums, float i into sum i % 16, then halves added: an order that any vector width
+ * can keep. */
+ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t width)
+{
+    float sum[16] = {0};
+    uint32_t at = 0;
+    for (; at + 16 <= width; at += 16)
+        for (uint32_t i = 0; i < 16; i++)
+            sum[i] += g[at + i] * g[at + i];
+    for (uint32_t i = 0; at + i < width; i++)
+        sum[i] += g[at + i] * g[at + i];
+    for (uint32_t half = 8; half > 0; half /= 2)
+        for (uint32_t i = 0; i < half; i++)
+            sum[i] += sum[i + half];
+    return sum[0];
+}
+
+/* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width
+ * and for 16, and defines name##_pick(isa, width). */
+#define OPT_ONE(name, suffix, target, body, n)                                                     \
+    target static void name##suffix(float *restrict row, const float *restrict gradient,           \
+                                    const struct opt_step *step)                                   \
+    {                                                                                              \
+        body(row, gradient, step, n);                                                              \
+    }
+#define OPT_VERSIONS(name, body)                                                                   \
+    OPT_ONE(name, _base, , body, step->width)                                                      \
+    OPT_ONE(name, _base16, , body, 16)                                                             \
+    OPT_ONE(name, _avx2, ISA_TARGET_AVX2, body, step->width)                                       \
+    OPT_ONE(name, _avx2_16, ISA_TARGET_AVX2, body, 16)                                             \
+    OPT_ONE(name, _avx512, ISA_TARGET_AVX512, body, step->width)                                   \
+    OPT_ONE(name, _avx512_16, ISA_TARGET_AVX512, body, 16)                                         \
+    static opt_update_fn name##_pick(enum isa isa, uint32_t width)                                 \
+    {                                                                                              \
+        static const opt_update_fn any[ISA_COUNT] = {name##_base, name##_avx2, name##_avx512};     \
+        static const opt_update_fn sixteen[ISA_COUNT] = {name##_base16, name##_avx2_16,            \
+                                                         name##_avx512_16};                        \
+        return width == 16 ? sixteen[isa] : any[isa];                                              \
+    }
+
+/* Runs block(offset, n) over `width` floats with n a constant 16, then 8, 4 and 1: loops of
+ * constant length are what GCC turns into vectors at -O2, without a check at run time. */
+#define OPT_BLOCKS(width, block)                                                                   \
+    do {                                                                                           \
+        uint32_t at_ = 0;                                                                          \
+        for (; at_ + 16 <= (width); at_ += 16)                                                     \
+            block(at_, 16);                                                                        \
+        if (((width)&8) != 0) {                                                                    \
+            block(at_, 8);                                                                         \
+            at_ += 8;                                                                              \
+        }                                                                                          \
+        if (((width)&4) != 0) {                                                                    \
+            block(at_, 4);                                                                         \
+            at_ += 4;                                                                              \
+        }                                                                                          \
+        for (; at_ < (width); at_++)                                                               \
+            block(at_, 1);                                                                         \
+    } while (0)
+
+#endif

@@ -1,0 +1,149 @@
+/* push.c: table_push, the walk over keys that changes rows, and the check of gradients that goes
+ * before it. */
+#include "embedding/rows/admit.h"
+#include "embedding/rows/age.h"
+#include "embedding/rows/l2.h"
+#include "embedding/rows/rules.h"
+#include "embedding/rows/table_inner.h"
+#include "proto/base/limits.h"
+
+#include <string.h>
+
+int table_undo_begin(struct table *t, uint32_t number, uint64_t clock, uint32_t from)
+{
+    struct tablet *tablet = &t->tablets[number];
+    if (tablet->undo == NULL && (tablet->undo = undo_new(t->schema.width)) == NULL)
+        return SHOAL_E_NOMEM;
+    undo_begin(tablet->undo, clock, from);
+    return 0;
+}
+
+int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float *weights,
+                    uint64_t clock)
+{
+    const struct tablet_life *life = t->tablets[number].life;
+    int rc = table_undo_begin(t, number, clock, life == NULL ? 0 : life->clock);
+    return rc == 0 ? undo_save(t->tablets[number].undo, key, weights) : rc;
+}
+
+static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t clock)
+{
+    return table_undo_keep(t, mixed_tablet(key_mix(key), t->shape.tablet_bits), key, row, clock);
+}
+
+/* Whether `clock` is a later one of the same run: names of one run's clocks follow each other
+ * (table_undo_clock), those of two runs lie anywhere. */
+static bool undo_is_past(const struct undo *u, uint64_t clock)
+{
+    return clock - u->clock - 1 < UINT32_MAX;
+}
+
+/* The first push of a clock: what rows that went have left for an earlier one of its run is not
+ * asked for any more. Not in tablets that do not take the push: in a replay they may be of later
+ * than it. */
+static void undo_let_go(struct table *t, const struct push_args *args)
+{
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < t->tablet_count; i++) {
+        struct undo *u = t->tablets[i].undo;
+        if (u == NULL || !u->went)
+            continue;
+        bool takes = i - args->tablet_first < args->tablet_count &&
+                     (args->take == NULL || args->take[i] != 0);
+        if (takes && undo_is_past(u, args->undo_clock)) {
+            undo_free(u);
+            t->tablets[i].undo = NULL;
+        } else {
+            left = u->clock;
+        }
+    }
+    t->undo_went = left;
+}
+
+void table_undo_drop(struct table *t, uint64_t run)
+{
+    for (uint32_t i = 0; i < t->tablet_count; i++) {
+        struct undo *u = t->tablets[i].undo;
+        if (u != NULL && u->clock - table_undo_clock(run, 0) < UINT32_MAX) {
+            undo_free(u);
+            t->tablets[i].undo = NULL;
+        }
+    }
+}
+
+#define WALK_TARGET
+#define WALK_MATCH bucket_match
+#define WALK_NAME(x) x##_base
+#include "embedding/rows/push_walk.h"
+#undef WALK_TARGET
+#undef WALK_MATCH
+#undef WALK_NAME
+#define WALK_TARGET ISA_TARGET_AVX2
+#define WALK_MATCH walk_match_avx2
+#define WALK_NAME(x) x##_avx2
+#include "embedding/rows/push_walk.h"
+#undef WALK_TARGET
+#undef WALK_MATCH
+#undef WALK_NAME
+#define WALK_TARGET ISA_TARGET_AVX512
+#define WALK_MATCH walk_match_avx512
+#define WALK_NAME(x) x##_avx512
+#include "embedding/rows/push_walk.h"
+
+int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
+               const struct push_args *args)
+{
+    static int (*const push[ISA_COUNT])(struct table *, const uint64_t *, const float *, size_t,
+                                        const struct push_args *) = {push_base, push_avx2,
+                                                                     push_avx512};
+    if (t->pulled_back != NULL)
+        l2_count(t, args);
+    if (t->undo_went != 0 && args->undo_clock != 0 && args->undo_clock != t->undo_went)
+        undo_let_go(t, args);
+    if (!t->ruled && !t->ages)
+        return push[t->isa](t, keys, gradients, count, args);
+    int rc = age_before(t, args);
+    if (rc == 0)
+        rc = push[t->isa](t, keys, gradients, count, args);
+    return rc == 0 ? age_after(t, args) : rc;
+}
+
+bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count)
+{
+    const uint32_t floats = schema_push_floats(schema);
+    bool ok = true;
+    for (size_t i = 0; schema->rules.stats != 0 && i < count; i++) {
+        float show = gradients[i * floats + schema->width],
+              click = gradients[i * floats + schema->width + 1];
+        ok &= click >= 0 && show >= click && show <= LIMIT_GRADIENT; /* not for a NaN */
+    }
+    return ok;
+}
+
+/* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie
+ * above every finite one. So limit - bits is negative, its top bit set, for the bad ones alone:
+ * three operations on whole vectors and no branch. */
+bool table_gradients_ok(const float *gradients, size_t count)
+{
+    typedef int32_t lanes __attribute__((vector_size(16)));
+    const float limit_float = LIMIT_GRADIENT;
+    int32_t limit, bits;
+    memcpy(&limit, &limit_float, sizeof limit);
+    lanes sum[4] = {{0}, {0}, {0}, {0}};
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        lanes in[4];
+        memcpy(in, gradients + i, sizeof in);
+        sum[0] |= limit - (in[0] & 0x7fffffff);
+        sum[1] |= limit - (in[1] & 0x7fffffff);
+        sum[2] |= limit - (in[2] & 0x7fffffff);
+        sum[3] |= limit - (in[3] & 0x7fffffff);
+    }
+    lanes all = (sum[0] | sum[1]) | (sum[2] | sum[3]);
+    int32_t any = all[0] | all[1] | all[2] | all[3];
+    for (; i < count; i++) {
+        memcpy(&bits, gradients + i, sizeof bits);
+        any |= limit - (bits & 0x7fffffff);
+    }
+    return any >= 0;
+}

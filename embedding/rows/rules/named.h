@@ -1,0 +1,42 @@
+/* named.h: keys of one tablet that somebody named: erased, blocked or allowed, whatever the table's
+ * admission says.
+ *
+ * A list sorted by mixed key; few, so that a search costs little and a change writes the list anew.
+ * An erased key is blocked and has no row. Owned by its tablet, part of its image. Thread: the
+ * shard's. */
+#ifndef EMBEDDING_ROWS_RULES_NAMED_H
+#define EMBEDDING_ROWS_RULES_NAMED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NAMED_MAX (1u << 20) /* of a tablet */
+
+enum name_kind { NAME_NONE = 0, NAME_ERASED = 1, NAME_BLOCKED = 2, NAME_ALLOWED = 3 };
+
+struct named_key {
+    uint64_t key;
+    uint32_t kind; /* NAME_ERASED .. NAME_ALLOWED */
+    uint32_t zero;
+};
+_Static_assert(sizeof(struct named_key) == 16, "named_key is a disk format");
+
+struct named {
+    struct named_key *list; /* owned; sorted by key_mix */
+    uint32_t count;
+};
+
+void named_clear(struct named *n);
+enum name_kind named_find(const struct named *n, uint64_t key);
+static inline bool named_blocked(const struct named *n, uint64_t key)
+{
+    enum name_kind kind = n->count == 0 ? NAME_NONE : named_find(n, key);
+    return kind == NAME_ERASED || kind == NAME_BLOCKED;
+}
+/* Names keys (count; sorted by key_mix, each once), NAME_NONE: takes their names away. *changed:
+ * how many had another name before. 0 or SHOAL_E_NOMEM, and nothing is done. */
+int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind,
+              uint64_t *changed);
+
+#endif

@@ -1,0 +1,248 @@
+/* run.c: runs, lanes, clocks and the columns of marks. */
+#include "embedding/rows/run.h"
+
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct run *runs_find(const struct runs *r, uint64_t id)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->run[i]->id == id)
+            return r->run[i];
+    return NULL;
+}
+
+static void run_free(struct run *run)
+{
+    marks_free(run->marks);
+    free(run->lane);
+    free(run);
+}
+
+int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+             struct run **out)
+{
+    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && runs_find(r, id) == NULL);
+    if (r->count == r->capacity) {
+        uint32_t capacity = r->capacity == 0 ? LIMIT_RUNS : 2 * r->capacity;
+        struct run **grown = realloc(r->run, capacity * sizeof *grown);
+        if (grown == NULL)
+            return SHOAL_E_NOMEM;
+        r->run = grown;
+        r->capacity = capacity;
+    }
+    struct run *run = calloc(1, sizeof *run);
+    if (run == NULL)
+        return SHOAL_E_NOMEM;
+    *run =
+        (struct run){.id = id, .tables = tables, .lanes = lanes, .mode = mode, .low = UINT64_MAX};
+    run->lane = calloc(lanes, sizeof *run->lane);
+    run->marks = marks_new(lanes);
+    if (run->lane == NULL || run->marks == NULL) {
+        run_free(run);
+        return SHOAL_E_NOMEM;
+    }
+    r->run[r->count++] = run;
+    *out = run;
+    return 0;
+}
+
+void runs_drop(struct runs *r, struct run *run)
+{
+    uint32_t at = 0;
+    while (at < r->count && r->run[at] != run)
+        at++;
+    SHOAL_ASSERT(at < r->count);
+    r->run[at] = r->run[--r->count];
+    run_free(run);
+}
+
+int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until)
+{
+    uint32_t at = 0;
+    while (at < r->past_count && r->past[at].id != run->id)
+        at++;
+    if (at == r->past_capacity) {
+        uint32_t capacity = r->past_capacity == 0 ? LIMIT_RUNS : 2 * r->past_capacity;
+        struct run_past *grown = realloc(r->past, capacity * sizeof *grown);
+        if (grown == NULL)
+            return SHOAL_E_NOMEM;
+        r->past = grown;
+        r->past_capacity = capacity;
+    }
+    r->past[at] = (struct run_past){run->id, run->tables, run->lanes, run->mode, seen, until};
+    r->past_count += at == r->past_count;
+    runs_drop(r, run);
+    return 0;
+}
+
+void runs_forget(struct runs *r, uint64_t floor)
+{
+    for (uint32_t i = r->past_count; i-- > 0;)
+        if (r->past[i].until <= floor)
+            r->past[i] = r->past[--r->past_count];
+}
+
+void runs_free(struct runs *r)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        run_free(r->run[i]);
+    free(r->run);
+    free(r->past);
+    *r = (struct runs){0};
+}
+
+uint32_t runs_open(const struct runs *r)
+{
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        open += !r->run[i]->ghost;
+    return open;
+}
+
+static void count_low(struct run *run)
+{
+    run->low = UINT64_MAX;
+    for (uint32_t lane = 0; lane < run->lanes; lane++)
+        if (run->lane[lane].live) {
+            uint64_t clock = run_clock(run, lane, run->lane[lane].lowest);
+            run->low = clock < run->low ? clock : run->low;
+        }
+}
+
+static uint64_t lowest_of(const struct run *run, uint32_t lane)
+{
+    uint64_t lowest = UINT64_MAX;
+    for (uint64_t left = run->tables; left != 0; left &= left - 1) {
+        uint64_t of_table = marks_lowest(run->marks, lane, (uint32_t)__builtin_ctzll(left));
+        lowest = of_table < lowest ? of_table : lowest;
+    }
+    return lowest == UINT64_MAX ? 0 : lowest;
+}
+
+void run_lane_moved(struct run *run, uint32_t lane)
+{
+    struct run_lane *l = &run->lane[lane];
+    uint64_t was = l->lowest;
+    l->lowest = lowest_of(run, lane);
+    if (l->lowest != was && l->live && (l->lowest < was || run_clock(run, lane, was) == run->low))
+        count_low(run);
+}
+
+void run_refresh(struct run *run, uint32_t table, const struct mark_scope *scope)
+{
+    marks_refresh(run->marks, table, scope);
+    for (uint32_t lane = 0; lane < run->lanes; lane++)
+        run->lane[lane].lowest = lowest_of(run, lane);
+    count_low(run);
+}
+
+void run_fence(struct run *run, uint32_t lane, uint64_t generation, bool live, int64_t offset)
+{
+    struct run_lane *l = &run->lane[lane];
+    l->generation = generation;
+    l->live = live;
+    l->offset = offset;
+    count_low(run);
+}
+
+int64_t run_offset(const struct run *run, uint32_t lane)
+{
+    const struct run_lane *l = &run->lane[lane];
+    if (run->mode == RUN_BSP)
+        return 0;
+    /* A lane that goes live is not counted in `low` yet, so low is that of the others. */
+    if (l->live || run->low == UINT64_MAX)
+        return l->offset;
+    return (int64_t)(run->low - l->lowest);
+}
+
+uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark)
+{
+    return mark + (uint64_t)run->lane[lane].offset;
+}
+
+/* ---- columns: u32 runs, u32 0; then for each: id, tables, lanes and mode, marks (lanes) ---- */
+
+struct column_head {
+    uint64_t id, tables;
+    uint32_t lanes, mode;
+};
+_Static_assert(sizeof(struct column_head) == 24, "column_head is a disk format");
+
+static bool has_marks(const struct run *run, uint32_t table, uint32_t tablet)
+{
+    for (uint32_t lane = 0; lane < run->lanes; lane++)
+        if (marks_get(run->marks, lane, table, tablet) != 0)
+            return true;
+    return false;
+}
+
+size_t runs_column_bytes(const struct runs *r, uint32_t table, uint32_t tablet)
+{
+    size_t bytes = 8;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (has_marks(r->run[i], table, tablet))
+            bytes += sizeof(struct column_head) + r->run[i]->lanes * sizeof(uint64_t);
+    return bytes;
+}
+
+void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, void *out)
+{
+    char *at = (char *)out + 8;
+    uint32_t head[2] = {0, 0};
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct run *run = r->run[i];
+        if (!has_marks(run, table, tablet))
+            continue;
+        struct column_head h = {run->id, run->tables, run->lanes, run->mode};
+        memcpy(at, &h, sizeof h);
+        at += sizeof h;
+        for (uint32_t lane = 0; lane < run->lanes; lane++, at += sizeof(uint64_t)) {
+            uint64_t mark = marks_get(run->marks, lane, table, tablet);
+            memcpy(at, &mark, sizeof mark);
+        }
+        head[0]++;
+    }
+    memcpy(out, head, sizeof head);
+}
+
+int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
+                     uint64_t sequence, const void *bytes, size_t count)
+{
+    const char *at = bytes, *end = at + count;
+    uint32_t head[2];
+    if (count < sizeof head)
+        return SHOAL_E_CORRUPT;
+    memcpy(head, at, sizeof head);
+    at += sizeof head;
+    for (uint32_t i = 0; i < head[0]; i++) {
+        struct column_head h;
+        if ((size_t)(end - at) < sizeof h)
+            return SHOAL_E_CORRUPT;
+        memcpy(&h, at, sizeof h);
+        at += sizeof h;
+        if (h.lanes == 0 || h.lanes > LIMIT_LANES || h.mode > RUN_BSP ||
+            (size_t)(end - at) < h.lanes * sizeof(uint64_t))
+            return SHOAL_E_CORRUPT;
+        struct run *run = runs_find(r, h.id);
+        if (run == NULL) {
+            if (runs_add(r, h.id, h.tables, h.lanes, h.mode, &run) != 0)
+                return SHOAL_E_NOMEM;
+            run->ghost = true;
+        }
+        if (run->lanes != h.lanes)
+            return SHOAL_E_CORRUPT;
+        if (run->ghost && run->seen < sequence)
+            run->seen = sequence;
+        for (uint32_t lane = 0; lane < h.lanes; lane++, at += sizeof(uint64_t)) {
+            uint64_t mark;
+            memcpy(&mark, at, sizeof mark);
+            if (marks_set(run->marks, lane, table, tablets, tablet, mark) != 0)
+                return SHOAL_E_NOMEM;
+        }
+    }
+    return at == end ? 0 : SHOAL_E_CORRUPT;
+}

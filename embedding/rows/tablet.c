@@ -1,0 +1,187 @@
+/* tablet.c: growing, inserting and giving back; the search is inline in tablet.h, for pull.c and
+ * push.c walk through it. */
+#include "embedding/rows/tablet.h"
+
+#include "embedding/rows/cold.h"
+#include "embedding/rows/rules/life.h"
+#include "proto/base/assert.h"
+#include "proto/base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS_FIRST 4u
+#define UNIT_BUCKETS (uint32_t)(ARENA_UNIT_BYTES / sizeof(struct bucket))
+#define CHUNK_BUCKETS (uint32_t)(ARENA_CHUNK_BYTES / sizeof(struct bucket))
+#define PAGE_UNITS_MAX 32u
+
+/* Every empty tablet's index: searches end in it, and grow_at 0 keeps inserts away. */
+static struct bucket empty_bucket;
+
+void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits,
+                       uint32_t floats)
+{
+    size_t row_bytes = floats * sizeof(float);
+    uint32_t units = 0;
+    size_t waste = 0;
+    /* The smallest page that loses at most an eighth to rows that do not fit; for very long rows
+     * the best of a few. */
+    for (uint32_t u = 1; u <= PAGE_UNITS_MAX; u++) {
+        size_t bytes = u * ARENA_UNIT_BYTES;
+        if (bytes < row_bytes)
+            continue;
+        size_t lost = bytes % row_bytes * 1024 / bytes;
+        if (units == 0 || lost < waste) {
+            units = u;
+            waste = lost;
+        }
+        if (lost <= 128)
+            break;
+    }
+    SHOAL_ASSERT(units > 0);
+    uint32_t rows = (uint32_t)(units * ARENA_UNIT_BYTES / row_bytes), bits = 0;
+    while ((1u << bits) < rows)
+        bits++;
+    *s = (struct tablet_shape){arena, tablet_bits, floats, (uint32_t)row_bytes, rows, units, bits};
+}
+
+void tablet_init(struct tablet *t)
+{
+    memset(t, 0, sizeof *t);
+    t->buckets = &empty_bucket;
+    t->bucket_count = 1;
+    t->index_unit = ARENA_NONE;
+}
+
+/* ---- the index ---- */
+
+static struct bucket *index_take(const struct tablet_shape *s, uint32_t buckets, uint32_t *unit)
+{
+    return arena_block_take(s->arena, buckets * sizeof(struct bucket), unit);
+}
+
+static void index_give(const struct tablet_shape *s, struct bucket *buckets, uint32_t bucket_count,
+                       uint32_t unit)
+{
+    if (buckets != &empty_bucket)
+        arena_block_give(s->arena, buckets, bucket_count * sizeof(struct bucket), unit);
+}
+
+/* The next size up: twice while small, then 1.4 times in whole units, then in whole chunks. */
+static uint64_t next_size(uint64_t buckets)
+{
+    if (buckets < BUCKETS_FIRST)
+        return BUCKETS_FIRST;
+    if (buckets < UNIT_BUCKETS)
+        return 2 * buckets;
+    uint64_t step = buckets < CHUNK_BUCKETS ? UNIT_BUCKETS : CHUNK_BUCKETS;
+    return (buckets + buckets * 2 / 5 + step - 1) / step * step;
+}
+
+/* 0.66 to 0.86 of the places, by the tablet's number. */
+static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
+{
+    uint64_t share = 676 + (((number * 0x9e3779b1u) >> 16) * 205u >> 16); /* of 1024 */
+    uint64_t rows = buckets * BUCKET_KEYS * share / 1024;
+    return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
+}
+
+static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row,
+                      uint32_t notes)
+{
+    struct bucket *b = tablet_home(t, tablet_bits, key_mix(key));
+    while (b->count == BUCKET_KEYS)
+        if (++b == t->buckets + t->bucket_count)
+            b = t->buckets;
+    b->key[b->count] = key;
+    b->row[b->count] = row;
+    bucket_note(b, b->count, notes);
+    b->count = (b->count + 1u) & 7u;
+}
+
+static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                        uint64_t buckets)
+{
+    if (buckets > UINT32_MAX)
+        return SHOAL_E_NOMEM;
+    struct tablet old = *t;
+    t->buckets = index_take(s, (uint32_t)buckets, &t->index_unit);
+    if (t->buckets == NULL) {
+        *t = old;
+        return SHOAL_E_NOMEM;
+    }
+    t->bucket_count = (uint32_t)buckets;
+    t->grow_at = rows_of_size(buckets, number);
+    for (uint32_t i = 0; i < old.bucket_count; i++)
+        for (uint32_t k = 0; k < old.buckets[i].count; k++)
+            index_put(t, s->tablet_bits, old.buckets[i].key[k], old.buckets[i].row[k],
+                      bucket_notes(&old.buckets[i], k));
+    index_give(s, old.buckets, old.bucket_count, old.index_unit);
+    return 0;
+}
+
+int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint32_t rows)
+{
+    uint64_t buckets = t->bucket_count;
+    uint32_t room = t->grow_at;
+    while (room < rows && buckets <= UINT32_MAX) {
+        buckets = next_size(buckets);
+        room = rows_of_size(buckets, number);
+    }
+    return buckets == t->bucket_count ? 0 : index_resize(t, s, number, buckets);
+}
+
+/* ---- rows ---- */
+
+static int page_add(struct tablet *t, const struct tablet_shape *s)
+{
+    if (t->page_count == t->page_room) {
+        uint32_t room = t->page_room == 0 ? 4 : t->page_room + t->page_room / 2;
+        uint32_t *pages = realloc(t->pages, room * sizeof *pages);
+        if (pages == NULL)
+            return SHOAL_E_NOMEM;
+        t->pages = pages;
+        t->page_room = room;
+    }
+    uint32_t unit = arena_take(s->arena, s->page_units);
+    if (unit == ARENA_NONE)
+        return SHOAL_E_NOMEM;
+    if (((uint64_t)unit + 1) << s->place_bits > UINT32_MAX) {
+        /* beyond what a row reference can name */
+        arena_give(s->arena, unit, s->page_units);
+        return SHOAL_E_NOMEM;
+    }
+    t->pages[t->page_count++] = unit;
+    return 0;
+}
+
+float *tablet_insert(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key)
+{
+    return tablet_insert_noted(t, s, number, key, NOTES_NEW);
+}
+
+float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                           uint64_t key, uint32_t notes)
+{
+    if (t->row_count >= t->grow_at && index_resize(t, s, number, next_size(t->bucket_count)) != 0)
+        return NULL;
+    uint32_t place = t->row_count % s->page_rows;
+    if (place == 0 && t->row_count / s->page_rows == t->page_count && page_add(t, s) != 0)
+        return NULL;
+    uint32_t row = (t->pages[t->row_count / s->page_rows] << s->place_bits) | place;
+    index_put(t, s->tablet_bits, key, row, notes);
+    t->row_count++;
+    return row_at(s, row);
+}
+
+void tablet_clear(struct tablet *t, const struct tablet_shape *s)
+{
+    index_give(s, t->buckets, t->bucket_count, t->index_unit);
+    for (uint32_t i = 0; i < t->page_count; i++)
+        arena_give(s->arena, t->pages[i], s->page_units);
+    free(t->pages);
+    undo_free(t->undo);
+    life_free(t->life);
+    cold_free(t->cold, s->arena);
+    tablet_init(t);
+}

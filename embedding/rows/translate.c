@@ -1,0 +1,203 @@
+/* translate.c: rows of one schema as rows of another. A table's insides are looked at here as in
+ * image.c. */
+#include "embedding/rows/translate.h"
+
+#include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
+
+#include <string.h>
+
+static const char *optimizer_name(const struct table_schema *s)
+{
+    static const char *const name[] = {
+        [OPT_SGD] = "sgd",   [OPT_ADAGRAD] = "adagrad", [OPT_ROW_ADAGRAD] = "row_adagrad",
+        [OPT_ADAM] = "adam", [OPT_FTRL] = "ftrl",       [OPT_CTR_ADAGRAD] = "ctr_adagrad"};
+    return name[s->optimizer.kind];
+}
+
+/* The schema with the other's number and place among the tablets of all tables. */
+static struct table_schema placed_as(const struct table_schema *s, const struct table_schema *other)
+{
+    struct table_schema same = *s;
+    same.table = other->table;
+    same.tablet_first = other->tablet_first;
+    return same;
+}
+
+bool translate_as_it_is(const struct table_schema *from, const struct table_schema *to)
+{
+    struct table_schema same = placed_as(from, to);
+    return schema_equal(&same, to);
+}
+
+/* Whether the state that the one optimizer left means the same to the other. */
+static bool state_kept(const struct table_schema *from, const struct table_schema *to)
+{
+    const struct optimizer_spec *a = &from->optimizer, *b = &to->optimizer;
+    if (a->kind != b->kind)
+        return false;
+    return a->kind != OPT_FTRL ||
+           (a->lr == b->lr && a->beta == b->beta && a->l1 == b->l1 && a->l2 == b->l2);
+}
+
+static void say_optimizer(const struct table_schema *from, const struct table_schema *to,
+                          FILE *notes)
+{
+    const struct optimizer_spec *a = &from->optimizer, *b = &to->optimizer;
+    const float x[] = {a->lr, a->beta1, a->beta2, a->eps,  a->initial,
+                       a->l1, a->l2,    a->beta,  a->decay};
+    const float y[] = {b->lr, b->beta1, b->beta2, b->eps,  b->initial,
+                       b->l1, b->l2,    b->beta,  b->decay};
+    if (a->kind != b->kind)
+        fprintf(notes,
+                "table %s: its optimizer was %s and is %s now: weights are kept, the optimizer's "
+                "state begins anew\n",
+                to->name, optimizer_name(from), optimizer_name(to));
+    else if (!state_kept(from, to))
+        fprintf(notes,
+                "table %s: lr, beta, l1 or l2 of ftrl differ, which its weights are worked out "
+                "from: weights are kept, the "
+                "optimizer's state begins anew\n",
+                to->name);
+    else if (memcmp(x, y, sizeof x) != 0 || a->fixed_lr != b->fixed_lr)
+        fprintf(notes, "table %s: settings of %s differ (lr was %g, is %g): its state is kept\n",
+                to->name, optimizer_name(to), (double)a->lr, (double)b->lr);
+}
+
+static void say_rest(const struct table_schema *from, const struct table_schema *to, FILE *notes)
+{
+    if (from->rules.stats == 0 && to->rules.stats != 0)
+        fprintf(notes,
+                "table %s: statistics are new: rows begin without shows, clicks and time; those "
+                "with a vector keep it\n",
+                to->name);
+    if (from->rules.stats != 0 && to->rules.stats == 0)
+        fprintf(notes, "table %s: statistics of rows are dropped\n", to->name);
+    if (from->values != to->values)
+        fprintf(notes, "table %s: its values were %s and are %s now: %s\n", to->name,
+                schema_values_name(from), schema_values_name(to),
+                to->values == VALUES_FP32
+                    ? "weights are kept, to the bit"
+                    : "weights are rounded to the nearest, the optimizer's state is kept");
+    if (from->tablet_bits != to->tablet_bits)
+        fprintf(notes,
+                "table %s: %u tablets become %u; of tablets that are joined the highest marks "
+                "count, so that no batch is "
+                "applied twice\n",
+                to->name, 1u << from->tablet_bits, 1u << to->tablet_bits);
+    struct table_schema same = placed_as(to, from);
+    same.optimizer = from->optimizer;
+    same.tablet_bits = from->tablet_bits;
+    same.rules.stats = from->rules.stats;
+    same.values = from->values;
+    if (!schema_equal(&same, from))
+        fprintf(notes,
+                "table %s: initial values, seed or rules of rows differ: they count from now on, "
+                "rows stay as they are\n",
+                to->name);
+}
+
+int translate_check(const struct table_schema *from, const struct table_schema *to, FILE *notes,
+                    struct err *e)
+{
+    if (from->width != to->width)
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s has width %u in the checkpoint and %u in the job; give it that "
+                       "width, or another name to "
+                       "begin it empty",
+                       to->name, from->width, to->width);
+    if (from->dense != to->dense)
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s is %s in the checkpoint and %s in the job; give it another name",
+                       to->name, from->dense ? "dense" : "sparse", to->dense ? "dense" : "sparse");
+    if (notes != NULL && !translate_as_it_is(from, to)) {
+        say_optimizer(from, to, notes);
+        say_rest(from, to, notes);
+    }
+    return 0;
+}
+
+void translate_tablets(uint32_t bits, uint32_t other_bits, uint32_t tablet, uint32_t *first,
+                       uint32_t *count)
+{
+    *first = other_bits >= bits ? tablet << (other_bits - bits) : tablet >> (bits - other_bits);
+    *count = other_bits >= bits ? 1u << (other_bits - bits) : 1;
+}
+
+void translate_move(struct table *from, struct table *to, uint32_t tablet, uint64_t from_run,
+                    uint64_t to_run)
+{
+    struct tablet *t = &to->tablets[tablet];
+    SHOAL_ASSERT(from->shape.arena == to->shape.arena && from->shape.floats == to->shape.floats);
+    table_clear(to, tablet);
+    *t = from->tablets[tablet];
+    tablet_init(&from->tablets[tablet]);
+    from->rows -= t->row_count;
+    to->rows += t->row_count;
+    from->cold -= table_tablet_cold(to, tablet);
+    to->cold += table_tablet_cold(to, tablet);
+    if (t->undo == NULL || t->undo->count == 0)
+        return;
+    /* A name is the run's, mixed, plus the clock (table_undo_clock); of another run's name a clock
+     * comes out that is never reached. */
+    t->undo->clock = table_undo_clock(to_run, t->undo->clock - key_mix(from_run));
+}
+
+/* Optimizer state alone, without the count of batches and the statistics behind it. */
+static size_t state_bytes(const struct table_schema *s)
+{
+    struct table_schema bare = *s;
+    bare.rules.stats = 0;
+    return (schema_state_floats(&bare) - (schema_has_last(s) ? 1 : 0)) * sizeof(float);
+}
+
+/* Both rows are stored; weights that the other table cannot hold go to the nearest that it can. */
+static void fill_row(const struct table *from, const struct tablet *own, float *stored,
+                     struct table *to, float *target, const struct tablet *into)
+{
+    const float *row = table_open(from, stored);
+    float *out = table_open_new(to, target);
+    memcpy(out, row, to->schema.width * sizeof *out);
+    half_nearest((enum value_kind)to->schema.values, out, to->schema.width);
+    if (state_kept(&from->schema, &to->schema))
+        memcpy(out + to->schema.width, row + to->schema.width, state_bytes(&to->schema));
+    else
+        to->optimizer.start(out, &to->schema);
+    if (schema_has_last(&to->schema)) {
+        out[to->last_at] = LAST_NEVER;
+        /* as long ago as it was */
+        if (schema_has_last(&from->schema) && row[from->last_at] != LAST_NEVER)
+            out[to->last_at] = row[from->last_at] + ((float)into->batches - (float)own->batches);
+    }
+    if (to->schema.rules.stats != 0) {
+        struct row_stats s = {.flags = ROW_HAS_VECTOR};
+        if (from->schema.rules.stats != 0)
+            memcpy(&s, row + from->wide_stats_at, sizeof s);
+        memcpy(out + to->wide_stats_at, &s, sizeof s);
+    }
+    table_close_new(to, target);
+}
+
+int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
+                   const uint8_t *wanted)
+{
+    const struct tablet *own = &from->tablets[tablet];
+    uint32_t first, count;
+    translate_tablets(from->shape.tablet_bits, to->shape.tablet_bits, tablet, &first, &count);
+    for (uint32_t i = first; i < first + count; i++)
+        if (to->tablets[i].batches < own->batches)
+            to->tablets[i].batches = own->batches;
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++) {
+            uint64_t key = own->buckets[b].key[i];
+            uint32_t target = mixed_tablet(key_mix(key), to->shape.tablet_bits);
+            if (!wanted[target])
+                continue;
+            float *row = table_insert(to, target, key);
+            if (row == NULL)
+                return SHOAL_E_NOMEM;
+            fill_row(from, own, row_at(&from->shape, own->buckets[b].row[i]), to, row,
+                     &to->tablets[target]);
+        }
+    return translate_life(from, tablet, to, wanted);
+}

@@ -1,0 +1,113 @@
+/* undo.c: a list of entries in order of saving, and a small index over it. */
+#include "embedding/rows/undo.h"
+
+#include "proto/base/err.h"
+#include "proto/base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM_FIRST 8u
+
+struct undo *undo_new(uint32_t width)
+{
+    struct undo *u = calloc(1, sizeof *u);
+    if (u != NULL)
+        u->width = width;
+    return u;
+}
+
+static void buffers_free(struct undo *u)
+{
+    free(u->keys);
+    free(u->weights);
+    free(u->slots);
+    *u = (struct undo){.clock = u->clock, .width = u->width};
+}
+
+void undo_free(struct undo *u)
+{
+    if (u == NULL)
+        return;
+    buffers_free(u);
+    free(u);
+}
+
+void undo_begin(struct undo *u, uint64_t clock, uint32_t from)
+{
+    if (u->clock == clock)
+        return;
+    if (u->went)
+        buffers_free(u);
+    u->clock = clock;
+    u->from = from;
+    u->count = 0;
+    if (u->slots != NULL)
+        memset(u->slots, 0, (u->slot_mask + 1ULL) * sizeof *u->slots);
+}
+
+/* The slot that holds the key, or the free one where it belongs. There always is one: at most half
+ * of them are taken.
+ */
+static uint32_t slot_of(const struct undo *u, uint64_t key)
+{
+    uint32_t slot = (uint32_t)key_mix(key) & u->slot_mask;
+    while (u->slots[slot] != 0 && u->keys[u->slots[slot] - 1] != key)
+        slot = (slot + 1) & u->slot_mask;
+    return slot;
+}
+
+static int grow(struct undo *u)
+{
+    uint32_t room = u->room + u->room / 4 + ROOM_FIRST, mask = 15;
+    while (mask < 2 * room)
+        mask = 2 * mask + 1;
+    uint64_t *keys = realloc(u->keys, room * sizeof *keys);
+    if (keys == NULL)
+        return SHOAL_E_NOMEM;
+    u->keys = keys;
+    float *weights = realloc(u->weights, (size_t)room * u->width * sizeof *weights);
+    if (weights == NULL)
+        return SHOAL_E_NOMEM;
+    u->weights = weights;
+    uint32_t *slots = calloc(mask + 1ull, sizeof *slots);
+    if (slots == NULL)
+        return SHOAL_E_NOMEM;
+    free(u->slots);
+    u->slots = slots;
+    u->slot_mask = mask;
+    u->room = room;
+    for (uint32_t i = 0; i < u->count; i++)
+        u->slots[slot_of(u, u->keys[i])] = i + 1;
+    return 0;
+}
+
+int undo_save(struct undo *u, uint64_t key, const float *weights)
+{
+    if (u->count == u->room && grow(u) != 0)
+        return SHOAL_E_NOMEM;
+    uint32_t slot = slot_of(u, key);
+    if (u->slots[slot] != 0)
+        return 0;
+    u->keys[u->count] = key;
+    memcpy(u->weights + (size_t)u->count * u->width, weights, u->width * sizeof *weights);
+    u->slots[slot] = ++u->count;
+    return 0;
+}
+
+const float *undo_find(const struct undo *u, uint64_t key)
+{
+    if (u->count == 0)
+        return NULL;
+    uint32_t entry = u->slots[slot_of(u, key)];
+    return entry == 0 ? NULL : u->weights + (size_t)(entry - 1) * u->width;
+}
+
+uint64_t undo_bytes(const struct undo *u)
+{
+    if (u == NULL)
+        return 0;
+    uint64_t slots = u->slots == NULL ? 0 : u->slot_mask + 1ULL;
+    return sizeof *u + u->room * (sizeof *u->keys + u->width * sizeof *u->weights) +
+           slots * sizeof *u->slots;
+}

@@ -1,0 +1,39 @@
+/* spill.h: rows that leave memory while their tablets are put together from elsewhere (a cut that
+ * is restored, a checkpoint that is loaded, images after a start): their pairs go to the store
+ * without an image.
+ *
+ * That is safe only where no stored image names one of these keys as cold under the tablet's epoch
+ * (cold.h): killed before the tablet's image is written, the pairs are leftovers, and whoever
+ * repeats the work writes each pair again before its key is taken for cold. Batches of the store
+ * are durable in order, so an image that is written later never lacks them. Thread: one at a time
+ * with the store's other writers. */
+#ifndef EMBEDDING_STORE_SPILL_H
+#define EMBEDDING_STORE_SPILL_H
+
+#include "embedding/store/store.h"
+#include "embedding/table.h"
+
+struct spill {
+    struct store *store;               /* borrowed */
+    size_t batch;                      /* bytes of one write */
+    uint64_t flush_every, since_flush; /* bytes between two flushes of the store */
+    char *value;                       /* owned; (batch) */
+    struct store_item *item;           /* owned; (items_most) */
+    size_t items, items_most, bytes;
+    uint64_t spilled;                 /* rows so far */
+    uint32_t hand_table, hand_tablet; /* for spill_next's callers */
+    struct err *err;
+};
+
+/* memory: of the engine; what the spill itself takes is a thirty-second of it, within 256 KiB and 8
+ * MiB. Everything is made with the first row. */
+void spill_init(struct spill *s, struct store *store, uint64_t memory);
+void spill_free(struct spill *s);
+/* About `most` rows of the tablet, the least used first, become cold. fresh: no image of the
+ * tablet's epoch is stored yet, so pairs of rows that went for good are deleted, too; else an image
+ * may still name them as cold, and the next one takes them along. *count: how many rows. 0, IO or
+ * NOMEM. */
+int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most,
+                 uint32_t *count, struct err *e);
+
+#endif

@@ -1,0 +1,427 @@
+/* store_rocks.c: the row store in RocksDB, and the one place that includes rocksdb/c.h.
+ *
+ *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are
+ *     flushed whole and
+ * in order, so after a crash the store holds all batches up to some point and none behind it.
+ *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half
+ *     of them at each
+ * compaction.
+ *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
+ */
+#include "embedding/store/crc32c.h"
+#include "embedding/store/store.h"
+#include "proto/base/assert.h"
+
+#include <rocksdb/c.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLUSH_MOST (64u << 20)
+#define FILE_LEAST (8u << 20)
+#define FILES_MERGED 28
+/* of a memtable's bytes a filter takes one in so many: ten bits and more a row */
+#define MEMTABLE_FILTER 64
+#define BLOCK_BYTES (2u << 10) /* read and checked for a row */
+#define READAHEAD (4u << 20)
+#define MEMTABLE_MOST (256u << 20)
+/* where memory is: a scan has up to a file of each level and some more open */
+#define READAHEAD_BOUND (256u << 10)
+
+struct store_rocks {
+    struct store base;
+    rocksdb_t *db; /* owned, as all below */
+    rocksdb_options_t *options;
+    rocksdb_writeoptions_t *write_options;
+    rocksdb_flushoptions_t *flush_options, *begin_options; /* which waits, which does not */
+    rocksdb_readoptions_t *read_options;
+    rocksdb_column_family_handle_t *family; /* the one there is: some calls want it named */
+    rocksdb_writebatch_t *batch;
+    rocksdb_block_based_table_options_t *blocks; /* NULL: as it comes */
+    char *dir;
+    atomic_uint_fast64_t written;
+    bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
+};
+
+/* Turns RocksDB's malloc'ed text into our error; 0 when there is none. */
+static int failed(struct err *e, char *text, const char *what, const char *dir)
+{
+    if (text == NULL)
+        return 0;
+    int code = strstr(text, "Corruption") != NULL ? SHOAL_E_CORRUPT : SHOAL_E_IO;
+    err_set(e, code, "cannot %s rows in %s: %s", what, dir, text);
+    rocksdb_free(text);
+    return code;
+}
+
+static int rocks_write(struct store *base, const struct store_item *items, size_t count,
+                       struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    uint64_t bytes = 0;
+    rocksdb_writebatch_clear(s->batch);
+    for (size_t i = 0; i < count; i++)
+        bytes += items[i].key_bytes + (items[i].value == NULL ? 0 : items[i].value_bytes);
+    atomic_fetch_add(&s->written, bytes);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].value == NULL)
+            rocksdb_writebatch_delete(s->batch, items[i].key, items[i].key_bytes);
+        else
+            rocksdb_writebatch_put(s->batch, items[i].key, items[i].key_bytes, items[i].value,
+                                   items[i].value_bytes);
+    char *text = NULL;
+    rocksdb_write(s->db, s->write_options, s->batch, &text);
+    rocksdb_writebatch_clear(s->batch);
+    return failed(e, text, "write", s->dir);
+}
+
+static int rocks_flush(struct store *base, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_flush(s->db, s->flush_options, &text);
+    return failed(e, text, "flush", s->dir);
+}
+
+/* RocksDB has two memtables (options_new): with one being flushed and this one full it waits, so no
+ * more than that is ever in memory. */
+static int rocks_flush_begin(struct store *base, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_flush(s->db, s->begin_options, &text);
+    return failed(e, text, "flush", s->dir);
+}
+
+static int rocks_range(struct store *base, const struct store_item *from,
+                       const struct store_item *below, store_visit visit, void *context,
+                       struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_verify_checksums(options, !s->verified);
+    rocksdb_readoptions_set_fill_cache(options, 0);
+    /* of each file that is open */
+    rocksdb_readoptions_set_readahead_size(options,
+                                           s->blocks != NULL ? READAHEAD_BOUND : READAHEAD);
+    if (below != NULL)
+        rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
+    rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);
+    int rc = 0;
+    if (from != NULL)
+        rocksdb_iter_seek(it, from->key, from->key_bytes);
+    else
+        rocksdb_iter_seek_to_first(it);
+    for (; rc == 0 && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+        size_t key_bytes, value_bytes;
+        const char *key = rocksdb_iter_key(it, &key_bytes);
+        const char *value = rocksdb_iter_value(it, &value_bytes);
+        rc = visit(context, key, key_bytes, value, value_bytes, e);
+    }
+    if (rc == 0) {
+        char *text = NULL;
+        rocksdb_iter_get_error(it, &text);
+        rc = failed(e, text, "read", s->dir);
+    }
+    rocksdb_iter_destroy(it);
+    rocksdb_readoptions_destroy(options);
+    return rc;
+}
+
+static int rocks_scan(struct store *base, store_visit visit, void *context, struct err *e)
+{
+    return rocks_range(base, NULL, NULL, visit, context, e);
+}
+
+/* Asked for in batches, for each has to be told apart by pointers. */
+#define GET_BATCH 1024u
+
+static int get_batch(struct store_rocks *s, const struct store_item *keys, size_t count,
+                     char *values, size_t bytes, size_t *sizes, struct err *e)
+{
+    const char *key[GET_BATCH] = {NULL}; /* GCC 12 cannot tell that they are set below */
+    size_t key_bytes[GET_BATCH] = {0};
+    rocksdb_pinnableslice_t *value[GET_BATCH];
+    char *text[GET_BATCH];
+    int rc = 0;
+    for (size_t i = 0; i < count; i++) {
+        key[i] = keys[i].key;
+        key_bytes[i] = keys[i].key_bytes;
+    }
+    rocksdb_batched_multi_get_cf(s->db, s->read_options, s->family, count, key, key_bytes, value,
+                                 text, false);
+    for (size_t i = 0; i < count; i++) {
+        int failure = failed(e, text[i], "read", s->dir);
+        rc = rc != 0 ? rc : failure;
+        sizes[i] = 0;
+        if (value[i] == NULL)
+            continue;
+        const char *from = rocksdb_pinnableslice_value(value[i], &sizes[i]);
+        if (sizes[i] == bytes)
+            memcpy(values + i * bytes, from, bytes);
+        rocksdb_pinnableslice_destroy(value[i]);
+    }
+    return rc;
+}
+
+static int rocks_get(struct store *base, const struct store_item *keys, size_t count, void *values,
+                     size_t bytes, size_t *sizes, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    int rc = 0;
+    for (size_t at = 0; at < count && rc == 0; at += GET_BATCH) {
+        size_t n = count - at < GET_BATCH ? count - at : GET_BATCH;
+        rc = get_batch(s, keys + at, n, (char *)values + at * bytes, bytes, sizes + at, e);
+    }
+    return rc;
+}
+
+static int rocks_drop(struct store *base, const struct store_item *from,
+                      const struct store_item *below, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_delete_range_cf(s->db, s->write_options, s->family, from->key, from->key_bytes,
+                            below->key, below->key_bytes, &text);
+    return failed(e, text, "delete", s->dir);
+}
+
+static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(s->db, &text);
+    if (text != NULL)
+        return failed(e, text, "checkpoint", s->dir);
+    rocksdb_checkpoint_create(c, dir, 0, &text);
+    rocksdb_checkpoint_object_destroy(c);
+    return failed(e, text, "link", dir);
+}
+
+static void rocks_close(struct store *base)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    if (s->family != NULL)
+        rocksdb_column_family_handle_destroy(s->family);
+    if (s->db != NULL)
+        rocksdb_close(s->db);
+    rocksdb_readoptions_destroy(s->read_options);
+    if (s->blocks != NULL)
+        rocksdb_block_based_options_destroy(s->blocks);
+    rocksdb_writebatch_destroy(s->batch);
+    rocksdb_flushoptions_destroy(s->flush_options);
+    rocksdb_flushoptions_destroy(s->begin_options);
+    rocksdb_writeoptions_destroy(s->write_options);
+    rocksdb_options_destroy(s->options);
+    free(s->dir);
+    free(s);
+}
+
+static uint64_t property(struct store_rocks *s, const char *name)
+{
+    uint64_t value = 0;
+    return rocksdb_property_int(s->db, name, &value) == 0 ? value : 0;
+}
+
+static void rocks_space(struct store *base, struct store_space *out)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    out->memory = property(s, "rocksdb.cur-size-all-mem-tables");
+    out->large = property(s, "rocksdb.total-blob-file-size");
+    out->small = property(s, "rocksdb.total-sst-files-size");
+    out->readers = property(s, "rocksdb.estimate-table-readers-mem");
+}
+
+static uint64_t rocks_written(struct store *base)
+{
+    return atomic_load(&((struct store_rocks *)base)->written);
+}
+
+/* A blob file goes when no table file names it any more. */
+static int rocks_tidy(struct store *base, const struct store_item *from,
+                      const struct store_item *below, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    int rc = rocks_flush(base, e);
+    if (rc == 0)
+        rocksdb_compact_range(s->db, from->key, from->key_bytes, below->key, below->key_bytes);
+    return rc;
+}
+
+/* A value that was overwritten lies on in a table file, or in a blob file beside values that live.
+ * A compaction of the whole range drops the first; for the second it has to carry every living
+ * value to new blob files, so that the old ones die. */
+static int rocks_compact(struct store *base, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    static const char *const names[] = {"enable_blob_garbage_collection",
+                                        "blob_garbage_collection_age_cutoff"};
+    static const char *const all[] = {"true", "1.0"}, *const usual[] = {"false", "0.25"};
+    char *text = NULL;
+    int rc = rocks_flush(base, e);
+    if (rc != 0)
+        return rc;
+    rocksdb_set_options(s->db, 2, names, all, &text);
+    if (text == NULL) {
+        rocksdb_compactoptions_t *o = rocksdb_compactoptions_create();
+        /* also what lies at the bottom already */
+        rocksdb_compactoptions_set_bottommost_level_compaction(o, 2);
+        rocksdb_compactoptions_set_exclusive_manual_compaction(o, 1);
+        rocksdb_compact_range_opt(s->db, o, NULL, 0, NULL, 0);
+        rocksdb_compactoptions_destroy(o);
+        rocksdb_set_options(s->db, 2, names, usual, &text);
+    }
+    return failed(e, text, "rewrite", s->dir);
+}
+
+static const struct store_ops rocks_ops = {.write = rocks_write,
+                                           .flush = rocks_flush,
+                                           .flush_begin = rocks_flush_begin,
+                                           .scan = rocks_scan,
+                                           .range = rocks_range,
+                                           .get = rocks_get,
+                                           .drop = rocks_drop,
+                                           .checkpoint = rocks_checkpoint,
+                                           .space = rocks_space,
+                                           .written = rocks_written,
+                                           .tidy = rocks_tidy,
+                                           .compact = rocks_compact,
+                                           .close = rocks_close};
+
+static rocksdb_options_t *options_new(void)
+{
+    rocksdb_options_t *o = rocksdb_options_create();
+    rocksdb_options_set_create_if_missing(o, 1);
+    rocksdb_options_set_compression(o, rocksdb_no_compression);
+    rocksdb_options_set_blob_compression_type(o, rocksdb_no_compression);
+    rocksdb_options_set_enable_blob_files(o, 1);
+    rocksdb_options_set_min_blob_size(o, 4096);
+    rocksdb_options_set_blob_file_size(o, 64u << 20);
+    /* no heaps of dirty pages: they would stop the shard's own writes */
+    rocksdb_options_set_bytes_per_sync(o, 2u << 20);
+    /* No garbage collection: images are overwritten in rounds, so a blob file is dead as a whole
+     * after the next round, and copying the live half of old files would double what is written.
+     * flush.c rewrites everything when the dead grow beyond its bound. */
+    rocksdb_options_set_enable_blob_gc(o, 0);
+    /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at
+     * most 64 MiB between flushes). */
+    rocksdb_options_set_write_buffer_size(o, MEMTABLE_MOST);
+    rocksdb_options_set_max_write_buffer_number(o, 2);
+    rocksdb_options_set_level0_file_num_compaction_trigger(o, 4);
+    rocksdb_options_set_max_background_jobs(o, 2);
+    rocksdb_options_set_paranoid_checks(o, 1);
+    rocksdb_options_set_keep_log_file_num(o, 2);
+    rocksdb_options_set_max_log_file_size(o, 1u << 20);
+    rocksdb_options_set_info_log_level(o, 2);
+    rocksdb_options_set_avoid_unnecessary_blocking_io(o, 1);
+    return o;
+}
+
+/* Rows are asked for one by one when they come back to memory, and then lie there: no block is
+ * worth a cache, and indexes and filters stay with their files. Every row that is asked for is
+ * there, so the last level, nine tenths of all, has no filters. */
+static void take_memory(struct store_rocks *s, uint64_t memory)
+{
+    s->blocks = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
+    rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
+    /* it is theirs now */
+    rocksdb_block_based_options_set_filter_policy(s->blocks,
+                                                  rocksdb_filterpolicy_create_bloom_full(10));
+    rocksdb_block_based_options_set_data_block_index_type(
+        s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
+    rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
+    rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
+    /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images,
+     * whose blobs no compaction touches. Many such files are merged at a time into a first level of
+     * about as much, so that not all rows are written again for a few; each has a filter and holds
+     * but some tablets. */
+    uint64_t flush = memory / 2 < FLUSH_MOST ? memory / 2 : FLUSH_MOST;
+    rocksdb_options_set_level0_file_num_compaction_trigger(s->options, FILES_MERGED);
+    rocksdb_options_set_level0_slowdown_writes_trigger(s->options, 2 * FILES_MERGED);
+    rocksdb_options_set_level0_stop_writes_trigger(s->options, 3 * FILES_MERGED);
+    rocksdb_options_compaction_readahead_size(s->options, READAHEAD_BOUND);
+    rocksdb_options_set_memtable_whole_key_filtering(s->options, 1);
+    rocksdb_options_set_memtable_prefix_bloom_size_ratio(
+        s->options, (double)flush / MEMTABLE_FILTER / MEMTABLE_MOST);
+    rocksdb_options_set_max_bytes_for_level_base(s->options, FILES_MERGED * flush);
+    rocksdb_options_set_max_bytes_for_level_multiplier(s->options, 8);
+    rocksdb_options_set_target_file_size_base(s->options, flush > FILE_LEAST ? flush : FILE_LEAST);
+}
+
+static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only, char **text)
+{
+    const char *name = "default";
+    const rocksdb_options_t *options = s->options;
+    if (read_only)
+        return rocksdb_open_for_read_only_column_families(s->options, dir, 1, &name, &options,
+                                                          &s->family, 0, text);
+    return rocksdb_open_column_families(s->options, dir, 1, &name, &options, &s->family, text);
+}
+
+/* RocksDB's checksums are ours: with wrong ones nothing may be written. That this file names it is
+ * also what links it. */
+static void check_checksum(void)
+{
+#if defined(__x86_64__)
+    SHOAL_ASSERT(crc32c_extend(0, "123456789", 9) == 0xe3069283u);
+#endif
+}
+
+static int rocks_open(const char *dir, int read_only, uint64_t memory, struct store **out,
+                      struct err *e)
+{
+    check_checksum();
+    struct store_rocks *s = calloc(1, sizeof *s);
+    char *copy = strdup(dir);
+    if (s == NULL || copy == NULL) {
+        free(s);
+        free(copy);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to open the rows in %s", dir);
+    }
+    s->base.ops = &rocks_ops;
+    s->dir = copy;
+    s->options = options_new();
+    if (memory > 0)
+        take_memory(s, memory);
+    s->read_options = rocksdb_readoptions_create();
+    /* a row that is asked for comes to memory: who shares its block is as cold as before */
+    rocksdb_readoptions_set_fill_cache(s->read_options, 0);
+    s->write_options = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(s->write_options, 1);
+    s->flush_options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(s->flush_options, 1);
+    s->begin_options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(s->begin_options, 0);
+    s->batch = rocksdb_writebatch_create();
+    char *text = NULL;
+    s->db = open_db(s, dir, read_only, &text);
+    int rc = failed(e, text, "open", dir);
+    if (rc != 0) {
+        s->db = NULL;
+        s->family = NULL;
+        rocks_close(&s->base);
+        return rc;
+    }
+    *out = &s->base;
+    return 0;
+}
+
+int store_rocks_open(const char *dir, uint64_t memory, struct store **out, struct err *e)
+{
+    return rocks_open(dir, 0, memory, out, e);
+}
+
+int store_rocks_open_copy(const char *dir, struct store **out, struct err *e)
+{
+    return rocks_open(dir, 1, 0, out, e);
+}
+
+int store_rocks_open_verified(const char *dir, struct store **out, struct err *e)
+{
+    int rc = rocks_open(dir, 1, 0, out, e);
+    if (rc == 0)
+        ((struct store_rocks *)*out)->verified = true;
+    return rc;
+}

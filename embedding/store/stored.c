@@ -1,0 +1,442 @@
+/* stored.c: tablets and control state as values of the row store.
+ *
+ *  1. A tablet's value holds everything that its pushes change: rows, undo, marks; all complete up
+ *     to flushed_seq.
+ *  2. Nothing is believed before its checksum has been found right.
+ */
+#include "embedding/store/stored.h"
+
+#include "embedding/journal/record.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLET_MAGIC 0x314254454c424154ull
+#define CONTROL_MAGIC_1 0x314c5254434c4853ull /* without a floor */
+#define CONTROL_MAGIC 0x324c5254434c4853ull
+#define LOAD_MAGIC 0x3144414f4c4c4853ull
+
+struct tablet_head {
+    uint64_t magic;
+    uint64_t checksum; /* of what follows in the head, and the column */
+    uint64_t flushed_seq;
+    uint32_t table, tablet;
+    uint32_t column_bytes, reserved;
+};
+_Static_assert(sizeof(struct tablet_head) == 40, "tablet_head is a disk format");
+
+struct control_head {
+    uint64_t magic;
+    uint64_t checksum; /* of all that follows */
+    uint64_t sequence;
+    uint32_t tables, runs;
+    uint64_t floor; /* not with CONTROL_MAGIC_1 */
+};
+#define CONTROL_HEAD_1 offsetof(struct control_head, floor)
+_Static_assert(sizeof(struct control_head) == 40, "control_head is a disk format");
+
+/* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
+#define CONTROL_PAST (1u << 31)
+
+struct control_run {
+    uint64_t id, tables;
+    uint32_t lanes, mode;
+};
+struct control_lane {
+    uint64_t generation;
+    int64_t offset;
+    uint64_t live;
+};
+_Static_assert(sizeof(struct control_run) == 24 && sizeof(struct control_lane) == 24,
+               "control values are a disk format");
+
+static void put_be32(char *out, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = (char)(v >> (24 - 8 * i));
+}
+
+static uint32_t get_be32(const char *in)
+{
+    uint32_t v = 0;
+    for (int i = 0; i < 4; i++)
+        v = v << 8 | (unsigned char)in[i];
+    return v;
+}
+
+void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
+{
+    item->key[0] = 'i';
+    put_be32(item->key + 1, table);
+    put_be32(item->key + 5, tablet);
+    item->key_bytes = 9;
+}
+
+/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16
+ * million restores. */
+_Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536,
+               "a cold row's key has a byte for its table and two for its tablet");
+#define ROW_KEY_BYTES 15u
+#define EPOCH_MAX 0xffffffu
+
+static void put_be(char *out, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        out[i] = (char)(v >> 8 * (bytes - 1 - i));
+}
+
+static uint64_t get_be(const char *in, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | (unsigned char)in[i];
+    return v;
+}
+
+static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed,
+                    struct store_item *item)
+{
+    item->key[0] = 'r';
+    put_be(item->key + 1, table, 1);
+    put_be(item->key + 2, tablet, 2);
+    put_be(item->key + 4, epoch & EPOCH_MAX, 3);
+    put_be(item->key + 7, mixed, 8);
+    item->key_bytes = ROW_KEY_BYTES;
+}
+
+/* Rows stand in the order of the tablet's index, in which they leave and are asked for: a memtable
+ * takes the next key after the last at half the price of a key anywhere. */
+void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key,
+                    struct store_item *item)
+{
+    row_key(table, tablet, epoch, key_mix(key), item);
+}
+
+void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from,
+                      struct store_item *below)
+{
+    row_key(table, tablet, epoch, 0, from);
+    row_key(table, tablet, epoch, UINT64_MAX, below);
+    below->key[below->key_bytes++] = 0; /* just above the last key */
+}
+
+bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet,
+                   uint32_t *epoch, uint64_t *row)
+{
+    const char *at = key;
+    if (key_bytes != ROW_KEY_BYTES || at[0] != 'r')
+        return false;
+    *table = (uint32_t)get_be(at + 1, 1);
+    *tablet = (uint32_t)get_be(at + 2, 2);
+    *epoch = (uint32_t)get_be(at + 4, 3);
+    *row = key_unmix(get_be(at + 7, 8));
+    return true;
+}
+
+void stored_control_key(struct store_item *item)
+{
+    item->key[0] = 'c';
+    item->key_bytes = 1;
+}
+
+bool stored_is_control(const void *key, size_t key_bytes)
+{
+    return key_bytes == 1 && *(const char *)key == 'c';
+}
+
+bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet)
+{
+    const char *at = key;
+    if (key_bytes != 9 || at[0] != 'i')
+        return false;
+    *table = get_be32(at + 1);
+    *tablet = get_be32(at + 5);
+    return true;
+}
+
+static uint64_t head_checksum(const struct tablet_head *h, const void *column)
+{
+    size_t from = offsetof(struct tablet_head, flushed_seq);
+    return hash_bytes(column, h->column_bytes,
+                      hash_bytes((const char *)h + from, sizeof *h - from, h->magic));
+}
+
+size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet)
+{
+    uint32_t table = table_schema_of(t)->table;
+    return sizeof(struct tablet_head) + runs_column_bytes(r, table, tablet) +
+           table_image_bytes(t, tablet);
+}
+
+void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet,
+                         uint64_t flushed_seq, void *out)
+{
+    uint32_t table = table_schema_of(t)->table;
+    char *column = (char *)out + sizeof(struct tablet_head);
+    struct tablet_head h = {.magic = TABLET_MAGIC,
+                            .flushed_seq = flushed_seq,
+                            .table = table,
+                            .tablet = tablet,
+                            .column_bytes = (uint32_t)runs_column_bytes(r, table, tablet)};
+    runs_column_write(r, table, tablet, column);
+    h.checksum = head_checksum(&h, column);
+    memcpy(out, &h, sizeof h);
+    table_image_write(t, tablet, column + h.column_bytes);
+}
+
+int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s,
+                       uint32_t tablet, uint64_t *flushed_seq, struct err *e)
+{
+    struct tablet_head h;
+    bool good = bytes >= sizeof h;
+    if (good) {
+        memcpy(&h, value, sizeof h);
+        good = h.magic == TABLET_MAGIC && h.table == s->table && h.tablet == tablet &&
+               h.column_bytes <= bytes - sizeof h &&
+               h.checksum == head_checksum(&h, (const char *)value + sizeof h);
+    }
+    if (!good)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the stored tablet %u of table %s is damaged (%zu bytes); restore a cut",
+                       tablet, s->name, bytes);
+    *flushed_seq = h.flushed_seq;
+    return 0;
+}
+
+int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r,
+                       uint32_t tablet, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t);
+    uint64_t flushed_seq;
+    int rc = stored_tablet_head(value, bytes, s, tablet, &flushed_seq, e);
+    if (rc != 0)
+        return rc;
+    struct tablet_head h;
+    memcpy(&h, value, sizeof h);
+    const char *column = (const char *)value + sizeof h;
+    rc = runs_column_read(r, s->table, 1u << s->tablet_bits, tablet, flushed_seq, column,
+                          h.column_bytes);
+    if (rc != 0)
+        return err_set(e, rc, "the stored marks of tablet %u of table %s cannot be taken in: %s",
+                       tablet, s->name, err_text(rc));
+    rc = table_image_read(t, tablet, column + h.column_bytes, bytes - sizeof h - h.column_bytes, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "stored tablet %u of table %s", tablet, s->name);
+    return 0;
+}
+
+/* ---- a load ---- */
+
+void stored_load_key(struct store_item *item)
+{
+    item->key[0] = 'b';
+    item->key_bytes = 1;
+}
+
+bool stored_is_load(const void *key, size_t key_bytes)
+{
+    return key_bytes == 1 && *(const char *)key == 'b';
+}
+
+static uint64_t load_checksum(const struct stored_load *l)
+{
+    size_t from = offsetof(struct stored_load, run);
+    return hash_bytes((const char *)l + from, sizeof *l - from, LOAD_MAGIC);
+}
+
+void stored_load_seal(struct stored_load *l)
+{
+    l->magic = LOAD_MAGIC;
+    l->checksum = load_checksum(l);
+}
+
+int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e)
+{
+    if (bytes == sizeof *out)
+        memcpy(out, value, sizeof *out);
+    if (bytes != sizeof *out || out->magic != LOAD_MAGIC || out->checksum != load_checksum(out) ||
+        out->under_way > 1)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the stored word about a load is damaged (%zu bytes); restore a cut", bytes);
+    return 0;
+}
+
+/* ---- control state: head; schemas (u64 bytes, then them); runs, each with its lanes; runs that
+ * were dropped ---- */
+
+static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
+{
+    size_t bytes = sizeof(struct control_head);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (table[i] != NULL)
+            bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i]));
+    for (uint32_t i = 0; i < r->count; i++)
+        bytes += sizeof(struct control_run) +
+                 (r->run[i]->ghost ? sizeof r->run[i]->seen
+                                   : r->run[i]->lanes * sizeof(struct control_lane));
+    for (uint32_t i = 0; i < r->past_count; i++)
+        if (runs_find(r, r->past[i].id) == NULL)
+            bytes += sizeof(struct control_run) + sizeof r->past[i].seen;
+    return bytes;
+}
+
+static char *put(char *at, const void *from, size_t bytes)
+{
+    memcpy(at, from, bytes);
+    return at + bytes;
+}
+
+static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+                      uint64_t seen)
+{
+    at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST},
+             sizeof(struct control_run));
+    return put(at, &seen, sizeof seen);
+}
+
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
+                         struct stored_as_of as_of, void **out, size_t *bytes)
+{
+    *bytes = control_bytes(table, r);
+    char *value = malloc(*bytes), *at = value;
+    if (value == NULL)
+        return SHOAL_E_NOMEM;
+    struct control_head h = {
+        .magic = CONTROL_MAGIC, .sequence = as_of.sequence, .floor = as_of.floor};
+    at += sizeof h;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (table[i] != NULL) {
+            const struct table_schema *s = table_schema_of(table[i]);
+            uint64_t schema_bytes = record_schema_bytes(s);
+            at = put(at, &schema_bytes, sizeof schema_bytes);
+            record_schema_write(s, at);
+            at += schema_bytes;
+            h.tables++;
+        }
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct run *run = r->run[i];
+        h.runs++;
+        if (run->ghost) {
+            at = put_past(at, run->id, run->tables, run->lanes, run->mode, run->seen);
+            continue;
+        }
+        at = put(at, &(struct control_run){run->id, run->tables, run->lanes, run->mode},
+                 sizeof(struct control_run));
+        for (uint32_t lane = 0; lane < run->lanes; lane++) {
+            const struct run_lane *l = &run->lane[lane];
+            at = put(at, &(struct control_lane){l->generation, l->offset, l->live},
+                     sizeof(struct control_lane));
+        }
+    }
+    for (uint32_t i = 0; i < r->past_count; i++) {
+        const struct run_past *p = &r->past[i];
+        if (runs_find(r, p->id) != NULL)
+            continue;
+        at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
+        h.runs++;
+    }
+    SHOAL_ASSERT((size_t)(at - value) == *bytes);
+    memcpy(value, &h, sizeof h);
+    size_t from = offsetof(struct control_head, sequence);
+    h.checksum = hash_bytes(value + from, *bytes - from, CONTROL_MAGIC);
+    memcpy(value, &h, sizeof h);
+    *out = value;
+    return 0;
+}
+
+struct reader {
+    const char *at, *end;
+};
+
+static bool get(struct reader *r, void *out, size_t bytes)
+{
+    if ((size_t)(r->end - r->at) < bytes)
+        return false;
+    memcpy(out, r->at, bytes);
+    r->at += bytes;
+    return true;
+}
+
+static bool read_head(struct reader *in, struct control_head *h)
+{
+    *h = (struct control_head){0};
+    if (!get(in, h, CONTROL_HEAD_1))
+        return false;
+    return h->magic == CONTROL_MAGIC_1 ||
+           (h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof h->floor));
+}
+
+static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
+{
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        struct control_lane l;
+        if (!get(in, &l, sizeof l))
+            return SHOAL_E_CORRUPT;
+        if (run != NULL)
+            run->lane[lane] = (struct run_lane){
+                .generation = l.generation, .offset = l.offset, .live = l.live != 0};
+    }
+    return 0;
+}
+
+static int read_run(struct reader *in, struct runs *r)
+{
+    struct control_run c;
+    struct run *run = NULL;
+    uint64_t seen = 0;
+    if (!get(in, &c, sizeof c))
+        return SHOAL_E_CORRUPT;
+    bool past = (c.mode & CONTROL_PAST) != 0;
+    c.mode &= ~CONTROL_PAST;
+    if (c.lanes == 0 || c.lanes > LIMIT_LANES || c.mode > RUN_BSP ||
+        (past && !get(in, &seen, sizeof seen)))
+        return SHOAL_E_CORRUPT;
+    if (r != NULL && runs_find(r, c.id) != NULL)
+        return SHOAL_E_CORRUPT;
+    if (r != NULL && runs_add(r, c.id, c.tables, c.lanes, c.mode, &run) != 0)
+        return SHOAL_E_NOMEM;
+    if (!past)
+        return read_lanes(in, run, c.lanes);
+    if (run != NULL) {
+        run->ghost = true;
+        run->seen = seen;
+    }
+    return 0;
+}
+
+int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of,
+                        stored_schema_visit visit, void *context, struct err *e)
+{
+    static const char damaged[] =
+        "the stored control state (tables and runs) is damaged; restore a cut";
+    struct reader in = {value, (const char *)value + bytes};
+    struct control_head h;
+    size_t from = offsetof(struct control_head, sequence);
+    if (!read_head(&in, &h) ||
+        h.checksum != hash_bytes((const char *)value + from, bytes - from, h.magic) ||
+        h.floor > h.sequence)
+        return err_set(e, SHOAL_E_CORRUPT, damaged);
+    for (uint32_t i = 0; i < h.tables; i++) {
+        uint64_t schema_bytes;
+        struct table_schema s;
+        if (!get(&in, &schema_bytes, sizeof schema_bytes) ||
+            schema_bytes > (uint64_t)(in.end - in.at))
+            return err_set(e, SHOAL_E_CORRUPT, damaged);
+        int rc = record_schema_read(in.at, schema_bytes, &s, e);
+        if (rc == 0)
+            rc = visit(context, &s, e);
+        if (rc != 0)
+            return rc;
+        in.at += schema_bytes;
+    }
+    for (uint32_t i = 0; i < h.runs; i++) {
+        int rc = read_run(&in, r);
+        if (rc != 0)
+            return err_set(e, rc, damaged);
+    }
+    *as_of = (struct stored_as_of){h.sequence, h.floor};
+    return in.at == in.end ? 0 : err_set(e, SHOAL_E_CORRUPT, damaged);
+}

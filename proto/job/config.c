@@ -1,0 +1,278 @@
+/* config.c: YAML -> a flat list of (path, value, line). The one door to yaml.h. Entries are held
+ * against the known keys in config_check.c and read in config_get.c.
+ *
+ * A file is flattened to entries like "tables[0].init.kind" = "uniform" (line 12); --set replaces
+ * or adds entries; then every entry must be a known key with a value of its type. config_text
+ * writes the entries back one a line: such dotted keys are read like nested ones. */
+#include "proto/job/config_inner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+enum { DEPTH_MAX = 8 };
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+struct entry *config_entry_find(const struct config *c, const char *path)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (strcmp(c->entry[i].path, path) == 0)
+            return &c->entry[i];
+    return NULL;
+}
+
+static int entry_add(struct config *c, const char *path, const char *value, int line, bool quoted,
+                     struct err *e)
+{
+    if (c->count >= ENTRIES_MAX)
+        return err_set(e, SHOAL_E_CONFIG, "%s: more than %d values", c->name, ENTRIES_MAX);
+    if (strlen(path) >= PATH_MAX_BYTES)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %.60s... is too long", c->name, line, path);
+    if (config_entry_find(c, path) != NULL)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %s stands twice; keep one", c->name, line,
+                       path);
+    struct entry *grown = realloc(c->entry, (c->count + 1) * sizeof *grown);
+    if (grown == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
+    c->entry = grown;
+    struct entry *n = &c->entry[c->count];
+    *n = (struct entry){.line = line, .quoted = quoted};
+    (void)snprintf(n->path, sizeof n->path, "%s", path);
+    if (value != NULL && (n->value = strdup(value)) == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
+    c->count++;
+    return 0;
+}
+
+bool config_path_under(const char *path, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(path, prefix, n) == 0 && (path[n] == 0 || path[n] == '.' || path[n] == '[');
+}
+
+static void entry_remove_under(struct config *c, const char *prefix)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < c->count; i++)
+        if (config_path_under(c->entry[i].path, prefix))
+            free(c->entry[i].value);
+        else
+            c->entry[kept++] = c->entry[i];
+    c->count = kept;
+}
+
+/* ---- YAML -> entries ------------------------------------------------------------------------- */
+
+static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node, const char *path,
+                        int depth, struct err *e)
+{
+    char below[2 * PATH_MAX_BYTES];
+    int line = (int)node->start_mark.line + 1, status = 0;
+
+    if (depth > DEPTH_MAX)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: nested deeper than %d levels", c->name, line,
+                       DEPTH_MAX);
+    switch (node->type) {
+    case YAML_SCALAR_NODE:
+        return entry_add(c, path, (const char *)node->data.scalar.value, line,
+                         node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE, e);
+    case YAML_SEQUENCE_NODE: {
+        int index = 0;
+        if (node->data.sequence.items.start == node->data.sequence.items.top)
+            return entry_add(c, path, NULL, line, false, e);
+        for (yaml_node_item_t *i = node->data.sequence.items.start;
+             i < node->data.sequence.items.top && status == 0; i++) {
+            (void)snprintf(below, sizeof below, "%.*s[%d]", PATH_MAX_BYTES, path, index++);
+            status = node_flatten(c, d, yaml_document_get_node(d, *i), below, depth + 1, e);
+        }
+        return status;
+    }
+    case YAML_MAPPING_NODE:
+        for (yaml_node_pair_t *p = node->data.mapping.pairs.start;
+             p < node->data.mapping.pairs.top && status == 0; p++) {
+            yaml_node_t *key = yaml_document_get_node(d, p->key);
+            if (key->type != YAML_SCALAR_NODE)
+                return err_set(e, SHOAL_E_CONFIG, "%s:%d: a key must be a word", c->name, line);
+            (void)snprintf(below, sizeof below, "%.*s%s%.*s", PATH_MAX_BYTES, path,
+                           path[0] != 0 ? "." : "", PATH_MAX_BYTES / 2,
+                           (const char *)key->data.scalar.value);
+            status = node_flatten(c, d, yaml_document_get_node(d, p->value), below, depth + 1, e);
+            if (status == 0 && c->count > 0 && strcmp(c->entry[c->count - 1].path, below) == 0)
+                c->entry[c->count - 1].line = (int)key->start_mark.line + 1;
+        }
+        return status;
+    case YAML_NO_NODE:
+        break;
+    }
+    return err_set(e, SHOAL_E_CONFIG, "%s:%d: not understood", c->name, line);
+}
+
+/* Adds the entries of a YAML text under `prefix` ("" for a file). */
+static int text_flatten(struct config *c, const char *text, size_t bytes, const char *prefix,
+                        struct err *e)
+{
+    yaml_parser_t parser;
+    yaml_document_t document;
+    int status;
+
+    if (bytes > LIMIT_CONFIG_BYTES)
+        return err_set(e, SHOAL_E_CONFIG, "%s: %zu bytes, at most %u", c->name, bytes,
+                       LIMIT_CONFIG_BYTES);
+    if (!yaml_parser_initialize(&parser))
+        return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
+    if (!yaml_parser_load(&parser, &document)) {
+        status = err_set(
+            e, SHOAL_E_CONFIG, "%s:%d: %s%s%s", c->name, (int)parser.problem_mark.line + 1,
+            parser.context != NULL ? parser.context : "", parser.context != NULL ? ", " : "",
+            parser.problem != NULL ? parser.problem : "not YAML");
+        yaml_parser_delete(&parser);
+        return status;
+    }
+    yaml_node_t *root = yaml_document_get_root_node(&document);
+    if (root == NULL)
+        status = prefix[0] != 0 ? entry_add(c, prefix, "", 0, true, e) : 0;
+    else if (prefix[0] == 0 && root->type != YAML_MAPPING_NODE)
+        status = err_set(e, SHOAL_E_CONFIG, "%s:1: expected \"key: value\" lines", c->name);
+    else
+        status = node_flatten(c, &document, root, prefix, 0, e);
+    yaml_document_delete(&document);
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+/* "tables.0.dim" means "tables[0].dim". */
+static void path_normalise(const char *in, size_t bytes, char out[PATH_MAX_BYTES])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < bytes && n + 3 < PATH_MAX_BYTES; i++) {
+        if (in[i] == '.' && i + 1 < bytes && in[i + 1] >= '0' && in[i + 1] <= '9') {
+            out[n++] = '[';
+            for (i++; i < bytes && in[i] >= '0' && in[i] <= '9' && n + 3 < PATH_MAX_BYTES; i++)
+                out[n++] = in[i];
+            out[n++] = ']';
+            i--;
+        } else {
+            out[n++] = in[i];
+        }
+    }
+    out[n] = 0;
+}
+
+static int overrides_apply(struct config *c, const struct string_list *set, struct err *e)
+{
+    char path[PATH_MAX_BYTES];
+
+    for (size_t i = 0; set != NULL && i < set->count; i++) {
+        const char *equals = strchr(set->item[i], '=');
+        if (equals == NULL || equals == set->item[i])
+            return err_set(e, SHOAL_E_USAGE,
+                           "--set %s: expected KEY=VALUE, such as train.batch=4096", set->item[i]);
+        path_normalise(set->item[i], (size_t)(equals - set->item[i]), path);
+        entry_remove_under(c, path);
+        size_t before = c->count;
+        int status = text_flatten(c, equals + 1, strlen(equals + 1), path, e);
+        for (size_t k = before; k < c->count; k++)
+            c->entry[k].set = true;
+        if (status != 0)
+            return err_wrap(e, status, "--set %s", set->item[i]);
+    }
+    return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                 const struct config_key *spec, struct config **out, struct err *e)
+{
+    struct config *c = calloc(1, sizeof *c);
+
+    if (c == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", name);
+    (void)snprintf(c->name, sizeof c->name, "%s", name);
+    int status = text_flatten(c, text, bytes, "", e);
+    if (status == 0)
+        status = overrides_apply(c, set, e);
+    if (status == 0)
+        status = config_entries_check(c, spec, e);
+    if (status != 0) {
+        config_free(c);
+        return status;
+    }
+    *out = c;
+    return 0;
+}
+
+int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
+                struct config **out, struct err *e)
+{
+    FILE *f = fopen(path, "rb");
+
+    if (f == NULL)
+        return err_set(e, SHOAL_E_NOINPUT, "%s: cannot open it: %s", path, strerror(errno));
+    char *text = malloc(LIMIT_CONFIG_BYTES + 1);
+    if (text == NULL) {
+        fclose(f);
+        return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path);
+    }
+    size_t bytes = fread(text, 1, LIMIT_CONFIG_BYTES + 1, f);
+    int failed = ferror(f);
+    fclose(f);
+    int status = failed ? err_set(e, SHOAL_E_IO, "%s: cannot read it: %s", path, strerror(errno))
+                        : config_parse(text, bytes, path, set, spec, out, e);
+    free(text);
+    return status;
+}
+
+void config_free(struct config *c)
+{
+    if (c == NULL)
+        return;
+    for (size_t i = 0; i < c->count; i++)
+        free(c->entry[i].value);
+    free(c->entry);
+    free(c);
+}
+
+static void text_quote(FILE *f, const char *value)
+{
+    fputc('"', f);
+    for (const unsigned char *p = (const unsigned char *)value; *p != 0; p++)
+        if (*p == '"' || *p == '\\')
+            fprintf(f, "\\%c", *p);
+        else if (*p < 0x20 || *p == 0x7f)
+            fprintf(f, "\\x%02x", *p);
+        else
+            fputc(*p, f);
+    fputc('"', f);
+}
+
+char *config_text(const struct config *c)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+
+    if (f == NULL)
+        return NULL;
+    for (size_t i = 0; i < c->count; i++) {
+        fprintf(f, "%s: ", c->entry[i].path);
+        if (c->entry[i].value == NULL)
+            fputs("[]", f);
+        else
+            text_quote(f, c->entry[i].value);
+        fputc('\n', f);
+    }
+    if (c->count == 0)
+        fputs("{}\n", f);
+    if (fclose(f) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,64 @@
+/* config.h: YAML files read against a list of known keys. Used by job.c (job.yaml) and by the
+ * daemons (server.yaml, coordinator.yaml).
+ *
+ * A spec is an array ended by a NULL path. A path is dotted ("journal.max"); "[]" stands for an
+ * element of a list of mappings ("tables[].dim"); CONFIG_LIST takes a list of strings or one
+ * string. Every refusal names file, line, key and, for an unknown key, the nearest known one. Sizes
+ * take k/M/G/KiB/MiB/GiB, times ms/s/min. */
+#ifndef PROTO_JOB_CONFIG_H
+#define PROTO_JOB_CONFIG_H
+
+#include "proto/base/err.h"
+#include "proto/job/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum config_type {
+    CONFIG_STRING,
+    CONFIG_INT,
+    CONFIG_FLOAT,
+    CONFIG_BOOL,
+    CONFIG_SIZE,
+    CONFIG_ENUM,
+    CONFIG_LIST,
+    CONFIG_ANY
+};
+
+struct config_key {
+    const char *path;
+    enum config_type type;
+    double min, max;     /* of numbers and sizes; both 0: any */
+    const char *choices; /* CONFIG_ENUM: "async|ssp|bsp", values 0, 1, 2 */
+};
+
+struct config; /* a parsed and checked file */
+
+int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                 const struct config_key *spec, struct config **out, struct err *e);
+int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
+                struct config **out, struct err *e);
+void config_free(struct config *c);
+/* The whole as YAML text, overrides applied; caller frees. */
+char *config_text(const struct config *c);
+
+/* Getters: `fallback` where the key is absent. index counts elements of "[]" lists: config_count(c,
+ * "tables") of them; pass the concrete path, "tables[2].dim". Types were checked by config_parse,
+ * asking with another type is our own error (asserted). */
+bool config_has(const struct config *c, const char *path);
+size_t config_count(const struct config *c, const char *path);
+const char *config_string(const struct config *c, const char *path, const char *fallback);
+int64_t config_int(const struct config *c, const char *path, int64_t fallback);
+double config_float(const struct config *c, const char *path, double fallback);
+bool config_bool(const struct config *c, const char *path, bool fallback);
+uint64_t config_size(const struct config *c, const char *path, uint64_t fallback);
+int config_enum(const struct config *c, const char *path, int fallback);
+/* copies; caller frees with string_list_free */
+int config_list(const struct config *c, const char *path, struct string_list *out);
+int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */
+
+int string_list_add(struct string_list *l, const char *s);
+void string_list_free(struct string_list *l);
+
+#endif

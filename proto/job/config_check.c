@@ -1,0 +1,254 @@
+/* config_check.c: entries against the known keys: what a value's text may be, and what is said of
+ * one that is not.
+ *
+ * 1. After config_entries_check every entry has its key, and its value parses as the key's type and
+ *    lies in its range: getters (config_get.c) parse the same text by the same functions and do not
+ *    look at failure.
+ * 2. Every refusal names the place and the key; for an unknown key the nearest known one, or one of
+ *    those below it. */
+#include "proto/job/config_inner.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_LARGEST 9e18 /* bytes or ms: fits 63 bits */
+#define PLACE_BYTES (LIMIT_PATH + 16)
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+bool config_size_parse(const char *text, double *out)
+{
+    static const struct {
+        const char *suffix;
+        double factor;
+    } unit[] = {{"", 1},
+                {"k", 1e3},
+                {"M", 1e6},
+                {"G", 1e9},
+                {"T", 1e12},
+                {"KiB", 1024.0},
+                {"MiB", 1048576.0},
+                {"GiB", 1073741824.0},
+                {"TiB", 1099511627776.0},
+                {"ms", 1},
+                {"s", 1e3},
+                {"min", 6e4}};
+    char *end;
+    double x = strtod(text, &end);
+
+    if (end == text)
+        return false;
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; i < sizeof unit / sizeof unit[0]; i++)
+        if (strcmp(end, unit[i].suffix) == 0) {
+            *out = x * unit[i].factor;
+            return isfinite(*out);
+        }
+    return false;
+}
+
+bool config_number_parse(const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return end != text && *end == 0 && isfinite(*out);
+}
+
+bool config_int_parse(const char *text, int64_t *out)
+{
+    double x;
+
+    if (strpbrk(text, ".eExX") == NULL) {
+        char *end;
+        errno = 0;
+        *out = (int64_t)strtoll(text, &end, 10);
+        return end != text && *end == 0 && errno == 0;
+    }
+    if (!config_number_parse(text, &x) || x != floor(x) || fabs(x) > 9007199254740992.0)
+        return false;
+    *out = (int64_t)x;
+    return true;
+}
+
+int config_bool_parse(const char *text)
+{
+    static const char *const word[] = {"false", "true", "no", "yes", "off", "on"};
+
+    for (int i = 0; i < 6; i++)
+        if (strcmp(text, word[i]) == 0)
+            return i % 2;
+    return -1;
+}
+
+int config_choice_parse(const char *text, const char *choices)
+{
+    size_t n = strlen(text);
+    int index = 0;
+
+    for (const char *p = choices; p != NULL;
+         p = strchr(p, '|') == NULL ? NULL : strchr(p, '|') + 1, index++)
+        if (strncmp(p, text, n) == 0 && (p[n] == 0 || p[n] == '|'))
+            return index;
+    return -1;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* "tables[3].dim" -> "tables[].dim" */
+static void path_generic(const char *in, char out[PATH_MAX_BYTES])
+{
+    size_t n = 0;
+
+    for (const char *p = in; *p != 0; p++) {
+        out[n++] = *p;
+        if (*p == '[')
+            while (p[1] >= '0' && p[1] <= '9')
+                p++;
+    }
+    out[n] = 0;
+}
+
+static unsigned edit_distance(const char *a, const char *b)
+{
+    unsigned row[PATH_MAX_BYTES + 1];
+    size_t n = strlen(b);
+
+    for (size_t j = 0; j <= n; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; a[i - 1] != 0; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= n; j++) {
+            unsigned change = diagonal + (a[i - 1] != b[j - 1]),
+                     least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = change < least ? change : least;
+        }
+    }
+    return row[n];
+}
+
+static const char *nearest_key(const struct config_key *spec, const char *path)
+{
+    const char *best = "";
+    unsigned least = ~0u;
+
+    for (; spec->path != NULL; spec++) {
+        unsigned d = edit_distance(path, spec->path);
+        if (d < least) {
+            least = d;
+            best = spec->path;
+        }
+    }
+    return best;
+}
+
+static const struct config_key *key_find(const struct config_key *spec, const char *generic)
+{
+    size_t n = strlen(generic);
+
+    for (; spec->path != NULL; spec++) {
+        if (strcmp(spec->path, generic) == 0)
+            return spec;
+        if (spec->type == CONFIG_LIST) { /* its elements: "x[]", "x[].cmd", "x.cmd" */
+            size_t k = strlen(spec->path);
+            if (n > k && strncmp(spec->path, generic, k) == 0 &&
+                (strcmp(generic + k, "[]") == 0 || strcmp(generic + k, "[].cmd") == 0 ||
+                 strcmp(generic + k, ".cmd") == 0))
+                return spec;
+        }
+    }
+    return NULL;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* "job.yaml:12", or "--set" where the command line said it. */
+static const char *place_of(const struct config *c, const struct entry *n, char out[PLACE_BYTES])
+{
+    if (n->set)
+        return "--set";
+    (void)snprintf(out, PLACE_BYTES, "%.*s:%d", (int)LIMIT_PATH, c->name, n->line);
+    return out;
+}
+
+static int value_check(const struct config *c, const struct entry *n, const struct config_key *k,
+                       struct err *e)
+{
+    char where[PLACE_BYTES];
+    double x = 0;
+    int64_t whole;
+
+    if (n->value == NULL) /* an empty list */
+        return k->type == CONFIG_LIST
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: an empty list is no value here",
+                             place_of(c, n, where), n->path);
+    if (n->value[0] == 0 && !n->quoted)
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s has no value; give one or take the line out",
+                       place_of(c, n, where), n->path);
+    switch (k->type) {
+    case CONFIG_STRING:
+    case CONFIG_LIST:
+    case CONFIG_ANY:
+        return 0;
+    case CONFIG_BOOL:
+        return config_bool_parse(n->value) >= 0
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not true or false",
+                             place_of(c, n, where), n->path, n->value);
+    case CONFIG_ENUM:
+        return config_choice_parse(n->value, k->choices) >= 0
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not one of %s",
+                             place_of(c, n, where), n->path, n->value, k->choices);
+    case CONFIG_SIZE:
+        if (!config_size_parse(n->value, &x) || x < 0 || x > SIZE_LARGEST)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "%s: %s: %s is not a size or time (such as 512MiB, 4GiB, 10s)",
+                           place_of(c, n, where), n->path, n->value);
+        break;
+    case CONFIG_INT:
+    case CONFIG_FLOAT:
+        if (!config_number_parse(n->value, &x))
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a number", place_of(c, n, where),
+                           n->path, n->value);
+        if (k->type == CONFIG_INT && !config_int_parse(n->value, &whole))
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a whole number of at most 63 bits",
+                           place_of(c, n, where), n->path, n->value);
+        break;
+    }
+    if ((k->min != 0 || k->max != 0) && (x < k->min || x > k->max))
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not between %g and %g",
+                       place_of(c, n, where), n->path, n->value, k->min, k->max);
+    return 0;
+}
+
+int config_entries_check(struct config *c, const struct config_key *spec, struct err *e)
+{
+    char generic[PATH_MAX_BYTES], where[PLACE_BYTES];
+
+    for (size_t i = 0; i < c->count; i++) {
+        struct entry *n = &c->entry[i];
+        path_generic(n->path, generic);
+        n->key = key_find(spec, generic);
+        if (n->key == NULL) {
+            for (const struct config_key *k = spec; k->path != NULL; k++)
+                if (config_path_under(k->path, generic) && k->path[strlen(generic)] != 0)
+                    return err_set(e, SHOAL_E_CONFIG,
+                                   "%s: %s holds further keys (such as %s), not a value",
+                                   place_of(c, n, where), n->path, k->path);
+            return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s",
+                           place_of(c, n, where), n->path, nearest_key(spec, generic));
+        }
+        int status = value_check(c, n, n->key, e);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}

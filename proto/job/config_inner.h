@@ -1,0 +1,42 @@
+/* config_inner.h: the inside of config.h, for the files that make it up: config.c, config_check.c,
+ * config_get.c. */
+#ifndef PROTO_JOB_CONFIG_INNER_H
+#define PROTO_JOB_CONFIG_INNER_H
+
+#include "proto/job/config.h"
+
+enum { ENTRIES_MAX = 4096, PATH_MAX_BYTES = 192 };
+
+struct entry {
+    char path[PATH_MAX_BYTES];
+    char *value; /* owned; NULL for an empty list */
+    int line;
+    bool set;    /* by --set */
+    bool quoted; /* so that "" is a value */
+    const struct config_key *key;
+};
+
+struct config {
+    char name[LIMIT_PATH];
+    struct entry *entry; /* owned */
+    size_t count;
+};
+
+/* config.c. The entry of that very path, or NULL. */
+struct entry *config_entry_find(const struct config *c, const char *path);
+/* Whether path lies at or under prefix. */
+bool config_path_under(const char *path, const char *prefix);
+
+/* config_check.c. Holds every entry against the known keys and gives it its key. CONFIG. */
+int config_entries_check(struct config *c, const struct config_key *spec, struct err *e);
+/* A number with an optional unit (k, MiB, s, min ..), in bytes or ms; false when it is none. */
+bool config_size_parse(const char *text, double *out);
+bool config_number_parse(const char *text, double *out);
+/* Plain digits are exact up to 63 bits, for seeds; 1e6 and 0x1f are taken as far as a double holds
+ * every whole number. */
+bool config_int_parse(const char *text, int64_t *out);
+int config_bool_parse(const char *text); /* 0, 1; -1 when it is neither */
+/* its index; -1 when it is none of them */
+int config_choice_parse(const char *text, const char *choices);
+
+#endif

@@ -1,0 +1,219 @@
+/* job.c: job.yaml -> struct job: opened, taken part by part, and freed; how it is trained,
+ * evaluated and kept. The known keys are in job_keys.c, data and features in job_data.c, tables in
+ * job_table.c, the model in job_model.c.
+ *
+ * 1. Parts are taken in the order of job_take: a later one may look at an earlier one (tables at
+ *    data.time), never the other way.
+ * 2. A key that is absent has its default afterwards: nobody outside asks what the file said.
+ * 3. A part that refuses leaves what it has taken to job_free, so a job is freed whole or not at
+ *    all. */
+#include "proto/job/job.h"
+#include "proto/job/job_inner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int job_name_take(const struct config *c, const char *path, const char *fallback,
+                  char out[LIMIT_NAME], struct err *e)
+{
+    const char *s = config_string(c, path, fallback);
+
+    if (strlen(s) >= LIMIT_NAME || s[0] == 0)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s must have 1 to %u bytes",
+                       config_line(c, path), path, LIMIT_NAME - 1);
+    (void)snprintf(out, LIMIT_NAME, "%s", s);
+    return 0;
+}
+
+static int evaluate_take(const struct config *c, struct job *j, struct err *e)
+{
+    if (config_has(c, "evaluate.group") &&
+        job_name_take(c, "evaluate.group", "", j->evaluate.group, e) != 0)
+        return SHOAL_E_CONFIG;
+    if (config_list(c, "evaluate.by", &j->evaluate.by) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (j->evaluate.by.count > LIMIT_BY)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: evaluate.by: at most %u fields",
+                       config_line(c, "evaluate.by"), LIMIT_BY);
+    j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets", 20);
+    j->evaluate.exact = config_size(c, "evaluate.exact", 20000000);
+    if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: train.early_stop.metric is gauc: evaluate.group must name the "
+                       "field of the groups",
+                       config_line(c, "train.early_stop.metric"));
+    (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start", ""));
+    return 0;
+}
+
+static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *dir = config_string(c, "checkpoint.dir", "");
+    int status = config_list(c, "checkpoint.publish", &j->checkpoint.publish);
+
+    if (status != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (strlen(dir) >= LIMIT_PATH / 2) /* names are put behind it */
+        return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.dir has at most %u bytes",
+                       config_line(c, "checkpoint.dir"), LIMIT_PATH / 2 - 1);
+    if (j->checkpoint.publish.count > 32)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: checkpoint.publish: a command has at most 32 words",
+                       config_line(c, "checkpoint.publish"));
+    (void)snprintf(j->checkpoint.dir, sizeof j->checkpoint.dir, "%s", dir);
+    j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches", 0);
+    j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes", 0);
+    j->checkpoint.keep = (uint32_t)config_int(c, "checkpoint.keep", 3);
+    j->checkpoint.publish_limit_ms = (uint32_t)config_size(c, "checkpoint.publish_limit", 600000);
+    return 0;
+}
+
+static int train_take(const struct config *c, struct job *j, struct err *e)
+{
+    j->train.batch = (uint32_t)config_int(c, "train.batch", 4096);
+    j->train.epochs = (uint32_t)config_int(c, "train.epochs", 1);
+    j->train.early_stop.metric =
+        (enum early_metric)config_enum(c, "train.early_stop.metric", METRIC_AUC);
+    j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience", 0);
+    j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay", 1);
+    j->train.mode = (uint32_t)config_enum(c, "train.consistency", 1);
+    j->train.staleness = (uint32_t)config_int(c, "train.staleness", 2);
+    j->train.prefetch = (uint32_t)config_int(c, "train.prefetch", 2);
+    j->train.lanes = (uint32_t)config_int(c, "train.lanes", 0);
+    j->train.backend = (enum backend_kind)config_enum(c, "train.backend", BACKEND_AUTO);
+    j->train.seed = (uint64_t)config_int(c, "train.seed", 2026);
+    j->train.task_batches = (uint32_t)config_int(c, "train.task_batches", 0);
+    j->train.max_refused = config_float(c, "train.max_refused", 0.01);
+    j->train.warmup = (uint32_t)config_int(c, "train.warmup", 0);
+    j->train.schedule.kind =
+        (enum schedule_kind)config_enum(c, "train.schedule.kind", SCHEDULE_CONSTANT);
+    j->train.schedule.batches = (uint32_t)config_int(c, "train.schedule.batches", 0);
+    j->train.schedule.floor = config_float(c, "train.schedule.floor", 0);
+    j->train.schedule.factor = config_float(c, "train.schedule.factor", 0.1);
+    j->train.clip_dense = config_float(c, "train.clip_dense", 0);
+    j->train.clip_row = config_float(c, "train.clip_row", 0);
+    j->train.precision = (enum precision)config_enum(c, "train.precision", PRECISION_FP32);
+    j->train.deterministic = config_bool(c, "train.deterministic", true);
+    j->train.read_ahead = (uint32_t)config_int(c, "train.read_ahead", 0);
+    j->train.cache.rows = config_size(c, "train.cache.rows", 0);
+    j->train.cache.batches = (uint32_t)config_int(c, "train.cache.batches", 1);
+    j->durability = (enum durability)config_enum(c, "durability", DURABLE_JOURNAL);
+    j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease", 10000);
+    j->net.drop = config_float(c, "net.drop", 0);
+    j->net.resend_ms = (uint32_t)config_size(c, "net.resend", 1000);
+    j->journal.max = config_size(c, "journal.max", 0);
+    j->journal.keep = config_size(c, "journal.keep", 0);
+    if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop needs data.valid",
+                       config_line(c, "train.early_stop"));
+    if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: train.schedule needs batches: over how many batches of a lane the rate falls",
+            config_line(c, "train.schedule.kind"));
+    if (j->train.cache.rows > 0 && j->train.mode == 2) /* WIRE_BSP */
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: train.cache: under bsp a pull sees all pushes of the clocks "
+                       "before, so no cached row could "
+                       "ever serve; take the cache away, or use ssp or async",
+                       config_line(c, "train.cache.rows"));
+    if (j->train.precision == PRECISION_FP16 && j->train.mode == 2) /* WIRE_BSP */
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: train.precision fp16 finds a loss scale for each lane where it runs, so a "
+            "lane that moves "
+            "to another worker would round differently, and bsp promises the same bits; use bf16",
+            config_line(c, "train.precision"));
+    return evaluate_take(c, j, e);
+}
+
+static int job_take(const struct config *c, struct job *j, struct err *e)
+{
+    int status = job_name_take(c, "job", "job", j->name, e);
+
+    if (status == 0)
+        status = job_name_take(c, "space", j->name, j->space, e);
+    if (status == 0)
+        status = job_data_take(c, j, e);
+    if (status == 0)
+        status = job_features_take(c, j, e);
+    if (status == 0)
+        status = job_tables_take(c, j, e);
+    if (status == 0)
+        status = job_model_take(c, j, e);
+    if (status == 0)
+        status = train_take(c, j, e);
+    if (status == 0)
+        status = checkpoint_take(c, j, e);
+    return status;
+}
+
+static int job_from(struct config *c, const char *name, struct job *out, struct err *e)
+{
+    memset(out, 0, sizeof *out);
+    int status = job_take(c, out, e);
+    config_free(c);
+    if (status != 0) {
+        job_free(out);
+        return err_wrap(e, status, "%s", name);
+    }
+    return 0;
+}
+
+int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+              struct job *out, struct err *e)
+{
+    struct config *c;
+    int status = config_parse(text, bytes, name, set, job_keys, &c, e);
+
+    return status != 0 ? status : job_from(c, name, out, e);
+}
+
+int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e)
+{
+    struct config *c;
+    int status = config_load(path, set, job_keys, &c, e);
+
+    return status != 0 ? status : job_from(c, path, out, e);
+}
+
+int job_text(const char *path, const struct string_list *set, char **text, struct err *e)
+{
+    struct config *c;
+    struct job j;
+    int status = config_load(path, set, job_keys, &c, e);
+
+    if (status != 0)
+        return status;
+    *text = config_text(c);
+    status = job_from(c, path, &j, e);
+    if (status != 0) {
+        free(*text);
+        return status;
+    }
+    job_free(&j);
+    return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;
+}
+
+uint32_t job_lanes(const struct job *j)
+{
+    return j->train.lanes == 0 ? 2 : j->train.lanes;
+}
+
+void job_free(struct job *j)
+{
+    string_list_free(&j->data.train);
+    string_list_free(&j->data.valid);
+    string_list_free(&j->data.test);
+    string_list_free(&j->features.fields);
+    string_list_free(&j->evaluate.by);
+    string_list_free(&j->checkpoint.publish);
+    free(j->data.column);
+    for (size_t i = 0; i < j->table_count && j->table != NULL; i++) {
+        string_list_free(&j->table[i].fields);
+        free(j->table[i].rule);
+    }
+    free(j->table);
+    memset(j, 0, sizeof *j);
+}

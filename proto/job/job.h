@@ -1,0 +1,260 @@
+/* job.h: job.yaml as a plain value: what the coordinator, the workers and the command line must
+ * agree on.
+ *
+ * job_parse checks everything: an unknown key, a wrong type or a value out of range is refused with
+ * file, line and the nearest known key (SHOAL_E_CONFIG). A job owns its lists; job_free releases
+ * them. */
+#ifndef PROTO_JOB_JOB_H
+#define PROTO_JOB_JOB_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+#include "proto/job/schema.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum data_format { DATA_CRITEO, DATA_LIBSVM, DATA_CSV };
+enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
+enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS }; /* of a number since 1970 */
+/* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */
+enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET };
+/* attention: the values stay apart, in order, for a model that weighs them against a target
+ * (din). */
+enum pooling { POOL_SUM, POOL_MEAN, POOL_ATTENTION };
+enum model_kind {
+    MODEL_LR,
+    MODEL_FM,
+    MODEL_WIDE_DEEP,
+    MODEL_DEEPFM,
+    MODEL_PROBE,
+    MODEL_FWFM,
+    MODEL_IPNN,
+    MODEL_DCNV2,
+    MODEL_DLRM,
+    MODEL_XDEEPFM,
+    MODEL_AUTOINT,
+    MODEL_FINALMLP,
+    MODEL_DIN,
+    MODEL_MMOE,
+    MODEL_PLE,
+};
+enum activation { ACT_RELU, ACT_TANH, ACT_SIGMOID, ACT_NONE }; /* none: a layer's, not a job's */
+enum norm_kind { NORM_NONE, NORM_BATCH, NORM_LAYER };
+enum interaction { INTERACT_DOT, INTERACT_CAT };
+enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16 };
+enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_STEP };
+enum early_metric { METRIC_AUC, METRIC_LOGLOSS, METRIC_GAUC };
+enum durability { DURABLE_MEMORY, DURABLE_JOURNAL, DURABLE_FSYNC };
+enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
+
+struct string_list {
+    char **item; /* owned */
+    size_t count;
+};
+
+struct column {
+    char name[LIMIT_NAME];
+    enum column_type type;
+    char separator;       /* of a MULTI value; '|' by default */
+    enum pooling pooling; /* of a MULTI field */
+    /* another column whose rows this one uses: the same value is the same key; empty: its own */
+    char share[LIMIT_NAME];
+    char attend[LIMIT_NAME]; /* pooling attention: the column of the target; empty otherwise */
+    uint32_t max;            /* of a MULTI: the last `max` values count; 0: all */
+};
+
+/* Widths of the layers of a network. */
+struct widths {
+    uint32_t at[16];
+    uint32_t count;
+};
+
+/* Other rules for the keys of one field of a table. The field's number is known with the columns of
+ * the input (model_shape.rule_field); rule.field is not filled. */
+struct job_field_rule {
+    char field[LIMIT_NAME];
+    struct field_rule rule;
+};
+
+struct job_table {
+    char name[LIMIT_NAME]; /* no two tables have one name */
+    /* owned: columns whose rows lie here; none: all that no other table names */
+    struct string_list fields;
+    int fields_line; /* of the job file, for messages about them; without, the table's */
+    uint32_t dim;
+    uint32_t tablets; /* power of two; 0: 1024 */
+    struct init_spec init;
+    uint64_t seed;
+    struct optimizer_spec optimizer;
+    uint32_t values;        /* enum value_kind */
+    struct row_rules rules; /* as in the schema, but for age_capacity, which is of a tablet: 0 */
+    uint64_t capacity;      /* rows of the whole table; 0: any number */
+    struct job_field_rule *rule; /* owned (rule_count); no field twice */
+    size_t rule_count;
+};
+
+struct job {
+    char name[LIMIT_NAME];
+    char space[LIMIT_NAME]; /* by default the job's name */
+    struct {
+        enum data_format format;
+        /* files, globs, or "-"; "cmd:" prefix for {cmd: "..."} inputs */
+        struct string_list train, valid, test;
+        /* columns by name or number; one, "0", by default; several: a task each */
+        char label[LIMIT_TASKS][LIMIT_NAME];
+        uint32_t label_count;
+        double label_above;       /* label = value > label_above; default 0 */
+        char weight[LIMIT_NAME];  /* column of the examples' weights; empty: all weigh 1 */
+        char time[LIMIT_NAME];    /* column of the examples' event times; empty: none is known */
+        enum time_unit time_unit; /* of a time that is a number; default seconds */
+        /* of one label: share of the examples without a positive one that training keeps; 1: all.
+         * Predictions are corrected for it */
+        double negatives;
+        bool header;    /* csv: first line names the columns; default true */
+        char delimiter; /* csv; default ',' */
+        /* owned; csv: names and types; may be empty: all but the label are categories */
+        struct column *column;
+        size_t column_count;
+        double max_bad; /* share of malformed lines allowed; default 0.001 */
+        /* folder for decoded input and indexes; default "shoal-cache" under the run folder or
+         * TMPDIR */
+        char cache[LIMIT_PATH];
+        bool shuffle; /* default true: rows of an epoch in an order drawn from (seed, epoch) */
+    } data;
+    struct {
+        bool fields_auto;             /* `fields: auto` */
+        struct string_list fields;    /* else names of columns used */
+        enum number_transform number; /* default log1p for criteo, none else */
+    } features;
+    /* owned; the sparse tables: 1 to LIMIT_JOB_TABLES, at most one of them without `fields` */
+    struct job_table *table;
+    size_t table_count;
+    struct {
+        enum model_kind kind;
+        struct widths hidden;  /* the network; default 400, 400, 400 */
+        struct widths hidden2; /* finalmlp: the second stream; default: as hidden */
+        /* dlrm: the network over the numbers, without its last layer, which has dim outputs */
+        struct widths bottom;
+        struct widths cin;              /* xdeepfm: feature maps of each layer; default 100, 100 */
+        struct widths tower;            /* mmoe, ple: a task's own network; default 64 */
+        struct widths attention_hidden; /* din: the network that weighs a value; default 80, 40 */
+        struct widths gate_hidden;      /* finalmlp: of the feature gates; default: no gates */
+        /* finalmlp: columns whose vectors the gates look at; default: empty, a learned vector */
+        char gate_field[2][LIMIT_NAME];
+        uint32_t cross_layers;                    /* dcnv2; default 3 */
+        uint32_t heads;                           /* autoint, finalmlp; default 2 */
+        uint32_t attention_layers, attention_dim; /* autoint; default 3, 64 (all heads together) */
+        enum interaction interaction;             /* dlrm; default dot */
+        uint32_t experts;                         /* mmoe: all; ple: shared; default 4 */
+        uint32_t own_experts;                     /* ple: of each task; default 2 */
+        uint32_t levels;                 /* ple: of experts and gates, one on another; default 1 */
+        uint32_t top_k;                  /* mmoe, ple: experts that a gate lets through; 0: all */
+        double task_weight[LIMIT_TASKS]; /* of the tasks' losses; default 1; not all 0 */
+        double dropout;
+        enum norm_kind norm;
+        enum activation activation;
+        double l2;       /* on touched rows of the sparse tables: gradient += l2 * weight */
+        double l2_dense; /* on weights of the network, not biases */
+    } model;
+    struct optimizer_spec dense_optimizer;
+    struct {
+        uint32_t batch;
+        uint32_t epochs;
+        struct {
+            enum early_metric metric;
+            uint32_t patience; /* epochs without gain before the end; 0: no early stopping */
+            double lr_decay;   /* learning rates are multiplied by this at each miss; default 1 */
+        } early_stop;
+        uint32_t mode; /* enum wire_mode */
+        uint32_t staleness;
+        uint32_t prefetch;
+        uint32_t lanes; /* 0: one a worker slot, 2 by default */
+        enum backend_kind backend;
+        uint64_t seed;
+        uint32_t task_batches; /* batches of a task; 0: chosen by the coordinator */
+        /* share of batches that may be refused for their gradients, 10 in any case; 0: none */
+        double max_refused;
+        /* learning rates rise evenly over the first `warmup` batches of a lane; 0: at once */
+        uint32_t warmup;
+        struct {
+            enum schedule_kind kind; /* after the warm-up; default constant */
+            /* of a lane: linear, cosine: when the floor is reached; step: between steps */
+            uint32_t batches;
+            double floor;  /* share of the rate that is left; default 0 */
+            double factor; /* step: what a step multiplies by; default 0.1 */
+        } schedule;
+        /* the dense gradients of a batch are scaled to this norm where theirs is larger; 0:
+         * never */
+        double clip_dense;
+        double clip_row;          /* likewise the gradient of each sparse row */
+        enum precision precision; /* of matrix products; weights, sums and gradients are fp32 */
+        bool deterministic;       /* default true: the same bits at every run of the same kernels */
+        uint32_t read_ahead; /* batches a lane reads and parses ahead; 0: chosen from the cores */
+        struct {
+            /* of a lane's cache of hot rows, in the memory of the backend; 0: none */
+            uint64_t rows;
+            /* async: how long a cached row may serve; under a bound the bound says it */
+            uint32_t batches;
+        } cache;
+    } train;
+    struct {
+        /* field by whose values AUC is also taken group by group; empty: none */
+        char group[LIMIT_NAME];
+        struct string_list by; /* fields by whose values calibration is told */
+        uint32_t buckets;      /* of the calibration curve; default 20 */
+        /* examples up to which AUC is exact; beyond it is taken from buckets of scores; default 20
+         * million */
+        uint64_t exact;
+    } evaluate;
+    /* folder of a run or checkpoint whose tables this job begins with; empty: from initial
+     * values */
+    char warm_start[LIMIT_PATH];
+    enum durability durability;
+    struct {
+        /* folder of the checkpoints, the same one for coordinator and servers; empty: none are
+         * made */
+        char dir[LIMIT_PATH];
+        uint64_t every_batches; /* of all lanes together; 0: not by batches */
+        double every_minutes;   /* 0: not by time */
+        uint32_t keep;          /* so many of those made by themselves; default 3; 0: all */
+        /* a command and its arguments, run with a finished one's folder behind them; may be
+         * empty */
+        struct string_list publish;
+        uint32_t publish_limit_ms; /* the command is ended when it takes longer; default 600000 */
+    } checkpoint;
+    struct {
+        uint32_t lease_ms; /* default 10000 */
+    } coordinator;
+    struct {
+        /* share of replies lost on purpose, for tests; servers read it from their own file too */
+        double drop;
+        uint32_t resend_ms; /* default 1000 */
+    } net;
+    struct {
+        uint64_t max;  /* bytes; 0: max(1 GiB, row bytes) */
+        uint64_t keep; /* bytes of the journal's archive, for blame; 0: none */
+    } journal;
+};
+
+/* text: YAML, `bytes` long; name: for messages; set: "dotted.key=value" overrides, applied over the
+ * file (a value is YAML: lists as [a, b]). On success *out is filled and the caller calls
+ * job_free. */
+int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+              struct job *out, struct err *e);
+/* Reads a file first: NOINPUT when it is missing. Relative paths in data.* are taken from the
+ * current folder. */
+int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e);
+/* The YAML text of the file with `set` applied, checked as by job_parse: what is submitted. *text
+ * owned by the caller (free). */
+int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
+void job_free(struct job *j);
+/* Sum of the weights of the tasks' losses, above 0: what divides the loss of several labels to make
+ * it a mean. */
+double job_task_weights(const struct job *j);
+/* Lanes that the coordinator opens: train.lanes, or 2. */
+uint32_t job_lanes(const struct job *j);
+const char *job_model_name(enum model_kind kind); /* as in model.kind: "deepfm" */
+
+#endif

@@ -1,0 +1,25 @@
+/* job_inner.h: the inside of job.h, for the files that make it up. Each *_take reads one part of
+ * the file: CONFIG, NOMEM. */
+#ifndef PROTO_JOB_JOB_INNER_H
+#define PROTO_JOB_JOB_INNER_H
+
+#include "proto/job/config.h"
+
+extern const struct config_key job_keys[]; /* job_keys.c */
+
+/* A name of 1 to LIMIT_NAME - 1 bytes. CONFIG. */
+int job_name_take(const struct config *c, const char *path, const char *fallback,
+                  char out[LIMIT_NAME], struct err *e);
+/* The optimizer under `prefix`. fallback: its kind, and its lr and initial where they are not 0, as
+ * long as the job names no other kind. */
+struct optimizer_spec job_optimizer_take(const struct config *c, const char *prefix,
+                                         const struct optimizer_spec *fallback);
+int job_data_take(const struct config *c, struct job *j, struct err *e);
+/* After data: what is done to numbers depends on the format. */
+int job_features_take(const struct config *c, struct job *j, struct err *e);
+/* All of tables[]; after data, since ageing needs a time. */
+int job_tables_take(const struct config *c, struct job *j, struct err *e);
+/* model and dense_optimizer; after data, whose labels are the tasks. */
+int job_model_take(const struct config *c, struct job *j, struct err *e);
+
+#endif

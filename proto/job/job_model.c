@@ -1,0 +1,176 @@
+/* job_model.c: model and dense_optimizer of job.yaml: the networks' widths, the tasks' weights, and
+ * the numbers of every kind of model. All keys are taken whatever the kind is; which of them it
+ * uses is dense's affair. */
+#include "proto/job/job_inner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A list of layer widths; the fallback, (fallback_count), where the job says nothing. */
+static int widths_take(const struct config *c, const char *path, const struct widths *fallback,
+                       struct widths *out, struct err *e)
+{
+    struct string_list list = {0};
+    int status = 0;
+
+    *out = *fallback;
+    if (!config_has(c, path))
+        return 0;
+    memset(out, 0, sizeof *out);
+    if (config_list(c, path, &list) != 0)
+        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    else if (list.count > 16)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: at most 16 layers", config_line(c, path),
+                         path);
+    for (size_t i = 0; i < list.count && status == 0; i++) {
+        char *end;
+        long units = strtol(list.item[i], &end, 10);
+        if (*end != 0 || end == list.item[i] || units < 1 || units > 16384)
+            status =
+                err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s is not a number of units (1 to 16384)",
+                        config_line(c, path), path, list.item[i]);
+        out->at[out->count++] = (uint32_t)units;
+    }
+    string_list_free(&list);
+    return status;
+}
+
+static int task_weights_take(const struct config *c, struct job *j, struct err *e)
+{
+    struct string_list list = {0};
+    int status = 0;
+
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        j->model.task_weight[t] = 1;
+    if (config_list(c, "model.task_weights", &list) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (list.count > 0 && list.count != j->data.label_count)
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "line %d: model.task_weights has %zu numbers, data.label names %u labels",
+                         config_line(c, "model.task_weights"), list.count, j->data.label_count);
+    for (size_t i = 0; i < list.count && status == 0; i++) {
+        char *end;
+        double weight = strtod(list.item[i], &end);
+        if (*end != 0 || end == list.item[i] || !(weight >= 0 && weight <= 1e6))
+            status = err_set(e, SHOAL_E_CONFIG,
+                             "line %d: model.task_weights: %s is not a number from 0 to 1e6",
+                             config_line(c, "model.task_weights"), list.item[i]);
+        j->model.task_weight[i] = weight;
+    }
+    string_list_free(&list);
+    if (status == 0 && j->data.label_count > 1 && job_task_weights(j) <= 0)
+        status = err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: model.task_weights are all 0; give those above 0 that are to be learned",
+            config_line(c, "model.task_weights"));
+    return status;
+}
+
+/* Two columns, of the first gate and of the second; which columns there are is known once the input
+ * is. */
+static int gate_fields_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *path = "model.gate_fields";
+    struct string_list list = {0};
+    int status = 0;
+
+    if (!config_has(c, path))
+        return 0;
+    if (config_list(c, path, &list) != 0)
+        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    else if (list.count != 2)
+        status = err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: %s names %zu columns; it takes two, of the first network's gate and of the "
+            "second's, as in [user, item]",
+            config_line(c, path), path, list.count);
+    else if (j->model.gate_hidden.count == 0)
+        status = err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: %s: without model.gate_hidden there are no gates; give that too, as in [64]",
+            config_line(c, path), path);
+    for (size_t i = 0; i < list.count && status == 0; i++)
+        if (list.item[i][0] == '\0' || strlen(list.item[i]) >= LIMIT_NAME)
+            status =
+                err_set(e, SHOAL_E_CONFIG, "line %d: %s: a column's name has 1 to %u characters",
+                        config_line(c, path), path, LIMIT_NAME - 1);
+        else
+            (void)snprintf(j->model.gate_field[i], sizeof j->model.gate_field[i], "%s",
+                           list.item[i]);
+    string_list_free(&list);
+    return status;
+}
+
+static int networks_take(const struct config *c, struct job *j, struct err *e)
+{
+    static const struct widths none, three = {{400, 400, 400}, 3}, maps = {{100, 100}, 2},
+                                     tower = {{64}, 1}, weigh = {{80, 40}, 2};
+    int status = widths_take(c, "model.hidden", &three, &j->model.hidden, e);
+
+    if (status == 0)
+        status = widths_take(c, "model.hidden2", &j->model.hidden, &j->model.hidden2, e);
+    if (status == 0)
+        status = widths_take(c, "model.bottom", &none, &j->model.bottom, e);
+    if (status == 0)
+        status = widths_take(c, "model.cin", &maps, &j->model.cin, e);
+    if (status == 0)
+        status = widths_take(c, "model.tower", &tower, &j->model.tower, e);
+    if (status == 0)
+        status = widths_take(c, "model.attention_hidden", &weigh, &j->model.attention_hidden, e);
+    if (status == 0)
+        status = widths_take(c, "model.gate_hidden", &none, &j->model.gate_hidden, e);
+    return status == 0 ? gate_fields_take(c, j, e) : status;
+}
+
+int job_model_take(const struct config *c, struct job *j, struct err *e)
+{
+    static const struct optimizer_spec adam = {.kind = OPT_ADAM};
+    int status = networks_take(c, j, e);
+
+    j->model.kind = (enum model_kind)config_enum(c, "model.kind", MODEL_DEEPFM);
+    j->model.cross_layers = (uint32_t)config_int(c, "model.cross_layers", 3);
+    j->model.heads = (uint32_t)config_int(c, "model.heads", 2);
+    j->model.attention_layers = (uint32_t)config_int(c, "model.attention_layers", 3);
+    j->model.attention_dim = (uint32_t)config_int(c, "model.attention_dim", 64);
+    j->model.interaction = (enum interaction)config_enum(c, "model.interaction", INTERACT_DOT);
+    j->model.experts = (uint32_t)config_int(c, "model.experts", 4);
+    j->model.own_experts = (uint32_t)config_int(c, "model.own_experts", 2);
+    j->model.levels = (uint32_t)config_int(c, "model.levels", 1);
+    j->model.top_k = (uint32_t)config_int(c, "model.top_k", 0);
+    j->model.dropout = config_float(c, "model.dropout", 0);
+    j->model.norm = (enum norm_kind)config_enum(c, "model.norm", NORM_NONE);
+    j->model.activation = (enum activation)config_enum(c, "model.activation", ACT_RELU);
+    j->model.l2 = config_float(c, "model.l2", 0);
+    j->model.l2_dense = config_float(c, "model.l2_dense", 0);
+    j->dense_optimizer = job_optimizer_take(c, "dense_optimizer", &adam);
+    if (status == 0)
+        status = task_weights_take(c, j, e);
+    if (status == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE &&
+        j->model.kind != MODEL_PLE)
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "line %d: data.label names %u labels; only the models mmoe and ple have a "
+                         "task for each",
+                         config_line(c, "data.label"), j->data.label_count);
+    return status;
+}
+
+double job_task_weights(const struct job *j)
+{
+    double sum = 0;
+    for (uint32_t t = 0; t < j->data.label_count && j->data.label_count > 1; t++)
+        sum += j->model.task_weight[t];
+    return j->data.label_count > 1 ? sum : 1;
+}
+
+const char *job_model_name(enum model_kind kind)
+{
+    static const char *const name[] = {
+        [MODEL_LR] = "lr",           [MODEL_FM] = "fm",           [MODEL_WIDE_DEEP] = "wide_deep",
+        [MODEL_DEEPFM] = "deepfm",   [MODEL_PROBE] = "probe",     [MODEL_FWFM] = "fwfm",
+        [MODEL_IPNN] = "ipnn",       [MODEL_DCNV2] = "dcnv2",     [MODEL_DLRM] = "dlrm",
+        [MODEL_XDEEPFM] = "xdeepfm", [MODEL_AUTOINT] = "autoint", [MODEL_FINALMLP] = "finalmlp",
+        [MODEL_DIN] = "din",         [MODEL_MMOE] = "mmoe",       [MODEL_PLE] = "ple"};
+
+    return (size_t)kind < sizeof name / sizeof name[0] ? name[kind] : "unknown";
+}

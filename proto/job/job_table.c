@@ -1,0 +1,535 @@
+/* job_table.c: tables[] of job.yaml: shape, optimizer, and the rules that rows live by.
+ *
+ * A preset is what a table begins with; keys beside it count more. What rows live by is a function
+ * of their statistics and of event time, so:
+ * 1. Statistics are kept where a rule needs them; `stats: false` beside such a rule is refused.
+ * 2. Ageing and the least recently used need data.time; without it nothing would ever age, and that
+ *    is refused too.
+ * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same
+ * schema. */
+#include "proto/job/job_inner.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOUR_S 3600.0
+#define DAY_S 86400.0
+#define SKETCH_COUNT_MAX 65535u /* what a cell of a sketch holds */
+
+/* ---- presets --------------------------------------------------------------------------------- */
+
+struct preset {
+    struct row_rules rules;
+    struct init_spec init;
+    struct optimizer_spec optimizer; /* kind, lr, initial */
+};
+
+enum { PRESET_NONE, PRESET_PADDLE_CTR, PRESET_MONOLITH };
+
+static const struct preset presets[] = {
+    [PRESET_NONE] = {.init = {INIT_UNIFORM, 0.01f}, .optimizer = {.kind = OPT_ADAGRAD}},
+    /* Paddle's CtrCommonAccessor with SparseAdaGradSGDRule, defaults of the_one_ps.proto: score 0.1
+     * (show - click) + click; the vector from a score of 10 on; once a day decay by 0.98, then rows
+     * under 0.8 or unseen for 30 days go; AdaGrad with lr 0.05 and G0 3 over gradients divided by
+     * shows; initial values to 1e-4, weights to 10. */
+    [PRESET_PADDLE_CTR] = {.rules = {.stats = 1,
+                                     .score_show = 0.1f,
+                                     .score_click = 1,
+                                     .age_every = 86400,
+                                     .age_decay = 0.98f,
+                                     .age_score = 0.8f,
+                                     .age_ttl = 30 * 86400,
+                                     .vector_score = 10,
+                                     .weight_max = 10,
+                                     .by_shows = 1},
+                           .init = {INIT_UNIFORM, 1e-4f},
+                           .optimizer = {.kind = OPT_CTR_ADAGRAD, .lr = 0.05f, .initial = 3}},
+    /* Monolith: rows expire by event time, 36,500 days unless a field says less, swept every 240
+     * hours; who asks for a count gets a sketch. Its filter drops while the count *before* is under
+     * the threshold: threshold T is min_count T + 1. */
+    [PRESET_MONOLITH] = {.rules = {.stats = 1,
+                                   .age_every = 240 * 3600,
+                                   .age_ttl = 36500u * 86400u,
+                                   .admit_sketch = 8192},
+                         .init = {INIT_UNIFORM, 0.01f},
+                         .optimizer = {.kind = OPT_ADAGRAD}},
+};
+
+/* ---- keys under a prefix --------------------------------------------------------------------- */
+
+struct place {
+    const struct config *c;
+    char prefix[96];
+};
+
+#define PATH_BYTES 160
+
+static const char *path_of(const struct place *p, const char *key, char out[PATH_BYTES])
+{
+    (void)snprintf(out, PATH_BYTES, "%s.%s", p->prefix, key);
+    return out;
+}
+
+static bool has(const struct place *p, const char *key)
+{
+    char path[PATH_BYTES];
+    return config_has(p->c, path_of(p, key, path));
+}
+
+static double number(const struct place *p, const char *key, double fallback)
+{
+    char path[PATH_BYTES];
+    return config_float(p->c, path_of(p, key, path), fallback);
+}
+
+static float number_f(const struct place *p, const char *key, float fallback)
+{
+    return has(p, key) ? (float)number(p, key, 0) : fallback;
+}
+
+static uint64_t size(const struct place *p, const char *key, uint64_t fallback)
+{
+    char path[PATH_BYTES];
+    return config_size(p->c, path_of(p, key, path), fallback);
+}
+
+static bool truth(const struct place *p, const char *key, bool fallback)
+{
+    char path[PATH_BYTES];
+    return config_bool(p->c, path_of(p, key, path), fallback);
+}
+
+static int choice(const struct place *p, const char *key, int fallback)
+{
+    char path[PATH_BYTES];
+    return config_enum(p->c, path_of(p, key, path), fallback);
+}
+
+static int refuse(const struct place *p, const char *key, struct err *e, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static int refuse(const struct place *p, const char *key, struct err *e, const char *format, ...)
+{
+    char path[PATH_BYTES], text[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    (void)path_of(p, key, path);
+    int line = config_has(p->c, path) ? config_line(p->c, path) : config_line(p->c, p->prefix);
+    return err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s", line, path, text);
+}
+
+/* ---- optimizer ------------------------------------------------------------------------------- */
+
+struct optimizer_spec job_optimizer_take(const struct config *c, const char *prefix,
+                                         const struct optimizer_spec *fallback)
+{
+    struct place p = {.c = c};
+
+    (void)snprintf(p.prefix, sizeof p.prefix, "%s", prefix);
+    struct optimizer_spec o = {.kind =
+                                   (enum optimizer_kind)choice(&p, "kind", (int)fallback->kind)};
+    bool same = o.kind == fallback->kind;
+    double lr = same && fallback->lr > 0 ? (double)fallback->lr : o.kind == OPT_ADAM ? 0.001 : 0.05;
+    o.lr = number_f(&p, "lr", (float)lr);
+    o.beta1 = (float)number(&p, "beta1", o.kind == OPT_ADAM ? 0.9 : 0);
+    o.beta2 = (float)number(&p, "beta2", o.kind == OPT_ADAM ? 0.999 : 0);
+    o.eps = (float)number(&p, "eps", 1e-8);
+    o.initial = number_f(&p, "initial",
+                         same && fallback->initial > 0 ? fallback->initial
+                         : o.kind == OPT_CTR_ADAGRAD   ? 3
+                                                       : 0);
+    o.l1 = (float)number(&p, "l1", 0);
+    o.l2 = (float)number(&p, "l2", 0);
+    o.beta = (float)number(&p, "beta", o.kind == OPT_FTRL ? 1 : 0);
+    return o;
+}
+
+static int decay_take(const struct place *p, struct optimizer_spec *o, struct err *e)
+{
+    float decay = number_f(p, "optimizer.decay", 1);
+
+    if (decay < 1 && o->kind != OPT_ADAGRAD && o->kind != OPT_ROW_ADAGRAD)
+        return refuse(p, "optimizer.decay", e, "only adagrad and row_adagrad have sums that decay");
+    o->decay = decay < 1 ? decay : 0; /* (3) */
+    if (o->kind == OPT_CTR_ADAGRAD && o->initial <= 0)
+        return refuse(p, "optimizer.initial", e, "ctr_adagrad divides by it; it must be above 0");
+    return 0;
+}
+
+/* ---- admission ------------------------------------------------------------------------------- */
+
+/* *given: the job says something of it here. */
+static int admit_take(const struct place *p, uint32_t *kind, float *threshold, bool *given,
+                      struct err *e)
+{
+    static const struct {
+        const char *key;
+        enum admit_kind kind;
+    } way[] = {{"admit.min_count", ADMIT_COUNT},
+               {"admit.probability", ADMIT_PROBABILITY},
+               {"admit.min_score", ADMIT_SCORE}};
+    char path[PATH_BYTES];
+
+    *given = false;
+    for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {
+        if (!has(p, way[i].key))
+            continue;
+        if (*given)
+            return refuse(p, way[i].key, e,
+                          "admission goes by one of min_count, probability, min_score and none");
+        *given = true;
+        *kind = way[i].kind;
+        *threshold = (float)(i == 0 ? (double)config_int(p->c, path_of(p, way[i].key, path), 1)
+                                    : number(p, way[i].key, 0));
+    }
+    if (truth(p, "admit.none", false)) {
+        if (*given)
+            return refuse(p, "admit.none", e,
+                          "admission goes by one of min_count, probability, min_score and none");
+        *given = true;
+        *kind = ADMIT_NONE;
+        *threshold = 0;
+    }
+    if ((*kind == ADMIT_COUNT && *threshold <= 1) ||
+        (*kind == ADMIT_PROBABILITY && *threshold >= 1) ||
+        (*kind == ADMIT_SCORE && *threshold <= 0)) { /* (3) */
+        *kind = ADMIT_ALL;
+        *threshold = 0;
+    }
+    return 0;
+}
+
+static bool counts(uint32_t kind, float threshold, const struct job_table *t, float *most)
+{
+    bool any = kind == ADMIT_COUNT;
+
+    *most = any ? threshold : 0;
+    for (size_t i = 0; i < t->rule_count; i++) {
+        const struct field_rule *r = &t->rule[i].rule;
+        if ((r->has & FIELD_HAS_ADMIT) == 0 || r->admit_kind != ADMIT_COUNT)
+            continue;
+        any = true;
+        *most = r->admit_threshold > *most ? r->admit_threshold : *most;
+    }
+    return any;
+}
+
+/* Whether keys wait for their rows: by count or by score, here or in a field. */
+static bool waits(const struct job_table *t)
+{
+    float most;
+    bool any = counts(t->rules.admit_kind, t->rules.admit_threshold, t, &most) ||
+               t->rules.admit_kind == ADMIT_SCORE;
+
+    for (size_t i = 0; i < t->rule_count; i++)
+        any = any || ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 &&
+                      t->rule[i].rule.admit_kind == ADMIT_SCORE);
+    return any;
+}
+
+static int waiting_take(const struct place *p, struct job_table *t, struct err *e)
+{
+    struct row_rules *r = &t->rules;
+    float most;
+    bool counted = counts(r->admit_kind, r->admit_threshold, t, &most);
+
+    r->admit_sketch = (uint32_t)size(p, "admit.sketch", r->admit_sketch);
+    r->admit_waiting = (uint32_t)size(p, "admit.waiting", r->admit_waiting);
+    if ((r->admit_sketch & (r->admit_sketch - 1)) != 0)
+        return refuse(p, "admit.sketch", e, "%u cells is no power of two", r->admit_sketch);
+    if (counted && r->admit_sketch > 0 && most > (float)SKETCH_COUNT_MAX)
+        return refuse(p, "admit.sketch", e,
+                      "a sketch counts to %u, min_count is %.0f: leave the sketch out",
+                      SKETCH_COUNT_MAX, (double)most);
+    r->admit_sketch = counted ? r->admit_sketch : 0; /* (3) */
+    r->admit_waiting = waits(t) ? r->admit_waiting : 0;
+    return 0;
+}
+
+/* ---- rules by field -------------------------------------------------------------------------- */
+
+/* In seconds; a time that is not 0 is a second at least. */
+static uint32_t days(const struct place *p, const char *key, uint32_t fallback_s)
+{
+    double seconds = number(p, key, 0) * DAY_S;
+
+    return !has(p, key) ? fallback_s : seconds > 0 && seconds < 1 ? 1 : (uint32_t)lround(seconds);
+}
+
+static int field_rule_take(const struct place *p, struct job_field_rule *out, struct err *e)
+{
+    struct field_rule *r = &out->rule;
+    char path[PATH_BYTES];
+    bool admit;
+
+    int status = job_name_take(p->c, path_of(p, "field", path), "", out->field, e);
+    if (status == 0)
+        status = admit_take(p, &r->admit_kind, &r->admit_threshold, &admit, e);
+    if (status != 0)
+        return status;
+    bool init = has(p, "init.kind") || has(p, "init.scale"), ttl = has(p, "ttl_days");
+    if (!init && !admit && !ttl)
+        return refuse(p, "field", e,
+                      "the rule for %s says nothing; give it init, admit or ttl_days", out->field);
+    r->has =
+        (init ? FIELD_HAS_INIT : 0) | (admit ? FIELD_HAS_ADMIT : 0) | (ttl ? FIELD_HAS_TTL : 0);
+    r->kind = init ? (uint32_t)choice(p, "init.kind", INIT_UNIFORM) : 0;
+    r->scale = init ? number_f(p, "init.scale", 0.01f) : 0;
+    r->ttl = days(p, "ttl_days", 0);
+    return 0;
+}
+
+static int field_rules_take(const struct place *p, struct job_table *t, struct err *e)
+{
+    char path[PATH_BYTES];
+    int status = 0;
+
+    t->rule_count = config_count(p->c, path_of(p, "rules", path));
+    if (t->rule_count == 0)
+        return 0;
+    if (t->rule_count > LIMIT_FIELDS)
+        return refuse(p, "rules", e, "at most %u", LIMIT_FIELDS);
+    t->rule = calloc(t->rule_count, sizeof *t->rule);
+    if (t->rule == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < t->rule_count && status == 0; i++) {
+        struct place at = {.c = p->c};
+        (void)snprintf(at.prefix, sizeof at.prefix, "%.40s.rules[%zu]", p->prefix, i);
+        status = field_rule_take(&at, &t->rule[i], e);
+        for (size_t k = 0; k < i && status == 0; k++)
+            if (strcmp(t->rule[k].field, t->rule[i].field) == 0)
+                status =
+                    refuse(&at, "field", e, "there is a rule for %s already", t->rule[i].field);
+    }
+    return status;
+}
+
+/* ---- ageing ---------------------------------------------------------------------------------- */
+
+static bool field_expires(const struct job_table *t)
+{
+    for (size_t i = 0; i < t->rule_count; i++)
+        if (t->rule[i].rule.ttl > 0)
+            return true;
+    return false;
+}
+
+/* every_hours: 0 switches ageing off, whatever else is said of it (3). */
+static void ageing_off(struct job_table *t)
+{
+    t->rules.age_every = 0;
+    t->rules.age_decay = t->rules.age_score = 0;
+    t->rules.age_ttl = 0;
+    for (size_t i = 0; i < t->rule_count; i++) {
+        t->rule[i].rule.has &= ~FIELD_HAS_TTL;
+        t->rule[i].rule.ttl = 0;
+    }
+}
+
+static int ageing_take(const struct place *p, const struct job *j, struct job_table *t,
+                       struct err *e)
+{
+    struct row_rules *r = &t->rules;
+    float decay = number_f(p, "evict.decay", r->age_decay);
+
+    r->age_decay = decay < 1 ? decay : 0;
+    r->age_score = number_f(p, "evict.min_score", r->age_score);
+    r->age_ttl = days(p, "evict.ttl_days", r->age_ttl);
+    t->capacity = size(p, "evict.capacity", 0);
+    r->age_by = t->capacity > 0 ? (uint32_t)choice(p, "evict.by", EVICT_LRU) : 0;
+    bool ages = r->age_decay > 0 || r->age_score > 0 || r->age_ttl > 0 || field_expires(t);
+    uint32_t every = r->age_every > 0 ? r->age_every : (uint32_t)DAY_S;
+    if (has(p, "evict.every_hours")) {
+        double hours = number(p, "evict.every_hours", 0);
+        every = (uint32_t)lround(hours * HOUR_S);
+        if (every == 0 && hours > 0)
+            return refuse(p, "evict.every_hours", e, "%g is less than a second", hours);
+    }
+    r->age_every = ages ? every : 0;
+    if (r->age_every == 0)
+        ageing_off(t);
+    if (r->age_every > 0 && j->data.time[0] == '\0')
+        return refuse(
+            p, "evict", e,
+            "rows age by event time: name its column in data.time, or say evict: {every_hours: 0}");
+    if (t->capacity > 0 && r->age_by == EVICT_LRU && j->data.time[0] == '\0')
+        return refuse(
+            p, "evict.capacity", e,
+            "who was used least recently is told by event time: name its column in data.time, or "
+            "say evict: {by: score}");
+    return 0;
+}
+
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+/* The key that needs statistics, or NULL (1). */
+static const char *statistics_needed(const struct job_table *t)
+{
+    const struct row_rules *r = &t->rules;
+
+    for (size_t i = 0; i < t->rule_count; i++)
+        if ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 &&
+            t->rule[i].rule.admit_kind == ADMIT_SCORE)
+            return "rules";
+    return r->age_every > 0               ? "evict"
+           : t->capacity > 0              ? "evict.capacity"
+           : r->admit_kind == ADMIT_SCORE ? "admit.min_score"
+           : r->vector_score > 0          ? "vector_score"
+           : r->by_shows > 0              ? "by_shows"
+                                          : NULL;
+}
+
+static int statistics_take(const struct place *p, struct job_table *t, struct err *e)
+{
+    struct row_rules *r = &t->rules;
+    const char *needed = statistics_needed(t);
+
+    bool stats = truth(p, "stats", r->stats != 0 || needed != NULL);
+    if (!stats && needed != NULL)
+        return refuse(p, "stats", e,
+                      "%s goes by statistics of rows: take `stats: false` away, or %s", needed,
+                      needed);
+    r->stats = stats;
+    r->score_show = stats ? number_f(p, "score.show", r->score_show > 0 ? r->score_show : 0.1f) : 0;
+    r->score_click =
+        stats ? number_f(p, "score.click", r->score_click > 0 ? r->score_click : 1.0f) : 0;
+    return 0;
+}
+
+static int rules_take(const struct place *p, const struct job *j, struct job_table *t,
+                      struct err *e)
+{
+    struct row_rules *r = &t->rules;
+    bool given;
+
+    int status = field_rules_take(p, t, e);
+    if (status == 0)
+        status = admit_take(p, &r->admit_kind, &r->admit_threshold, &given, e);
+    if (status == 0)
+        status = waiting_take(p, t, e);
+    if (status == 0)
+        status = ageing_take(p, j, t, e);
+    if (status != 0)
+        return status;
+    r->vector_score = number_f(p, "vector_score", r->vector_score);
+    r->weight_max = number_f(p, "clamp", r->weight_max);
+    r->by_shows = truth(p, "by_shows", r->by_shows != 0);
+    r->norm_max = number_f(p, "guard.norm", r->norm_max);
+    r->norm_refuse = r->norm_max > 0 && choice(p, "guard.action", 0) == 1;
+    return statistics_take(p, t, e);
+}
+
+/* ---- fields ---------------------------------------------------------------------------------- */
+
+/* Whether columns of these names are the job's is known with the input (worker/data/feature_plan.c). */
+static int fields_take(const struct place *p, struct job_table *t, struct err *e)
+{
+    char path[PATH_BYTES];
+
+    (void)path_of(p, "fields", path);
+    t->fields_line = config_line(p->c, config_has(p->c, path) ? path : p->prefix);
+    if (config_list(p->c, path, &t->fields) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < t->fields.count; i++) {
+        size_t bytes = strlen(t->fields.item[i]);
+        if (bytes == 0 || bytes >= LIMIT_NAME)
+            return refuse(p, "fields", e, "a name has 1 to %u bytes, this one %zu", LIMIT_NAME - 1,
+                          bytes);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(t->fields.item[k], t->fields.item[i]) == 0)
+                return refuse(p, "fields", e, "%s is named twice; take one out", t->fields.item[i]);
+    }
+    return 0;
+}
+
+static bool names_field(const struct job_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->fields.count; i++)
+        if (strcmp(t->fields.item[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Two tables of one job must be told apart, by name and by what lies in them. */
+static int tables_apart(const struct config *c, const struct job_table *a, size_t at,
+                        const struct job_table *b, size_t before, struct err *e)
+{
+    struct place p = {.c = c};
+
+    (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", at);
+    if (strcmp(a->name, b->name) == 0)
+        return refuse(&p, "name", e,
+                      "tables[%zu] is named %s too; give each table a name of its own", before,
+                      a->name);
+    if (a->fields.count == 0 && b->fields.count == 0)
+        return refuse(&p, "name", e,
+                      "neither table %s nor table %s says which fields it is for; name them in "
+                      "`fields` of one of "
+                      "them, the other takes the rest",
+                      b->name, a->name);
+    for (size_t i = 0; i < a->fields.count; i++)
+        if (names_field(b, a->fields.item[i]))
+            return refuse(&p, "fields", e, "%s is in the fields of table %s already; name it once",
+                          a->fields.item[i], b->name);
+    return 0;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static int table_take(const struct config *c, size_t i, const struct job *j, struct job_table *t,
+                      struct err *e)
+{
+    struct place p = {.c = c};
+    char path[PATH_BYTES];
+
+    (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", i);
+    int status = job_name_take(c, path_of(&p, "name", path), "emb", t->name, e);
+    if (status != 0)
+        return status;
+    if (strcmp(t->name, "dense") == 0 || strcmp(t->name, "dense_stats") == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: the name %s is taken by the network's own table",
+                       config_line(c, path), t->name);
+    status = fields_take(&p, t, e);
+    if (status != 0)
+        return status;
+    t->dim = (uint32_t)config_int(c, path_of(&p, "dim", path), 16);
+    t->tablets = (uint32_t)config_int(c, path_of(&p, "tablets", path), 0);
+    if ((t->tablets & (t->tablets - 1)) != 0 && t->tablets != 0)
+        return refuse(&p, "tablets", e, "%u is no power of two", t->tablets);
+    t->values = (uint32_t)choice(&p, "values", VALUES_FP32);
+    const struct preset *preset = &presets[choice(&p, "preset", PRESET_NONE)];
+    t->rules = preset->rules;
+    t->init.kind = (enum init_kind)choice(&p, "init.kind", (int)preset->init.kind);
+    t->init.scale = number_f(&p, "init.scale", preset->init.scale);
+    t->seed = (uint64_t)config_int(c, path_of(&p, "init.seed", path), 1);
+    t->optimizer = job_optimizer_take(c, path_of(&p, "optimizer", path), &preset->optimizer);
+    status = decay_take(&p, &t->optimizer, e);
+    return status == 0 ? rules_take(&p, j, t, e) : status;
+}
+
+int job_tables_take(const struct config *c, struct job *j, struct err *e)
+{
+    int status = 0;
+
+    j->table_count = config_count(c, "tables");
+    if (j->table_count == 0)
+        j->table_count = 1; /* one table with every default */
+    if (j->table_count > LIMIT_JOB_TABLES)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: at most %u tables, not %zu",
+                       config_line(c, "tables[0]"), LIMIT_JOB_TABLES, j->table_count);
+    j->table = calloc(j->table_count, sizeof *j->table);
+    if (j->table == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < j->table_count && status == 0; i++)
+        status = table_take(c, i, j, &j->table[i], e);
+    for (size_t i = 1; i < j->table_count && status == 0; i++)
+        for (size_t k = 0; k < i && status == 0; k++)
+            status = tables_apart(c, &j->table[i], i, &j->table[k], k, e);
+    return status;
+}

@@ -1,0 +1,177 @@
+/* manifest.c: text of a checkpoint's manifest, and back. */
+#include "proto/job/manifest.h"
+#include "proto/base/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What follows the summed bytes: the last member, of fixed length. */
+#define TAIL_FORMAT ",\n  \"xxh3\": \"0x%016llx\"\n}\n"
+enum { TAIL_BYTES = 2 + 2 + 8 + 20 + 3 };
+
+bool manifest_name_ok(const char *name)
+{
+    size_t bytes = strlen(name);
+
+    if (bytes == 0 || bytes >= LIMIT_NAME || name[0] == '.')
+        return false;
+    for (const char *p = name; *p != 0; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+              *p == '.' || *p == '_' || *p == '-'))
+            return false;
+    return bytes < 4 || strcmp(name + bytes - 4, ".tmp") != 0;
+}
+
+static void tail_write(const char *text, size_t bytes, char out[TAIL_BYTES + 1])
+{
+    (void)snprintf(out, TAIL_BYTES + 1, TAIL_FORMAT,
+                   (unsigned long long)hash_bytes(text, bytes, 0));
+}
+
+char *manifest_text(const struct json *m)
+{
+    char *text = json_text(m, 2);
+    size_t bytes = text == NULL ? 0 : strlen(text);
+
+    if (bytes > 2) /* the object stays open: without its last line, "}" */
+        bytes -= 2;
+    char *whole = text == NULL ? NULL : realloc(text, bytes + TAIL_BYTES + 1);
+    if (whole == NULL) {
+        free(text);
+        return NULL;
+    }
+    tail_write(whole, bytes, whole + bytes);
+    return whole;
+}
+
+bool manifest_hex(const struct json *j, uint64_t *out)
+{
+    const char *s = json_as_string(j, "");
+    char *end;
+
+    if (strlen(s) != 18 || strncmp(s, "0x", 2) != 0 || strspn(s + 2, "0123456789abcdef") != 16)
+        return false;
+    *out = strtoull(s + 2, &end, 16);
+    return *end == 0;
+}
+
+const struct json *manifest_file(const struct json *m, const char *name)
+{
+    const struct json *files = json_get(m, "files");
+
+    for (size_t i = 0; i < json_count(files); i++)
+        if (strcmp(json_as_string(json_get(json_array_at(files, i), "file"), ""), name) == 0)
+            return json_array_at(files, i);
+    return NULL;
+}
+
+int manifest_file_check(const struct json *m, const char *name, const void *content, size_t bytes,
+                        struct err *e)
+{
+    const struct json *file = manifest_file(m, name);
+    uint64_t sum = 0;
+
+    if (file == NULL || !manifest_hex(json_get(file, "xxh3"), &sum))
+        return err_set(e, SHOAL_E_CORRUPT, "%s is not in the manifest", name);
+    if ((uint64_t)json_as_int(json_get(file, "bytes"), -1) != bytes)
+        return err_set(e, SHOAL_E_CHECKSUM, "%s has %zu bytes, %lld were written", name, bytes,
+                       (long long)json_as_int(json_get(file, "bytes"), -1));
+    if (hash_bytes(content, bytes, 0) != sum)
+        return err_set(e, SHOAL_E_CHECKSUM, "%s: its checksum does not match", name);
+    return 0;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static bool whole_number(const struct json *m, const char *key)
+{
+    return json_as_int(json_get(m, key), -1) >= 0;
+}
+
+static bool parts_ok(const struct json *m)
+{
+    const struct json *parts = json_get(m, "parts");
+    uint64_t sum;
+
+    if (json_count(parts) < 1 || json_count(parts) > LIMIT_SHARDS)
+        return false;
+    for (size_t i = 0; i < json_count(parts); i++) {
+        const struct json *p = json_array_at(parts, i);
+        char folder[32];
+        (void)snprintf(folder, sizeof folder, "part-%04zu", i);
+        if (strcmp(json_as_string(json_get(p, "folder"), ""), folder) != 0 ||
+            !whole_number(p, "rows") || !whole_number(p, "bytes") ||
+            !manifest_hex(json_get(p, "manifest"), &sum))
+            return false;
+    }
+    return true;
+}
+
+static int content_check(const struct json *m, struct err *e)
+{
+    static const char *const numbers[] = {"run", "epoch", "rows", "bytes", "examples"};
+    uint64_t sum;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (!whole_number(m, numbers[i]))
+            return err_set(e, SHOAL_E_CORRUPT, "'%s' is missing or no whole number", numbers[i]);
+    if (!manifest_name_ok(json_as_string(json_get(m, "name"), "")) ||
+        strlen(json_as_string(json_get(m, "job"), "")) >= LIMIT_NAME)
+        return err_set(e, SHOAL_E_CORRUPT, "'name' or 'job' is missing or no name");
+    if (!parts_ok(m))
+        return err_set(e, SHOAL_E_CORRUPT, "'parts' is missing or not a list of 1 to %u parts",
+                       LIMIT_SHARDS);
+    if (json_count(json_get(m, "lanes")) < 1 || json_count(json_get(m, "lanes")) > LIMIT_LANES)
+        return err_set(e, SHOAL_E_CORRUPT, "'lanes' is missing or not a list of 1 to %u lanes",
+                       LIMIT_LANES);
+    static const char *const files[] = {MANIFEST_STATE_FILE, MANIFEST_JOB_FILE};
+    for (size_t i = 0; i < 2; i++) {
+        const struct json *file = manifest_file(m, files[i]);
+        if (file == NULL || !whole_number(file, "bytes") ||
+            !manifest_hex(json_get(file, "xxh3"), &sum))
+            return err_set(e, SHOAL_E_CORRUPT, "'files' does not name %s", files[i]);
+    }
+    return 0;
+}
+
+/* Of the whole text, before a word of it is believed. */
+static int sum_check(const char *text, size_t bytes, struct err *e)
+{
+    char tail[TAIL_BYTES + 1];
+
+    if (bytes <= TAIL_BYTES || bytes > MANIFEST_BYTES_MAX)
+        return err_set(e, SHOAL_E_CHECKSUM, "%zu bytes are no manifest", bytes);
+    tail_write(text, bytes - TAIL_BYTES, tail);
+    if (memcmp(tail, text + bytes - TAIL_BYTES, TAIL_BYTES) != 0)
+        return err_set(e, SHOAL_E_CHECKSUM,
+                       "its checksum does not match: the file was changed or cut short");
+    return 0;
+}
+
+int manifest_parse(const char *text, size_t bytes, struct json **out, struct err *e)
+{
+    struct json *m = NULL;
+    int status = sum_check(text, bytes, e);
+
+    if (status == 0)
+        status = json_parse(text, bytes, &m, e);
+    if (status != 0)
+        return status;
+    int64_t format = json_as_int(json_get(m, "format"), -1);
+    if (format > MANIFEST_FORMAT)
+        status = err_set(
+            e, SHOAL_E_VERSION,
+            "format %lld is newer than this release reads (%d): take the release that wrote it",
+            (long long)format, MANIFEST_FORMAT);
+    else if (format < 1)
+        status = err_set(e, SHOAL_E_CORRUPT, "'format' is missing");
+    else
+        status = content_check(m, e);
+    if (status != 0) {
+        json_free(m);
+        return status;
+    }
+    *out = m;
+    return 0;
+}

@@ -1,0 +1,48 @@
+/* manifest.h: the manifest of a checkpoint, NAME/manifest.json: what the folder holds, with a
+ * checksum of each thing that is not itself checked by another. Pure: text in, text out; the
+ * coordinator writes it, coordinator and command line read it.
+ *
+ *   {"format": 1, "version", "name", "job", "run", "date", "phase", "epoch", "examples", "rows",
+ *   "bytes", "seconds",
+ *    "held_seconds", "map": {"epoch", "shards", "tablets", "ranges": [[first tablet, tablets,
+ *    shard], ...]}, "tables": [{"name", "table", "dense", "width", "tablet_bits", "tablet_first"}],
+ *    "lanes": [{"lane", "generation", "next_batch", "mark"}], "parts": [{"folder": "part-0000",
+ *    "server", "rows", "bytes", "manifest": "0x..."}], "files": [{"file": "job.yaml", "bytes",
+ *    "xxh3": "0x..."}, {"file": "coordinator.state", ...}], "xxh3": "0x..."}
+ *
+ * "manifest" of a part is the XXH3 of its own manifest file, which has the checksums of the part's
+ * files. The last member is the XXH3 of all bytes before it, so that any changed bit is found. */
+#ifndef PROTO_JOB_MANIFEST_H
+#define PROTO_JOB_MANIFEST_H
+
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/base/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MANIFEST_FORMAT 1
+#define MANIFEST_FILE "manifest.json"
+#define MANIFEST_STATE_FILE "coordinator.state"
+#define MANIFEST_JOB_FILE "job.yaml"
+#define MANIFEST_BYTES_MAX (32u << 20)
+
+/* Letters, digits, '.', '_', '-'; not first a '.', not last ".tmp": a name is one folder, and never
+ * an unfinished one. */
+bool manifest_name_ok(const char *name);
+/* An object without "xxh3" as the file's text; the caller frees it. NULL when out of memory. */
+char *manifest_text(const struct json *m);
+/* CHECKSUM: a byte has changed; VERSION: a newer format; CORRUPT: a member is missing or out of
+ * range. The caller calls json_free. */
+int manifest_parse(const char *text, size_t bytes, struct json **out, struct err *e);
+/* A "0x" number of 16 digits as json_set_hex writes it; false: none. */
+bool manifest_hex(const struct json *j, uint64_t *out);
+/* The entry of "files" with this name, or NULL. */
+const struct json *manifest_file(const struct json *m, const char *name);
+/* 0, or CHECKSUM naming the file: bytes are not those of the manifest. */
+int manifest_file_check(const struct json *m, const char *name, const void *content, size_t bytes,
+                        struct err *e);
+
+#endif

@@ -1,0 +1,351 @@
+/* schema.c: checking and comparing table schemas. */
+#include "proto/job/schema.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool number_ok(float x, float low, float high)
+{
+    return isfinite(x) && x >= low && x <= high;
+}
+
+static int optimizer_check(const struct optimizer_spec *o, const char *table, struct err *e)
+{
+    if ((unsigned)o->kind > OPT_CTR_ADAGRAD)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: unknown optimizer %d", table, (int)o->kind);
+    if (!number_ok(o->lr, 1e-30f, 1e10f))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: lr must be above 0 and finite, it is %g",
+                       table, (double)o->lr);
+    if (!number_ok(o->beta1, 0, 0.9999999f) || !number_ok(o->beta2, 0, 0.9999999f))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: beta1 and beta2 must be in [0, 1)", table);
+    if (!number_ok(o->eps, 0, 1e10f) || !number_ok(o->initial, 0, 1e10f) ||
+        !number_ok(o->l1, 0, 1e10f) || !number_ok(o->l2, 0, 1e10f) || !number_ok(o->beta, 0, 1e10f))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: eps, initial, l1, l2 and beta must be finite and not negative",
+                       table);
+    if (!number_ok(o->decay, 0, 1))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: the optimizer's decay must be in [0, 1]; 0 counts as 1", table);
+    if (o->kind == OPT_CTR_ADAGRAD && o->initial <= 0)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: ctr_adagrad needs `initial` above 0", table);
+    if (o->fixed_lr > 1)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: fixed_lr must be 0 or 1", table);
+    return 0;
+}
+
+static int admit_check(uint32_t kind, float threshold, const struct row_rules *r, const char *table,
+                       struct err *e)
+{
+    if (kind > ADMIT_NONE)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: unknown admission %u", table, kind);
+    if (kind == ADMIT_COUNT && !number_ok(threshold, 1, 16777216.0f))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: an admission count must be in 1..2^24, it is %g", table,
+                       (double)threshold);
+    if (kind == ADMIT_COUNT && r->admit_sketch > 0 && threshold > 65535)
+        return err_set(
+            e, SHOAL_E_SCHEMA,
+            "table %s: a sketch counts to 65535, an admission count of %g needs admit_sketch 0",
+            table, (double)threshold);
+    if (kind == ADMIT_PROBABILITY && !number_ok(threshold, 0, 1))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: an admission probability must be in [0, 1], it is %g", table,
+                       (double)threshold);
+    if (kind == ADMIT_SCORE && (!number_ok(threshold, 0, 1e10f) || r->stats == 0))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: admission by score needs stats and a finite score", table);
+    return 0;
+}
+
+static int rules_check(const struct row_rules *r, const struct table_schema *s, struct err *e)
+{
+    if (r->stats > 1 || r->by_shows > 1 || r->norm_refuse > 1 || r->age_by > EVICT_SCORE)
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: stats, by_shows, norm_refuse and age_by are 0 or 1", s->name);
+    if (!number_ok(r->score_show, 0, 1e10f) || !number_ok(r->score_click, 0, 1e10f) ||
+        !number_ok(r->age_score, 0, 1e10f) || !number_ok(r->vector_score, 0, 1e10f) ||
+        !number_ok(r->weight_max, 0, 1e10f) || !number_ok(r->norm_max, 0, 1e15f))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: scores, weight_max and norm_max must be finite and not negative",
+                       s->name);
+    if (!number_ok(r->age_decay, 0, 1))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: age_decay must be in [0, 1]; 0 counts as 1",
+                       s->name);
+    if (r->admit_sketch > 1u << 24 || r->admit_waiting > 1u << 24)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: admission keeps at most 2^24 counts a tablet",
+                       s->name);
+    if (r->admit_sketch > 0 &&
+        (r->admit_sketch < 4 || (r->admit_sketch & (r->admit_sketch - 1)) != 0))
+        return err_set(
+            e, SHOAL_E_SCHEMA,
+            "table %s: the cells of a sketch must be a power of two, at least 4, they are %u",
+            s->name, r->admit_sketch);
+    if (r->age_every == 0 &&
+        (r->age_score > 0 || r->age_ttl > 0 || (r->age_decay > 0 && r->age_decay < 1)))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: rows age every age_every seconds, which is 0; 86400 is a day",
+                       s->name);
+    bool needs = r->age_score > 0 || r->age_ttl > 0 || r->age_capacity > 0 || r->vector_score > 0 ||
+                 r->by_shows > 0 || (r->age_decay > 0 && r->age_decay < 1);
+    if (needs && r->stats == 0)
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: ageing, staged vectors and by_shows need stats", s->name);
+    if (s->dense != 0 && (r->stats != 0 || r->admit_kind != ADMIT_ALL))
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %s: a dense table has no statistics and admits everything", s->name);
+    return admit_check(r->admit_kind, r->admit_threshold, r, s->name, e);
+}
+
+static int field_rules_check(const struct table_schema *s, struct err *e)
+{
+    if (s->field_rule_count > LIMIT_FIELDS)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: %u rules by field, at most %u", s->name,
+                       s->field_rule_count, LIMIT_FIELDS);
+    for (uint32_t i = 0; i < s->field_rule_count; i++) {
+        const struct field_rule *f = &s->field_rule[i];
+        if (f->kind > INIT_CONSTANT || !number_ok(f->scale, -1e10f, 1e10f) || f->field > 0xffff ||
+            f->has > 7)
+            return err_set(e, SHOAL_E_SCHEMA, "table %s: rule %u by field is not valid", s->name,
+                           i);
+        if (i > 0 && s->field_rule[i - 1].field >= f->field)
+            return err_set(e, SHOAL_E_SCHEMA, "table %s: rules are not sorted by field", s->name);
+        if ((f->has & FIELD_HAS_TTL) != 0 && f->ttl > 0 &&
+            (s->rules.stats == 0 || s->rules.age_every == 0))
+            return err_set(e, SHOAL_E_SCHEMA, "table %s: a field's ttl needs stats and age_every",
+                           s->name);
+        int status = f->has & FIELD_HAS_ADMIT
+                         ? admit_check(f->admit_kind, f->admit_threshold, &s->rules, s->name, e)
+                         : 0;
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+int schema_check(const struct table_schema *s, struct err *e)
+{
+    if (memchr(s->name, 0, sizeof s->name) == NULL || s->name[0] == 0)
+        return err_set(e, SHOAL_E_SCHEMA, "a table has no name, or one over %u bytes",
+                       LIMIT_NAME - 1);
+    if (s->table >= LIMIT_TABLES || s->dense > 1)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: number %u is over the limit of %u tables",
+                       s->name, s->table, LIMIT_TABLES);
+    if (s->width == 0 || s->width > LIMIT_WIDTH || s->zero_first > s->width)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: width %u is not in 1..%u", s->name, s->width,
+                       LIMIT_WIDTH);
+    if (s->tablet_bits > 16 ||
+        s->tablet_first > LIMIT_TABLES * LIMIT_TABLETS - (1u << s->tablet_bits))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: 2^%u tablets from %u on are over the limit",
+                       s->name, s->tablet_bits, s->tablet_first);
+    if ((unsigned)s->init.kind > INIT_CONSTANT || !number_ok(s->init.scale, -1e10f, 1e10f))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: initial value is not valid", s->name);
+    if (s->values > VALUES_BF16 || (s->dense != 0 && s->values != VALUES_FP32))
+        return err_set(
+            e, SHOAL_E_SCHEMA,
+            "table %s: values are fp32, fp16 or bf16, of a dense table fp32; they are %u", s->name,
+            s->values);
+    if (s->values == VALUES_FP16 && s->rules.weight_max > 0 && s->rules.weight_max < 0x1p-24f)
+        return err_set(
+            e, SHOAL_E_SCHEMA,
+            "table %s: the least fp16 above 0 is 2^-24, weights cannot be kept within %g", s->name,
+            (double)s->rules.weight_max);
+    int status = optimizer_check(&s->optimizer, s->name, e);
+    if (status == 0)
+        status = rules_check(&s->rules, s, e);
+    return status != 0 ? status : field_rules_check(s, e);
+}
+
+/* Compared field by field: a struct's padding is nobody's. */
+int schema_equal(const struct table_schema *a, const struct table_schema *b)
+{
+    const struct optimizer_spec *p = &a->optimizer, *q = &b->optimizer;
+
+    if (strcmp(a->name, b->name) != 0 || a->table != b->table || a->dense != b->dense ||
+        a->width != b->width || a->zero_first != b->zero_first ||
+        a->tablet_bits != b->tablet_bits || a->tablet_first != b->tablet_first ||
+        a->seed != b->seed || a->values != b->values || a->init.kind != b->init.kind ||
+        memcmp(&a->init.scale, &b->init.scale, 4) != 0)
+        return 0;
+    const float x[] = {p->lr, p->beta1, p->beta2, p->eps,  p->initial,
+                       p->l1, p->l2,    p->beta,  p->decay};
+    const float y[] = {q->lr, q->beta1, q->beta2, q->eps,  q->initial,
+                       q->l1, q->l2,    q->beta,  q->decay};
+    if (p->kind != q->kind || p->fixed_lr != q->fixed_lr || memcmp(x, y, sizeof x) != 0 ||
+        memcmp(&a->rules, &b->rules, sizeof a->rules) != 0)
+        return 0;
+    return a->field_rule_count == b->field_rule_count &&
+           memcmp(a->field_rule, b->field_rule, a->field_rule_count * sizeof a->field_rule[0]) == 0;
+}
+
+static bool differ_text(const char *what, const char *a, const char *b, char *text)
+{
+    if (strcmp(a, b) != 0)
+        (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %s, not %s", what, a, b);
+    return strcmp(a, b) != 0;
+}
+
+static bool differ_u64(const char *what, uint64_t a, uint64_t b, char *text)
+{
+    if (a != b)
+        (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %" PRIu64 ", not %" PRIu64, what, a, b);
+    return a != b;
+}
+
+static bool differ_f32(const char *what, float a, float b, char *text)
+{
+    if (memcmp(&a, &b, sizeof a) == 0)
+        return false;
+    (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %.7g, not %.7g", what, (double)a, (double)b);
+    return true;
+}
+
+static bool differ_rules(const struct row_rules *p, const struct row_rules *q, char *text)
+{
+#define DIFFER_U32(n) || differ_u64(#n, p->n, q->n, text)
+#define DIFFER_F32(n) || differ_f32(#n, p->n, q->n, text)
+    return false ROW_RULES(DIFFER_U32, DIFFER_F32);
+}
+
+static bool differ_fields(const struct table_schema *a, const struct table_schema *b, char *text)
+{
+    uint32_t least =
+        a->field_rule_count < b->field_rule_count ? a->field_rule_count : b->field_rule_count;
+
+    for (uint32_t i = 0; i < least; i++) {
+        const struct field_rule *p = &a->field_rule[i], *q = &b->field_rule[i];
+        if (memcmp(p, q, sizeof *p) == 0)
+            continue;
+        if (!differ_u64("the field of a rule", p->field, q->field, text))
+            (void)(differ_u64("a field rule's parts", p->has, q->has, text) ||
+                   differ_u64("a field's init", p->kind, q->kind, text) ||
+                   differ_f32("a field's scale", p->scale, q->scale, text) ||
+                   differ_u64("a field's admit", p->admit_kind, q->admit_kind, text) ||
+                   differ_f32("a field's admit threshold", p->admit_threshold, q->admit_threshold,
+                              text) ||
+                   differ_u64("a field's ttl", p->ttl, q->ttl, text));
+        return true;
+    }
+    return differ_u64("the number of rules by field", a->field_rule_count, b->field_rule_count,
+                      text);
+}
+
+const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
+                              char text[SCHEMA_DIFFERENCE_MAX])
+{
+    static const char *const init[] = {"zero", "uniform", "normal", "constant"};
+    static const char *const optimizer[] = {"sgd",  "adagrad", "row_adagrad",
+                                            "adam", "ftrl",    "ctr_adagrad"};
+    const struct optimizer_spec *p = &a->optimizer, *q = &b->optimizer;
+
+    text[0] = '\0';
+    (void)(differ_text("the name", a->name, b->name, text) ||
+           differ_text("init", init[(unsigned)a->init.kind % 4], init[(unsigned)b->init.kind % 4],
+                       text) ||
+           differ_text("the optimizer", optimizer[(unsigned)p->kind % 6],
+                       optimizer[(unsigned)q->kind % 6], text) ||
+           differ_text("values", schema_values_name(a), schema_values_name(b), text) ||
+           differ_u64("number", a->table, b->table, text) ||
+           differ_u64("dense", a->dense, b->dense, text) ||
+           differ_u64("width", a->width, b->width, text) ||
+           differ_u64("zero_first", a->zero_first, b->zero_first, text) ||
+           differ_u64("tablet_bits", a->tablet_bits, b->tablet_bits, text) ||
+           differ_u64("tablet_first", a->tablet_first, b->tablet_first, text) ||
+           differ_u64("seed", a->seed, b->seed, text) ||
+           differ_f32("init.scale", a->init.scale, b->init.scale, text) ||
+           differ_f32("optimizer.lr", p->lr, q->lr, text) ||
+           differ_f32("optimizer.beta1", p->beta1, q->beta1, text) ||
+           differ_f32("optimizer.beta2", p->beta2, q->beta2, text) ||
+           differ_f32("optimizer.eps", p->eps, q->eps, text) ||
+           differ_f32("optimizer.initial", p->initial, q->initial, text) ||
+           differ_f32("optimizer.l1", p->l1, q->l1, text) ||
+           differ_f32("optimizer.l2", p->l2, q->l2, text) ||
+           differ_f32("optimizer.beta", p->beta, q->beta, text) ||
+           differ_f32("optimizer.decay", p->decay, q->decay, text) ||
+           differ_u64("optimizer.fixed_lr", p->fixed_lr, q->fixed_lr, text) ||
+           differ_rules(&a->rules, &b->rules, text) || differ_fields(a, b, text));
+    return text;
+}
+
+const char *schema_values_name(const struct table_schema *s)
+{
+    static const char *const name[] = {
+        [VALUES_FP32] = "fp32", [VALUES_FP16] = "fp16", [VALUES_BF16] = "bf16"};
+    return name[s->values <= VALUES_BF16 ? s->values : VALUES_FP32];
+}
+
+int schema_has_last(const struct table_schema *s)
+{
+    return s->optimizer.kind != OPT_FTRL && s->optimizer.l2 > 0;
+}
+
+static uint32_t optimizer_floats(const struct table_schema *s)
+{
+    switch (s->optimizer.kind) {
+    case OPT_SGD:
+        return 0;
+    case OPT_ADAGRAD:
+        return s->width;
+    case OPT_ROW_ADAGRAD:
+        return 1;
+    case OPT_ADAM:
+        return 2 * s->width + 2;
+    case OPT_FTRL:
+        return 2 * s->width;
+    case OPT_CTR_ADAGRAD:
+        return 2;
+    }
+    return 0;
+}
+
+#define STATS_FLOATS (uint32_t)(sizeof(struct row_stats) / sizeof(float))
+
+uint32_t schema_state_floats(const struct table_schema *s)
+{
+    return optimizer_floats(s) + (schema_has_last(s) ? 1 : 0) +
+           (s->rules.stats != 0 ? STATS_FLOATS : 0);
+}
+
+uint32_t schema_weight_floats(const struct table_schema *s)
+{
+    return s->values == VALUES_FP32 ? s->width : (s->width + 1) / 2;
+}
+
+uint32_t schema_row_floats(const struct table_schema *s)
+{
+    return schema_weight_floats(s) + schema_state_floats(s);
+}
+
+uint32_t schema_stats_at(const struct table_schema *s)
+{
+    return schema_row_floats(s) - STATS_FLOATS;
+}
+
+uint32_t schema_push_floats(const struct table_schema *s)
+{
+    return s->width + (s->rules.stats != 0 ? 2 : 0);
+}
+
+const struct field_rule *schema_field_rule(const struct table_schema *s, uint32_t field)
+{
+    uint32_t low = 0, high = s->field_rule_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->field_rule[middle].field < field)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->field_rule_count && s->field_rule[low].field == field ? &s->field_rule[low]
+                                                                          : NULL;
+}
+
+int schema_absent_zero(const struct table_schema *s, uint32_t field)
+{
+    const struct field_rule *f = schema_field_rule(s, field);
+    uint32_t kind =
+        f != NULL && (f->has & FIELD_HAS_ADMIT) != 0 ? f->admit_kind : s->rules.admit_kind;
+    return kind != ADMIT_ALL || s->rules.vector_score > 0;
+}

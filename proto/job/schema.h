@@ -1,0 +1,183 @@
+/* schema.h: what a table is: its shape, initial values and optimizer. Plain values, the same on
+ * every shard; a table's schema travels in TABLE_CREATE and is journalled. Two tables of one name
+ * with different schemas are an error. */
+#ifndef PROTO_JOB_SCHEMA_H
+#define PROTO_JOB_SCHEMA_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+
+#include <stdint.h>
+
+enum init_kind {
+    INIT_ZERO = 0,
+    INIT_UNIFORM = 1,  /* in (-scale, scale) */
+    INIT_NORMAL = 2,   /* mean 0, deviation scale: sum of twelve uniforms less six */
+    INIT_CONSTANT = 3, /* scale everywhere */
+};
+
+enum optimizer_kind {
+    OPT_SGD = 0,         /* w -= lr g */
+    OPT_ADAGRAD = 1,     /* element-wise: G += g^2; w -= lr g / (sqrt(G) + eps) */
+    OPT_ROW_ADAGRAD = 2, /* one G a row: G += mean(g^2) */
+    OPT_ADAM = 3,        /* Kingma, Ba 2015; powers of beta are running products kept in the row */
+    OPT_FTRL = 4,        /* McMahan 2013, FTRL-proximal, learning-rate power -1/2 */
+    /* Paddle's SparseAdaGradSGDRule: one G for the first-order weight, one for the vector: w -= lr
+     * g sqrt(G0 / (G0 + G)); then G += mean(g^2). G0 is `initial` */
+    OPT_CTR_ADAGRAD = 5,
+};
+
+/* How a row's weights are stored; state and statistics are always fp32, and so is all that is
+ * pulled and pushed. */
+enum value_kind {
+    VALUES_FP32 = 0,
+    /* IEEE 754 binary16: 11 bits of precision, up to 65,504, steps of 2^-24 near 0 */
+    VALUES_FP16 = 1,
+    VALUES_BF16 = 2, /* the upper half of an fp32: 8 bits of precision, its range */
+};
+
+struct init_spec {
+    enum init_kind kind;
+    float scale;
+};
+
+struct optimizer_spec {
+    enum optimizer_kind kind;
+    float lr;
+    float beta1, beta2, eps; /* adam; eps also adagrad */
+    float initial;           /* adagrad, ftrl: G starts here */
+    float l1, beta;          /* ftrl */
+    /* adagrad, row_adagrad: G is multiplied by this before each g^2 is added; 1: plain */
+    float decay;
+    /* ftrl: its own. Others: pulls a row's weights towards 0 for each batch of a lane, also for
+     * those that did not touch the row: made up for when the next one does */
+    float l2;
+    uint32_t fixed_lr; /* 1: a push's lr_scale is ignored (running statistics) */
+};
+
+/* Who gets a row. An appearance is an example that shows the key, where pushes carry shows
+ * (`stats`); else a batch that has the key. A key that has no row yet and is not let in gives zeros
+ * when pulled, and its gradients are dropped. */
+enum admit_kind {
+    ADMIT_ALL = 0,   /* at its first push */
+    ADMIT_COUNT = 1, /* at its threshold-th appearance */
+    /* at each appearance with probability threshold, drawn from (seed, key, lane, batch) */
+    ADMIT_PROBABILITY = 2,
+    ADMIT_SCORE = 3, /* once the score of its shows and clicks reaches threshold */
+    ADMIT_NONE = 4,  /* never, but for keys that are allowed by name */
+};
+enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
+
+/* What rows live by, beside their optimizer. One list, so that struct, wire, disk and comparison
+ * never part; all members have 4 bytes, 0 means "not".
+ *   score_show, score_click  score of a row = score_show * (show - click) + score_click * click
+ *   admit_sketch    ADMIT_COUNT: cells of a tablet's sketch, a power of two; 0: appearances are
+ *                   counted exactly, key by key
+ *   admit_waiting   keys that one tablet counts at most while they wait; beyond it the oldest half
+ *                   is forgotten; 0: 65,536, with a sketch a quarter of its cells
+ *   age_every       seconds of event time between two ageings of a tablet
+ *   age_decay       at each ageing show and click of a row are multiplied by this; 0 counts as 1
+ *   age_score       then rows with a lower score go
+ *   age_ttl         and rows without a push for longer than so many seconds of event time
+ *   age_capacity    rows that one tablet may have; past it the least go at once, by age_by, down to
+ *                   15/16
+ *   vector_score    a row has its first-order weight alone until its score reaches this; then its
+ *                   vector begins
+ *   weight_max      weights are kept within [-weight_max, weight_max] after each update
+ *   by_shows        a row's gradient is divided by the shows of the push
+ *   norm_max        limit of the 2-norm of a row's gradient: scaled down to it, or (norm_refuse)
+ *                   the push is refused */
+#define ROW_RULES(U32, F32)                                                                        \
+    U32(stats)                                                                                     \
+    F32(score_show)                                                                                \
+    F32(score_click)                                                                               \
+    U32(admit_kind) F32(admit_threshold) U32(admit_sketch) U32(admit_waiting) U32(age_every)       \
+        F32(age_decay) F32(age_score) U32(age_ttl) U32(age_capacity) U32(age_by) F32(vector_score) \
+            F32(weight_max) U32(by_shows) F32(norm_max) U32(norm_refuse)
+#define ROW_RULE_U32(n) uint32_t n;
+#define ROW_RULE_F32(n) float n;
+struct row_rules {
+    ROW_RULES(ROW_RULE_U32, ROW_RULE_F32)
+};
+_Static_assert(sizeof(struct row_rules) == 72, "row_rules is a disk format and has no holes");
+
+/* What a row keeps behind its optimizer's state where rules.stats is 1. Time is event time in
+ * seconds since 1970. */
+struct row_stats {
+    float show, click;
+    float delta_score; /* score gained since the row was last published */
+    uint32_t time;     /* event time of the last push; 0: none was told */
+    uint32_t flags;    /* ROW_HAS_VECTOR */
+};
+_Static_assert(sizeof(struct row_stats) == 20, "row_stats is a disk format");
+#define ROW_HAS_VECTOR 1u
+
+/* Other rules for the keys of one field (a dense tensor is a field). Little-endian, also on the
+ * wire. */
+#define FIELD_HAS_INIT 1u
+#define FIELD_HAS_ADMIT 2u
+#define FIELD_HAS_TTL 4u
+struct field_rule {
+    uint32_t field;
+    uint32_t has;  /* FIELD_HAS_*: which of the rest count */
+    uint32_t kind; /* enum init_kind */
+    float scale;
+    uint32_t admit_kind;
+    float admit_threshold;
+    uint32_t ttl;
+};
+_Static_assert(sizeof(struct field_rule) == 28, "field_rule is a wire format");
+
+struct table_schema {
+    char name[LIMIT_NAME];
+    uint32_t table;        /* number, 0..LIMIT_TABLES-1, given by the coordinator */
+    uint32_t dense;        /* 1: rows are blocks of dense tensors */
+    uint32_t width;        /* floats of a row's weights, 1..LIMIT_WIDTH */
+    uint32_t zero_first;   /* this many leading floats start at 0 (first-order weights) */
+    uint32_t tablet_bits;  /* the table has 2^tablet_bits tablets */
+    uint32_t tablet_first; /* the number of its tablet 0 in the numbering over all tables */
+    uint64_t seed;         /* initial values are a function of (seed, key) */
+    struct init_spec init;
+    struct optimizer_spec optimizer;
+    struct row_rules rules;
+    uint32_t field_rule_count;                  /* at most LIMIT_FIELDS */
+    struct field_rule field_rule[LIMIT_FIELDS]; /* sorted by field */
+    /* enum value_kind; last, for stored schemas of fp32 do without it (record.c) */
+    uint32_t values;
+};
+
+/* 0, or SHOAL_E_SCHEMA with the reason: every number within limits, floats finite, lr > 0, betas in
+ * [0, 1). */
+int schema_check(const struct table_schema *s, struct err *e);
+/* Whether both describe the same table, bit for bit. */
+int schema_equal(const struct table_schema *a, const struct table_schema *b);
+/* For people: the first thing that differs, with both values ("optimizer.lr is 0.1, not 0.2": a has
+ * 0.1); empty when they are equal. Of checked schemas. Returns text. */
+#define SCHEMA_DIFFERENCE_MAX 192
+const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
+                              char text[SCHEMA_DIFFERENCE_MAX]);
+/* "fp32", "fp16", "bf16". Of a checked schema. */
+const char *schema_values_name(const struct table_schema *s);
+/* Whether rows remember the batch that touched them last, for l2: a float behind the optimizer's
+ * own state. */
+int schema_has_last(const struct table_schema *s);
+/* Floats of a row behind its weights: optimizer state (0, width, 1, 2 width + 2, 2 width, 2), one
+ * more with schema_has_last, struct row_stats with rules.stats. */
+uint32_t schema_state_floats(const struct table_schema *s);
+/* Places of 4 bytes that a row's weights take as they are stored: width, or half of it rounded up;
+ * and that all of a row takes. */
+uint32_t schema_weight_floats(const struct table_schema *s);
+uint32_t schema_row_floats(const struct table_schema *s);
+/* Where struct row_stats lies in a stored row, in such places from its beginning. Only with
+ * rules.stats. */
+uint32_t schema_stats_at(const struct table_schema *s);
+/* Floats of one key in a push: its gradient (width), then with rules.stats its shows and clicks in
+ * the batch. */
+uint32_t schema_push_floats(const struct table_schema *s);
+/* The rule of a field, or NULL. */
+const struct field_rule *schema_field_rule(const struct table_schema *s, uint32_t field);
+/* Whether an absent key gives zeros when pulled: someone else than the first push decides about its
+ * row. */
+int schema_absent_zero(const struct table_schema *s, uint32_t field);
+
+#endif

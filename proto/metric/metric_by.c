@@ -1,0 +1,145 @@
+/* metric_by.c: a small hash table that forgets its rarer half when it is full. */
+#include "proto/metric/metric_by.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/sort.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t capacity, struct err *e)
+{
+    SHOAL_ASSERT(tasks > 0 && tasks <= LIMIT_TASKS && capacity >= 4 &&
+                 (capacity & (capacity - 1)) == 0);
+    memset(b, 0, sizeof *b);
+    b->tasks = tasks;
+    b->capacity = capacity;
+    b->value = malloc(capacity * sizeof *b->value);
+    b->task = malloc((size_t)capacity * tasks * sizeof *b->task);
+    b->slot = calloc(4ull * capacity, sizeof *b->slot);
+    for (uint32_t i = 0; b->value != NULL && i < capacity; i++)
+        b->value[i].sums = i;
+    if (b->value != NULL && b->task != NULL && b->slot != NULL)
+        return 0;
+    metric_by_close(b);
+    return err_set(e, SHOAL_E_NOMEM, "no memory for %u values of a field of evaluate.by", capacity);
+}
+
+void metric_by_close(struct metric_by *b)
+{
+    free(b->value);
+    free(b->task);
+    free(b->slot);
+    memset(b, 0, sizeof *b);
+}
+
+static uint32_t *slot_find(const struct metric_by *b, uint64_t key)
+{
+    uint32_t mask = 4 * b->capacity - 1, at = (uint32_t)key_mix(key) & mask;
+
+    while (b->slot[at] != 0 && b->value[b->slot[at] - 1].key != key)
+        at = (at + 1) & mask;
+    return &b->slot[at];
+}
+
+static void task_sum(struct metric_by_task *to, const struct metric_by_task *from)
+{
+    to->loss += from->loss;
+    to->predicted += from->predicted;
+    to->positives += from->positives;
+}
+
+static void value_drop(struct metric_by *b, const struct metric_value *v)
+{
+    b->rest_examples += v->examples;
+    b->rest_values++;
+    for (uint32_t t = 0; t < b->tasks; t++)
+        task_sum(&b->rest[t], &metric_by_sums(b, v)[t]);
+}
+
+/* More examples first; of equal ones the smaller key. */
+static int value_compare(const void *a, const void *b)
+{
+    const struct metric_value *x = a, *y = b;
+
+    if (x->examples != y->examples)
+        return x->examples < y->examples ? 1 : -1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static void slots_fill(struct metric_by *b)
+{
+    memset(b->slot, 0, 4ull * b->capacity * sizeof *b->slot);
+    for (uint32_t i = 0; i < b->count; i++)
+        *slot_find(b, b->value[i].key) = i + 1;
+}
+
+static uint32_t count_of(const struct metric_value *v)
+{
+    return v->examples < UINT32_MAX ? (uint32_t)v->examples : UINT32_MAX;
+}
+
+/* Keeps the `keep` values with the most examples; of equal ones those that came first. The places
+ * of the others' sums stay behind them, for who comes next. */
+static void values_thin(struct metric_by *b, uint32_t keep)
+{
+    uint32_t count = 0, above = 0, *sorted = b->slot; /* the slots are filled anew below */
+
+    if (b->count <= keep)
+        return;
+    for (uint32_t i = 0; i < b->count; i++)
+        sorted[i] = count_of(&b->value[i]);
+    sort_u32(sorted, sorted + b->capacity, b->count);
+    uint32_t least = sorted[b->count - keep];
+    for (uint32_t i = b->count - keep; i < b->count; i++)
+        above += sorted[i] > least;
+    uint32_t equal = keep - above; /* of those with `least` so many stay */
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct metric_value v = b->value[i];
+        bool stays = count_of(&v) > least || (count_of(&v) == least && equal > 0);
+        equal -= stays && count_of(&v) == least;
+        if (stays) {
+            b->value[i] = b->value[count];
+            b->value[count++] = v;
+        } else {
+            b->floor = v.examples + v.missed > b->floor ? v.examples + v.missed : b->floor;
+            value_drop(b, &v);
+        }
+    }
+    b->count = count;
+    slots_fill(b);
+}
+
+static struct metric_value *value_new(struct metric_by *b, uint64_t key)
+{
+    struct metric_value *v = &b->value[b->count++];
+
+    *v = (struct metric_value){.key = key, .missed = b->floor, .sums = v->sums};
+    memset(metric_by_sums(b, v), 0, b->tasks * sizeof(struct metric_by_task));
+    *slot_find(b, key) = b->count;
+    return v;
+}
+
+void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y,
+                   const double *loss)
+{
+    uint32_t at = *slot_find(b, key);
+
+    if (at == 0 && b->count == b->capacity)
+        values_thin(b, b->capacity / 2);
+    struct metric_value *v = at != 0 ? &b->value[at - 1] : value_new(b, key);
+    v->examples++;
+    for (uint32_t t = 0; t < b->tasks; t++) {
+        struct metric_by_task one = {loss[t], (double)p[t], y[t] > 0.5f};
+        task_sum(&metric_by_sums(b, v)[t], &one);
+    }
+}
+
+void metric_by_finish(struct metric_by *b, uint32_t top)
+{
+    qsort(b->value, b->count, sizeof *b->value, value_compare);
+    for (uint32_t i = top; i < b->count; i++)
+        value_drop(b, &b->value[i]);
+    b->count = b->count < top ? b->count : top;
+}

@@ -1,0 +1,459 @@
+/* checkpoint.c: one checkpoint, from its beginning to its name; states and invariants in
+ * checkpoint.h. */
+#include "server/coord/checkpoint.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/job/manifest.h"
+#include "server/coord/checkpoint_keep.h"
+#include "server/coord/core.h"
+#include "server/coord/epoch.h"
+#include "server/coord/flow.h"
+#include "server/coord/saved.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
+#define HOLD_MAX_NS 1000000000ull
+#define RETRY_NS 5000000000ull /* an automatic one that failed is begun again after this */
+
+static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);
+
+static const struct coord_folder_ops *folder_of(const struct coord *c)
+{
+    return c->options.folder;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .reply = true, .id = k->asker_id};
+
+    if (k->asker == 0)
+        return;
+    w.u.CHECKPOINT_reply = (struct wire_CHECKPOINT_reply){.rows = rows, .bytes = bytes};
+    (void)snprintf(w.u.CHECKPOINT_reply.path, LIMIT_PATH, "%s", k->path);
+    k->answered.peer = k->asker;
+    k->answered.id = k->asker_id;
+    k->answered.status = 0;
+    k->answered.text[0] = 0;
+    k->answered.reply = w.u.CHECKPOINT_reply;
+    k->asker = 0;
+    coord_send(c, k->answered.peer, wire_encode(&w));
+}
+
+static void answer_bad(struct coord *c, peer_t to, uint64_t id, int status, const char *text)
+{
+    struct wire request = {.type = WIRE_TYPE_CHECKPOINT, .id = id};
+
+    if (to == 0)
+        return;
+    c->checkpoint.answered.peer = to;
+    c->checkpoint.answered.id = id;
+    c->checkpoint.answered.status = status;
+    (void)snprintf(c->checkpoint.answered.text, sizeof c->checkpoint.answered.text, "%s", text);
+    coord_send(c, to, wire_refusal(&request, status, "%s", text));
+}
+
+/* ---- the end of one -------------------------------------------------------------------------- */
+
+static void forget(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+
+    json_free(k->manifest);
+    free(k->saved);
+    free(k->part);
+    k->manifest = NULL;
+    k->saved = NULL;
+    k->part = NULL;
+    k->state = CHECKPOINT_IDLE;
+    if (folder_of(c) != NULL)
+        folder_of(c)->let_go(&k->hold);
+}
+
+uint64_t coord_checkpoint_cut(const struct coord *c)
+{
+    return c->checkpoint.state == CHECKPOINT_EXPORTING ? c->checkpoint.cut : 0;
+}
+
+void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct err e = {0};
+
+    if (k->state == CHECKPOINT_IDLE)
+        return;
+    log_warn("checkpoint %s is given up: %s%s", k->name, why,
+             status == SHOAL_E_STOPPED ? "" : "; training goes on");
+    coord_cut_withdraw(c, cut_done);
+    coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
+    if (k->state == CHECKPOINT_EXPORTING)
+        coord_cut_drop(c, k->cut);
+    forget(c);
+    if (folder_of(c)->remove(k->tmp, &e) != 0)
+        log_warn("%s; what is left of it is removed at the next start", e.text);
+    k->list->failed++;
+    (void)coord_checkpoint_list_note(c);
+    k->retry_ns = env_now_ns(c->env) + RETRY_NS;
+    answer_bad(c, k->asker, k->asker_id, status, why);
+    k->asker = 0;
+}
+
+static void finish(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct coord_checkpoint_record record = {.rows = 0};
+    struct err e = {0};
+
+    int status = coord_checkpoint_write(c, &record, &e);
+    if (status != 0) {
+        coord_checkpoint_give_up(c, status, e.text);
+        return;
+    }
+    (void)snprintf(record.name, sizeof record.name, "%s", k->name);
+    log_info("checkpoint %s: %llu rows, %llu bytes, %.3f s, pushes held for %.3f s", k->path,
+             (unsigned long long)record.rows, (unsigned long long)record.bytes, record.seconds,
+             record.held_seconds);
+    coord_cut_drop(c, k->cut);
+    forget(c);
+    k->last_ns = k->begun_ns;
+    k->last_batches = k->begun_batches;
+    uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
+    k->list->record[at] = record;
+    coord_checkpoint_publish(c, at);
+    (void)coord_checkpoint_list_note(c);
+    coord_checkpoint_prune(c);
+    answer_good(c, record.rows, record.bytes);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static void part_reply(void *context, const struct coord_call *call, uint32_t shard,
+                       const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+
+    (void)call;
+    (void)m;
+    c->checkpoint.part[shard].rows = reply->u.CUT_EXPORT_reply.rows;
+    c->checkpoint.part[shard].bytes = reply->u.CUT_EXPORT_reply.bytes;
+}
+
+static void part_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    char why[ERR_TEXT_MAX];
+
+    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING);
+    if (status != 0) {
+        (void)snprintf(why, sizeof why, "server %s: %.400s", c->members.shard[call->owner].server,
+                       text);
+        coord_checkpoint_give_up(c, status, why);
+    } else if (--c->checkpoint.missing == 0) {
+        finish(c);
+    }
+}
+
+static void cut_done(struct coord *c, int status, const char *text, uint64_t cut)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct wire w = {.type = WIRE_TYPE_CUT_EXPORT};
+
+    SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
+    k->cut = cut;
+    if (status != 0) {
+        coord_checkpoint_give_up(c, status, text);
+        return;
+    }
+    k->state = CHECKPOINT_EXPORTING;
+    k->missing = c->members.shards;
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        w.u.CUT_EXPORT =
+            (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = c->members.shards};
+        (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
+        if (coord_call_start(&c->calls, &w, NULL, 0, false, s, false, s, part_reply, part_done) ==
+            NULL) {
+            coord_checkpoint_give_up(c, SHOAL_E_NOMEM,
+                                     "no memory to ask the servers for their parts");
+            return;
+        }
+    }
+}
+
+/* ---- the instant ----------------------------------------------------------------------------- */
+
+static bool phase_fits(uint32_t phase)
+{
+    return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
+           phase == PHASE_CUT || phase == PHASE_TEST;
+}
+
+/* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called
+ * again when the cut is made again. */
+static int held(struct coord *c, struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+
+    if (!phase_fits(c->job.at.phase))
+        return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_flow_phase(c));
+    free(k->saved);
+    k->saved = NULL;
+    json_free(k->manifest);
+    k->held_for_ns = env_now_ns(c->env) - c->cut.since_ns;
+    k->manifest = coord_checkpoint_facts(c);
+    if (k->manifest == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest");
+    return coord_saved_make(c, &k->saved, &k->saved_bytes, e);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static int dir_open(struct coord *c, struct err *e)
+{
+    if (folder_of(c) == NULL)
+        return err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
+    if (c->job.spec.checkpoint.dir[0] == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "job %s has no checkpoint.dir: name the folder in the job file, one that "
+                       "coordinator and servers share",
+                       c->job.spec.name);
+    return folder_of(c)->open(c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
+}
+
+static int ready_check(const struct coord *c, struct err *e)
+{
+    if (!coord_flow_running(c))
+        return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
+    if (!phase_fits(c->job.at.phase))
+        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
+                       c->job.spec.name, coord_flow_phase(c));
+    for (uint32_t s = 0; s < c->members.shards; s++)
+        if (!c->members.shard[s].set_up)
+            return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
+                           c->members.shard[s].server);
+    return 0;
+}
+
+/* name "": the next number. */
+static int begin(struct coord *c, const char *name, struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE);
+    int status = ready_check(c, e);
+    if (status == 0)
+        status = dir_open(c, e);
+    if (status == 0 && name[0] == 0)
+        status = coord_checkpoint_next_name(c, k->name, e);
+    else if (status == 0)
+        (void)snprintf(k->name, sizeof k->name, "%s", name);
+    if (status != 0)
+        return status;
+    (void)snprintf(k->path, sizeof k->path, "%.900s/%s", k->dir, k->name);
+    (void)snprintf(k->tmp, sizeof k->tmp, "%.1000s.%06llx.tmp", k->path,
+                   (unsigned long long)(env_random(c->env) & 0xffffff));
+    struct coord_checkpoint_names names = {.want = k->name};
+    status = coord_checkpoint_names(c, &names, e);
+    if (status == 0 && names.found)
+        status = err_set(e, SHOAL_E_EXISTS, "%s exists already: take another name", k->path);
+    if (status == 0)
+        status = folder_of(c)->begin(k->tmp, &k->hold, e);
+    if (status != 0)
+        return status;
+    k->part = calloc(c->members.shards, sizeof *k->part);
+    if (k->part == NULL) {
+        forget(c);
+        (void)folder_of(c)->remove(k->tmp, NULL);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a checkpoint");
+    }
+    k->state = CHECKPOINT_CUTTING;
+    k->begun_ns = env_now_ns(c->env);
+    k->begun_batches = coord_checkpoint_batches(c);
+    coord_cut_make_held(c, HOLD_MAX_NS, held, cut_done);
+    return 0;
+}
+
+void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    const char *name = request->u.CHECKPOINT.name;
+    struct err e = {0};
+    int status = 0;
+
+    /* sent again; it is answered when it is there */
+    if (k->asker == from && k->asker_id == request->id)
+        return;
+    if (k->answered.peer == from && k->answered.id == request->id) {
+        struct wire w;
+        wire_reply_to(request, k->answered.status, &w);
+        (void)snprintf(w.error, sizeof w.error, "%s", k->answered.text);
+        w.u.CHECKPOINT_reply = k->answered.reply;
+        coord_send(c, from, wire_encode(&w));
+        return;
+    }
+    if (name[0] != 0 && !manifest_name_ok(name))
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
+                         "first a '.', not last .tmp",
+                         name);
+    else if (name[0] != 0 && strspn(name, "0123456789") == strlen(name))
+        status = err_set(
+            &e, SHOAL_E_USAGE,
+            "'%s' is a number, as checkpoints without a name have: put a letter into it", name);
+    else if (k->state != CHECKPOINT_IDLE)
+        status = err_set(&e, SHOAL_E_BUSY,
+                         "checkpoint %s is being made: ask again when it is there", k->name);
+    if (status == 0)
+        status = begin(c, name, &e);
+    if (status != 0) {
+        answer_bad(c, from, request->id, status, e.text);
+    } else if (k->state != CHECKPOINT_IDLE) {
+        k->asker = from;
+        k->asker_id = request->id;
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static bool due(struct coord *c)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct job *spec = &c->job.spec;
+    uint64_t now = env_now_ns(c->env);
+
+    if (now < k->retry_ns)
+        return false;
+    if (spec->checkpoint.every_minutes > 0 &&
+        (double)(now - k->last_ns) >= spec->checkpoint.every_minutes * 60e9)
+        return true;
+    return spec->checkpoint.every_batches > 0 &&
+           coord_checkpoint_batches(c) - k->last_batches >= spec->checkpoint.every_batches;
+}
+
+static void automatic_step(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct err e = {0};
+
+    if (c->job.at.phase != PHASE_TRAIN ||
+        (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
+        return;
+    if (k->last_ns == 0) {
+        k->last_ns = env_now_ns(c->env);
+        k->last_batches = coord_checkpoint_batches(c);
+    }
+    if (k->state != CHECKPOINT_IDLE || !due(c))
+        return;
+    if (begin(c, "", &e) != 0) {
+        log_warn("no checkpoint could be begun: %s", e.text);
+        k->retry_ns = env_now_ns(c->env) + RETRY_NS;
+        k->list->failed++;
+        return;
+    }
+}
+
+/* A shard that does not beat cannot be heard of its part either; one that comes back has forgotten
+ * what it did. */
+static void silence_look(struct coord *c)
+{
+    char why[ERR_TEXT_MAX];
+
+    for (uint32_t s = 0; s < c->members.shards && c->checkpoint.state != CHECKPOINT_IDLE; s++) {
+        const struct coord_shard *shard = &c->members.shard[s];
+        if (shard->seen && env_now_ns(c->env) - shard->beat_ns <= c->options.lease_ms * 1000000ull)
+            continue;
+        (void)snprintf(why, sizeof why, "server %s is not heard any more", shard->server);
+        coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
+    }
+}
+
+void coord_checkpoint_step(struct coord *c)
+{
+    coord_checkpoint_publish_step(c);
+    if (c->checkpoint.state != CHECKPOINT_IDLE)
+        silence_look(c);
+    if (coord_flow_running(c))
+        automatic_step(c);
+}
+
+void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
+{
+    char why[ERR_TEXT_MAX];
+
+    (void)snprintf(why, sizeof why, "server %s has started again", c->members.shard[shard].server);
+    coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int coord_checkpoint_open(struct coord *c, struct err *e)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+
+    k->hold = COORD_FOLDER_NONE;
+    k->list = calloc(1, sizeof *k->list);
+    if (k->list == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
+    int status = coord_store_get_fixed(c->store, "checkpoints", k->list, sizeof *k->list, e);
+    if (status != 0 && status != SHOAL_E_NOT_FOUND)
+        return status;
+    if (status != 0 || k->list->number != c->job.at.number)
+        *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
+    coord_checkpoint_publish_lost(c);
+    struct err failed = {0};
+    if (coord_flow_running(c) && c->job.spec.checkpoint.dir[0] != 0 && dir_open(c, &failed) != 0)
+        log_warn("%s; no checkpoint can be made", failed.text);
+    return 0;
+}
+
+void coord_checkpoint_close(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    bool making = k->state != CHECKPOINT_IDLE;
+
+    if (k->list == NULL)
+        return;
+    forget(c);
+    if (making)
+        (void)folder_of(c)->remove(k->tmp, NULL);
+    free(k->list);
+    k->list = NULL;
+}
+
+int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e)
+{
+    char absolute[LIMIT_PATH];
+
+    if (spec->checkpoint.publish.count > 0 && c->options.hook_start == NULL)
+        return err_set(e, SHOAL_E_DENIED,
+                       "checkpoint.publish: this coordinator runs no commands; publish: true in "
+                       "its coordinator.yaml allows it");
+    if (spec->checkpoint.dir[0] == 0 &&
+        (spec->checkpoint.every_batches > 0 || spec->checkpoint.every_minutes > 0))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "checkpoint: every_batches and every_minutes need checkpoint.dir, a folder "
+                       "that coordinator and servers share");
+    if (spec->checkpoint.dir[0] == 0)
+        return 0;
+    if (folder_of(c) == NULL)
+        return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
+    int status = folder_of(c)->open(spec->checkpoint.dir, absolute, e);
+    return status == 0 ? 0 : err_wrap(e, status, "checkpoint.dir");
+}
+
+void coord_checkpoint_job(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE);
+    k->dir[0] = 0;
+    k->last_ns = k->last_batches = k->retry_ns = 0;
+    k->hook.next[0] = 0;
+    k->hook.foreign = k->hook.running;
+    *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
+}

@@ -1,0 +1,126 @@
+/* checkpoint.h: checkpoints of a running job: asked for (CHECKPOINT), or by themselves every
+ * so many batches or minutes; kept, pruned and published.
+ *
+ *   IDLE -begin-> CUTTING -HOLD everywhere: noted what the coordinator knows-> (GO) -cut complete->
+ *   EXPORTING
+ *     ^ | |
+ *     | +-- give_up: a shard refused, or is away, or the job is over | every part
+ *     |                |   ("NAME is given up: why; training goes on") | is there
+ *     +----------------+----------------------------------------------------- finish <------------------+
+ *
+ * Invariants:
+ *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest
+ *     are on disk.
+ *  2. What the coordinator notes is of the instant at which every shard holds (cut.h, 3): a
+ *     batch that is in a mark of a part belongs to a task that is in the state, and a task that is
+ *     done there is in every mark. So a job that is restored goes on at the very batch.
+ *  3. One at a time. Cuts of best epochs wait for HOLD and GO of a checkpoint and the other way
+ *     round; export disturbs neither.
+ *  4. Nothing here ends a job: a checkpoint that fails is a warning, and the next one is tried.
+ *
+ * Files are reached by options.folder (folder.h) alone; the publish command by
+ * options.hook_start and hook_poll. */
+#ifndef SERVER_COORD_CHECKPOINT_H
+#define SERVER_COORD_CHECKPOINT_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/base/limits.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COORD_CHECKPOINTS_MAX 256u /* that the report tells of; the older ones are counted */
+
+struct coord;
+struct job;
+
+enum coord_checkpoint_state { CHECKPOINT_IDLE, CHECKPOINT_CUTTING, CHECKPOINT_EXPORTING };
+
+/* One that was made, as stored in "checkpoints". */
+struct coord_checkpoint_record {
+    char name[LIMIT_NAME];
+    uint64_t rows, bytes;
+    double seconds, held_seconds; /* from beginning to name; for how long pushes waited */
+    /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over, 5: over its
+     * limit */
+    uint32_t published;
+    int32_t publish_status; /* exit status of the command */
+};
+_Static_assert(sizeof(struct coord_checkpoint_record) == 104, "coord_checkpoint_record is stored");
+
+struct coord_checkpoint_list { /* stored whole */
+    uint64_t number;           /* of the job */
+    uint32_t made, failed;
+    /* the newest; made % COORD_CHECKPOINTS_MAX is next */
+    struct coord_checkpoint_record record[COORD_CHECKPOINTS_MAX];
+};
+
+struct coord_checkpoint {
+    enum coord_checkpoint_state state;
+    char dir[LIMIT_PATH]; /* absolute; empty: not opened yet */
+    char name[LIMIT_NAME], path[LIMIT_PATH], tmp[LIMIT_PATH];
+    int hold; /* lock of the folder that is being made */
+    uint64_t cut, begun_ns, held_for_ns;
+    struct json *manifest; /* owned; what is known of it so far */
+    void *saved;           /* owned; the coordinator's state */
+    size_t saved_bytes;
+    struct {
+        uint64_t rows, bytes;
+    } * part; /* (shards), owned */
+    uint32_t missing;
+    peer_t asker; /* who is answered, under which id; 0: nobody */
+    uint64_t asker_id;
+    struct { /* the last answer, for a request that comes again */
+        peer_t peer;
+        uint64_t id;
+        int status;
+        char text[ERR_TEXT_MAX];
+        struct wire_CHECKPOINT_reply reply;
+    } answered;
+    /* of the automatic ones: the last that was made; not before this */
+    uint64_t last_ns, last_batches, retry_ns;
+    uint64_t begun_batches;
+    struct { /* the publish command */
+        /* foreign: it was begun for a job that is over, and is told of nowhere */
+        bool running, foreign;
+        char path[LIMIT_PATH]; /* of the folder that it works on */
+        uint32_t record;
+        uint64_t since_ns, limit_ns;
+        enum { HOOK_FREE, HOOK_ASKED, HOOK_KILLED } stop; /* what was done to it, over its limit */
+        char next[LIMIT_PATH]; /* the newest finished one that waits; empty: none */
+        uint32_t next_record;
+    } hook;
+    struct coord_checkpoint_list *list; /* owned */
+};
+
+int coord_checkpoint_open(struct coord *c, struct err *e); /* NOMEM; reads what was made so far */
+void coord_checkpoint_close(struct coord *c);              /* removes an unfinished one */
+/* A job is submitted: its folder is made and cleaned. CONFIG, CANTCREATE. */
+int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e);
+/* It begins; nothing was made of it yet. */
+void coord_checkpoint_job(struct coord *c);
+void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request);
+/* Time passes: begins the automatic ones, gives up where a shard is away, looks after the
+ * command. */
+void coord_checkpoint_step(struct coord *c);
+/* A shard has started again (or this coordinator sees it first): what it was doing for a checkpoint
+ * is lost. */
+void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard);
+/* The one at hand is not wanted any more. */
+void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
+/* The cut that is being exported; 0: none. */
+uint64_t coord_checkpoint_cut(const struct coord *c);
+/* Whether the job's end waits for it: one is being made, or the command runs (for a minute at
+ * most). */
+bool coord_checkpoint_busy(const struct coord *c);
+/* for the report: a list, the newest last */
+struct json *coord_checkpoint_json(const struct coord *c);
+/* For the status: the publish command that runs, else the last that ended; NULL: there was none.
+ * Owned by the caller. */
+struct json *coord_checkpoint_publish_json(const struct coord *c);
+const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c);
+
+#endif

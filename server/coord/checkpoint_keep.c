@@ -1,0 +1,304 @@
+/* checkpoint_keep.c: names, pruning, publishing and telling of checkpoints. */
+#include "server/coord/checkpoint_keep.h"
+#include "proto/base/log.h"
+#include "proto/job/manifest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOOK_TERM_NS 10000000000ull /* a command that was asked to end has so long to do it */
+#define HOOK_WAIT_NS 60000000000ull /* a job that is over waits for its command for so long */
+
+uint64_t coord_checkpoint_batches(const struct coord *c)
+{
+    struct wire_WORKER_BEAT sum;
+    uint64_t lanes = 0;
+
+    coord_member_sums(&c->members, &sum);
+    for (uint32_t l = 0; l < c->job.tasks.lanes; l++)
+        lanes += c->job.tasks.lane[l].mark;
+    return lanes > sum.batches ? lanes : sum.batches;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool is_number(const char *name)
+{
+    return strspn(name, "0123456789") == strlen(name) && strlen(name) < 16;
+}
+
+static void number_name(uint64_t number, char name[LIMIT_NAME])
+{
+    (void)snprintf(name, LIMIT_NAME, "%06" PRIu64, number);
+}
+
+static void name_seen(void *context, const char *name)
+{
+    struct coord_checkpoint_names *n = context;
+
+    n->found = n->found || (n->want != NULL && strcmp(n->want, name) == 0);
+    if (!n->collect || !is_number(name))
+        return;
+    char same[LIMIT_NAME];
+    number_name(strtoull(name, NULL, 10), same);
+    if (strcmp(same, name) != 0) /* not one of ours */
+        return;
+    if (n->count == n->capacity) {
+        size_t capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
+        uint64_t *number = realloc(n->number, capacity * sizeof *number);
+        if (number == NULL)
+            return;
+        n->number = number;
+        n->capacity = capacity;
+    }
+    n->number[n->count++] = strtoull(name, NULL, 10);
+}
+
+int coord_checkpoint_names(struct coord *c, struct coord_checkpoint_names *out, struct err *e)
+{
+    return c->options.folder->list(c->checkpoint.dir, name_seen, out, e);
+}
+
+static int number_compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct err *e)
+{
+    struct coord_checkpoint_names n = {.collect = true};
+    uint64_t highest = 0;
+
+    int status = coord_checkpoint_names(c, &n, e);
+    for (size_t i = 0; i < n.count; i++)
+        highest = n.number[i] > highest ? n.number[i] : highest;
+    free(n.number);
+    number_name(highest + 1, name);
+    return status;
+}
+
+/* ---- pruning --------------------------------------------------------------------------------- */
+
+/* Several jobs may share the folder; a manifest that cannot be read is nobody's to remove. */
+static bool of_this_job(struct coord *c, const char *path)
+{
+    struct json *m = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+
+    if (c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
+        return false;
+    bool ours = manifest_parse(text, bytes, &m, NULL) == 0 &&
+                strcmp(json_as_string(json_get(m, "job"), ""), c->job.spec.name) == 0;
+    json_free(m);
+    free(text);
+    return ours;
+}
+
+void coord_checkpoint_prune(struct coord *c)
+{
+    struct coord_checkpoint_names n = {.collect = true};
+    uint32_t keep = c->job.spec.checkpoint.keep, kept = 0;
+    char name[LIMIT_NAME], path[LIMIT_PATH];
+    struct err e = {0};
+
+    if (keep == 0 || coord_checkpoint_names(c, &n, &e) != 0)
+        n.count = 0;
+    if (n.count > 1)
+        qsort(n.number, n.count, sizeof n.number[0], number_compare);
+    for (size_t i = n.count; i-- > 0;) {
+        number_name(n.number[i], name);
+        (void)snprintf(path, sizeof path, "%.900s/%s", c->checkpoint.dir, name);
+        if (!of_this_job(c, path) || kept++ < keep || strcmp(path, c->checkpoint.hook.path) == 0 ||
+            strcmp(path, c->checkpoint.hook.next) == 0)
+            continue;
+        int status = c->options.folder->remove(path, &e);
+        if (status == 0)
+            log_info("checkpoint %s is removed: the newest %u are kept", path, keep);
+        else if (status != SHOAL_E_BUSY) /* somebody restores it */
+            log_warn("%s", e.text);
+    }
+    free(n.number);
+}
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+static const char *const published[] = {"",       "running",     "done",
+                                        "failed", "passed over", "over its limit"};
+
+enum { PUBLISH_NONE, PUBLISH_RUNS, PUBLISH_DONE, PUBLISH_FAILED, PUBLISH_PASSED, PUBLISH_OVER };
+
+static void hook_begin(struct coord *c, const char *path, uint32_t record)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct err e = {0};
+
+    if (c->job.spec.checkpoint.publish.count == 0)
+        return;
+    if (c->options.hook_start(c->options.context, &c->job.spec.checkpoint.publish, path, &e) != 0) {
+        log_warn("checkpoint %s is not published: %s", path, e.text);
+        k->list->record[record].published = PUBLISH_FAILED;
+        k->list->record[record].publish_status = -1;
+        return;
+    }
+    k->hook.running = true;
+    k->hook.foreign = false;
+    k->hook.record = record;
+    k->hook.since_ns = env_now_ns(c->env);
+    k->hook.limit_ns = c->job.spec.checkpoint.publish_limit_ms * 1000000ull;
+    k->hook.stop = HOOK_FREE;
+    (void)snprintf(k->hook.path, sizeof k->hook.path, "%s", path);
+    k->list->record[record].published = PUBLISH_RUNS;
+}
+
+void coord_checkpoint_publish(struct coord *c, uint32_t record)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+
+    if (c->job.spec.checkpoint.publish.count == 0 || c->options.hook_start == NULL)
+        return;
+    if (!k->hook.running) {
+        hook_begin(c, k->path, record);
+        return;
+    }
+    if (k->hook.next[0] != 0)
+        k->list->record[k->hook.next_record].published = PUBLISH_PASSED; /* a newer one is there */
+    k->hook.next_record = record;
+    (void)snprintf(k->hook.next, sizeof k->hook.next, "%s", k->path);
+}
+
+/* One that hangs would keep all later ones from their turn. */
+static void hook_limit(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    uint64_t age = env_now_ns(c->env) - k->hook.since_ns;
+
+    if (k->hook.stop == HOOK_FREE && age > k->hook.limit_ns) {
+        log_warn("checkpoint.publish of %s takes longer than checkpoint.publish_limit, %.0f s: it "
+                 "is asked to end",
+                 k->hook.path, (double)k->hook.limit_ns * 1e-9);
+        k->hook.stop = HOOK_ASKED;
+        c->options.hook_stop(c->options.context, false);
+    } else if (k->hook.stop == HOOK_ASKED && age > k->hook.limit_ns + HOOK_TERM_NS) {
+        log_warn("checkpoint.publish of %s does not end: it is killed", k->hook.path);
+        k->hook.stop = HOOK_KILLED;
+        c->options.hook_stop(c->options.context, true);
+    }
+}
+
+void coord_checkpoint_publish_step(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    int exit_status = 0;
+
+    if (!k->hook.running)
+        return;
+    if (!c->options.hook_poll(c->options.context, &exit_status)) {
+        hook_limit(c);
+        return;
+    }
+    if (!k->hook.foreign) {
+        struct coord_checkpoint_record *r = &k->list->record[k->hook.record];
+        r->published = exit_status == 0            ? PUBLISH_DONE
+                       : k->hook.stop != HOOK_FREE ? PUBLISH_OVER
+                                                   : PUBLISH_FAILED;
+        r->publish_status = exit_status;
+    }
+    if (exit_status == 0)
+        log_info("checkpoint %s is published", k->hook.path);
+    else
+        log_warn("checkpoint.publish of %s ended with exit status %d", k->hook.path, exit_status);
+    k->hook.running = false;
+    k->hook.path[0] = 0;
+    if (k->hook.next[0] != 0)
+        hook_begin(c, k->hook.next, k->hook.next_record);
+    k->hook.next[0] = 0;
+    (void)coord_checkpoint_list_note(c);
+}
+
+void coord_checkpoint_publish_lost(struct coord *c)
+{
+    struct coord_checkpoint_list *l = c->checkpoint.list;
+
+    for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++)
+        if (l->record[i].published == PUBLISH_RUNS) {
+            l->record[i].published = PUBLISH_FAILED;
+            l->record[i].publish_status = -1;
+        }
+}
+
+struct json *coord_checkpoint_publish_json(const struct coord *c)
+{
+    static const char *const running[] = {"running", "over its limit: asked to end",
+                                          "over its limit: killed"};
+    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint_record *r = NULL;
+    bool runs = k->hook.running && !k->hook.foreign;
+
+    for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX && i < k->list->made && r == NULL; i++) {
+        const struct coord_checkpoint_record *at =
+            &k->list->record[(k->list->made - 1 - i) % COORD_CHECKPOINTS_MAX];
+        if (at->published >= PUBLISH_DONE && at->published <= PUBLISH_OVER &&
+            at->published != PUBLISH_PASSED)
+            r = at;
+    }
+    if (!runs && r == NULL)
+        return NULL;
+    struct json *s = json_new_object();
+    json_set_string(s, "checkpoint", runs ? k->list->record[k->hook.record].name : r->name);
+    json_set_string(s, "state", runs ? running[k->hook.stop] : published[r->published]);
+    if (runs) {
+        json_set_number(s, "seconds", (double)(env_now_ns(c->env) - k->hook.since_ns) * 1e-9);
+        json_set_number(s, "limit_seconds", (double)k->hook.limit_ns * 1e-9);
+    } else {
+        json_set_int(s, "exit_status", r->publish_status);
+    }
+    return s;
+}
+
+bool coord_checkpoint_busy(const struct coord *c)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+
+    return k->state != CHECKPOINT_IDLE ||
+           (k->hook.running && env_now_ns(c->env) - c->job.phase_ns < HOOK_WAIT_NS);
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+bool coord_checkpoint_list_note(struct coord *c)
+{
+    return coord_note(c, "checkpoints", c->checkpoint.list, sizeof *c->checkpoint.list);
+}
+
+const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c)
+{
+    return c->checkpoint.list;
+}
+
+struct json *coord_checkpoint_json(const struct coord *c)
+{
+    const struct coord_checkpoint_list *l = c->checkpoint.list;
+    uint32_t count = l->made < COORD_CHECKPOINTS_MAX ? l->made : COORD_CHECKPOINTS_MAX;
+    struct json *list = json_new_array();
+
+    for (uint32_t i = l->made - count; i < l->made; i++) {
+        const struct coord_checkpoint_record *r = &l->record[i % COORD_CHECKPOINTS_MAX];
+        struct json *item = json_new_object();
+        json_set_string(item, "name", r->name);
+        json_set_int(item, "rows", (int64_t)r->rows);
+        json_set_int(item, "bytes", (int64_t)r->bytes);
+        json_set_number(item, "seconds", r->seconds);
+        json_set_number(item, "held_seconds", r->held_seconds);
+        if (r->published > 0 && r->published < sizeof published / sizeof published[0]) {
+            json_set_string(item, "publish", published[r->published]);
+            json_set_int(item, "publish_status", r->publish_status);
+        }
+        json_append(list, item);
+    }
+    return list;
+}

@@ -1,0 +1,404 @@
+/* coord.c: the core's door: dispatch by type, beats of shards, the operator's requests, the
+ * tick. */
+#include "server/coord/coord.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/epoch.h"
+#include "server/coord/flow.h"
+#include "server/coord/grant.h"
+#include "server/coord/report.h"
+#include "server/coord/setup.h"
+#include "server/coord/status.h"
+#include "server/coord/submit.h"
+#include "server/coord/watch.h"
+#include "server/coord/work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_NS 50000000ull
+
+/* ---- what the other files of the core use ---------------------------------------------------- */
+
+static bool stored(struct coord *c, int status, const struct err *e)
+{
+    if (status == 0)
+        return true;
+    log_error("store: %s; stopping, because nothing more can be promised", e->text);
+    c->fatal = status;
+    env_stop(c->env);
+    return false;
+}
+
+bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes)
+{
+    struct err e = {0};
+
+    return c->fatal == 0 && stored(c, coord_store_put(c->store, key, value, bytes, &e), &e);
+}
+
+bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes)
+{
+    struct err e = {0};
+
+    return c->fatal == 0 && stored(c, coord_store_note(c->store, key, value, bytes, &e), &e);
+}
+
+void coord_send(struct coord *c, peer_t to, struct msg *m)
+{
+    if (m == NULL)
+        return;
+    if (c->fatal != 0) /* it may not be stored */
+        msg_free(m);
+    else
+        (void)env_send(c->env, to, m);
+}
+
+uint64_t coord_lease_ns(const struct coord *c)
+{
+    uint32_t ms = c->options.lease_ms;
+
+    if (c->job.parsed && c->job.spec.coordinator.lease_ms < ms)
+        ms = c->job.spec.coordinator.lease_ms;
+    return ms * 1000000ull;
+}
+
+uint32_t coord_live_workers(const struct coord *c)
+{
+    uint32_t wanted = c->job.at.workers_wanted, deaths = c->job.at.worker_deaths;
+    uint32_t expected = wanted > deaths ? wanted - deaths : 0;
+    uint32_t live = c->members.workers > expected ? c->members.workers : expected;
+
+    return live == 0 ? 1 : live;
+}
+
+uint32_t coord_retry_ms(const struct coord *c)
+{
+    uint32_t ms = 5 * c->members.workers;
+
+    return ms < 20 ? 20 : ms > 500 ? 500 : ms;
+}
+
+int coord_fatal(const struct coord *c)
+{
+    return c->fatal;
+}
+
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+/* A shard that comes back has its rows again, but not under durability memory. */
+static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
+{
+    const struct coord_shard *s = &c->members.shard[shard];
+
+    if (what == COORD_BEAT_RESTARTED) {
+        log_warn("server %s (shard %u) has started again", s->server, shard);
+        coord_checkpoint_shard_lost(c, shard);
+        if (coord_flow_running(c))
+            c->job.at.restarts++;
+        if (coord_flow_running(c) && c->job.at.phase >= PHASE_SETUP &&
+            c->job.spec.durability == DURABLE_MEMORY) {
+            coord_flow_fail(c, SHOAL_E_UNAVAILABLE,
+                            "server %s died and durability is memory: its rows are lost; start the "
+                            "job again, or use "
+                            "durability: journal",
+                            s->server);
+            return;
+        }
+    }
+    coord_setup_forget_shard(c, shard);
+}
+
+static void on_shard_beat(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct err e = {0};
+    enum coord_beat what;
+    uint32_t shard;
+    struct wire w;
+
+    int status = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from,
+                                         env_now_ns(c->env), &shard, &what, &e);
+    if (status != 0) {
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+        return;
+    }
+    if (what == COORD_BEAT_NEW)
+        log_info("server %s is shard %u at %s", request->u.SHARD_BEAT.server, shard,
+                 request->u.SHARD_BEAT.endpoint);
+    if (what != COORD_BEAT_SAME || !request->u.SHARD_BEAT.ready)
+        shard_came_back(c, shard, what);
+    wire_reply_to(request, 0, &w);
+    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){
+        .shard = shard, .map_epoch = c->job.at.map_epoch, .lease_ms = c->options.lease_ms};
+    coord_send(c, from, wire_encode(&w));
+    if (!request->u.SHARD_BEAT.ready)
+        coord_setup_map_early(c, shard);
+}
+
+/* ---- the operator ---------------------------------------------------------------------------- */
+
+static void on_submit(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+{
+    struct err e = {0};
+    struct wire w;
+    uint64_t run;
+
+    if (m->frame[1].bytes > LIMIT_CONFIG_BYTES) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
+                                m->frame[1].bytes, LIMIT_CONFIG_BYTES));
+        return;
+    }
+    const struct coord_submit submit = {m->frame[1].data, m->frame[1].bytes,
+                                        request->u.SUBMIT.workers, request->u.SUBMIT.from};
+    int status = coord_submit(c, from, &submit, &run, &e);
+    if (status != 0) {
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+        return;
+    }
+    wire_reply_to(request, 0, &w);
+    w.u.SUBMIT_reply.run = run;
+    coord_send(c, from, wire_encode(&w));
+}
+
+static void reply_text(struct coord *c, peer_t to, const struct wire *w, const char *text)
+{
+    struct msg *m = wire_encode(w);
+    size_t bytes = strlen(text);
+    void *at = m == NULL ? NULL : msg_add(m, bytes);
+
+    if (at == NULL) {
+        msg_free(m);
+        return;
+    }
+    memcpy(at, text, bytes);
+    coord_send(c, to, m);
+}
+
+static void on_status(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct wire w;
+    char *text = coord_status_text(c);
+
+    if (text == NULL)
+        return;
+    wire_reply_to(request, 0, &w);
+    w.u.STATUS_reply.state = coord_flow_state(c);
+    w.u.STATUS_reply.job_status = c->job.at.status;
+    reply_text(c, from, &w, text);
+    free(text);
+}
+
+static void on_report(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct wire w;
+
+    if (c->job.at.phase == PHASE_NONE ||
+        (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_NOT_FOUND, "run %llu is not the last one here",
+                                (unsigned long long)request->u.REPORT.run));
+        return;
+    }
+    wire_reply_to(request, 0, &w);
+    w.u.REPORT_reply.state = coord_flow_state(c);
+    w.u.REPORT_reply.job_status = c->job.at.status;
+    memcpy(w.u.REPORT_reply.job_text, c->job.at.text, sizeof w.u.REPORT_reply.job_text);
+    reply_text(c, from, &w, c->job.report == NULL ? "{}" : c->job.report);
+}
+
+static void on_stop(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct wire w;
+
+    coord_flow_fail(c, SHOAL_E_STOPPED, "stopped by request");
+    wire_reply_to(request, 0, &w);
+    coord_send(c, from, wire_encode(&w));
+    if (!request->u.STOP.job_only && !c->stopping) {
+        c->stopping = true;
+        env_stop(c->env);
+    }
+}
+
+static void on_hello(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct wire w;
+
+    wire_reply_to(request, 0, &w);
+    w.u.HELLO_reply = (struct wire_HELLO_reply){
+        .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
+    coord_send(c, from, wire_encode(&w));
+}
+
+/* ---- dispatch -------------------------------------------------------------------------------- */
+
+static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
+{
+    switch (w->type) {
+    case WIRE_TYPE_HELLO:
+        on_hello(c, from, w);
+        break;
+    case WIRE_TYPE_SHARD_BEAT:
+        on_shard_beat(c, from, w);
+        break;
+    case WIRE_TYPE_WORKER_JOIN:
+        coord_work_join(c, from, w);
+        break;
+    case WIRE_TYPE_WORKER_BEAT:
+        coord_work_beat(c, from, w);
+        break;
+    case WIRE_TYPE_WORKER_LEAVE:
+        coord_work_leave(c, from, w);
+        break;
+    case WIRE_TYPE_INDEX_DONE:
+        coord_work_index(c, from, w);
+        break;
+    case WIRE_TYPE_TABLE_DECLARE:
+        coord_work_declare(c, from, w, m);
+        break;
+    case WIRE_TYPE_TABLE_GET:
+        coord_work_table_get(c, from, w);
+        break;
+    case WIRE_TYPE_MAP_GET:
+        coord_work_map_get(c, from, w);
+        break;
+    case WIRE_TYPE_LANE_NEXT:
+        coord_grant_next(c, from, w);
+        break;
+    case WIRE_TYPE_TASK_DONE:
+        coord_work_task(c, from, w, m);
+        break;
+    case WIRE_TYPE_EVAL_DONE:
+        coord_work_eval(c, from, w, m);
+        break;
+    case WIRE_TYPE_SUBMIT:
+        on_submit(c, from, w, m);
+        break;
+    case WIRE_TYPE_WHO:
+        coord_lease_who(c, from, w, m);
+        break;
+    case WIRE_TYPE_STATUS:
+        on_status(c, from, w);
+        break;
+    case WIRE_TYPE_REPORT:
+        on_report(c, from, w);
+        break;
+    case WIRE_TYPE_CHECKPOINT:
+        coord_checkpoint_request(c, from, w);
+        break;
+    case WIRE_TYPE_STOP:
+        on_stop(c, from, w);
+        break;
+    default:
+        coord_send(c, from,
+                   wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
+                                wire_type_name(w->type)));
+        break;
+    }
+}
+
+static void on_message(void *core, peer_t from, struct msg *m)
+{
+    struct coord *c = core;
+    struct err e = {0};
+    struct wire w;
+
+    int status = wire_decode(m, &w, &e);
+    if (status != 0) {
+        log_debug("a message is refused: %s", e.text);
+        if (w.type != WIRE_TYPE_NONE && !w.reply)
+            coord_send(c, from, wire_refusal(&w, status, "%s", e.text));
+    } else if (c->fatal == 0 && w.reply) {
+        coord_call_on_reply(&c->calls, from, &w, m);
+    } else if (c->fatal == 0) {
+        on_request(c, from, &w, m);
+    }
+    msg_free(m);
+}
+
+static void on_drained(void *core)
+{
+    coord_flow_step(core);
+}
+
+const struct env_handler coord_handler = {on_message, on_drained, NULL};
+
+static void on_tick(struct env_timer *t)
+{
+    struct coord *c = (struct coord *)((char *)t - offsetof(struct coord, timer));
+
+    if (c->fatal != 0 || c->stopping)
+        return;
+    coord_work_expire(c);
+    coord_call_tick(&c->calls);
+    coord_watch_tick(c);
+    coord_flow_step(c);
+    env_timer_start(c->env, t, TICK_NS);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Numbers of runs begin at a random place: a coordinator that lost its store must not take up a run
+ * that servers still know. */
+static int counters_load(struct coord *c, struct err *e)
+{
+    int status = coord_store_get_fixed(c->store, "counters", &c->counters, sizeof c->counters, e);
+
+    if (status != SHOAL_E_NOT_FOUND)
+        return status;
+    uint64_t base = (env_random(c->env) & 0x7fffffff) * 1000;
+    c->counters = (struct coord_counters){.next_run = base + 1, .next_cut = base + 1};
+    return 0;
+}
+
+int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
+              struct coord **out, struct err *e)
+{
+    if (options->shards == 0 || options->shards > LIMIT_SHARDS)
+        return err_set(e, SHOAL_E_CONFIG, "shards: %u, 1 to %u are possible", options->shards,
+                       LIMIT_SHARDS);
+    struct coord *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator");
+    c->options = *options;
+    if (c->options.lease_ms == 0)
+        c->options.lease_ms = 10000;
+    if (c->options.resend_ms == 0)
+        c->options.resend_ms = 500;
+    c->env = env;
+    c->store = store;
+    c->timer.fire = on_tick;
+    c->watch.begun_ns = c->watch.worker_ns = env_now_ns(env);
+    coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * 1000000ull);
+    int status = coord_member_open(&c->members, c->options.shards, store, e);
+    if (status == 0)
+        status = counters_load(c, e);
+    if (status == 0)
+        status = coord_lease_open(&c->leases, store, e);
+    if (status == 0)
+        status = coord_flow_open(c, e);
+    if (status == 0)
+        status = coord_checkpoint_open(c, e);
+    if (status != 0) {
+        coord_free(c);
+        return status;
+    }
+    env_timer_start(env, &c->timer, TICK_NS);
+    *out = c;
+    return 0;
+}
+
+void coord_free(struct coord *c)
+{
+    if (c == NULL)
+        return;
+    env_timer_stop(c->env, &c->timer);
+    coord_checkpoint_close(c);
+    coord_call_close(&c->calls);
+    coord_flow_close(c);
+    coord_member_close(&c->members);
+    coord_lease_close(&c->leases);
+    free(c);
+}

@@ -1,0 +1,66 @@
+/* coord.h: the coordinator's core: who is there, what is to be done next, and what has been
+ * promised. One job at a time; the next one may be submitted when it is over.
+ *
+ * Free of clocks, sockets, threads and files but through env and coord_store, so that the simulator
+ * runs the very same code. Thread: one loop. Everything it promises (numbers, generations, appended
+ * tasks, phases) is in the store before it is answered; a coordinator started on the same store
+ * goes on where the last one stopped, with fresh fences on every lane. */
+#ifndef SERVER_COORD_COORD_H
+#define SERVER_COORD_COORD_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+#include "proto/job/config.h"
+#include "server/coord/folder.h"
+#include "server/coord/store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+
+/* A figure of a running job: "valid/auc". */
+struct coord_scalar {
+    char tag[LIMIT_NAME + 32];
+    double value;
+};
+
+struct coord_options {
+    uint32_t shards;   /* to wait for, in total over all servers */
+    uint32_t lease_ms; /* of shards, and of workers where the job does not ask for less; 0: 10000 */
+    uint32_t resend_ms;  /* requests to shards are sent again after this; 0: 500 */
+    const char *version; /* borrowed; for the report; NULL: none */
+    /* Writes the finished report somewhere (a file); may be NULL. Called on the loop; a failure is
+     * logged and the job still done. */
+    int (*write_report)(void *context, const char *text, struct err *e);
+    /* Takes figures of the running job as they come (trace.h); may be NULL. run:
+     * "JOB-NUMBER"; step: examples trained. A failure is logged, and the job's others are not
+     * offered any more. */
+    int (*write_scalars)(void *context, const char *run, uint64_t step,
+                         const struct coord_scalar *scalar, uint32_t count, struct err *e);
+    /* Folders of checkpoints (coord_folder_disk); NULL: none are made or read. */
+    const struct coord_folder_ops *folder;
+    /* Starts a command (words, the folder behind them), one at a time, without waiting for it;
+     * hook_poll: whether it has ended, and its exit status (128 + signal). NULL: jobs with
+     * checkpoint.publish are refused. */
+    int (*hook_start)(void *context, const struct string_list *words, const char *folder,
+                      struct err *e);
+    bool (*hook_poll)(void *context, int *exit_status);
+    /* Asks the one that runs to end, or ends it (kill), with all that it has started; hook_poll
+     * tells when it has. */
+    void (*hook_stop)(void *context, bool kill);
+    void *context;
+};
+
+/* env and store are borrowed. IO, CORRUPT when the store does not answer or holds what this version
+ * does not know. */
+int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
+              struct coord **out, struct err *e);
+void coord_free(struct coord *c); /* stops its timer; NULL is fine */
+/* With the coordinator as `core`. */
+extern const struct env_handler coord_handler;
+/* 0, or why the core stopped its env: the store failed. */
+int coord_fatal(const struct coord *c);
+
+#endif

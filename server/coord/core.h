@@ -1,0 +1,184 @@
+/* core.h: what the files of the coordinator share. Included by coord*.c only; everybody else
+ * sees coord.h. */
+#ifndef SERVER_COORD_CORE_H
+#define SERVER_COORD_CORE_H
+
+#include "proto/base/json.h"
+#include "proto/job/job.h"
+#include "proto/metric/metric.h"
+#include "proto/wire/wire.h"
+#include "server/coord/call.h"
+#include "server/coord/checkpoint.h"
+#include "server/coord/coord.h"
+#include "server/coord/curve.h"
+#include "server/coord/cut.h"
+#include "server/coord/eval.h"
+#include "server/coord/guard.h"
+#include "server/coord/lease.h"
+#include "server/coord/member.h"
+#include "server/coord/roll.h"
+#include "server/coord/task.h"
+
+#define COORD_EPOCHS_MAX 100000u
+#define COORD_HISTOGRAM 64u
+
+/* The life of a job; flow.h has the diagram. Stored: add at the end. */
+enum coord_phase {
+    PHASE_NONE,
+    PHASE_WAITING,
+    PHASE_INDEX,
+    PHASE_TABLES,
+    PHASE_SETUP,
+    PHASE_LANES,
+    PHASE_TRAIN,
+    PHASE_EVAL,
+    PHASE_CUT,
+    PHASE_RESTORE,
+    PHASE_TEST,
+    PHASE_DIGEST,
+    PHASE_FINISH,
+    PHASE_DONE,
+    PHASE_FAILED
+};
+
+/* What is stored under "counters". */
+struct coord_counters {
+    uint64_t next_run, next_cut;
+};
+
+struct coord_split {
+    uint64_t rows, digest;
+    uint32_t used, known; /* the job has it; its index is reported */
+};
+
+/* Whether the job goes on from a checkpoint, and whether the shards have loaded it. */
+enum coord_from_state { FROM_NOTHING, FROM_TO_LOAD, FROM_LOADED };
+
+/* The job's state as stored under "progress", one put for each change of phase. */
+struct coord_progress {
+    uint64_t number; /* of the job: the run drawn at submit */
+    uint64_t run;    /* open now: another one after a restore */
+    uint32_t phase, epoch;
+    uint32_t misses, best_epoch; /* 0: none yet */
+    double best_value, lr_scale;
+    uint64_t best_cut; /* of kept_epoch; 0: none */
+    uint64_t map_epoch;
+    uint32_t tables, workers_wanted;
+    uint32_t restarts, worker_deaths; /* of shards, of workers, while the job ran */
+    int32_t status;
+    uint32_t cuts;
+    struct coord_split split[3];
+    uint64_t elapsed_ns, train_ns; /* before `started_ns`, and in PHASE_TRAIN */
+    uint64_t train_rows;           /* rows of all epochs done */
+    uint64_t staleness[COORD_HISTOGRAM];
+    uint64_t keys_pulled_base, keys_pushed_base;
+    uint64_t test_bad_lines;
+    double kept_value;
+    /* the best of those whose tables can be had again: best_epoch, unless that was before a
+     * checkpoint; 0: none */
+    uint32_t kept_epoch;
+    uint32_t unused;
+    uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
+    /* enum coord_from_state; the phase in which the checkpoint was made */
+    uint32_t from, from_phase;
+    uint64_t from_rows, from_digest; /* of data.train there */
+    char from_path[LIMIT_PATH];
+    struct metric test[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
+    char text[ERR_TEXT_MAX];
+};
+
+/* What is stored of an epoch under "epoch/N". */
+struct coord_epoch {
+    uint64_t number; /* of the job */
+    uint64_t valid_bad_lines;
+    double seconds;
+    struct coord_losses train;
+    struct metric valid[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
+};
+
+/* What is told of the job while it runs (trace.h). */
+struct coord_trace {
+    struct coord_curve curve;
+    struct coord_point recent; /* reports since the last scalars */
+    uint64_t staleness[COORD_HISTOGRAM];
+    uint64_t since_ns; /* when those were written */
+    uint64_t before;   /* examples of the epochs that are over */
+    bool failed;       /* the writer of scalars */
+};
+
+struct coord_job {
+    struct coord_progress at;
+    struct job spec;
+    bool parsed;
+    char *yaml; /* owned */
+    size_t yaml_bytes;
+    peer_t submitter;
+    char kernel[WIRE_KERNEL]; /* bsp: of the first worker */
+    struct coord_roll roll;
+    struct {
+        uint64_t worker, given_ns; /* who indexes it */
+    } index[3];
+    struct table_schema *table; /* (LIMIT_TABLES), owned */
+    bool declared[LIMIT_TABLES];
+    uint32_t declared_total;
+    uint16_t *shard_of; /* (tablets), owned; NULL: no map yet */
+    uint32_t tablets;
+    struct coord_epoch *epoch; /* (epochs), owned; [0] is epoch 1 */
+    struct coord_tasks tasks;
+    struct coord_eval eval;
+    uint64_t eval_number;
+    char bad_where[256]; /* first bad line heard of */
+    uint64_t started_ns, phase_ns, epoch_ns;
+    /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */
+    uint64_t epoch_spent_ns;
+    enum coord_phase resume; /* after SETUP */
+    uint64_t *digest;        /* (tablets), owned */
+    uint64_t table_rows[LIMIT_TABLES];
+    uint32_t digested;
+    char backend[32];
+    uint32_t workers_most;
+    struct coord_trace trace;
+    struct coord_guard guard;
+    /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
+    struct json *details[3];
+    uint64_t rate_examples, rate_ns; /* the last sample, for status */
+    double rate, rate_step;          /* examples a second; those of the last jump */
+    char *report;                    /* owned; the finished one */
+    int from_hold; /* FROM_TO_LOAD: keeps the checkpoint's folder from being removed */
+};
+
+struct coord {
+    struct coord_options options;
+    struct env *env;           /* borrowed */
+    struct coord_store *store; /* borrowed */
+    struct env_timer timer;
+    struct coord_counters counters;
+    struct coord_members members;
+    struct coord_calls calls;
+    struct coord_cut cut;
+    struct coord_checkpoint checkpoint;
+    struct coord_leases leases;
+    struct coord_job job;
+    struct {
+        /* start; a worker was there; last said who is missing */
+        uint64_t begun_ns, worker_ns, said_ns;
+    } watch;
+    int fatal;
+    bool stopping;
+};
+
+/* Puts with the disk's failure handled in one place: false means that the core is stopping and
+ * nothing may be answered.
+ */
+bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
+bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes); /* not synced */
+/* Sends a reply; m may be NULL (out of memory: the peer asks again). */
+void coord_send(struct coord *c, peer_t to, struct msg *m);
+uint64_t coord_lease_ns(const struct coord *c);
+uint32_t
+/* joined; while nobody has died at least as many as were asked for */
+coord_live_workers(const struct coord *c);
+/* for WAIT: more with many workers, so that asking stays cheap */
+uint32_t coord_retry_ms(const struct coord *c);
+
+#endif

@@ -1,0 +1,240 @@
+/* cut.c: invariants and diagram in cut.h. */
+#include "server/coord/cut.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/flow.h"
+
+#define HOLD_MAX_NS 8000000000ull
+/* between attempts: pushes that were held go on, and what was slow may be over */
+#define PAUSE_NS 1000000000ull
+#define ATTEMPTS 5u
+
+static void cut_start(struct coord *c, const struct coord_cut_order *order);
+static void held(void *context, const struct coord_call *call, int status, const char *text);
+
+static void cut_end(struct coord *c, int status, const char *text)
+{
+    struct coord_cut_order ended = c->cut.order;
+    uint64_t cut = c->cut.cut;
+
+    c->cut.state = CUT_IDLE;
+    if (c->cut.waits) {
+        struct coord_cut_order next = c->cut.waiting;
+        c->cut.waits = false;
+        cut_start(c, &next);
+    }
+    ended.done(c, status, text, cut);
+}
+
+static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_call_done done)
+{
+    return coord_call_start(&c->calls, w, NULL, 0, false, COORD_NOBODY, false, cut, NULL, done) !=
+           NULL;
+}
+
+static void cut_begin(struct coord *c)
+{
+    struct wire w = {.type = WIRE_TYPE_HOLD};
+    uint64_t cut = c->counters.next_cut++;
+
+    /* Not synced by itself, but before the counters in the same store: a coordinator that dies
+     * drops what it was making. */
+    /* invariant 1 */
+    if (!coord_note(c, "cut", &cut, sizeof cut) ||
+        !coord_put(c, "counters", &c->counters, sizeof c->counters))
+        return;
+    c->cut.cut = cut;
+    c->cut.state = CUT_HOLDING;
+    c->cut.since_ns = env_now_ns(c->env);
+    w.u.HOLD.cut = cut;
+    if (!cut_call(c, &w, cut, held))
+        cut_end(c, SHOAL_E_NOMEM, "no memory to ask for a cut");
+}
+
+static void cut_again(struct coord *c, int status, const char *text)
+{
+    log_warn("cut %llu was not made (%s: %s)", (unsigned long long)c->cut.cut, err_text(status),
+             text);
+    coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
+    coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
+    coord_cut_drop(c, c->cut.cut); /* invariant 2 */
+    if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) {
+        /* room does not come back in a moment */
+        cut_end(c, status, text);
+    } else {
+        c->cut.state = CUT_PAUSED;
+        c->cut.since_ns = env_now_ns(c->env);
+    }
+}
+
+static void gone(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+
+    (void)call;
+    SHOAL_ASSERT(c->cut.state == CUT_GOING);
+    if (status != 0)
+        cut_again(c, status, text);
+    else
+        cut_end(c, 0, "");
+}
+
+static void held(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    struct wire w = {.type = WIRE_TYPE_GO};
+
+    (void)call;
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING);
+    if (status != 0) {
+        cut_again(c, status, text);
+        return;
+    }
+    struct err e = {0};
+    status = c->cut.order.held != NULL ? c->cut.order.held(c, &e) : 0; /* invariant 3 */
+    if (status != 0) {
+        coord_cut_drop(c, c->cut.cut);
+        cut_end(c, status, e.text);
+        return;
+    }
+    c->cut.state = CUT_GOING;
+    w.u.GO.cut = c->cut.cut;
+    if (!cut_call(c, &w, c->cut.cut, gone))
+        cut_end(c, SHOAL_E_NOMEM, "no memory to complete a cut");
+}
+
+static void restored(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+
+    (void)call;
+    SHOAL_ASSERT(c->cut.state == CUT_RESTORING);
+    cut_end(c, status, text);
+}
+
+static void restore_begin(struct coord *c)
+{
+    struct wire w = {.type = WIRE_TYPE_RESTORE};
+
+    c->cut.state = CUT_RESTORING;
+    c->cut.cut = c->cut.order.cut;
+    c->cut.since_ns = env_now_ns(c->env);
+    w.u.RESTORE.cut = c->cut.cut;
+    w.u.RESTORE.run = c->cut.order.run;
+    if (!cut_call(c, &w, c->cut.cut, restored))
+        cut_end(c, SHOAL_E_NOMEM, "no memory to restore a cut");
+}
+
+static void cut_start(struct coord *c, const struct coord_cut_order *order)
+{
+    if (c->cut.state != CUT_IDLE) {
+        SHOAL_ASSERT(!c->cut.waits); /* best epochs and checkpoints each give one order at a time */
+        c->cut.waiting = *order;
+        c->cut.waits = true;
+        return;
+    }
+    c->cut.order = *order;
+    c->cut.attempt = 0;
+    if (order->restore)
+        restore_begin(c);
+    else
+        cut_begin(c);
+}
+
+void coord_cut_make(struct coord *c, coord_cut_done done)
+{
+    cut_start(c, &(struct coord_cut_order){.done = done});
+}
+
+void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held_cb,
+                         coord_cut_done done)
+{
+    cut_start(c,
+              &(struct coord_cut_order){.hold_max_ns = hold_max_ns, .held = held_cb, .done = done});
+}
+
+void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done)
+{
+    cut_start(c, &(struct coord_cut_order){.restore = true, .cut = cut, .run = run, .done = done});
+}
+
+static void dropped(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    if (status != 0)
+        log_warn("cut %llu was not dropped: %s", (unsigned long long)call->owner, text);
+}
+
+void coord_cut_drop(struct coord *c, uint64_t cut)
+{
+    struct wire w = {.type = WIRE_TYPE_CUT_DROP};
+
+    w.u.CUT_DROP.cut = cut;
+    (void)cut_call(c, &w, cut, dropped); /* what is left on a disk is dropped with the next one */
+}
+
+uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
+{
+    uint64_t below = c->counters.next_cut, exported = coord_checkpoint_cut(c);
+
+    *keep = coord_flow_running(c) ? c->job.at.best_cut : 0;
+    if ((c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING) && c->cut.cut < below)
+        below = c->cut.cut;
+    return exported != 0 && exported < below ? exported : below;
+}
+
+/* A shard that came back between HOLD and GO no longer holds: the others must not wait for it
+ * longer than their own HOLD lasts. */
+void coord_cut_tick(struct coord *c)
+{
+    uint64_t most = c->cut.order.hold_max_ns != 0 ? c->cut.order.hold_max_ns : HOLD_MAX_NS;
+
+    if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > most)
+        cut_again(c, SHOAL_E_TIMEOUT, "not every shard held in time");
+    else if (c->cut.state == CUT_PAUSED && env_now_ns(c->env) - c->cut.since_ns > PAUSE_NS)
+        cut_begin(c);
+}
+
+static void calls_cancel(struct coord *c)
+{
+    coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, UINT64_MAX);
+    coord_call_cancel(&c->calls, WIRE_TYPE_GO, UINT64_MAX);
+    coord_call_cancel(&c->calls, WIRE_TYPE_RESTORE, UINT64_MAX);
+    c->cut.state = CUT_IDLE;
+}
+
+void coord_cut_withdraw(struct coord *c, coord_cut_done done)
+{
+    if (c->cut.waits && c->cut.waiting.done == done)
+        c->cut.waits = false;
+    if (c->cut.state == CUT_IDLE || c->cut.order.done != done)
+        return;
+    bool made = !c->cut.order.restore && c->cut.state != CUT_PAUSED;
+    calls_cancel(c);
+    if (made)
+        coord_cut_drop(c, c->cut.cut); /* invariant 2 */
+    if (!c->cut.waits)
+        return;
+    struct coord_cut_order next = c->cut.waiting;
+    c->cut.waits = false;
+    cut_start(c, &next);
+}
+
+void coord_cut_cancel(struct coord *c)
+{
+    calls_cancel(c);
+    c->cut.waits = false;
+}
+
+int coord_cut_open(struct coord *c, uint64_t kept, struct err *e)
+{
+    uint64_t cut;
+
+    int status = coord_store_get_fixed(c->store, "cut", &cut, sizeof cut, e);
+    if (status != 0)
+        return status == SHOAL_E_NOT_FOUND ? 0 : status;
+    if (cut != kept)
+        coord_cut_drop(c, cut);
+    return 0;
+}

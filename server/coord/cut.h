@@ -1,0 +1,71 @@
+/* cut.h: cuts: HOLD and GO on all shards, RESTORE, CUT_DROP. One at a time: of best epochs
+ * (at an epoch's end, when no lane is held) and of checkpoints (at any moment). An order that comes
+ * while another is at hand waits for its end.
+ *
+ *   coord_cut_make -> HOLDING -all held: `held`-> GOING -all complete-> idle, done(cut)
+ *                        |                           |
+ *                        +-- refused, or held for too long (HOLD ends by itself after 10 s) ->
+ *                        PAUSED, a second in which
+ *                            pushes go on -coord_cut_tick-> HOLDING again, under a new number,
+ *                            ATTEMPTS times
+ *   coord_cut_restore -> RESTORING -all restored-> idle, done(cut)
+ *
+ * Invariants:
+ *  1. A cut's number is stored before a shard hears of it, and never drawn twice.
+ *  2. A cut is complete when every shard has answered GO, or it is dropped and does not count.
+ *  3. `held` runs while every shard holds: what the coordinator knows then is of the instant of the
+ *     cut. A shard that did not hold through it refuses GO, and the cut is made again. */
+#ifndef SERVER_COORD_CUT_H
+#define SERVER_COORD_CUT_H
+
+#include "proto/base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+
+enum coord_cut_state { CUT_IDLE, CUT_HOLDING, CUT_GOING, CUT_PAUSED, CUT_RESTORING };
+
+/* status 0: the cut is complete (or restored). Else the text says why not. */
+typedef void (*coord_cut_done)(struct coord *c, int status, const char *text, uint64_t cut);
+
+/* 0; or why the cut is not wanted any more: it ends with that status. */
+typedef int (*coord_cut_held)(struct coord *c, struct err *e);
+
+struct coord_cut_order {
+    bool restore;
+    uint64_t cut, run;    /* of a restore */
+    uint64_t hold_max_ns; /* of an attempt: pushes wait for no longer; 0: as long as HOLD lasts */
+    coord_cut_held held;  /* NULL: none */
+    coord_cut_done done;
+};
+
+struct coord_cut {
+    enum coord_cut_state state;
+    uint64_t cut;
+    uint32_t attempt;
+    uint64_t since_ns;
+    struct coord_cut_order order, waiting; /* at hand; the next one */
+    bool waits;                            /* there is a next one */
+};
+
+void coord_cut_make(struct coord *c, coord_cut_done done);
+/* For a checkpoint: `held` is called at the instant of the cut; pushes are held for hold_max_ns at
+ * a time at most. */
+void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held,
+                         coord_cut_done done);
+void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done);
+void coord_cut_drop(struct coord *c, uint64_t cut); /* asked for, not waited for */
+/* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others
+ * was given up. */
+uint64_t coord_cut_known(const struct coord *c, uint64_t *keep);
+void coord_cut_tick(struct coord *c);
+/* Takes back the order that would end in `done`, at hand or waiting; done is not called. */
+void coord_cut_withdraw(struct coord *c, coord_cut_done done);
+void coord_cut_cancel(struct coord *c); /* all orders; no done is called */
+/* After a restart: drops the cut that the coordinator was making when it died, unless it is
+ * `kept`. */
+int coord_cut_open(struct coord *c, uint64_t kept, struct err *e);
+
+#endif

@@ -1,0 +1,412 @@
+/* epoch.c: barrier, evaluation, early stopping. */
+#include "server/coord/epoch.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/metric/measure_json.h"
+#include "server/coord/flow.h"
+#include "server/coord/grant.h"
+#include "server/coord/setup.h"
+#include "server/coord/trace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GAIN_MIN 1e-6
+#define REPORT_WAIT_NS                                                                             \
+    3000000000ull /* after the last push: reports of tasks that were lost are not waited for longer */
+
+static bool epoch_ended(struct coord *c);
+
+static struct coord_epoch *epoch_at_hand(struct coord *c)
+{
+    SHOAL_ASSERT(c->job.at.epoch >= 1 && c->job.at.epoch <= c->job.spec.train.epochs);
+    return &c->job.epoch[c->job.at.epoch - 1];
+}
+
+static bool epoch_put(struct coord *c)
+{
+    char key[COORD_KEY_MAX];
+
+    (void)snprintf(key, sizeof key, "epoch/%u", c->job.at.epoch);
+    return coord_put(c, key, epoch_at_hand(c), sizeof(struct coord_epoch));
+}
+
+/* ---- details of an evaluation ---------------------------------------------------------------- */
+
+static const char *const details_key[] = {"", "details/valid", "details/test"};
+
+/* Kept as text: the job's number, then curves and tables as measure_details makes them. */
+static bool details_put(struct coord *c, uint32_t split, const struct measure *m)
+{
+    struct json *stored = json_new_object();
+
+    json_free(c->job.details[split]);
+    c->job.details[split] = measure_details(m, &c->job.spec);
+    json_set_int(stored, "job", (int64_t)c->job.at.number);
+    json_set(stored, "details", json_hold(c->job.details[split]));
+    char *text = json_text(stored, 0);
+    json_free(stored);
+    /* without them the report is shorter */
+    bool good = text == NULL || coord_put(c, details_key[split], text, strlen(text));
+    free(text);
+    return good;
+}
+
+/* Curves and tables are no state: damaged ones make the report shorter and stop nobody. */
+static int details_load(struct coord *c, uint32_t split, struct err *e)
+{
+    struct json *stored = NULL;
+    struct err damage = {0};
+    void *text;
+    size_t bytes;
+
+    int status = coord_store_get(c->store, details_key[split], &text, &bytes, e);
+    if (status != 0)
+        return status == SHOAL_E_NOT_FOUND ? 0 : status;
+    status = json_parse(text, bytes, &stored, &damage);
+    free(text);
+    if (status != 0) {
+        log_warn("stored %s is damaged (%s): the report goes without", details_key[split],
+                 damage.text);
+        return 0;
+    }
+    if (json_as_int(json_get(stored, "job"), -1) == (int64_t)c->job.at.number)
+        c->job.details[split] = json_hold(json_get(stored, "details"));
+    json_free(stored);
+    return 0;
+}
+
+int coord_epoch_load(struct coord *c, struct err *e)
+{
+    if (c->job.at.epoch < 1 || c->job.at.epoch > c->job.spec.train.epochs)
+        return err_set(e, SHOAL_E_CORRUPT, "the stored job is in epoch %u of %u", c->job.at.epoch,
+                       c->job.spec.train.epochs);
+    for (uint32_t n = 1; n <= c->job.at.epoch; n++) {
+        char key[COORD_KEY_MAX];
+        struct coord_epoch stored;
+        (void)snprintf(key, sizeof key, "epoch/%u", n);
+        int status = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
+        if (status != 0 && status != SHOAL_E_NOT_FOUND)
+            return status;
+        if (status == 0 && stored.number == c->job.at.number)
+            c->job.epoch[n - 1] = stored;
+    }
+    int status = details_load(c, WIRE_VALID, e);
+    return status != 0 ? status : details_load(c, WIRE_TEST, e);
+}
+
+/* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
+uint64_t coord_epoch_trained_ns(const struct coord *c)
+{
+    return c->job.epoch_spent_ns + env_now_ns(c->env) - c->job.epoch_ns;
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+bool coord_epoch_plan(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    uint64_t rows = j->at.split[WIRE_TRAIN].rows;
+    struct err e = {0};
+
+    uint32_t missing = 0, batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes,
+                                                       j->spec.train.task_batches);
+    int status = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
+                                 env_now_ns(c->env), &e);
+    for (uint32_t i = 0; status == 0 && i < j->tasks.tasks; i++) {
+        char key[COORD_KEY_MAX];
+        struct coord_task_record record;
+        (void)snprintf(key, sizeof key, "task/%u", i);
+        status = coord_store_get_fixed(c->store, key, &record, sizeof record, &e);
+        if (status == 0) {
+            (void)coord_task_from_record(&j->tasks, i, j->at.run, &record);
+            missing = 0;
+        } else if (status == SHOAL_E_NOT_FOUND) {
+            status = 0;
+            /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any
+             * order. */
+            if (++missing == j->tasks.lanes)
+                break;
+        }
+    }
+    if (status != 0) {
+        coord_flow_fail(c, status, "epoch %u: %s", j->at.epoch, e.text);
+        return false;
+    }
+    coord_task_resume(&j->tasks);
+    return true;
+}
+
+bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const char *split)
+{
+    double limit = c->job.spec.data.max_bad;
+
+    if (lines == 0 || (double)bad <= limit * (double)lines)
+        return false;
+    coord_flow_fail(c, SHOAL_E_DATA,
+                    "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share "
+                    "of %.4g; first one: %s",
+                    split, (unsigned long long)bad, (unsigned long long)lines,
+                    (double)bad / (double)lines, limit,
+                    c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
+    return true;
+}
+
+/* All lanes have done all tasks: sums, then evaluation. */
+static bool step_train(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    struct coord_tasks *t = &j->tasks;
+    struct coord_epoch *epoch = epoch_at_hand(c);
+    uint64_t now = env_now_ns(c->env);
+
+    if (!coord_task_epoch_over(t) ||
+        (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
+        return false;
+    *epoch = (struct coord_epoch){.number = j->at.number,
+                                  .seconds = (double)coord_epoch_trained_ns(c) * 1e-9};
+    for (uint32_t i = 0; i < t->tasks; i++)
+        coord_losses_add(&epoch->train, &t->task[i].sum);
+    if (coord_epoch_bad_lines(c, epoch->train.bad_lines, epoch->train.drawn, "train"))
+        return false;
+    coord_trace_epoch(c);
+    j->at.train_ns += coord_epoch_trained_ns(c);
+    j->at.train_rows += t->rows;
+    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
+             epoch->seconds);
+    if (!coord_grant_lanes_put(c) || !epoch_put(c))
+        return false;
+    return j->at.split[WIRE_VALID].used != 0 ? coord_epoch_resume(c, PHASE_EVAL) : epoch_ended(c);
+}
+
+static bool epoch_next(struct coord *c)
+{
+    c->job.at.epoch++;
+    if (!coord_epoch_plan(c))
+        return false;
+    c->job.epoch_ns = env_now_ns(c->env);
+    c->job.epoch_spent_ns = c->job.at.counted_ns = 0;
+    return coord_flow_enter(c, PHASE_TRAIN);
+}
+
+/* ---- after training -------------------------------------------------------------------------- */
+
+static void restored(struct coord *c, int status, const char *text, uint64_t cut)
+{
+    (void)cut;
+    if (status != 0) {
+        coord_flow_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch,
+                        text);
+        return;
+    }
+    (void)coord_epoch_resume(c, c->job.at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
+}
+
+/* The new run's number is stored before a shard opens it. */
+static bool restore_begin(struct coord *c)
+{
+    uint64_t run = c->counters.next_run++;
+
+    if (!coord_put(c, "counters", &c->counters, sizeof c->counters))
+        return false;
+    c->job.at.run = run;
+    if (!coord_flow_enter(c, PHASE_RESTORE))
+        return false;
+    coord_cut_restore(c, c->job.at.best_cut, run, restored);
+    return false;
+}
+
+static bool eval_begin(struct coord *c, enum coord_phase phase)
+{
+    struct coord_job *j = &c->job;
+    uint32_t split = phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST;
+    struct err e = {0};
+
+    coord_eval_close(&j->eval);
+    int status =
+        coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
+    if (status != 0) {
+        coord_flow_fail(c, status, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test",
+                        e.text);
+        return false;
+    }
+    return coord_flow_enter(c, phase);
+}
+
+bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
+{
+    switch (phase) {
+    case PHASE_EVAL:
+    case PHASE_TEST:
+        return eval_begin(c, phase);
+    case PHASE_RESTORE:
+        return restore_begin(c);
+    default:
+        SHOAL_ASSERT(phase == PHASE_DIGEST);
+        if (!coord_flow_enter(c, PHASE_DIGEST))
+            return false;
+        coord_setup_digest(c);
+        coord_guard_ask(c, true);
+        return true;
+    }
+}
+
+static bool training_ended(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+
+    if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 &&
+        j->at.best_epoch != j->at.kept_epoch)
+        log_warn("the best epoch, %u, was before the checkpoint that the job went on from, which "
+                 "has not its tables: the job ends with "
+                 "those of epoch %u",
+                 j->at.best_epoch, j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch);
+    if (j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != j->at.epoch &&
+        j->at.best_cut != 0)
+        return coord_epoch_resume(c, PHASE_RESTORE);
+    return coord_epoch_resume(c, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
+}
+
+/* The epoch is evaluated and, where it is the best, kept. */
+static bool epoch_ended(struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    uint32_t patience = j->spec.train.early_stop.patience;
+
+    if (j->at.epoch >= j->spec.train.epochs || (patience > 0 && j->at.misses >= patience))
+        return training_ended(c);
+    return epoch_next(c);
+}
+
+static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
+{
+    uint64_t former = c->job.at.best_cut;
+
+    if (status != 0) {
+        coord_flow_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
+        return;
+    }
+    c->job.at.best_cut = cut;
+    c->job.at.cuts++;
+    if (!coord_flow_put(c))
+        return;
+    if (former != 0)
+        coord_cut_drop(c, former);
+    (void)epoch_ended(c);
+}
+
+/* What early stopping looks at: over several labels the mean, of logloss by the tasks' weights. */
+static double early_value(const struct coord_job *j, const struct metric *mean)
+{
+    switch (j->spec.train.early_stop.metric) {
+    case METRIC_AUC:
+        return mean->auc;
+    case METRIC_GAUC:
+        return mean->gauc;
+    default:
+        return mean->logloss;
+    }
+}
+
+/* Whether the epoch at hand is better than `epoch` (0: none) was. */
+static bool metric_gains(const struct coord_job *j, double value, uint32_t epoch, double than)
+{
+    if (!isfinite(value))
+        return false;
+    if (epoch == 0)
+        return true;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - GAIN_MIN
+                                                             : value > than + GAIN_MIN;
+}
+
+/* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are.
+ * True: this one is. */
+static bool early_judge(struct coord_job *j, double value)
+{
+    /* evaluated again, for the coordinator died at its cut: it has been judged */
+    if (j->at.kept_epoch == j->at.epoch)
+        return true;
+    bool gain = metric_gains(j, value, j->at.best_epoch, j->at.best_value);
+    bool keep = metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
+
+    SHOAL_ASSERT(keep || !gain);
+    if (gain) {
+        j->at.best_epoch = j->at.epoch;
+        j->at.best_value = value;
+        j->at.misses = 0;
+    } else {
+        j->at.misses++;
+        j->at.lr_scale *= j->spec.train.early_stop.lr_decay;
+    }
+    if (keep) {
+        j->at.kept_epoch = j->at.epoch;
+        j->at.kept_value = value;
+    }
+    return keep;
+}
+
+static bool eval_valid_ended(struct coord *c, const struct measure *m)
+{
+    struct coord_job *j = &c->job;
+    struct metric mean;
+
+    metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
+    memcpy(epoch_at_hand(c)->valid, m->metric, sizeof m->metric);
+    epoch_at_hand(c)->valid_bad_lines = j->eval.bad_lines;
+    log_info("epoch %u: valid auc %.6f, logloss %.6f", j->at.epoch, mean.auc, mean.logloss);
+    if (!epoch_put(c))
+        return false;
+    double value = early_value(j, &mean);
+    bool keep = early_judge(j, value);
+    /* The report tells these of the epoch whose tables the job ends with: the best one, or without
+     * early stopping the last. */
+    if ((keep || j->at.kept_epoch == 0 || j->spec.train.early_stop.patience == 0) &&
+        !details_put(c, WIRE_VALID, m))
+        return false;
+    coord_eval_close(&j->eval);
+    bool last = j->at.epoch >= j->spec.train.epochs;
+    if (!keep || last || j->spec.train.early_stop.patience == 0)
+        return epoch_ended(c);
+    if (!coord_flow_enter(c, PHASE_CUT))
+        return false;
+    coord_cut_make(c, cut_made);
+    return false;
+}
+
+static bool step_eval(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    const struct measure *m;
+    struct metric mean;
+    struct err e = {0};
+    bool valid = j->at.phase == PHASE_EVAL;
+
+    if (!coord_eval_complete(&j->eval))
+        return false;
+    if (coord_epoch_bad_lines(c, j->eval.bad_lines, j->eval.rows, valid ? "valid" : "test"))
+        return false;
+    int status = coord_eval_finish(&j->eval, &m, &e);
+    if (status != 0) {
+        coord_flow_fail(c, status, "%s", e.text);
+        return false;
+    }
+    coord_trace_eval(c, j->eval.split, m->metric);
+    if (valid)
+        return eval_valid_ended(c, m);
+    memcpy(j->at.test, m->metric, sizeof m->metric);
+    j->at.test_bad_lines = j->eval.bad_lines;
+    metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
+    log_info("test: auc %.6f, logloss %.6f over %" PRIu64 " examples", mean.auc, mean.logloss,
+             mean.examples);
+    bool good = details_put(c, WIRE_TEST, m);
+    coord_eval_close(&j->eval);
+    return good && coord_epoch_resume(c, PHASE_DIGEST);
+}
+
+bool coord_epoch_step(struct coord *c)
+{
+    return c->job.at.phase == PHASE_TRAIN ? step_train(c) : step_eval(c);
+}

@@ -1,0 +1,37 @@
+/* epoch.h: what happens from one epoch to the next: planning, the barrier, evaluation, early
+ * stopping, best epoch. Part of coord_flow: these functions move the phase on through
+ * coord_flow_enter.
+ *
+ * Early stopping by train.early_stop: an epoch that improves the metric (auc, logloss or gauc; with
+ * several labels the mean over those that have it) by more than 1e-6 is a gain and is kept as a cut
+ * (the one before it is dropped); one that does not is a miss: learning rates go down by lr_decay,
+ * and after `patience` misses in a row training ends. If the best epoch is then not the last, its
+ * cut is restored under a new run before the test split is evaluated. A job that went on from a
+ * checkpoint judges by the best epoch of all and keeps the best of those since, whose tables there
+ * are. */
+#ifndef SERVER_COORD_EPOCH_H
+#define SERVER_COORD_EPOCH_H
+
+#include "proto/base/err.h"
+#include "server/coord/core.h"
+
+#include <stdbool.h>
+
+/* flow.c, for epoch.c: stores the phase and enters it; false when the store failed. */
+bool coord_flow_enter(struct coord *c, uint32_t phase);
+bool coord_flow_put(struct coord *c);
+const char *coord_flow_phase(const struct coord *c);
+
+/* How long the epoch at hand has been trained, also before a restart. */
+uint64_t coord_epoch_trained_ns(const struct coord *c);
+/* Plans the epoch at hand and takes back what is stored of it. False: failed. */
+bool coord_epoch_plan(struct coord *c);
+/* TRAIN, EVAL, TEST: moves on when their work is done. */
+bool coord_epoch_step(struct coord *c);
+/* After a restart: enters EVAL, RESTORE, TEST or DIGEST anew. */
+bool coord_epoch_resume(struct coord *c, enum coord_phase phase);
+int coord_epoch_load(struct coord *c, struct err *e);
+/* Whether bad of lines is over the job's limit; the job then fails. */
+bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const char *split);
+
+#endif

@@ -1,0 +1,240 @@
+/* eval.c: leases, and results measured in the order of tasks. */
+#include "server/coord/eval.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TASKS_BITS = 18, WINDOW_LEAST = 16 };
+_Static_assert((uint64_t)COORD_EVAL_TASK_BYTES / (8 * (LIMIT_TASKS + LIMIT_BY + 1)) << TASKS_BITS >=
+                   COORD_EVAL_ROWS_MAX / 2,
+               "2^18 tasks of the widest rows reach far enough");
+
+static size_t row_bytes(const struct measure_options *o)
+{
+    return 8ull * (o->tasks + (o->group ? 1 : 0) + o->by_count);
+}
+
+/* Rows of a task: four batches, within the bounds of a result; more where there would be more than
+ * 2^18 tasks. */
+static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each, struct err *e)
+{
+    uint64_t most = COORD_EVAL_TASK_BYTES / bytes, least = (rows >> TASKS_BITS) + 1;
+
+    most = most < COORD_EVAL_TASK_ROWS ? most : COORD_EVAL_TASK_ROWS;
+    *each = 4ull * batch < most ? 4ull * batch : most;
+    *each = *each < least ? least : *each;
+    if (*each > most || rows > COORD_EVAL_ROWS_MAX)
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an evaluation of %llu rows, at most %llu: take a sample of the split",
+                       (unsigned long long)rows,
+                       (unsigned long long)(most << TASKS_BITS < COORD_EVAL_ROWS_MAX
+                                                ? most << TASKS_BITS
+                                                : COORD_EVAL_ROWS_MAX));
+    return 0;
+}
+
+static uint32_t window_of(uint64_t task_bytes)
+{
+    uint64_t window = COORD_EVAL_WAITING_BYTES / task_bytes;
+
+    return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
+}
+
+int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows,
+                    const struct job *job, struct err *e)
+{
+    struct measure_options o = measure_options_of(job, rows);
+    uint64_t each;
+
+    memset(v, 0, sizeof *v);
+    if (rows == 0)
+        return err_set(e, SHOAL_E_DATA, "the split to evaluate has no rows");
+    int status = task_rows(rows, job->train.batch, row_bytes(&o), &each, e);
+    if (status != 0)
+        return status;
+    uint32_t tasks = (uint32_t)((rows + each - 1) / each);
+    v->task = calloc(tasks, sizeof *v->task);
+    if (v->task == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u evaluation tasks", tasks);
+    status = measure_open(&v->measure, &o, e);
+    if (status != 0) {
+        coord_eval_close(v);
+        return status;
+    }
+    v->tasks = tasks;
+    for (uint32_t i = 0; i < tasks; i++) {
+        v->task[i].position = i * each;
+        v->task[i].rows = rows - i * each < each ? rows - i * each : each;
+    }
+    v->window = window_of(each * row_bytes(&o));
+    v->split = split;
+    v->rows = rows;
+    v->number = number;
+    return 0;
+}
+
+void coord_eval_close(struct coord_eval *v)
+{
+    for (uint32_t i = 0; i < v->tasks; i++)
+        free(v->task[i].result);
+    free(v->task);
+    measure_close(&v->measure);
+    memset(v, 0, sizeof *v);
+}
+
+/* ---- leases ---------------------------------------------------------------------------------- */
+
+static void task_lease(struct coord_eval_task *task, uint64_t worker, uint64_t now_ns)
+{
+    task->worker = worker;
+    task->leased_ns = now_ns;
+}
+
+uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns)
+{
+    uint32_t oldest = COORD_NO_EVAL,
+             end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
+
+    if (v->fresh < end) {
+        task_lease(&v->task[v->fresh], worker, now_ns);
+        return v->fresh++;
+    }
+    for (uint32_t i = v->measured; i < end; i++) {
+        if (v->task[i].done)
+            continue;
+        if (v->task[i].worker == 0) { /* its worker is dead */
+            task_lease(&v->task[i], worker, now_ns);
+            return i;
+        }
+        if (oldest == COORD_NO_EVAL || v->task[i].leased_ns < v->task[oldest].leased_ns)
+            oldest = i;
+    }
+    if (oldest == COORD_NO_EVAL || now_ns - v->task[oldest].leased_ns < COORD_EVAL_AGAIN_NS)
+        return COORD_NO_EVAL;
+    task_lease(&v->task[oldest], worker, now_ns);
+    return oldest;
+}
+
+void coord_eval_worker_gone(struct coord_eval *v, uint64_t worker)
+{
+    for (uint32_t i = v->measured; i < v->tasks; i++)
+        if (!v->task[i].done && v->task[i].worker == worker)
+            v->task[i].worker = 0;
+}
+
+uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
+{
+    return v->number << 32 | index;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static int result_check(const struct coord_eval *v, const struct coord_eval_task *task,
+                        const struct wire_EVAL_DONE *q, const float *score, struct err *e)
+{
+    const struct measure_options *o = &v->measure.options;
+
+    if (q->tasks != o->tasks || q->grouped != o->group || q->by_count != o->by_count)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "predictions of %u labels%s and %u fields, the job has %u%s and %u",
+                       q->tasks, q->grouped ? ", a group" : "", q->by_count, o->tasks,
+                       o->group ? ", a group" : "", o->by_count);
+    if (q->examples > task->rows || q->bad_lines > task->rows - q->examples)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "evaluation task of %llu rows came back with %u examples and %llu bad lines",
+                       (unsigned long long)task->rows, q->examples,
+                       (unsigned long long)q->bad_lines);
+    size_t count = (size_t)q->examples * q->tasks;
+    const float *label = score + count;
+    for (size_t i = 0; i < count; i++)
+        if (!(score[i] >= 0.0f && score[i] <= 1.0f) || !(label[i] == 0.0f || label[i] == 1.0f))
+            return err_set(e, SHOAL_E_DATA,
+                           "evaluation: example %zu of the rows from %llu has score %g and label "
+                           "%g: the model has diverged",
+                           i / q->tasks, (unsigned long long)task->position, (double)score[i],
+                           (double)label[i]);
+    return 0;
+}
+
+static int result_measure(struct coord_eval *v, uint32_t examples, const float *score,
+                          const uint64_t *context, struct err *e)
+{
+    const struct measure_options *o = &v->measure.options;
+    const uint64_t *by = context == NULL ? NULL : context + (o->group ? examples : 0);
+
+    v->measured++;
+    if (examples == 0)
+        return 0;
+    return measure_add(&v->measure, score, score + (size_t)examples * o->tasks,
+                       o->group ? context : NULL, o->by_count > 0 ? by : NULL, examples, e);
+}
+
+/* Its turn is later: a copy waits. */
+static int result_keep(const struct coord_eval *v, struct coord_eval_task *task, const void *scores,
+                       const void *context, struct err *e)
+{
+    const struct measure_options *o = &v->measure.options;
+    size_t first = 8ull * task->examples * o->tasks, all = row_bytes(o) * task->examples;
+
+    task->result = malloc(all + 1);
+    if (task->result == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u predictions", task->examples);
+    if (first > 0)
+        memcpy(task->result, scores, first);
+    if (all > first)
+        memcpy((char *)task->result + first, context, all - first);
+    return 0;
+}
+
+/* Those that waited for the one just measured. */
+static int results_release(struct coord_eval *v, struct err *e)
+{
+    int status = 0;
+
+    while (status == 0 && v->measured < v->tasks && v->task[v->measured].done) {
+        struct coord_eval_task *task = &v->task[v->measured];
+        const char *scores = task->result,
+                   *context = scores + 8ull * task->examples * v->measure.options.tasks;
+        status = result_measure(v, task->examples, (const float *)(const void *)scores,
+                                (const uint64_t *)(const void *)context, e);
+        free(task->result);
+        task->result = NULL;
+    }
+    return status;
+}
+
+int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
+                    const void *context, struct err *e)
+{
+    uint32_t index = (uint32_t)q->task;
+
+    if (q->task >> 32 != v->number || index >= v->tasks || v->task[index].done)
+        return 0;
+    struct coord_eval_task *task = &v->task[index];
+    int status = result_check(v, task, q, scores, e);
+    if (status != 0)
+        return status;
+    task->examples = q->examples;
+    if (index == v->measured)
+        status = result_measure(v, q->examples, scores, context, e);
+    else
+        status = result_keep(v, task, scores, context, e);
+    if (status != 0)
+        return status;
+    task->done = true;
+    v->bad_lines += q->bad_lines;
+    return results_release(v, e);
+}
+
+bool coord_eval_complete(const struct coord_eval *v)
+{
+    return v->tasks > 0 && v->measured == v->tasks;
+}
+
+int coord_eval_finish(struct coord_eval *v, const struct measure **out, struct err *e)
+{
+    SHOAL_ASSERT(coord_eval_complete(v));
+    *out = &v->measure;
+    return measure_finish(&v->measure, e);
+}

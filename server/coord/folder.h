@@ -1,0 +1,59 @@
+/* folder.h: folders of checkpoints on disk, as the coordinator's core sees them.
+ *
+ *   DIR/NAME/             a finished checkpoint: complete, synced, never changed again
+ *   DIR/NAME.XXXXXX.tmp/  one that is being made, or being removed; nobody else looks into it
+ *
+ * A folder is made under its second name and gets its first one by one rename; it is removed the
+ * other way round. So what has the name is whole, at every moment. Whoever makes or reads one holds
+ * a lock on the folder (flock): remove and clean leave alone what somebody holds, in this process
+ * or another.
+ *
+ * A folder of the second kind has a mark in it, a file whose text is ours. DIR may hold anything:
+ * what has a name like these and no mark is somebody else's, and stays. When a folder goes, its
+ * mark is the last file of it. (A crash within the moment before the mark, or behind it, leaves an
+ * empty folder: that stays too.)
+ *
+ * All functions block, for a few milliseconds each, but for remove (as long as the file system
+ * takes to free the files). Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_FOLDER_H
+#define SERVER_COORD_FOLDER_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COORD_FOLDER_NONE (-1)
+#define COORD_FOLDER_MARK ".shoal-checkpoint"
+
+typedef void (*coord_folder_visit)(void *context, const char *name);
+
+struct coord_folder_ops {
+    /* Makes dir where it is missing and tells its absolute path; removes what one of us left half
+     * made. CANTCREATE. */
+    int (*open)(const char *dir, char absolute[LIMIT_PATH], struct err *e);
+    /* A new folder, held: *hold. EXISTS, CANTCREATE, NO_SPACE. */
+    int (*begin)(const char *path, int *hold, struct err *e);
+    /* A new file in it, synced. */
+    int (*put)(const char *path, const char *file, const void *bytes, size_t count, struct err *e);
+    /* A file of it; *bytes is the caller's (free), with a NUL behind it. NOINPUT, TOO_BIG, IO. */
+    int (*get)(const char *path, const char *file, size_t most, void **bytes, size_t *count,
+               struct err *e);
+    /* tmp becomes path, durably. EXISTS, IO. */
+    int (*publish)(const char *tmp, const char *path, struct err *e);
+    /* Keeps others from removing a finished one; NOINPUT when it is not there. */
+    int (*hold)(const char *path, int *hold, struct err *e);
+    void (*let_go)(int *hold); /* COORD_FOLDER_NONE is fine */
+    /* A finished one or an unfinished one. BUSY: somebody holds it; DENIED: it has neither mark nor
+     * manifest, so it is not ours. */
+    int (*remove)(const char *path, struct err *e);
+    /* Names of the finished ones, in no order. */
+    int (*list)(const char *dir, coord_folder_visit visit, void *context, struct err *e);
+    uint64_t (*wall_s)(void); /* seconds since 1970, for the date */
+};
+
+extern const struct coord_folder_ops coord_folder_disk;
+
+#endif

@@ -1,0 +1,434 @@
+/* grant.c: LANE_NEXT and the fences.
+ *
+ * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is
+ * stored before it is told.
+ * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it. */
+#include "server/coord/grant.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/flow.h"
+
+#include <stdio.h>
+
+/* a grant answered this long ago and never used was perhaps never heard */
+#define ANSWER_LOST_NS 500000000ull
+#define SHARE_WAIT_NS                                                                              \
+    2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come                    \
+                   */
+
+static void lane_fence(struct coord *c, uint32_t lane, bool live);
+
+bool coord_grant_lanes_put(struct coord *c)
+{
+    struct coord_lane_record record[LIMIT_LANES];
+    const struct coord_tasks *t = &c->job.tasks;
+
+    for (uint32_t l = 0; l < t->lanes; l++)
+        record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
+    return coord_put(c, "lanes", record, t->lanes * sizeof record[0]);
+}
+
+bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
+{
+    struct coord_task_record record;
+    char key[COORD_KEY_MAX];
+
+    coord_task_to_record(&c->job.tasks, index, c->job.at.run, &record);
+    (void)snprintf(key, sizeof key, "task/%u", index);
+    return promised ? coord_put(c, key, &record, sizeof record)
+                    : coord_note(c, key, &record, sizeof record);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void answer(struct coord *c, peer_t to, uint64_t id, struct wire_LANE_NEXT_reply *reply)
+{
+    struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .reply = true, .id = id};
+
+    reply->run = c->job.at.run;
+    w.u.LANE_NEXT_reply = *reply;
+    coord_send(c, to, wire_encode(&w));
+}
+
+static void answer_kind(struct coord *c, peer_t to, uint64_t id, enum wire_next kind, uint32_t lane)
+{
+    struct wire_LANE_NEXT_reply reply = {.kind = kind, .lane = lane, .retry_ms = coord_retry_ms(c)};
+
+    answer(c, to, id, &reply);
+}
+
+/* The lane's current task, to its holder. */
+static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
+{
+    struct coord_lane *l = &c->job.tasks.lane[lane];
+    const struct coord_task *task = &c->job.tasks.task[l->task];
+    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_TASK,
+                                         .lane = lane,
+                                         .generation = l->generation,
+                                         .mark = l->mark,
+                                         .task = coord_task_number(&c->job.tasks, l->task),
+                                         .epoch = c->job.tasks.epoch,
+                                         .split = WIRE_TRAIN,
+                                         .position = task->position,
+                                         .rows = task->rows,
+                                         .first_batch = task->first_batch,
+                                         .batch_count = task->batch_count,
+                                         .lr_scale = (float)c->job.at.lr_scale};
+
+    l->answered_ns = env_now_ns(c->env);
+    if (coord_lease_note(c, lane))
+        answer(c, to, id, &reply);
+}
+
+/* ---- fences ---------------------------------------------------------------------------------- */
+
+static void lane_leave(struct coord *c, uint32_t lane)
+{
+    coord_call_cancel(&c->calls, WIRE_TYPE_FENCE, lane);
+    coord_lane_close(&c->job.tasks, lane);
+    lane_fence(c, lane, c->job.tasks.mode == WIRE_BSP);
+}
+
+/* Gives the lane its next task when it has none; false when the epoch has none left (or the store
+ * failed). */
+static bool lane_task(struct coord *c, uint32_t lane)
+{
+    struct coord_tasks *t = &c->job.tasks;
+
+    if (t->lane[lane].task != COORD_NO_TASK)
+        return true;
+    uint32_t index = coord_task_append(t, lane);
+    return index != COORD_NO_TASK && coord_grant_task_put(c, index, true);
+}
+
+/* Every shard has the generation: the grant takes effect. What a dead worker left done everywhere
+ * is not done again. */
+static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
+{
+    struct coord_tasks *t = &c->job.tasks;
+    struct coord_lane *l = &t->lane[lane];
+
+    uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
+    if (mark + 1 < start) {
+        coord_flow_fail(c, SHOAL_E_CORRUPT,
+                        "lane %u stands at batch %llu on the servers, but batch %llu was "
+                        "acknowledged: a server has "
+                        "lost pushes; start the job again",
+                        lane, (unsigned long long)mark, (unsigned long long)(start - 1));
+        return;
+    }
+    coord_lane_granted(t, lane, mark);
+    if (l->task != COORD_NO_TASK && mark >= coord_task_last(&t->task[l->task]))
+        coord_task_pushed(t, lane, env_now_ns(c->env));
+    peer_t peer = l->ask_peer;
+    uint64_t id = l->ask_id;
+    l->ask_peer = 0;
+    if (!lane_task(c, lane)) {
+        lane_leave(c, lane);
+        if (peer != 0)
+            answer_kind(c, peer, id, WIRE_NEXT_WAIT, 0);
+        return;
+    }
+    if (peer != 0)
+        answer_task(c, peer, id, lane);
+}
+
+static void fence_mark(void *context, const struct coord_call *call, uint32_t shard,
+                       const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+    struct coord_lane *l = &c->job.tasks.lane[call->owner];
+
+    (void)shard;
+    (void)m;
+    if (reply->u.FENCE_reply.mark < l->fence_mark)
+        l->fence_mark = reply->u.FENCE_reply.mark;
+}
+
+static void fence_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    uint32_t lane = (uint32_t)call->owner;
+    struct coord_lane *l = &c->job.tasks.lane[lane];
+
+    if (status != 0) {
+        coord_flow_fail(c, status, "fence of lane %u: %s", lane, text);
+        return;
+    }
+    if (l->state == LANE_GRANTING)
+        lane_granted(c, lane, l->fence_mark);
+    else
+        coord_lane_closed(&c->job.tasks, lane);
+}
+
+static void lane_fence(struct coord *c, uint32_t lane, bool live)
+{
+    struct wire w = {.type = WIRE_TYPE_FENCE};
+    struct coord_lane *l = &c->job.tasks.lane[lane];
+
+    if (!coord_grant_lanes_put(c)) /* invariant 1 */
+        return;
+    l->fence_mark = UINT64_MAX;
+    w.u.FENCE = (struct wire_FENCE){
+        .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
+    if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, lane, fence_mark,
+                         fence_done) == NULL)
+        coord_flow_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
+}
+
+void coord_grant_fence_all(struct coord *c)
+{
+    struct coord_tasks *t = &c->job.tasks;
+
+    for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
+        lane_leave(c, l);
+}
+
+void coord_grant_worker_gone(struct coord *c, uint64_t worker)
+{
+    struct coord_tasks *t = &c->job.tasks;
+
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].worker == worker &&
+            (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
+            lane_leave(c, l);
+    coord_eval_worker_gone(&c->job.eval, worker);
+    for (uint32_t s = 0; s < 3; s++)
+        if (c->job.index[s].worker == worker)
+            c->job.index[s].worker = 0;
+}
+
+void coord_grant_dismiss(struct coord *c)
+{
+    struct coord_tasks *t = &c->job.tasks;
+
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        if (t->lane[l].ask_peer != 0)
+            answer_kind(c, t->lane[l].ask_peer, t->lane[l].ask_id, WIRE_NEXT_WAIT, 0);
+        t->lane[l].ask_peer = 0;
+    }
+}
+
+/* ---- a question without a lane --------------------------------------------------------------- */
+
+static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_t id)
+{
+    l->ask_peer = from;
+    l->ask_id = id;
+    l->ask_ns = env_now_ns(c->env);
+}
+
+/* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted
+ * one more lane: nobody would hear of it. Ids of a worker's questions rise, and it asks for one
+ * lane at a time. */
+static void next_copy(struct coord *c, peer_t from, const struct wire *request,
+                      const struct coord_worker *w)
+{
+    if (w->asked_generation == 0) {
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        return;
+    }
+    struct coord_lane *l = &c->job.tasks.lane[w->asked_lane];
+    if (l->worker != w->number || l->generation != w->asked_generation)
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0); /* granted, and taken back since */
+    else if (l->state == LANE_GRANTING)
+        ask_note(c, l, from, request->id);
+    else if (!l->used)
+        answer_task(c, from, request->id, w->asked_lane);
+}
+
+static void asked_note(struct coord_worker *w, uint32_t lane, uint64_t generation)
+{
+    w->asked_lane = lane;
+    w->asked_generation = generation;
+}
+
+/* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it
+ * holds. Answered again, or the answer to come is led to the newer question. */
+static bool next_repeat(struct coord *c, peer_t from, const struct wire *request,
+                        struct coord_worker *w)
+{
+    struct coord_tasks *t = &c->job.tasks;
+    uint64_t now = env_now_ns(c->env);
+    uint32_t held = 0, used = 0;
+
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        bool his = t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD;
+        held += his;
+        used += his && t->lane[l].used;
+    }
+    for (uint32_t i = 0; i < t->lanes; i++) {
+        struct coord_lane *l = &t->lane[i];
+        if (l->worker != w->number)
+            continue;
+        if (l->state == LANE_GRANTING && (l->ask_peer == 0 || now - l->ask_ns >= ANSWER_LOST_NS)) {
+            asked_note(w, i, l->generation);
+            ask_note(c, l, from, request->id);
+            return true;
+        }
+        if (l->state == LANE_HELD && !l->used && request->u.LANE_NEXT.batch < held &&
+            now - l->answered_ns >= ANSWER_LOST_NS) {
+            asked_note(w, i, l->generation);
+            answer_task(c, from, request->id, i);
+            return true;
+        }
+    }
+    if (request->u.LANE_NEXT.batch >= used)
+        return false;
+    /* It has dropped a lane that we think it runs (a shard refused it, or it joined again under its
+     * number), and cannot say which: all go back, so that none is held by nobody for ever. */
+    log_warn("worker %llu holds %llu lanes, not %u: they are taken back",
+             (unsigned long long)w->number, (unsigned long long)request->u.LANE_NEXT.batch, used);
+    for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
+        if (t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD && t->lane[l].used)
+            lane_leave(c, l);
+    answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+    return true;
+}
+
+static void next_lane(struct coord *c, peer_t from, const struct wire *request,
+                      struct coord_worker *w)
+{
+    struct coord_tasks *t = &c->job.tasks;
+    uint32_t live = coord_live_workers(c);
+    uint32_t share = (t->lanes + live - 1) / live;
+
+    if (next_repeat(c, from, request, w))
+        return;
+    if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)
+        share = t->lanes;
+    uint32_t lane = coord_lane_pick(t, w->number, share);
+    if (lane == COORD_NO_LANE) {
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        return;
+    }
+    coord_lane_grant(t, lane, w->number);
+    asked_note(w, lane, t->lane[lane].generation);
+    ask_note(c, &t->lane[lane], from, request->id);
+    log_info("lane %u to worker %llu, generation %llu", lane, (unsigned long long)w->number,
+             (unsigned long long)t->lane[lane].generation);
+    lane_fence(c, lane, true);
+}
+
+static void next_index(struct coord *c, peer_t from, const struct wire *request)
+{
+    uint64_t worker = request->u.LANE_NEXT.worker, now = env_now_ns(c->env);
+
+    for (uint32_t s = 0; s < 3; s++) {
+        if (c->job.at.split[s].used == 0 || c->job.at.split[s].known != 0)
+            continue;
+        bool again = c->job.index[s].worker == worker &&
+                     now - c->job.index[s].given_ns > COORD_EVAL_AGAIN_NS;
+        if (c->job.index[s].worker != 0 && !again)
+            continue;
+        c->job.index[s].worker = worker;
+        c->job.index[s].given_ns = now;
+        struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_INDEX, .split = s};
+        answer(c, from, request->id, &reply);
+        return;
+    }
+    answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+}
+
+static void next_eval(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct coord_eval *v = &c->job.eval;
+    uint32_t index = coord_eval_lease(v, request->u.LANE_NEXT.worker, env_now_ns(c->env));
+
+    if (index == COORD_NO_EVAL) {
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        return;
+    }
+    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_EVAL,
+                                         .task = coord_eval_task_number(v, index),
+                                         .split = v->split,
+                                         .epoch = c->job.at.epoch,
+                                         .position = v->task[index].position,
+                                         .rows = v->task[index].rows};
+    answer(c, from, request->id, &reply);
+}
+
+static void next_without_lane(struct coord *c, peer_t from, const struct wire *request,
+                              struct coord_worker *w)
+{
+    if (request->id < w->asked_id)
+        return; /* a late copy: it was answered, or the worker has given it up */
+    bool copy = request->id == w->asked_id;
+    if (!copy) {
+        w->asked_id = request->id;
+        asked_note(w, 0, 0);
+    }
+    switch (c->job.at.phase) {
+    case PHASE_NONE:
+    case PHASE_FINISH:
+    case PHASE_DONE:
+    case PHASE_FAILED:
+        answer_kind(c, from, request->id, WIRE_NEXT_END, 0);
+        break;
+    case PHASE_INDEX:
+        next_index(c, from, request);
+        break;
+    case PHASE_TRAIN:
+        if (copy)
+            next_copy(c, from, request, w);
+        else
+            next_lane(c, from, request, w);
+        break;
+    case PHASE_EVAL:
+    case PHASE_TEST:
+        next_eval(c, from, request);
+        break;
+    default:
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        break;
+    }
+}
+
+/* ---- a question with a lane ------------------------------------------------------------------ */
+
+static void next_of_lane(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
+    struct coord_tasks *t = &c->job.tasks;
+
+    struct coord_lane *l = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
+    if (c->job.at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD ||
+        l->worker != q->worker || l->generation != q->generation) {
+        bool over = c->job.at.phase == PHASE_NONE || c->job.at.phase >= PHASE_FINISH;
+        answer_kind(c, from, request->id, over ? WIRE_NEXT_END : WIRE_NEXT_LEAVE, q->lane);
+        return;
+    }
+    l->used = true;
+    if (l->task != COORD_NO_TASK && q->batch >= coord_task_last(&t->task[l->task]))
+        coord_task_pushed(t, q->lane, env_now_ns(c->env));
+    if (lane_task(c, q->lane)) {
+        answer_task(c, from, request->id, q->lane);
+    } else if (c->fatal == 0) {
+        lane_leave(c, q->lane);
+        answer_kind(c, from, request->id, WIRE_NEXT_LEAVE, q->lane);
+    }
+}
+
+void coord_grant_next(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
+    struct coord_worker *w = coord_member_worker(&c->members, q->worker);
+
+    if (w == NULL) { /* frozen for longer than its lease: its lanes are others' now */
+        if (q->lane != COORD_NO_LANE)
+            answer_kind(c, from, request->id, WIRE_NEXT_LEAVE, q->lane);
+        else
+            coord_send(c, from,
+                       wire_refusal(request, SHOAL_E_UNAVAILABLE,
+                                    "worker %llu is not known here: its lease ran out, join again",
+                                    (unsigned long long)q->worker));
+        return;
+    }
+    w->beat_ns = env_now_ns(c->env);
+    w->peer = from;
+    if (q->lane == COORD_NO_LANE)
+        next_without_lane(c, from, request, w);
+    else
+        next_of_lane(c, from, request);
+}

@@ -1,0 +1,34 @@
+/* grant.h: "what next?": lanes to workers, with a fence on every shard before a grant takes
+ * effect and before a lane leaves the clock.
+ *
+ * A question without a lane either gets a lane (its answer waits for the fence), an index or
+ * evaluation task, or WAIT. A question with a lane whose task is pushed gets the next task, or
+ * LEAVE when the epoch has none left: the worker then asks without a lane. Asking twice is
+ * harmless: the same grant or task is answered again, under the new request id. Thread: the
+ * coordinator's loop. */
+#ifndef SERVER_COORD_GRANT_H
+#define SERVER_COORD_GRANT_H
+
+#include "proto/base/env.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+
+void coord_grant_next(struct coord *c, peer_t from, const struct wire *request);
+/* Takes back what the worker has: lanes are fenced (in async and ssp they leave the clock), tasks
+ * of index and evaluation are free again. */
+void coord_grant_worker_gone(struct coord *c, uint64_t worker);
+/* Fences every lane with a new generation: nobody holds one, whatever was before. Over when all
+ * lanes are LANE_FREE. */
+void coord_grant_fence_all(struct coord *c);
+/* Stores generations and next batches of all lanes; a task as appended (promised: synced) and as
+ * reported. False: the store failed, answer nothing. */
+bool coord_grant_lanes_put(struct coord *c);
+bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised);
+/* Answers whoever still waits for a grant with WAIT (the job is over). */
+void coord_grant_dismiss(struct coord *c);
+
+#endif

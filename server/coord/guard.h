@@ -1,0 +1,68 @@
+/* guard.h: batches whose gradients were refused: how many a job may have, and of which fields
+ * and workers they were.
+ *
+ * Workers tell of refused batches with each task (TASK_DONE), so these counts are stored and
+ * outlive everybody. Fields, rows and clipped gradients are counted by the shards, since they were
+ * started; they are asked now and then while a job trains and once more at its end, and added up.
+ * Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_GUARD_H
+#define SERVER_COORD_GUARD_H
+
+#include "proto/base/json.h"
+#include "proto/base/limits.h"
+#include "server/coord/rules.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COORD_GUARD_FIELDS 512u
+#define COORD_GUARD_WORKERS 512u
+/* refused batches that any job may have, unless train.max_refused is 0 */
+#define COORD_GUARD_LEAST 10u
+
+struct coord;
+
+struct coord_guard_count {
+    uint64_t refused, clipped;
+};
+
+/* What shards have said, added up. What there is no room for is in the last cell. */
+struct coord_guard_sums {
+    struct coord_guard_field {
+        char table[LIMIT_NAME];
+        uint32_t field;
+        struct coord_guard_count of;
+    } field[COORD_GUARD_FIELDS + 1];
+    struct coord_guard_worker {
+        uint64_t worker;
+        struct coord_guard_count of; /* refused: pushes, of which a batch has several */
+    } worker[COORD_GUARD_WORKERS + 1];
+    uint32_t fields, workers;
+    uint64_t lost;            /* lines that quarantines have not kept */
+    struct coord_rules rules; /* asked for by the way */
+};
+
+struct coord_guard {
+    struct coord_guard_sums *told, *next; /* owned; next: answers that come in now */
+    uint64_t asked_ns;
+    bool final; /* told is of after the last push */
+    bool ending;
+};
+
+void coord_guard_close(struct coord_guard *g);
+/* Asks all shards, unless they were within the last seconds. ending: now, whatever is under way. */
+void coord_guard_ask(struct coord *c, bool ending);
+/* Adds the text of a shard's SHARD_STATUS, `gradients`, of a run from `run` on; pure. */
+void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, uint64_t run);
+/* Refused batches of all epochs; *batches: of how many, as far as tasks are reported. */
+uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches);
+/* Ends the job when there are too many of them. where: of the first one in a task. */
+void coord_guard_look(struct coord *c, const char *where);
+/* What the rules of a table did, as coord_rules_json says it; NULL too where no shard has said
+ * anything. */
+struct json *coord_guard_rules_json(const struct coord *c, const char *table);
+/* {"batches", "lost", "by_field": [{"table", "field", "refused", "clipped"}], "by_worker":
+ * [{"worker", "refused", "clipped"}]} */
+struct json *coord_guard_json(const struct coord *c);
+
+#endif

@@ -1,0 +1,293 @@
+/* member.c: shards and workers.
+ *
+ * 1. A number is in the store before anybody is told it.
+ * 2. (server, index) -> shard number never changes. */
+#include "server/coord/member.h"
+#include "proto/base/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shard_record { /* value of "shard/N" */
+    char server[LIMIT_NAME];
+    uint32_t index;
+    uint32_t zero;
+    /* of its process: a server that died while no coordinator was there is noticed */
+    uint64_t incarnation;
+};
+_Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is stored");
+
+static const char WORKER_KEY[] = "next-worker";
+
+int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
+                      struct err *e)
+{
+    memset(m, 0, sizeof *m);
+    m->shard = calloc(shards, sizeof *m->shard);
+    if (m->shard == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u shards", shards);
+    m->shards = shards;
+    m->next_worker = 1;
+    for (uint32_t s = 0; s < shards; s++) {
+        char key[COORD_KEY_MAX];
+        struct shard_record record;
+        (void)snprintf(key, sizeof key, "shard/%u", s);
+        int status = coord_store_get_fixed(store, key, &record, sizeof record, e);
+        if (status == SHOAL_E_NOT_FOUND)
+            continue;
+        if (status != 0)
+            return status;
+        record.server[LIMIT_NAME - 1] = 0;
+        memcpy(m->shard[s].server, record.server, LIMIT_NAME);
+        m->shard[s].index = record.index;
+        m->shard[s].incarnation = record.incarnation;
+    }
+    int status =
+        coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
+    return status == SHOAL_E_NOT_FOUND ? 0 : status;
+}
+
+void coord_member_close(struct coord_members *m)
+{
+    free(m->shard);
+    free(m->worker);
+    memset(m, 0, sizeof *m);
+}
+
+static uint32_t shard_number(const struct coord_members *m, const char *server, uint32_t index)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].index == index && strcmp(m->shard[s].server, server) == 0)
+            return s;
+    return COORD_NOBODY;
+}
+
+static int shard_put(struct coord_store *store, uint32_t shard, const struct wire_SHARD_BEAT *beat,
+                     struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    struct shard_record record = {.index = beat->shard_index, .incarnation = beat->incarnation};
+
+    memcpy(record.server, beat->server, LIMIT_NAME);
+    (void)snprintf(key, sizeof key, "shard/%u", shard);
+    return coord_store_put(store, key, &record, sizeof record, e);
+}
+
+static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
+                      struct err *e)
+{
+    for (uint32_t s = 0; s < m->shards; s++) {
+        if (m->shard[s].server[0] != 0)
+            continue;
+        *shard = s;
+        return 0;
+    }
+    return err_set(e, SHOAL_E_BUSY,
+                   "server %s: all %u shard numbers belong to other servers; a server keeps its "
+                   "name in its data_dir, "
+                   "or raise `shards` of the "
+                   "coordinator",
+                   beat->server, m->shards);
+}
+
+static void rss_note(struct coord_members *m)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].seen && m->shard[s].index == 0) /* once a process */
+            sum += m->shard[s].figures.rss_peak_bytes;
+    if (sum > m->rss_peak_bytes)
+        m->rss_peak_bytes = sum;
+}
+
+int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
+                            const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
+                            uint32_t *shard, enum coord_beat *what, struct err *e)
+{
+    if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
+        return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
+                       LIMIT_SHARDS);
+    *shard = shard_number(m, beat->server, beat->shard_index);
+    if (*shard == COORD_NOBODY) {
+        int status = shard_give(m, beat, shard, e);
+        if (status != 0)
+            return status;
+    }
+    struct coord_shard *s = &m->shard[*shard];
+    if (s->server[0] == 0 || s->incarnation != beat->incarnation) {
+        int status = shard_put(store, *shard, beat, e);
+        if (status != 0)
+            return status;
+    }
+    *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
+    if (s->seen && beat->ready && !s->ready)
+        *what = COORD_BEAT_READY;
+    if (s->incarnation != 0 && s->incarnation != beat->incarnation)
+        *what = COORD_BEAT_RESTARTED;
+    if (s->incarnation != beat->incarnation)
+        s->map_told = 0;
+    memcpy(s->server, beat->server, LIMIT_NAME);
+    s->index = beat->shard_index;
+    s->seen = true;
+    s->ready = beat->ready;
+    s->incarnation = beat->incarnation;
+    s->peer = peer;
+    s->beat_ns = now_ns;
+    s->figures = *beat;
+    memcpy(s->endpoint, beat->endpoint, sizeof s->endpoint);
+    rss_note(m);
+    return 0;
+}
+
+uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].seen && m->shard[s].peer == peer)
+            return s;
+    return COORD_NOBODY;
+}
+
+bool coord_member_shards_ready(const struct coord_members *m)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (!m->shard[s].seen || !m->shard[s].ready)
+            return false;
+    return true;
+}
+
+static int worker_add(struct coord_members *m, struct coord_worker **out)
+{
+    if (m->workers == m->worker_capacity) {
+        uint32_t capacity = m->worker_capacity == 0 ? 16 : 2 * m->worker_capacity;
+        struct coord_worker *worker = realloc(m->worker, capacity * sizeof *worker);
+        if (worker == NULL)
+            return SHOAL_E_NOMEM;
+        m->worker = worker;
+        m->worker_capacity = capacity;
+    }
+    *out = &m->worker[m->workers++];
+    memset(*out, 0, sizeof **out);
+    return 0;
+}
+
+int coord_member_join(struct coord_members *m, struct coord_store *store,
+                      const struct wire_WORKER_JOIN *join, peer_t peer, uint64_t now_ns,
+                      uint64_t *number, struct err *e)
+{
+    struct coord_worker *w;
+
+    *number = 0;
+    for (uint32_t i = 0; i < m->workers; i++) {
+        w = &m->worker[i];
+        if (w->peer == peer && w->pid == join->pid && strcmp(w->name, join->name) == 0) {
+            w->beat_ns = now_ns;
+            *number = w->number;
+            return 0;
+        }
+    }
+    if (m->workers >= LIMIT_WORKERS)
+        return err_set(e, SHOAL_E_BUSY,
+                       "there are %u workers already, the most that a coordinator takes",
+                       m->workers);
+    uint64_t next = m->next_worker + 1;
+    int status = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
+    if (status != 0)
+        return status;
+    if (worker_add(m, &w) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for one more worker");
+    w->number = m->next_worker;
+    m->next_worker = next;
+    memcpy(w->name, join->name, sizeof w->name);
+    w->pid = join->pid;
+    w->lanes_max = join->lanes_max;
+    w->peer = peer;
+    w->beat_ns = now_ns;
+    *number = w->number;
+    return 0;
+}
+
+static uint32_t worker_find(const struct coord_members *m, uint64_t number)
+{
+    uint32_t low = 0, high = m->workers;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (m->worker[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < m->workers && m->worker[low].number == number ? low : COORD_NOBODY;
+}
+
+struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number)
+{
+    uint32_t at = worker_find(m, number);
+
+    return at == COORD_NOBODY ? NULL : &m->worker[at];
+}
+
+static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_BEAT *f)
+{
+    sum->examples += f->examples;
+    sum->batches += f->batches;
+    sum->skipped += f->skipped;
+    sum->recomputed += f->recomputed;
+    sum->bad_lines += f->bad_lines;
+    sum->keys_pulled += f->keys_pulled;
+    sum->keys_pushed += f->keys_pushed;
+    sum->read_s += f->read_s;
+    sum->pull_s += f->pull_s;
+    sum->compute_s += f->compute_s;
+    sum->push_s += f->push_s;
+    sum->wait_s += f->wait_s;
+    sum->skipped_steps += f->skipped_steps;
+    sum->cache_hits += f->cache_hits;
+    sum->cache_misses += f->cache_misses;
+    sum->held_s += f->held_s;
+    sum->file_busy_s += f->file_busy_s;
+    sum->parse_busy_s += f->parse_busy_s;
+    sum->pull_busy_s += f->pull_busy_s;
+    sum->compute_busy_s += f->compute_busy_s;
+    sum->push_busy_s += f->push_busy_s;
+    sum->read_least_s += f->read_least_s;
+    sum->pull_least_s += f->pull_least_s;
+    sum->push_least_s += f->push_least_s;
+    sum->clamped_times += f->clamped_times;
+}
+
+void coord_member_worker_gone(struct coord_members *m, uint64_t number)
+{
+    uint32_t at = worker_find(m, number);
+
+    if (at == COORD_NOBODY)
+        return;
+    figures_add(&m->gone, &m->worker[at].figures);
+    m->workers--;
+    memmove(m->worker + at, m->worker + at + 1, (m->workers - at) * sizeof *m->worker);
+}
+
+uint64_t coord_member_expired(const struct coord_members *m, uint64_t now_ns, uint64_t lease_ns)
+{
+    for (uint32_t i = 0; i < m->workers; i++)
+        if (now_ns - m->worker[i].beat_ns > lease_ns)
+            return m->worker[i].number;
+    return 0;
+}
+
+void coord_member_sums(const struct coord_members *m, struct wire_WORKER_BEAT *out)
+{
+    *out = m->gone;
+    for (uint32_t i = 0; i < m->workers; i++)
+        figures_add(out, &m->worker[i].figures);
+}
+
+void coord_member_forget_figures(struct coord_members *m)
+{
+    memset(&m->gone, 0, sizeof m->gone);
+    for (uint32_t i = 0; i < m->workers; i++)
+        memset(&m->worker[i].figures, 0, sizeof m->worker[i].figures);
+    m->rss_peak_bytes = 0;
+}

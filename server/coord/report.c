@@ -1,0 +1,379 @@
+/* report.c: report.json. */
+#include "server/coord/report.h"
+#include "proto/base/hash.h"
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "proto/metric/measure_json.h"
+#include "server/coord/bottleneck.h"
+#include "server/coord/core.h"
+#include "server/coord/epoch.h"
+#include "server/coord/flow.h"
+#include "server/coord/trace.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const mode_name[] = {"async", "ssp", "bsp"};
+static const char *const durability_name[] = {"memory", "journal", "fsync"};
+
+/* with more of them only the first figures of each are told: a report is one message */
+#define EPOCHS_WHOLE 1000u
+
+static void brief_set(struct json *to, const struct metric *metric, const struct job *job)
+{
+    struct json *j = json_new_object();
+    struct metric mean;
+
+    metric_mean(metric, job->model.task_weight,
+                job->data.label_count == 0 ? 1 : job->data.label_count, &mean);
+    json_set_number(j, "auc", mean.auc);
+    json_set_number(j, "logloss", mean.logloss);
+    json_set(to, "valid", j);
+}
+
+static void train_tasks_set(struct json *item, const struct coord_job *j,
+                            const struct coord_losses *l)
+{
+    struct json *list = json_new_array();
+
+    for (uint32_t t = 0; t < j->spec.data.label_count; t++) {
+        struct json *task = json_new_object();
+        json_set_string(task, "label", j->spec.data.label[t]);
+        json_set_number(task, "train_logloss", coord_losses_mean_of(l, t));
+        json_append(list, task);
+    }
+    json_set(item, "tasks", list);
+}
+
+static struct json *epochs_json(const struct coord_job *j)
+{
+    struct json *list = json_new_array();
+
+    for (uint32_t n = 1; n <= j->at.epoch; n++) {
+        const struct coord_epoch *e = &j->epoch[n - 1];
+        struct json *item = json_new_object();
+        json_set_int(item, "epoch", n);
+        json_set_number(item, "train_logloss", coord_losses_mean(&e->train));
+        if (e->valid[0].examples == 0)
+            json_set_null(item, "valid");
+        else if (j->at.epoch > EPOCHS_WHOLE)
+            brief_set(item, e->valid, &j->spec);
+        else
+            json_set(item, "valid", measure_report(e->valid, &j->spec, NULL, false));
+        json_set_number(item, "seconds", e->seconds);
+        json_set_int(item, "bad_lines", (int64_t)e->train.bad_lines);
+        if (j->spec.data.label_count > 1 && j->at.epoch <= EPOCHS_WHOLE)
+            train_tasks_set(item, j, &e->train);
+        json_append(list, item);
+    }
+    return list;
+}
+
+static double per(double sum, uint64_t count)
+{
+    return count > 0 ? sum / (double)count : (double)NAN;
+}
+
+static void point_append(struct json *list, const struct coord_point *p, uint32_t labels)
+{
+    struct json *item = json_new_object();
+
+    json_set_int(item, "epoch", p->epoch);
+    json_set_int(item, "examples", (int64_t)p->seen);
+    json_set_number(item, "seconds", p->seconds);
+    json_set_number(item, "logloss", p->weight > 0 ? p->loss / p->weight : (double)NAN);
+    json_set_number(item, "dense_norm", per(p->dense_norm, p->measured));
+    json_set_number(item, "row_norm", per(p->row_norm, p->measured));
+    json_set_number(item, "staleness", per(p->staleness, p->pulls));
+    json_set_number(item, "lr_scale", p->lr_scale);
+    json_set_int(item, "skipped_steps", (int64_t)p->skipped);
+    if (labels > 1) { /* each one's logloss, in the order of data.label */
+        struct json *tasks = json_new_array();
+        for (uint32_t t = 0; t < labels; t++)
+            json_append_number(tasks, p->weight > 0 ? p->loss_task[t] / p->weight : (double)NAN);
+        json_set(item, "tasks", tasks);
+    }
+    json_append(list, item);
+}
+
+static struct json *training_json(const struct coord_job *j)
+{
+    const struct coord_curve *c = &j->trace.curve;
+    struct json *list = json_new_array();
+
+    for (uint32_t i = 0; i < c->count; i++)
+        point_append(list, &c->point[i], j->spec.data.label_count);
+    if (c->open.reports > 0)
+        point_append(list, &c->open, j->spec.data.label_count);
+    return list;
+}
+
+static struct json *staleness_json(const struct coord_job *j)
+{
+    struct json *s = json_new_object();
+
+    json_set_int(s, "p50", coord_trace_quantile(j->at.staleness, 0.5));
+    json_set_int(s, "p99", coord_trace_quantile(j->at.staleness, 0.99));
+    json_set_int(s, "max", coord_trace_quantile(j->at.staleness, 1.0));
+    return s;
+}
+
+static struct json *time_json(const struct wire_WORKER_BEAT *sum)
+{
+    struct json *t = json_new_object();
+
+    json_set_number(t, "read", sum->read_s);
+    json_set_number(t, "pull", sum->pull_s);
+    json_set_number(t, "compute", sum->compute_s);
+    json_set_number(t, "push", sum->push_s);
+    json_set_number(t, "wait", sum->wait_s);
+    return t;
+}
+
+/* How long each stage had work in its hands; batches overlap. */
+static struct json *busy_json(const struct wire_WORKER_BEAT *sum)
+{
+    struct json *b = json_new_object();
+
+    json_set_number(b, "read", sum->file_busy_s);
+    json_set_number(b, "parse", sum->parse_busy_s);
+    json_set_number(b, "pull", sum->pull_busy_s);
+    json_set_number(b, "compute", sum->compute_busy_s);
+    json_set_number(b, "push", sum->push_busy_s);
+    return b;
+}
+
+static void bottleneck_set(struct json *to, const struct wire_WORKER_BEAT *sum)
+{
+    struct coord_bottleneck found;
+
+    coord_bottleneck_find(sum, &found);
+    if (found.stage == NULL) {
+        json_set_null(to, "bottleneck");
+        return;
+    }
+    struct json *b = json_new_object();
+    json_set_string(b, "stage", found.stage);
+    json_set_number(b, "share", found.share);
+    json_set_string(b, "next", found.next);
+    json_set_number(b, "speedup_if_free", found.speedup_if_free); /* infinite: null */
+    json_set(to, "bottleneck", b);
+}
+
+/* Rows of batches of training that came from the workers' caches; null where no worker has one. */
+static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
+{
+    uint64_t all = sum->cache_hits + sum->cache_misses;
+
+    if (all == 0) {
+        json_set_null(to, "cache");
+        return;
+    }
+    struct json *c = json_new_object();
+    json_set_int(c, "hits", (int64_t)sum->cache_hits);
+    json_set_int(c, "misses", (int64_t)sum->cache_misses);
+    json_set_number(c, "hit_rate", (double)sum->cache_hits / (double)all);
+    json_set(to, "cache", c);
+}
+
+/* Batches applied: every lane's batches, each once; skipped and recomputed are what recovery and
+ * resending cost; quarantined: of these, gradients were refused and the batch, or a part of it,
+ * went by without. */
+static struct json *batches_json(const struct coord *c, const struct wire_WORKER_BEAT *sum)
+{
+    const struct coord_job *j = &c->job;
+    struct json *b = json_new_object();
+    uint64_t applied = 0, all;
+
+    for (uint32_t l = 0; l < j->tasks.lanes; l++)
+        applied += j->tasks.lane[l].next_batch - 1;
+    json_set_int(b, "applied", (int64_t)applied);
+    json_set_int(b, "skipped", (int64_t)sum->skipped);
+    json_set_int(b, "recomputed", (int64_t)sum->recomputed);
+    json_set_int(b, "quarantined", (int64_t)coord_guard_refused(c, &all));
+    return b;
+}
+
+/* A table's digest: XXH3 over its tablets' digests in tablet order, whichever shards they are
+ * on. */
+static struct json *tables_json(const struct coord *c, uint64_t *rows)
+{
+    const struct coord_job *j = &c->job;
+    struct json *list = json_new_array();
+
+    *rows = 0;
+    for (uint32_t t = 0; t < j->at.tables; t++) {
+        const struct table_schema *s = &j->table[t];
+        struct json *item = json_new_object();
+        json_set_string(item, "name", s->name);
+        json_set_int(item, "rows", (int64_t)j->table_rows[t]);
+        json_set_hex(item, "digest",
+                     hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
+        struct json *rules = coord_guard_rules_json(c, s->name);
+        if (rules != NULL)
+            json_set(item, "rules", rules);
+        json_append(list, item);
+        *rows += j->table_rows[t];
+    }
+    return list;
+}
+
+static uint64_t bad_lines_once(const struct coord_job *j)
+{
+    const struct coord_epoch *last = &j->epoch[j->at.epoch - 1];
+
+    return last->train.bad_lines + last->valid_bad_lines + j->at.test_bad_lines;
+}
+
+static uint32_t servers_of(const struct coord_members *m)
+{
+    uint32_t servers = 0;
+
+    for (uint32_t s = 0; s < m->shards; s++)
+        servers += m->shard[s].server[0] != 0 && m->shard[s].index == 0;
+    return servers;
+}
+
+/* The epoch whose rows the tables hold at the end: the best one that was kept, where early stopping
+ * restores it, else the last. */
+static uint32_t final_epoch(const struct coord_job *j)
+{
+    return j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != 0 ? j->at.kept_epoch
+                                                                          : j->at.epoch;
+}
+
+static void report_settings(const struct coord *c, struct json *r)
+{
+    const struct coord_job *j = &c->job;
+
+    json_set_string(r, "model", job_model_name(j->spec.model.kind));
+    json_set_string(r, "backend", j->backend);
+    json_set(r, "backends", coord_roll_json(&j->roll));
+    json_set_int(r, "seed", (int64_t)j->spec.train.seed);
+    json_set_string(r, "version", c->options.version);
+    json_set_int(r, "servers", servers_of(&c->members));
+    json_set_int(r, "shards", c->members.shards);
+    json_set_int(r, "workers", j->workers_most);
+    json_set_string(r, "consistency", mode_name[j->spec.train.mode]);
+    json_set_string(r, "durability", durability_name[j->spec.durability]);
+    json_set_int(r, "run", (int64_t)j->at.number);
+    json_set_int(r, "best_epoch", j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch);
+    json_set_int(r, "final_epoch", final_epoch(j));
+    json_set_int(r, "restarts", j->at.restarts);
+    json_set_int(r, "worker_deaths", j->at.worker_deaths);
+    json_set_int(r, "cuts", j->at.cuts);
+    json_set(r, "checkpoints", coord_checkpoint_json(c));
+    json_set_int(r, "checkpoints_made", coord_checkpoint_made(c)->made);
+    json_set_int(r, "checkpoints_failed", coord_checkpoint_made(c)->failed);
+    if (j->at.from != FROM_NOTHING)
+        json_set_string(r, "from", j->at.from_path);
+    if (j->kernel[0] != 0)
+        json_set_string(r, "kernel", j->kernel);
+    if (j->spec.warm_start[0] != 0)
+        json_set_string(r, "warm_start", j->spec.warm_start);
+}
+
+static void evaluation_set(struct json *to, const char *key, const struct coord_job *j,
+                           const struct metric *metric, uint32_t split)
+{
+    if (metric[0].examples == 0)
+        json_set_null(to, key);
+    else
+        json_set(to, key, measure_report(metric, &j->spec, j->details[split], true));
+}
+
+static struct json *report_json(const struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    struct json *r = json_new_object();
+    struct wire_WORKER_BEAT sum;
+    struct coord_losses all = {.examples = 0};
+    uint64_t rows, examples;
+
+    bool sampled = j->spec.data.negatives > 0 && j->spec.data.negatives < 1;
+    coord_member_sums(&c->members, &sum);
+    for (uint32_t n = 0; n < j->at.epoch; n++)
+        coord_losses_add(&all, &j->epoch[n].train);
+    examples =
+        j->at.train_rows - (all.bad_lines < j->at.train_rows ? all.bad_lines : j->at.train_rows);
+    if (sampled) /* rows are left out on purpose: what was reported counts */
+        examples = all.examples;
+    double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
+    json_set_string(r, "job", j->spec.name);
+    json_set_int(r, "examples", (int64_t)examples);
+    if (sampled)
+        json_set_int(r, "drawn", (int64_t)all.drawn);
+    json_set_number(r, "seconds", seconds);
+    json_set_number(r, "train_seconds", train);
+    json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
+    json_set(r, "epochs", epochs_json(j));
+    evaluation_set(r, "valid", j, j->epoch[final_epoch(j) - 1].valid, WIRE_VALID);
+    evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
+    json_set(r, "training", training_json(j));
+    json_set(r, "staleness", staleness_json(j));
+    json_set(r, "time", time_json(&sum));
+    json_set(r, "busy", busy_json(&sum));
+    bottleneck_set(r, &sum);
+    cache_set(r, &sum);
+    json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
+    json_set_int(r, "lanes", j->tasks.lanes);
+    json_set(r, "batches", batches_json(c, &sum));
+    json_set(r, "refused", coord_guard_json(c));
+    json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));
+    json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);
+    json_set_null(r, "teacher_auc");
+    json_set(r, "tables", tables_json(c, &rows));
+    json_set_int(r, "keys_pulled", (int64_t)sum.keys_pulled);
+    json_set_int(r, "keys_pushed", (int64_t)sum.keys_pushed);
+    json_set_int(r, "rows", (int64_t)rows);
+    json_set_int(r, "peak_server_rss_bytes", (int64_t)c->members.rss_peak_bytes);
+    report_settings(c, r);
+    return r;
+}
+
+int coord_report_make(struct coord *c, struct err *e)
+{
+    struct json *r = report_json(c);
+    char *text = json_text(r, 2);
+    struct err failed = {0};
+
+    if (text != NULL && strlen(text) >= COORD_VALUE_MAX) {
+        /* without indentation it is half as long */
+        free(text);
+        text = json_text(r, 0);
+    }
+    json_free(r);
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the report");
+    free(c->job.report);
+    c->job.report = text;
+    if (!coord_put(c, "report", text, strlen(text)))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    if (c->options.write_report != NULL &&
+        c->options.write_report(c->options.context, text, &failed) != 0)
+        log_error("%s", failed.text);
+    return 0;
+}
+
+int coord_report_load(struct coord *c, struct err *e)
+{
+    void *value;
+    size_t bytes;
+
+    if (c->job.at.phase != PHASE_DONE)
+        return 0;
+    int status = coord_store_get(c->store, "report", &value, &bytes, e);
+    if (status != 0)
+        return status == SHOAL_E_NOT_FOUND ? 0 : status;
+    c->job.report = malloc(bytes + 1);
+    if (c->job.report == NULL)
+        status = err_set(e, SHOAL_E_NOMEM, "no memory for the report");
+    else
+        memcpy(c->job.report, value, bytes);
+    if (status == 0)
+        c->job.report[bytes] = 0;
+    free(value);
+    return status;
+}

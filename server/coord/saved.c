@@ -1,0 +1,321 @@
+/* saved.c: pairs of the store as one file, and back. */
+#include "server/coord/saved.h"
+#include "server/coord/epoch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'C', 'S', '1'};
+#define SAVED_MAX (256u << 20)
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct writer {
+    uint8_t *bytes; /* owned */
+    size_t count, capacity;
+    bool failed;
+};
+
+static void write_bytes(struct writer *w, const void *from, size_t count)
+{
+    if (w->failed || count > SAVED_MAX - w->count) {
+        w->failed = true;
+        return;
+    }
+    if (w->count + count > w->capacity) {
+        size_t capacity = 2 * (w->count + count);
+        uint8_t *bytes = realloc(w->bytes, capacity);
+        if (bytes == NULL) {
+            w->failed = true;
+            return;
+        }
+        w->bytes = bytes;
+        w->capacity = capacity;
+    }
+    if (count > 0)
+        memcpy(w->bytes + w->count, from, count);
+    w->count += count;
+}
+
+static void write_pair(struct writer *w, const char *key, const void *value, size_t bytes)
+{
+    uint32_t head[2] = {(uint32_t)strlen(key), (uint32_t)bytes};
+
+    write_bytes(w, head, sizeof head);
+    write_bytes(w, key, head[0]);
+    write_bytes(w, value, bytes);
+}
+
+static void write_numbered(struct writer *w, const char *kind, uint32_t n, const void *value,
+                           size_t bytes)
+{
+    char key[COORD_KEY_MAX];
+
+    (void)snprintf(key, sizeof key, "%s/%u", kind, n);
+    write_pair(w, key, value, bytes);
+}
+
+/* Time is counted up to now; what is of this cluster alone stays behind. */
+static void progress_write(struct writer *w, const struct coord *c)
+{
+    struct coord_progress at = c->job.at;
+    uint64_t now = env_now_ns(c->env);
+
+    if (c->job.started_ns != 0)
+        at.elapsed_ns += now - c->job.started_ns;
+    if (at.phase == PHASE_TRAIN)
+        at.counted_ns = coord_epoch_trained_ns(c); /* as after a restart: coord_trace_load */
+    at.cuts = at.restarts = at.worker_deaths = 0;
+    at.best_cut = 0;
+    if (at.phase != PHASE_TEST && at.phase != PHASE_CUT) {
+        /* in these the tables, and the checkpoint's, are that epoch's */
+        at.kept_epoch = 0;
+        at.kept_value = 0;
+    }
+    write_pair(w, "progress", &at, sizeof at);
+}
+
+static void lanes_write(struct writer *w, const struct coord_tasks *t)
+{
+    struct coord_lane_record record[LIMIT_LANES];
+
+    for (uint32_t l = 0; l < t->lanes; l++)
+        record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
+    write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
+}
+
+static void details_write(struct writer *w, const char *key, struct json *details)
+{
+    if (details == NULL)
+        return;
+    struct json *stored = json_new_object();
+    json_set_int(stored, "job", 0);
+    json_set(stored, "details", json_hold(details));
+    char *text = json_text(stored, 0);
+    if (text != NULL)
+        write_pair(w, key, text, strlen(text));
+    json_free(stored);
+    free(text);
+}
+
+int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e)
+{
+    const struct coord_job *j = &c->job;
+    struct writer w = {.count = 0};
+
+    write_bytes(&w, magic, sizeof magic);
+    progress_write(&w, c);
+    lanes_write(&w, &j->tasks);
+    for (uint32_t i = 0; i < j->tasks.tasks; i++) {
+        struct coord_task_record record;
+        if (j->tasks.task[i].first_batch == 0)
+            continue;
+        coord_task_to_record(&j->tasks, i, j->at.run, &record);
+        write_numbered(&w, "task", i, &record, sizeof record);
+    }
+    for (uint32_t n = 1; n <= j->at.epoch; n++)
+        if (j->epoch[n - 1].number == j->at.number)
+            write_numbered(&w, "epoch", n, &j->epoch[n - 1], sizeof j->epoch[0]);
+    details_write(&w, "details/valid", j->details[WIRE_VALID]);
+    for (uint32_t i = 0; i < j->trace.curve.count; i++)
+        write_numbered(&w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
+    if (w.failed) {
+        free(w.bytes);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator's part of a checkpoint");
+    }
+    *bytes = w.bytes;
+    *count = w.count;
+    return 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct pair {
+    char key[COORD_KEY_MAX];
+    const uint8_t *value; /* not aligned */
+    uint32_t bytes;
+};
+
+/* The pair at *at, which moves on; false: there is none, or it does not fit. */
+static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
+{
+    uint32_t head[2];
+
+    if (s->count - *at < sizeof head)
+        return false;
+    memcpy(head, s->bytes + *at, sizeof head);
+    *at += sizeof head;
+    if (head[0] == 0 || head[0] >= COORD_KEY_MAX || s->count - *at < head[0] ||
+        head[1] > s->count - *at - head[0] || memchr(s->bytes + *at, 0, head[0]) != NULL)
+        return false;
+    memcpy(out->key, s->bytes + *at, head[0]);
+    out->key[head[0]] = 0;
+    out->value = s->bytes + *at + head[0];
+    out->bytes = head[1];
+    *at += (size_t)head[0] + head[1];
+    return true;
+}
+
+/* The number behind "KIND/", at most `most`; false: it is none of this kind. */
+static bool numbered(const char *key, const char *kind, uint32_t most)
+{
+    size_t bytes = strlen(kind),
+           digits = strspn(key + (strncmp(key, kind, bytes) == 0 ? bytes : 0), "0123456789");
+
+    if (strncmp(key, kind, bytes) != 0 || digits == 0 || digits > 9 || key[bytes + digits] != 0)
+        return false;
+    return strtoul(key + bytes, NULL, 10) <= most;
+}
+
+/* Numbers that only count up from 1: far from an end that they could wrap at. */
+static bool number_ok(uint64_t n, uint64_t least)
+{
+    return n >= least && n < 1ull << 60;
+}
+
+static bool content_ok(const struct pair *p)
+{
+    struct coord_lane_record lane;
+    struct coord_task_record task;
+
+    for (uint32_t at = 0; strcmp(p->key, "lanes") == 0 && at < p->bytes;
+         at += (uint32_t)sizeof lane) {
+        memcpy(&lane, p->value + at, sizeof lane);
+        if (!number_ok(lane.next_batch, 1) || !number_ok(lane.generation, 0))
+            return false;
+    }
+    if (strncmp(p->key, "task/", 5) != 0)
+        return true;
+    memcpy(&task, p->value, sizeof task);
+    return number_ok(task.first_batch, 1);
+}
+
+static bool size_ok(const struct pair *p)
+{
+    if (strcmp(p->key, "progress") == 0)
+        return p->bytes == sizeof(struct coord_progress);
+    if (strcmp(p->key, "lanes") == 0)
+        return p->bytes > 0 && p->bytes % sizeof(struct coord_lane_record) == 0 &&
+               p->bytes / sizeof(struct coord_lane_record) <= LIMIT_LANES;
+    if (numbered(p->key, "task/", COORD_TASKS_MAX - 1))
+        return p->bytes == sizeof(struct coord_task_record);
+    if (numbered(p->key, "epoch/", COORD_EPOCHS_MAX))
+        return p->bytes == sizeof(struct coord_epoch);
+    if (numbered(p->key, "curve/", COORD_CURVE_MAX - 1))
+        return p->bytes == sizeof(struct coord_point);
+    return strcmp(p->key, "details/valid") == 0 && p->bytes <= COORD_VALUE_MAX;
+}
+
+static int progress_check(const struct coord_progress *at, struct err *e)
+{
+    bool phase = at->phase == PHASE_LANES || at->phase == PHASE_TRAIN || at->phase == PHASE_EVAL ||
+                 at->phase == PHASE_CUT || at->phase == PHASE_TEST;
+
+    if (!phase || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX || !isfinite(at->lr_scale) ||
+        at->lr_scale < 0 || at->best_epoch > at->epoch || at->kept_epoch > at->epoch ||
+        !isfinite(at->best_value) || !isfinite(at->kept_value) || at->split[WIRE_TRAIN].rows == 0)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
+                       at->epoch);
+    return 0;
+}
+
+int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, struct err *e)
+{
+    struct pair p;
+    size_t at = sizeof magic;
+    bool progress = false;
+
+    *out = (struct coord_saved){.bytes = bytes, .count = count};
+    if (count < sizeof magic || memcmp(bytes, magic, sizeof magic) != 0)
+        return err_set(e, SHOAL_E_CORRUPT, "it does not begin as the state of a coordinator");
+    while (at < count) {
+        if (!pair_next(out, &at, &p))
+            return err_set(e, SHOAL_E_CORRUPT, "it is cut short at byte %zu", at);
+        if (!size_ok(&p))
+            return err_set(
+                e, SHOAL_E_VERSION,
+                "'%s' of %u bytes is not of this release: restore with the release that wrote it",
+                p.key, p.bytes);
+        if (!content_ok(&p))
+            return err_set(e, SHOAL_E_CORRUPT, "'%s' has batch numbers that cannot be", p.key);
+        if (strcmp(p.key, "progress") == 0) {
+            memcpy(&out->at, p.value, sizeof out->at);
+            progress = true;
+        } else if (strcmp(p.key, "lanes") == 0) {
+            out->lanes = p.bytes / (uint32_t)sizeof(struct coord_lane_record);
+        }
+    }
+    if (!progress || out->lanes == 0)
+        return err_set(e, SHOAL_E_CORRUPT, "progress or lanes are missing");
+    return progress_check(&out->at, e);
+}
+
+/* ---- taking over ----------------------------------------------------------------------------- */
+
+static bool task_put(struct coord *c, const struct pair *p, uint64_t number)
+{
+    struct coord_task_record record;
+
+    memcpy(&record, p->value, sizeof record);
+    record.run = number;
+    return coord_note(c, p->key, &record, sizeof record);
+}
+
+static bool epoch_put(struct coord *c, const struct pair *p, uint64_t number)
+{
+    struct coord_epoch *epoch = malloc(sizeof *epoch); /* large for a stack */
+
+    if (epoch == NULL)
+        return true; /* its figures are missing in the report */
+    memcpy(epoch, p->value, sizeof *epoch);
+    epoch->number = number;
+    bool good = coord_note(c, p->key, epoch, sizeof *epoch);
+    free(epoch);
+    return good;
+}
+
+static bool curve_put(struct coord *c, const struct pair *p, uint64_t number)
+{
+    struct coord_point point;
+
+    memcpy(&point, p->value, sizeof point);
+    point.job = number;
+    return coord_note(c, p->key, &point, sizeof point);
+}
+
+static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
+{
+    struct json *stored = NULL;
+
+    if (json_parse((const char *)p->value, p->bytes, &stored, NULL) != 0)
+        return true; /* the report is shorter without them */
+    json_set_int(stored, "job", (int64_t)number);
+    char *text = json_text(stored, 0);
+    json_free(stored);
+    bool good = text == NULL || coord_note(c, p->key, text, strlen(text));
+    free(text);
+    return good;
+}
+
+bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number)
+{
+    struct pair p;
+    size_t at = sizeof magic;
+    bool good = true;
+
+    while (good && at < s->count && pair_next(s, &at, &p))
+        if (strncmp(p.key, "task/", 5) == 0)
+            good = task_put(c, &p, number);
+        else if (strncmp(p.key, "epoch/", 6) == 0)
+            good = epoch_put(c, &p, number);
+        else if (strncmp(p.key, "curve/", 6) == 0)
+            good = curve_put(c, &p, number);
+        else if (strncmp(p.key, "details/", 8) == 0)
+            good = details_put(c, &p, number);
+        else if (strcmp(p.key, "lanes") == 0)
+            good = coord_note(c, p.key, p.value, p.bytes);
+    return good;
+}

@@ -1,0 +1,32 @@
+/* saved.h: the coordinator's part of a checkpoint, NAME/coordinator.state: what a coordinator
+ * that never saw the job needs to go on with it at the very batch.
+ *
+ *   "SHOALCS1", then pairs: key bytes u32, value bytes u32, key, value; little-endian, packed
+ *
+ * Keys and values are those of the store (store.h): progress, lanes, task/N of the epoch at
+ * hand, epoch/N, details/..., curve/N; taken from memory, at the instant of the cut. What names the
+ * job's number or run gets the new ones when it is taken over. The best epoch so far and the misses
+ * since go along, so that early stopping goes on; its cut does not, for its tables are not in a
+ * checkpoint: kept is then the best of the epochs that are evaluated afterwards. */
+#ifndef SERVER_COORD_SAVED_H
+#define SERVER_COORD_SAVED_H
+
+#include "server/coord/core.h"
+
+/* The caller frees *bytes. NOMEM, TOO_BIG. */
+int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e);
+
+struct coord_saved {
+    const uint8_t *bytes; /* borrowed */
+    size_t count;
+    struct coord_progress at;
+    uint32_t lanes;
+};
+/* Checks every pair; nothing is believed before. CORRUPT, VERSION (values of other sizes: another
+ * release's). */
+int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, struct err *e);
+/* Puts all pairs but the progress into the store, under job and run `number`; not synced: the
+ * progress that the caller puts next is. False: the store failed. */
+bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number);
+
+#endif

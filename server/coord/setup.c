@@ -1,0 +1,284 @@
+/* setup.c: map, tables and run to the shards; digests back. */
+#include "server/coord/setup.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/flow.h"
+#include "server/coord/map.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void step_done(void *context, const struct coord_call *call, int status, const char *text);
+
+static int map_alloc(struct coord *c, struct err *e)
+{
+    struct coord_job *j = &c->job;
+
+    j->tablets = coord_map_tablets(j->table, j->at.tables);
+    free(j->shard_of);
+    free(j->digest);
+    j->shard_of = calloc(j->tablets, sizeof *j->shard_of);
+    j->digest = calloc(j->tablets, sizeof *j->digest);
+    if (j->shard_of == NULL || j->digest == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", j->tablets);
+    return coord_map_make(j->table, j->at.tables, c->members.shards, j->shard_of, e);
+}
+
+int coord_setup_map(struct coord *c, struct err *e)
+{
+    struct coord_job *j = &c->job;
+
+    int status = coord_map_check(j->table, j->declared_total, e);
+    if (status != 0)
+        return status;
+    j->at.tables = j->declared_total;
+    status = map_alloc(c, e);
+    if (status != 0)
+        return status;
+    j->at.map_epoch++;
+    return coord_put(c, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
+}
+
+int coord_setup_load(struct coord *c, struct err *e)
+{
+    struct coord_job *j = &c->job;
+
+    if (j->at.tables == 0 || j->at.tables > LIMIT_TABLES)
+        return err_set(e, SHOAL_E_CORRUPT, "the stored job has %u tables", j->at.tables);
+    if (j->table == NULL && (j->table = calloc(LIMIT_TABLES, sizeof *j->table)) == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the tables");
+    int status =
+        coord_store_get_fixed(c->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
+    if (status == 0)
+        status = coord_map_check(j->table, j->at.tables, e);
+    if (status == 0)
+        status = map_alloc(c, e);
+    j->declared_total = j->at.tables;
+    for (uint32_t t = 0; status == 0 && t < j->at.tables; t++)
+        j->declared[t] = true;
+    return status;
+}
+
+/* ---- at every registration, whether a job runs or not ---------------------------------------- */
+
+static void greeted(void *context, const struct coord_call *call, int status, const char *text)
+{
+    const struct coord *c = context;
+
+    if (status != 0)
+        log_warn("server %s refused %s: %s", c->members.shard[call->owner].server,
+                 wire_type_name(call->request.type), text);
+}
+
+static size_t map_wire(const struct coord_job *j, struct wire *w)
+{
+    memset(w, 0, sizeof *w);
+    w->type = WIRE_TYPE_MAP_SET;
+    w->u.MAP_SET.map_epoch = j->at.map_epoch;
+    w->u.MAP_SET.tablet_count = j->tablets;
+    return j->tablets * sizeof *j->shard_of;
+}
+
+static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
+{
+    const struct coord_job *j = &c->job;
+    struct wire w;
+    size_t bytes = map_wire(j, &w);
+
+    return coord_call_start(&c->calls, &w, j->shard_of, bytes, true, shard, true, shard, NULL,
+                            done) != NULL;
+}
+
+void coord_setup_map_early(struct coord *c, uint32_t shard)
+{
+    struct coord_shard *s = &c->members.shard[shard];
+    struct wire w;
+    size_t bytes = map_wire(&c->job, &w);
+    struct msg *m =
+        c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch ? NULL : wire_encode(&w);
+    void *frame = m == NULL ? NULL : msg_add(m, bytes);
+
+    if (frame == NULL) {
+        msg_free(m);
+        return;
+    }
+    memcpy(frame, c->job.shard_of, bytes);
+    coord_send(c, s->peer, m);
+    s->map_told = c->job.at.map_epoch;
+}
+
+static bool greet(struct coord *c, uint32_t shard)
+{
+    struct wire w;
+
+    /* a job's setting up begins with it */
+    if (!coord_flow_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted))
+        return false;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_CUT_KEEP;
+    w.u.CUT_KEEP.below = coord_cut_known(c, &w.u.CUT_KEEP.keep);
+    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, greeted) !=
+           NULL;
+}
+
+void coord_setup_greet(struct coord *c)
+{
+    for (uint32_t i = 0; i < c->members.shards; i++) {
+        struct coord_shard *s = &c->members.shard[i];
+        if (s->seen && s->ready && !s->greeted)
+            s->greeted = greet(c, i); /* out of memory: again with the next step */
+    }
+}
+
+/* ---- one shard, step by step ----------------------------------------------------------------- */
+
+static bool step_start(struct coord *c, uint32_t shard)
+{
+    const struct coord_job *j = &c->job;
+    uint32_t step = c->members.shard[shard].step;
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    if (step == 0)
+        return map_tell(c, shard, step_done);
+    if (step <= j->at.tables) {
+        const struct table_schema *s = &j->table[step - 1];
+        w.type = WIRE_TYPE_TABLE_CREATE;
+        wire_schema_to(s, &w.u.TABLE_CREATE);
+        return coord_call_start(&c->calls, &w, s->field_rule,
+                                s->field_rule_count * sizeof s->field_rule[0], true, shard, true,
+                                shard, NULL, step_done) != NULL;
+    }
+    if (j->at.from == FROM_TO_LOAD) { /* it opens the run with the marks of the checkpoint */
+        w.type = WIRE_TYPE_LOAD;
+        w.u.LOAD.run = j->at.run;
+        (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
+        return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL,
+                                step_done) != NULL;
+    }
+    w.type = WIRE_TYPE_RUN_OPEN;
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
+                                          .lanes = j->tasks.lanes,
+                                          .mode = j->spec.train.mode,
+                                          .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables)};
+    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, step_done) !=
+           NULL;
+}
+
+static void step_next(struct coord *c, uint32_t shard)
+{
+    struct coord_shard *s = &c->members.shard[shard];
+
+    uint32_t steps =
+        /* RESTORE opens the new run by itself */
+        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2);
+
+    if (s->step == steps) {
+        s->set_up = true;
+        log_info("shard %u (%s) has map, tables and run", shard, s->server);
+        coord_call_shard_ready(&c->calls, shard);
+        return;
+    }
+    s->busy = step_start(c, shard); /* out of memory: begun again by coord_setup_step */
+}
+
+static void step_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    uint32_t shard = (uint32_t)call->owner;
+    struct coord_shard *s = &c->members.shard[shard];
+
+    s->busy = false;
+    if (status != 0) {
+        coord_flow_fail(c, status, "server %s refused %s: %s", s->server,
+                        wire_type_name(call->request.type), text);
+        return;
+    }
+    s->step++;
+    step_next(c, shard);
+}
+
+void coord_setup_step(struct coord *c)
+{
+    for (uint32_t i = 0; i < c->members.shards; i++) {
+        struct coord_shard *s = &c->members.shard[i];
+        if (s->seen && s->ready && !s->set_up && !s->busy)
+            step_next(c, i);
+    }
+}
+
+bool coord_setup_complete(const struct coord *c)
+{
+    for (uint32_t i = 0; i < c->members.shards; i++)
+        if (!c->members.shard[i].set_up)
+            return false;
+    return true;
+}
+
+void coord_setup_forget_shard(struct coord *c, uint32_t shard)
+{
+    struct coord_shard *s = &c->members.shard[shard];
+
+    coord_call_cancel(&c->calls, WIRE_TYPE_MAP_SET, shard);
+    coord_call_cancel(&c->calls, WIRE_TYPE_TABLE_CREATE, shard);
+    coord_call_cancel(&c->calls, WIRE_TYPE_RUN_OPEN, shard);
+    coord_call_cancel(&c->calls, WIRE_TYPE_LOAD, shard);
+    coord_call_cancel(&c->calls, WIRE_TYPE_CUT_KEEP, shard);
+    s->set_up = s->busy = s->greeted = false;
+    s->step = 0;
+}
+
+void coord_setup_forget(struct coord *c)
+{
+    for (uint32_t i = 0; i < c->members.shards; i++)
+        coord_setup_forget_shard(c, i);
+}
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+/* A shard answers for the tablets that it leads, in order of their numbers: the map says which
+ * these are. */
+static void digest_reply(void *context, const struct coord_call *call, uint32_t shard,
+                         const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+    struct coord_job *j = &c->job;
+    const struct table_schema *s = &j->table[call->owner];
+    const uint64_t *value = m->frame[1].data;
+    uint32_t at = 0;
+
+    j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
+    for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
+        if (j->shard_of[s->tablet_first + t] == shard && at < reply->u.DIGEST_reply.tablet_count)
+            j->digest[s->tablet_first + t] = value[at++];
+}
+
+static void digest_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+
+    if (status != 0)
+        coord_flow_fail(c, status, "digest of table %s: %s", c->job.table[call->owner].name, text);
+    else
+        c->job.digested++;
+}
+
+void coord_setup_digest(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    struct wire w = {.type = WIRE_TYPE_DIGEST};
+
+    j->digested = 0;
+    memset(j->table_rows, 0, sizeof j->table_rows);
+    for (uint32_t t = 0; t < j->at.tables; t++) {
+        w.u.DIGEST.table = t;
+        if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, t, digest_reply,
+                             digest_done) == NULL) {
+            coord_flow_fail(c, SHOAL_E_NOMEM, "no memory to ask for digests");
+            return;
+        }
+    }
+}

@@ -1,0 +1,176 @@
+/* status.c: what the coordinator is doing, as JSON. */
+#include "server/coord/status.h"
+#include "proto/base/json.h"
+#include "server/coord/core.h"
+#include "server/coord/epoch.h"
+#include "server/coord/watch.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct json *lanes_json(const struct coord_tasks *t)
+{
+    struct json *list = json_new_array();
+
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        struct json *item = json_new_object();
+        json_set_int(item, "lane", l);
+        json_set_int(item, "worker", (int64_t)t->lane[l].worker);
+        json_set_int(item, "generation", (int64_t)t->lane[l].generation);
+        json_set_int(item, "batch", (int64_t)t->lane[l].mark);
+        json_append(list, item);
+    }
+    return list;
+}
+
+/* Where a shard's rows are, and what it takes of its budgets; a budget of 0 is none. */
+static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } figure[] = {
+        {"rows_memory", f->rows - (f->cold_rows < f->rows ? f->cold_rows : f->rows)},
+        {"rows_store", f->cold_rows},
+        {"fetched", f->fetched},
+        {"evicted", f->evicted},
+        {"evicted_clean", f->evicted_clean},
+        {"memory_bytes", f->memory_bytes},
+        {"memory_max", f->memory_max},
+        {"disk_bytes", f->disk_bytes},
+        {"disk_max", f->disk_max},
+        {"parked", f->parked},
+    };
+    for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
+        json_set_int(item, figure[i].name, (int64_t)figure[i].value);
+    json_set_bool(item, "disk_short", f->disk_short);
+}
+
+static struct json *servers_json(const struct coord *c)
+{
+    struct json *list = json_new_array();
+
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        const struct coord_shard *shard = &c->members.shard[s];
+        struct json *item = json_new_object();
+        json_set_string(item, "name", shard->server);
+        json_set_int(item, "shard", s);
+        json_set_string(item, "endpoint", shard->endpoint);
+        json_set_int(item, "rows", (int64_t)shard->figures.rows);
+        json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
+        json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
+        tier_json(item, &shard->figures);
+        json_set_bool(item, "ready", shard->ready);
+        json_set_int(item, "silent_ms",
+                     shard->seen ? (int64_t)((env_now_ns(c->env) - shard->beat_ns) / 1000000) : -1);
+        json_append(list, item);
+    }
+    return list;
+}
+
+static struct json *workers_json(const struct coord *c)
+{
+    struct json *list = json_new_array();
+
+    for (uint32_t i = 0; i < c->members.workers; i++) {
+        const struct coord_worker *w = &c->members.worker[i];
+        struct json *item = json_new_object();
+        json_set_int(item, "worker", (int64_t)w->number);
+        json_set_string(item, "name", w->name);
+        json_set_int(item, "pid", w->pid);
+        coord_compute_set(item, &w->by);
+        json_set_int(item, "lanes", coord_lane_held(&c->job.tasks, w->number));
+        json_set_int(item, "examples", (int64_t)w->figures.examples);
+        json_set_int(item, "refused", (int64_t)w->refused);
+        json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - w->beat_ns) / 1000000));
+        json_append(list, item);
+    }
+    return list;
+}
+
+/* Examples of all epochs so far, by finished tasks. */
+static uint64_t examples_so_far(const struct coord_job *j, struct coord_losses *sum)
+{
+    uint64_t examples = j->at.train_rows;
+
+    *sum = (struct coord_losses){.examples = 0};
+    for (uint32_t i = 0; i < j->tasks.tasks; i++) {
+        const struct coord_task *task = &j->tasks.task[i];
+        if (j->at.phase == PHASE_TRAIN && task->pushed)
+            examples += task->rows;
+        coord_losses_add(sum, &task->sum);
+    }
+    return examples;
+}
+
+/* Workers' own counts between two questions, at least five seconds apart once there is a rate:
+ * finer than tasks. They come in jumps: a rate is from one jump to the next, and less once the next
+ * one is late. */
+static void rate_sample(struct coord *c)
+{
+    struct wire_WORKER_BEAT sum;
+    uint64_t now = env_now_ns(c->env);
+
+    coord_member_sums(&c->members, &sum);
+    struct coord_job *j = &c->job;
+    if (j->at.phase != PHASE_TRAIN) {
+        j->rate = 0;
+        j->rate_ns = 0;
+        return;
+    }
+    if (j->rate_ns != 0 && now - j->rate_ns < (j->rate > 0 ? 5000000000ull : 1000000000ull))
+        return;
+    double elapsed = (double)(now - j->rate_ns) * 1e-9;
+    if (j->rate_ns == 0 || sum.examples < j->rate_examples) { /* the first, or another job */
+        j->rate = j->rate_step = 0;
+    } else if (sum.examples > j->rate_examples) {
+        j->rate_step = (double)(sum.examples - j->rate_examples);
+        j->rate = j->rate_step / elapsed;
+    } else {
+        if (j->rate > j->rate_step / elapsed)
+            j->rate = j->rate_step / elapsed;
+        return;
+    }
+    j->rate_ns = now;
+    j->rate_examples = sum.examples;
+}
+
+char *coord_status_text(struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    struct json *s = json_new_object();
+    struct coord_losses sum;
+    char missing[ERR_TEXT_MAX];
+
+    rate_sample(c);
+    uint64_t examples = examples_so_far(j, &sum);
+    uint64_t all = j->at.split[WIRE_TRAIN].rows * j->spec.train.epochs;
+    json_set_string(s, "job", j->spec.name);
+    json_set_string(s, "state", coord_flow_phase(c));
+    json_set_int(s, "run", (int64_t)j->at.number);
+    json_set_int(s, "epoch", j->at.epoch);
+    json_set_int(s, "epochs", j->spec.train.epochs);
+    json_set_int(s, "examples", (int64_t)examples);
+    json_set_number(s, "rate", j->rate);
+    json_set_number(s, "loss", coord_losses_mean(&sum));
+    json_set_number(s, "eta_seconds",
+                    j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
+    json_set_int(s, "restarts", j->at.restarts);
+    json_set_int(s, "worker_deaths", j->at.worker_deaths);
+    json_set_int(s, "checkpoints", coord_checkpoint_made(c)->made);
+    struct json *publish = coord_checkpoint_publish_json(c);
+    if (publish != NULL)
+        json_set(s, "publish", publish);
+    if (coord_watch_missing(c, missing, sizeof missing))
+        json_set_string(s, "waiting", missing);
+    if (j->at.status != 0)
+        json_set_string(s, "error", j->at.text);
+    if (j->parsed)
+        json_set(s, "refused", coord_guard_json(c));
+    json_set(s, "lanes", lanes_json(&j->tasks));
+    json_set(s, "workers", workers_json(c));
+    json_set(s, "servers", servers_json(c));
+    char *text = json_text(s, 0);
+    json_free(s);
+    return text;
+}

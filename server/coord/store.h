@@ -1,0 +1,61 @@
+/* store.h: what the coordinator must not forget: a few small values by key, on disk before it
+ * answers.
+ *
+ * Two fillings: a synced log file (coord_store_open) and memory (simulator, tests; it outlives the
+ * core that wrote it, so a test can start a second coordinator on it). Keys are text of at most 63
+ * bytes; who owns a key owns the layout of its value and checks it when it is read back. Thread:
+ * the coordinator's loop; a put blocks for one sync of the disk (a few ms), which is why only
+ * grants, task appends and changes of phase are put. */
+#ifndef SERVER_COORD_STORE_H
+#define SERVER_COORD_STORE_H
+
+#include "proto/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define COORD_KEY_MAX 64u
+#define COORD_VALUE_MAX (16u << 20)
+
+struct coord_store;
+
+struct coord_store_ops {
+    int (*put)(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync,
+               struct err *e);
+    int (*get)(struct coord_store *s, const char *key, void **value, size_t *bytes,
+               struct err *e);                                            /* malloc; NOT_FOUND */
+    int (*remove)(struct coord_store *s, const char *key, struct err *e); /* absent is fine */
+    void (*close)(struct coord_store *s);
+};
+
+struct coord_store {
+    const struct coord_store_ops *ops;
+};
+
+/* IO when the disk fails: the coordinator then stops, because it can promise nothing more. */
+int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                    struct err *e);
+/* The same without the sync: a kill of the process keeps it, a loss of power may not. For figures
+ * that nothing is promised about. */
+int coord_store_note(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                     struct err *e);
+/* *value is the caller's (free); NOT_FOUND (without a text) when there is none. */
+int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+                    struct err *e);
+/* The same for a value of known size: CORRUPT when it has another. */
+int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes,
+                          struct err *e);
+int coord_store_remove(struct coord_store *s, const char *key, struct err *e);
+void coord_store_close(struct coord_store *s); /* NULL is fine */
+
+struct coord_store *coord_store_memory(void); /* NULL when out of memory */
+/* Every pair of a store made by coord_store_memory, in order of key; a non-zero answer ends the
+ * visit and is returned.
+ */
+typedef int (*coord_store_visit)(void *context, const char *key, const void *value, size_t bytes);
+int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context);
+/* One file, DIR/state.log; locked, so that two coordinators cannot share it (UNAVAILABLE). */
+/* Creates dir when it is missing. CANTCREATE, IO, CORRUPT. */
+int coord_store_open(const char *dir, struct coord_store **out, struct err *e);
+
+#endif

@@ -1,0 +1,167 @@
+/* submit.c: a job comes: parsed, checked, numbered, stored. */
+#include "server/coord/submit.h"
+#include "server/coord/core.h"
+#include "server/coord/epoch.h"
+#include "server/coord/flow.h"
+#include "server/coord/from.h"
+#include "server/coord/setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What follows from the text alone. */
+int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
+{
+    int status = job_parse(yaml, bytes, "job", NULL, &j->spec, e);
+
+    if (status != 0)
+        return status;
+    j->parsed = true;
+    if (j->spec.train.epochs > COORD_EPOCHS_MAX)
+        return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs,
+                       COORD_EPOCHS_MAX);
+    if (j->spec.train.early_stop.patience > 0 && j->spec.data.valid.count == 0)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
+    j->yaml = malloc(bytes + 1);
+    j->table = calloc(LIMIT_TABLES, sizeof *j->table);
+    j->epoch = calloc(j->spec.train.epochs, sizeof *j->epoch);
+    if (j->yaml == NULL || j->table == NULL || j->epoch == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
+    memcpy(j->yaml, yaml, bytes);
+    j->yaml_bytes = bytes;
+    status = coord_curve_open(&j->trace.curve, e);
+    if (status != 0)
+        return status;
+    return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
+}
+
+/* A job that goes on: what the checkpoint says goes into the store under the new number, and its
+ * progress here. */
+static int from_take(struct coord *c, struct coord_job *j, const struct coord_from *f,
+                     struct err *e)
+{
+    const struct coord_progress *was = &f->saved.at;
+    struct coord_progress at = *was;
+
+    if (!coord_saved_put(c, &f->saved, j->at.number))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    at.number = at.run = j->at.number;
+    at.map_epoch = j->at.map_epoch;
+    at.workers_wanted = j->at.workers_wanted;
+    memcpy(at.split, j->at.split, sizeof at.split);
+    at.phase = PHASE_NONE;
+    at.tables = 0;
+    at.status = 0;
+    at.text[0] = 0;
+    memset(at.test, 0, sizeof at.test);
+    if (!f->stops_alike) { /* the best value so far says nothing of those that come */
+        at.best_epoch = at.misses = 0;
+        at.best_value = 0;
+        at.kept_epoch = was->phase == PHASE_TEST ? at.kept_epoch : 0;
+    }
+    at.from = FROM_TO_LOAD;
+    at.from_phase = was->phase;
+    at.from_rows = was->split[WIRE_TRAIN].rows;
+    at.from_digest = was->split[WIRE_TRAIN].digest;
+    memcpy(at.from_path, f->path, sizeof at.from_path);
+    j->at = at;
+    return 0;
+}
+
+static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
+                     const struct coord_from *from, struct err *e)
+{
+    uint64_t run = c->counters.next_run++;
+
+    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
+     * before it fences them. */
+    int status = coord_store_remove(c->store, "lanes", e);
+    if (status != 0)
+        return status;
+    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) ||
+        !coord_put(c, "job", j->yaml, j->yaml_bytes))
+        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    j->at.number = j->at.run = run;
+    j->at.map_epoch = c->job.at.map_epoch;
+    j->at.lr_scale = 1;
+    j->at.workers_wanted = workers;
+    j->at.split[WIRE_TRAIN].used = 1;
+    j->at.split[WIRE_VALID].used = j->spec.data.valid.count > 0;
+    j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
+    j->eval_number = (env_random(c->env) & 0xffffff) + 1;
+    return from == NULL ? 0 : from_take(c, j, from, e);
+}
+
+/* The new job in `j`, stored but for its progress. */
+static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_job *j,
+                    struct err *e)
+{
+    struct coord_from from = {.hold = COORD_FOLDER_NONE};
+    bool goes_on = submit->from[0] != 0;
+
+    int status = coord_submit_build(j, submit->yaml, submit->bytes, e);
+    if (status == 0)
+        status = coord_checkpoint_check(c, &j->spec, e);
+    if (status == 0 && goes_on)
+        status = coord_from_open(c, submit->from, &j->spec, &from, e);
+    if (status == 0)
+        status = job_begin(c, j, submit->workers, goes_on ? &from : NULL, e);
+    if (status == 0) {
+        j->from_hold = from.hold;
+        from.hold = COORD_FOLDER_NONE;
+    }
+    coord_from_close(c, &from);
+    return status;
+}
+
+int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
+                 struct err *e)
+{
+    struct coord_job *j;
+
+    /* A request that is sent again, its answer being lost; after a restart nobody knows who had
+     * sent it. */
+    bool sender = c->job.submitter == from || c->job.submitter == 0;
+    if (c->job.parsed && sender && c->job.yaml_bytes == submit->bytes &&
+        memcmp(c->job.yaml, submit->yaml, submit->bytes) == 0 &&
+        strcmp(c->job.at.from_path, submit->from) == 0 &&
+        (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < 2000000000ull)) {
+        *run = c->job.at.number;
+        return 0;
+    }
+    if (coord_flow_running(c))
+        return err_set(e, SHOAL_E_BUSY,
+                       "job %s (run %llu) is running: wait for its end or stop it first",
+                       c->job.spec.name, (unsigned long long)c->job.at.number);
+    if (submit->workers > LIMIT_WORKERS)
+        return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
+                       LIMIT_WORKERS);
+    if (c->job.at.phase == PHASE_DONE || c->job.at.phase == PHASE_FAILED)
+        coord_setup_forget(c);
+    j = calloc(1, sizeof *j);
+    if (j == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
+    j->from_hold = COORD_FOLDER_NONE;
+    struct coord_job former = c->job;
+    int status = job_make(c, submit, j, e);
+    if (status == 0) {
+        coord_flow_close(c);
+        c->job = *j;
+    } else {
+        c->job = *j; /* what there is of it goes */
+        coord_flow_close(c);
+        c->job = former;
+    }
+    free(j);
+    if (status != 0)
+        return status;
+    c->job.submitter = from;
+    coord_checkpoint_job(c);
+    coord_member_forget_figures(&c->members);
+    *run = c->job.at.number;
+    return coord_flow_enter(c, PHASE_WAITING)
+               ? 0
+               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}

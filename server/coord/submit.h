@@ -1,0 +1,29 @@
+/* submit.h: a job comes: its text parsed and checked, a run drawn, all that must not be
+ * forgotten stored; what it goes on from, where it is a checkpoint, put into the store under the
+ * new run. Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_SUBMIT_H
+#define SERVER_COORD_SUBMIT_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct coord;
+struct coord_job;
+
+struct coord_submit {
+    const char *yaml; /* (bytes) */
+    size_t bytes;
+    uint32_t workers; /* to wait for */
+    const char *from; /* folder of a checkpoint that it goes on from; "": from the start */
+};
+/* Takes a job: parsed, run drawn, stored. The same text again over the same connection is the same
+ * job. BUSY while one runs; what job_parse and coord_from_open say. */
+int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
+                 struct err *e);
+/* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
+int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
+
+#endif

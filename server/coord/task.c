@@ -1,0 +1,362 @@
+/* task.c: invariants and diagram in task.h. */
+#include "server/coord/task.h"
+#include "proto/base/assert.h"
+#include "proto/wire/wire.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int coord_task_open(struct coord_tasks *t, uint32_t lanes, uint32_t mode, struct err *e)
+{
+    memset(t, 0, sizeof *t);
+    if (lanes == 0 || lanes > LIMIT_LANES)
+        return err_set(e, SHOAL_E_CONFIG, "train.lanes: %u, 1 to %u are possible", lanes,
+                       LIMIT_LANES);
+    t->lane = calloc(lanes, sizeof *t->lane);
+    if (t->lane == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", lanes);
+    t->lanes = lanes;
+    t->mode = mode;
+    for (uint32_t l = 0; l < lanes; l++) {
+        t->lane[l].task = COORD_NO_TASK;
+        t->lane[l].next_batch = 1;
+    }
+    return 0;
+}
+
+void coord_task_close(struct coord_tasks *t)
+{
+    free(t->lane);
+    free(t->task);
+    memset(t, 0, sizeof *t);
+}
+
+static uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted)
+{
+    uint64_t batches = ceil_div(rows, batch);
+    uint64_t least = ceil_div(batches, COORD_TASKS_MAX - lanes);
+    uint64_t k = wanted != 0 ? wanted : batches / lanes / 8;
+
+    if (wanted == 0 && k > 64)
+        k = 64;
+    if (k < least)
+        k = least;
+    return k < 1 ? 1 : k > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)k;
+}
+
+static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
+{
+    if (tasks > COORD_TASKS_MAX)
+        return err_set(
+            e, SHOAL_E_TOO_BIG,
+            "an epoch of %llu tasks, at most %u are kept: raise train.task_batches or train.batch",
+            (unsigned long long)tasks, COORD_TASKS_MAX);
+    if (tasks > t->capacity) {
+        struct coord_task *task = realloc(t->task, tasks * sizeof *task);
+        if (task == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for %llu tasks", (unsigned long long)tasks);
+        t->task = task;
+        t->capacity = (uint32_t)tasks;
+    }
+    memset(t->task, 0, tasks * sizeof *t->task);
+    t->tasks = (uint32_t)tasks;
+    return 0;
+}
+
+/* Rows of the batches [first, first + count) of the epoch, clipped to its end. */
+static void task_rows(const struct coord_tasks *t, uint64_t first, uint64_t count,
+                      struct coord_task *task)
+{
+    uint64_t from = first * t->batch, to = (first + count) * t->batch;
+
+    task->position = from < t->rows ? from : t->rows;
+    task->rows = (to < t->rows ? to : t->rows) - task->position;
+}
+
+/* Round r has up to task_batches batches a lane; the last one is dealt evenly, so that a lane is
+ * padded by little. */
+static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_batches,
+                       struct err *e)
+{
+    uint64_t round = (uint64_t)task_batches * t->lanes;
+    uint64_t rounds = ceil_div(batches, round);
+    int status = plan_room(t, rounds * t->lanes, e);
+
+    if (status != 0)
+        return status;
+    for (uint64_t r = 0; r < rounds; r++) {
+        uint64_t left = batches - r * round;
+        uint64_t each =
+            ceil_div(left, t->lanes) < task_batches ? ceil_div(left, t->lanes) : task_batches;
+        for (uint32_t l = 0; l < t->lanes; l++) {
+            struct coord_task *task = &t->task[r * t->lanes + l];
+            task_rows(t, r * round + l * each, each, task);
+            task->lane = l;
+            task->batch_count = (uint32_t)each;
+        }
+    }
+    return 0;
+}
+
+int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch,
+                    uint32_t task_batches, uint64_t now_ns, struct err *e)
+{
+    uint64_t batches = ceil_div(rows, batch);
+
+    t->epoch = epoch;
+    t->rows = rows;
+    t->batch = batch;
+    t->next = t->pushed = t->reported = 0;
+    t->examples = 0;
+    t->planned_ns = t->last_pushed_ns = now_ns;
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
+        t->lane[l].next_task = l;
+    }
+    if (t->mode == WIRE_BSP)
+        return plan_rounds(t, batches, task_batches, e);
+    int status = plan_room(t, ceil_div(batches, task_batches), e);
+    for (uint32_t i = 0; status == 0 && i < t->tasks; i++) {
+        task_rows(t, (uint64_t)i * task_batches, task_batches, &t->task[i]);
+        t->task[i].lane = COORD_NO_LANE;
+        t->task[i].batch_count = (uint32_t)ceil_div(t->task[i].rows, batch);
+    }
+    return status;
+}
+
+uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index)
+{
+    return (uint64_t)t->epoch << 32 | index;
+}
+
+uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number)
+{
+    uint32_t index = (uint32_t)number;
+
+    return number >> 32 == t->epoch && index < t->tasks ? index : COORD_NO_TASK;
+}
+
+uint64_t coord_task_last(const struct coord_task *task)
+{
+    return task->first_batch + task->batch_count - 1;
+}
+
+bool coord_task_left(const struct coord_tasks *t, uint32_t lane)
+{
+    return t->mode == WIRE_BSP ? t->lane[lane].next_task < t->tasks : t->next < t->tasks;
+}
+
+/* Cursors skip what is appended already (after a restart tasks come back out of order). */
+static void cursors_advance(struct coord_tasks *t, struct coord_lane *lane)
+{
+    while (t->next < t->tasks && t->task[t->next].first_batch != 0)
+        t->next++;
+    while (lane->next_task < t->tasks && t->task[lane->next_task].first_batch != 0)
+        lane->next_task += t->lanes;
+}
+
+uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
+{
+    struct coord_lane *l = &t->lane[lane];
+
+    SHOAL_ASSERT(l->task == COORD_NO_TASK);
+    if (!coord_task_left(t, lane))
+        return COORD_NO_TASK;
+    uint32_t index = t->mode == WIRE_BSP ? l->next_task : t->next;
+    t->task[index].lane = lane;
+    t->task[index].first_batch = l->next_batch;
+    l->task = index;
+    l->next_batch += t->task[index].batch_count;
+    cursors_advance(t, l);
+    return index;
+}
+
+void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
+{
+    struct coord_lane *l = &t->lane[lane];
+    struct coord_task *task = &t->task[l->task];
+
+    SHOAL_ASSERT(l->task != COORD_NO_TASK && !task->pushed);
+    task->pushed = true;
+    t->pushed++;
+    t->last_pushed_ns = now_ns;
+    l->mark = coord_task_last(task);
+    l->task = COORD_NO_TASK;
+}
+
+bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord_losses *sum)
+{
+    struct coord_task *task = &t->task[index];
+
+    if (task->reported)
+        return false;
+    task->reported = true;
+    task->sum = *sum;
+    t->reported++;
+    t->examples += sum->examples;
+    return true;
+}
+
+void coord_losses_add(struct coord_losses *to, const struct coord_losses *from)
+{
+    to->examples += from->examples;
+    to->bad_lines += from->bad_lines;
+    to->drawn += from->drawn;
+    to->refused += from->refused;
+    to->loss_sum += from->loss_sum;
+    to->weight_sum += from->weight_sum;
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        to->loss_task[t] += from->loss_task[t];
+}
+
+static double mean_of(const struct coord_losses *l, double sum)
+{
+    double weight = l->weight_sum > 0 ? l->weight_sum : (double)l->examples;
+
+    return weight > 0 ? sum / weight : (double)NAN;
+}
+
+double coord_losses_mean(const struct coord_losses *l)
+{
+    return mean_of(l, l->loss_sum);
+}
+
+double coord_losses_mean_of(const struct coord_losses *l, uint32_t label)
+{
+    return mean_of(l, l->loss_task[label]);
+}
+
+bool coord_task_epoch_over(const struct coord_tasks *t)
+{
+    if (t->pushed < t->tasks)
+        return false;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state != LANE_FREE)
+            return false;
+    return true;
+}
+
+uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker)
+{
+    uint32_t held = 0;
+
+    for (uint32_t l = 0; l < t->lanes; l++)
+        held += t->lane[l].worker == worker &&
+                (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING);
+    return held;
+}
+
+uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t share)
+{
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state == LANE_FREE && t->lane[l].task != COORD_NO_TASK)
+            return l;
+    if (coord_lane_held(t, worker) >= share)
+        return COORD_NO_LANE;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].state == LANE_FREE && coord_task_left(t, l))
+            return l;
+    return COORD_NO_LANE;
+}
+
+void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
+{
+    struct coord_lane *l = &t->lane[lane];
+
+    SHOAL_ASSERT(l->state == LANE_FREE && worker != 0);
+    l->state = LANE_GRANTING;
+    l->worker = worker;
+    l->generation++;
+    l->used = false;
+    l->answered_ns = 0;
+    l->ask_peer = 0;
+}
+
+void coord_lane_granted(struct coord_tasks *t, uint32_t lane, uint64_t mark)
+{
+    struct coord_lane *l = &t->lane[lane];
+
+    SHOAL_ASSERT(l->state == LANE_GRANTING);
+    l->state = LANE_HELD;
+    l->mark = mark;
+}
+
+void coord_lane_close(struct coord_tasks *t, uint32_t lane)
+{
+    struct coord_lane *l = &t->lane[lane];
+
+    SHOAL_ASSERT(l->state != LANE_CLOSING);
+    l->state = LANE_CLOSING;
+    l->generation++;
+    l->worker = 0;
+    l->ask_peer = 0;
+}
+
+void coord_lane_closed(struct coord_tasks *t, uint32_t lane)
+{
+    SHOAL_ASSERT(t->lane[lane].state == LANE_CLOSING);
+    t->lane[lane].state = LANE_FREE;
+}
+
+void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t run,
+                          struct coord_task_record *out)
+{
+    const struct coord_task *task = &t->task[index];
+
+    *out = (struct coord_task_record){.run = run,
+                                      .first_batch = task->first_batch,
+                                      .sum = task->sum,
+                                      .epoch = t->epoch,
+                                      .lane = task->lane,
+                                      .batch_count = task->batch_count,
+                                      .reported = task->reported};
+}
+
+bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
+                            const struct coord_task_record *in)
+{
+    struct coord_task *task = &t->task[index];
+
+    if (in->run != run || in->epoch != t->epoch || in->first_batch == 0 || in->lane >= t->lanes ||
+        in->batch_count != task->batch_count)
+        return false;
+    if (t->mode == WIRE_BSP && in->lane != task->lane)
+        return false;
+    task->lane = in->lane;
+    task->first_batch = in->first_batch;
+    if (in->reported)
+        (void)coord_task_report(t, index, &in->sum);
+    return true;
+}
+
+void coord_task_resume(struct coord_tasks *t)
+{
+    for (uint32_t i = 0; i < t->tasks; i++) {
+        struct coord_task *task = &t->task[i];
+        if (task->first_batch == 0)
+            continue;
+        struct coord_lane *l = &t->lane[task->lane];
+        uint32_t done =
+            /* of two tasks of a lane the earlier one is done: a lane gets a task only when its last
+             * one is */
+            i;
+        if (l->task == COORD_NO_TASK || t->task[l->task].first_batch < task->first_batch) {
+            done = l->task;
+            l->task = i;
+        }
+        if (done != COORD_NO_TASK) {
+            t->task[done].pushed = true;
+            t->pushed++;
+        }
+        if (coord_task_last(task) >= l->next_batch)
+            l->next_batch = coord_task_last(task) + 1;
+    }
+    for (uint32_t l = 0; l < t->lanes; l++)
+        cursors_advance(t, &t->lane[l]);
+}

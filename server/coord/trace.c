@@ -1,0 +1,252 @@
+/* trace.c: finished tasks as points of a curve and as scalars. */
+#include "server/coord/trace.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/epoch.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SCALARS_NS 2000000000ull
+
+uint32_t coord_trace_quantile(const uint64_t *histogram, double share)
+{
+    uint64_t sum = 0, seen = 0;
+
+    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
+        sum += histogram[i];
+    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
+        seen += histogram[i];
+        if (sum > 0 && (double)seen >= share * (double)sum && seen > 0)
+            return i;
+    }
+    return 0;
+}
+
+/* ---- scalars --------------------------------------------------------------------------------- */
+
+enum { SCALARS_MAX = 6 * (1 + LIMIT_TASKS) };
+
+struct scalars {
+    struct coord_scalar of[SCALARS_MAX];
+    uint32_t count;
+};
+
+/* A value that is not finite has nothing to show. */
+static void scalar_add(struct scalars *s, double value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void scalar_add(struct scalars *s, double value, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!isfinite(value) || s->count == SCALARS_MAX)
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(s->of[s->count].tag, sizeof s->of[0].tag, format, arguments);
+    va_end(arguments);
+    s->of[s->count++].value = value;
+}
+
+static void scalars_write(struct coord *c, const struct scalars *s, uint64_t step)
+{
+    char run[LIMIT_NAME + 24];
+    struct err e = {0};
+
+    if (c->options.write_scalars == NULL || s->count == 0 || c->job.trace.failed)
+        return;
+    (void)snprintf(run, sizeof run, "%s-%" PRIu64, c->job.spec.name, c->job.at.number);
+    if (c->options.write_scalars(c->options.context, run, step, s->of, s->count, &e) == 0)
+        return;
+    c->job.trace.failed = true;
+    log_error("%s; the job goes on without", e.text);
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+static double train_seconds(const struct coord *c)
+{
+    return (double)(c->job.at.train_ns + coord_epoch_trained_ns(c)) * 1e-9;
+}
+
+/* What an epoch has left over when it ends says little of its rate: tasks end together, and a few
+ * milliseconds after the last figures were written a handful of them would look like a burst. An
+ * epoch that is shorter as a whole is told. */
+static bool rate_known(const struct coord *c, double elapsed)
+{
+    bool whole_epoch = c->job.trace.since_ns == c->job.epoch_ns && c->job.epoch_spent_ns == 0;
+
+    return elapsed > 0 && (whole_epoch || elapsed >= SCALARS_NS * 1e-9 / 4);
+}
+
+static void recent_write(struct coord *c)
+{
+    struct coord_trace *t = &c->job.trace;
+    const struct coord_point *p = &t->recent;
+    double elapsed = (double)(env_now_ns(c->env) - t->since_ns) * 1e-9;
+    struct scalars s = {.count = 0};
+
+    scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
+    scalar_add(&s, rate_known(c, elapsed) ? (double)p->examples / elapsed : NAN,
+               "rate/examples_per_second");
+    if (p->pulls > 0) {
+        scalar_add(&s, coord_trace_quantile(t->staleness, 0.5), "staleness/p50");
+        scalar_add(&s, coord_trace_quantile(t->staleness, 0.99), "staleness/p99");
+    }
+    if (p->measured > 0) {
+        scalar_add(&s, p->dense_norm / (double)p->measured, "norm/dense");
+        scalar_add(&s, p->row_norm / (double)p->measured, "norm/rows");
+    }
+    scalar_add(&s, p->lr_scale, "lr/scale");
+    if (c->job.spec.train.precision == PRECISION_FP16)
+        scalar_add(&s, (double)p->skipped, "train/skipped_steps");
+    scalars_write(c, &s, p->seen);
+    memset(&t->recent, 0, sizeof t->recent);
+    memset(t->staleness, 0, sizeof t->staleness);
+    t->since_ns = env_now_ns(c->env);
+}
+
+static bool point_note(struct coord *c, uint32_t index)
+{
+    char key[COORD_KEY_MAX];
+
+    (void)snprintf(key, sizeof key, "curve/%u", index);
+    return coord_note(c, key, &c->job.trace.curve.point[index], sizeof(struct coord_point));
+}
+
+static void curve_put(struct coord *c, const struct coord_point *report)
+{
+    struct coord_curve *curve = &c->job.trace.curve;
+    enum coord_curve_change change = coord_curve_add(curve, report);
+    uint32_t from = change == COORD_CURVE_JOINED  ? 0
+                    : change == COORD_CURVE_POINT ? curve->count - 1
+                                                  : curve->count;
+
+    for (uint32_t i = from; i < curve->count && point_note(c, i); i++)
+        continue;
+}
+
+void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
+                      const uint64_t *staleness)
+{
+    struct coord_trace *t = &c->job.trace;
+    struct coord_point p = {.job = c->job.at.number,
+                            .reports = 1,
+                            .epoch = c->job.at.epoch,
+                            .seen = c->job.trace.before + c->job.tasks.examples,
+                            .seconds = train_seconds(c),
+                            .lr_scale = (double)q->lr_scale,
+                            .examples = q->examples,
+                            .batches = q->batches,
+                            .skipped = q->skipped,
+                            .measured = q->measured,
+                            .loss = q->loss_sum / job_task_weights(&c->job.spec),
+                            .weight = q->weight_sum > 0 ? q->weight_sum : (double)q->examples,
+                            .dense_norm = q->dense_norm_sum,
+                            .row_norm = q->row_norm_sum};
+
+    memcpy(p.loss_task, loss_task, q->tasks * sizeof p.loss_task[0]);
+    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
+        p.pulls += staleness[i];
+        p.staleness += (double)i * (double)staleness[i];
+        t->staleness[i] += staleness[i];
+    }
+    curve_put(c, &p);
+    if (t->recent.reports == 0 && t->since_ns < c->job.epoch_ns)
+        t->since_ns = c->job.epoch_ns;
+    coord_point_add(&t->recent, &p);
+    if (env_now_ns(c->env) - t->since_ns >= SCALARS_NS)
+        recent_write(c);
+}
+
+void coord_trace_epoch(struct coord *c)
+{
+    if (c->job.trace.recent.reports > 0)
+        recent_write(c);
+    c->job.trace.before += c->job.tasks.examples;
+}
+
+/* Epochs whose training is over: all up to the one at hand, and that one too once it is
+ * evaluated. */
+static void before_load(struct coord *c)
+{
+    for (uint32_t n = 1; n <= c->job.at.epoch; n++)
+        c->job.trace.before += c->job.epoch[n - 1].train.examples;
+}
+
+/* The epoch at hand goes on where the last stored point of it was; what came after that point is
+ * not counted, nor is the time without a coordinator. Nothing is stored of the job's time within an
+ * epoch, so it is as much longer. */
+static void spent_load(struct coord *c)
+{
+    const struct coord_curve *curve = &c->job.trace.curve;
+    const struct coord_point *last = curve->count > 0 ? &curve->point[curve->count - 1] : NULL;
+
+    if (last == NULL || last->epoch != c->job.at.epoch ||
+        !(last->seconds >= 0 && last->seconds < 1e9))
+        return;
+    uint64_t until_ns = (uint64_t)(last->seconds * 1e9);
+    if (until_ns <= c->job.at.train_ns) /* its training was over */
+        return;
+    c->job.epoch_spent_ns = until_ns - c->job.at.train_ns;
+    if (c->job.epoch_spent_ns > c->job.at.counted_ns)
+        c->job.at.elapsed_ns += c->job.epoch_spent_ns - c->job.at.counted_ns;
+    c->job.at.counted_ns = c->job.epoch_spent_ns;
+}
+
+static int curve_load(struct coord *c, struct err *e)
+{
+    for (uint32_t i = 0; i < COORD_CURVE_MAX; i++) {
+        char key[COORD_KEY_MAX];
+        struct coord_point point;
+        (void)snprintf(key, sizeof key, "curve/%u", i);
+        int status = coord_store_get_fixed(c->store, key, &point, sizeof point, e);
+        if (status == SHOAL_E_NOT_FOUND)
+            return 0;
+        if (status != 0)
+            return status;
+        if (!coord_curve_restore(&c->job.trace.curve, c->job.at.number, &point))
+            return 0;
+    }
+    return 0;
+}
+
+int coord_trace_load(struct coord *c, struct err *e)
+{
+    before_load(c);
+    int status = curve_load(c, e);
+    if (status == 0)
+        spent_load(c);
+    return status;
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+static void metric_add(struct scalars *s, const char *where, const struct metric *m)
+{
+    scalar_add(s, m->auc, "%s/auc", where);
+    scalar_add(s, m->logloss, "%s/logloss", where);
+    scalar_add(s, m->ne, "%s/ne", where);
+    scalar_add(s, m->calibration, "%s/calibration", where);
+    scalar_add(s, m->ece, "%s/ece", where);
+    scalar_add(s, m->gauc, "%s/gauc", where); /* NaN without groups */
+}
+
+void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metric)
+{
+    const char *name = split == WIRE_TEST ? "test" : "valid";
+    uint32_t labels = c->job.spec.data.label_count;
+    char where[LIMIT_NAME + 8];
+    struct scalars s = {.count = 0};
+    struct metric mean;
+
+    metric_mean(metric, c->job.spec.model.task_weight, labels == 0 ? 1 : labels, &mean);
+    metric_add(&s, name, &mean);
+    for (uint32_t t = 0; labels > 1 && t < labels; t++) {
+        (void)snprintf(where, sizeof where, "%s/%s", name, c->job.spec.data.label[t]);
+        metric_add(&s, where, &metric[t]);
+    }
+    scalars_write(c, &s, c->job.trace.before);
+}

@@ -1,0 +1,464 @@
+/* work.c: requests of workers, but for LANE_NEXT (grant.c). */
+#include "server/coord/work.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/epoch.h"
+#include "server/coord/flow.h"
+#include "server/coord/grant.h"
+#include "server/coord/setup.h"
+#include "server/coord/trace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reply_plain(struct coord *c, peer_t to, const struct wire *request)
+{
+    struct wire w;
+
+    wire_reply_to(request, 0, &w);
+    coord_send(c, to, wire_encode(&w));
+}
+
+static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
+                        size_t count)
+{
+    struct msg *m = wire_encode(w);
+    void *at = m == NULL ? NULL : msg_add(m, count);
+
+    if (at == NULL) {
+        msg_free(m);
+        return;
+    }
+    if (count > 0)
+        memcpy(at, bytes, count);
+    coord_send(c, to, m);
+}
+
+/* The worker that asks, its lease renewed; else it is told that it is not known. */
+static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct wire *request,
+                                      uint64_t number)
+{
+    struct coord_worker *w = coord_member_worker(&c->members, number);
+
+    if (w == NULL) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_UNAVAILABLE,
+                                "worker %" PRIu64
+                                " is not known here: its lease ran out, join again",
+                                number));
+        return NULL;
+    }
+    w->beat_ns = env_now_ns(c->env);
+    w->peer = from;
+    return w;
+}
+
+/* ---- coming, staying, leaving ---------------------------------------------------------------- */
+
+/* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
+ * one that is not the CPU. */
+static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
+{
+    if (c->job.spec.train.mode != WIRE_BSP)
+        return true;
+    if (c->members.workers == 0 && c->job.at.phase <= PHASE_INDEX)
+        c->job.kernel[0] = 0;
+    if (c->job.kernel[0] == 0)
+        memcpy(c->job.kernel, q->kernel, sizeof c->job.kernel);
+    return strcmp(c->job.kernel, q->kernel) == 0;
+}
+
+/* What it said of itself, once: a join may come again, but for another backend under the same
+ * number too. */
+static void worker_computes(struct coord *c, uint64_t number, const struct wire_WORKER_JOIN *q)
+{
+    struct coord_worker *w = coord_member_worker(&c->members, number);
+    struct coord_compute by;
+
+    coord_compute_of(q, &by);
+    memcpy(c->job.backend, q->backend, sizeof c->job.backend);
+    if (w == NULL || memcmp(&w->by, &by, sizeof by) == 0)
+        return;
+    w->by = by;
+    c->job.at.workers_wanted += coord_roll_note(&c->job.roll, w->name, &by);
+    log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", number, q->name, q->pid, q->backend,
+             q->kernel, q->why[0] != 0 ? "; " : "", q->why);
+}
+
+void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_WORKER_JOIN *q = &request->u.WORKER_JOIN;
+    struct coord_job *j = &c->job;
+    struct err e = {0};
+    struct wire w;
+    uint64_t number;
+
+    if (!coord_flow_running(c) || j->at.phase == PHASE_FINISH) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to work on yet"));
+        return;
+    }
+    if (!kernel_fits(c, q)) {
+        coord_send(
+            c, from,
+            wire_refusal(
+                request, SHOAL_E_CONFIG,
+                "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and "
+                "one version of its library on all, of CPUs one type of kernels "
+                "(OPENBLAS_CORETYPE)",
+                q->name, q->kernel, q->backend, j->kernel));
+        return;
+    }
+    int status = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
+    if (status != 0) {
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+        return;
+    }
+    worker_computes(c, number, q);
+    if (c->members.workers > j->workers_most)
+        j->workers_most = c->members.workers;
+    wire_reply_to(request, 0, &w);
+    w.u.WORKER_JOIN_reply =
+        (struct wire_WORKER_JOIN_reply){.worker = number,
+                                        .run = j->at.run,
+                                        .lanes = j->tasks.lanes,
+                                        .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000),
+                                        .tables = j->at.tables,
+                                        .shards = c->members.shards,
+                                        .map_epoch = j->at.map_epoch};
+    reply_frame(c, from, &w, j->yaml, j->yaml_bytes);
+}
+
+static bool figures_ok(const struct wire_WORKER_BEAT *q)
+{
+    const double times[] = {q->read_s,       q->pull_s,         q->compute_s,   q->push_s,
+                            q->wait_s,       q->held_s,         q->file_busy_s, q->parse_busy_s,
+                            q->pull_busy_s,  q->compute_busy_s, q->push_busy_s, q->read_least_s,
+                            q->pull_least_s, q->push_least_s};
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        if (!isfinite(times[i]))
+            return false;
+    return true;
+}
+
+void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct coord_worker *worker = worker_of(c, from, request, request->u.WORKER_BEAT.worker);
+    struct wire w;
+
+    if (worker == NULL)
+        return;
+    if (!figures_ok(&request->u.WORKER_BEAT)) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_MALFORMED, "a beat's times are finite numbers"));
+        return;
+    }
+    worker->figures = request->u.WORKER_BEAT;
+    wire_reply_to(request, 0, &w);
+    w.u.WORKER_BEAT_reply.state = coord_flow_state(c);
+    w.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, worker->number);
+    coord_send(c, from, wire_encode(&w));
+}
+
+static void worker_gone(struct coord *c, uint64_t number)
+{
+    coord_member_worker_gone(&c->members, number);
+    coord_grant_worker_gone(c, number);
+}
+
+void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_WORKER_LEAVE *q = &request->u.WORKER_LEAVE;
+    const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
+
+    if (worker != NULL) {
+        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name,
+                 q->fail_text[0] != 0 ? ": " : "", q->fail_text);
+        if (q->fatal)
+            coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
+                            "worker %s: %s", worker->name, q->fail_text);
+        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
+                 coord_roll_broken(&c->job.roll, worker->name))
+            /* its device failed: it may not come again; if it does, it counts again */
+            c->job.at.workers_wanted--;
+        worker_gone(c, q->worker);
+    }
+    reply_plain(c, from, request);
+}
+
+void coord_work_expire(struct coord *c)
+{
+    uint64_t number;
+
+    while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) !=
+           0) {
+        log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number,
+                 coord_member_worker(&c->members, number)->name, coord_lease_ns(c) / 1000000);
+        if (coord_flow_running(c))
+            c->job.at.worker_deaths++;
+        worker_gone(c, number);
+    }
+}
+
+/* ---- what the input and the tables are ------------------------------------------------------- */
+
+void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_INDEX_DONE *q = &request->u.INDEX_DONE;
+    const struct coord_worker *worker = worker_of(c, from, request, q->worker);
+    static const char *const name[] = {"train", "valid", "test"};
+
+    if (worker == NULL)
+        return;
+    if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0) {
+        coord_send(
+            c, from,
+            wire_refusal(request, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split));
+        return;
+    }
+    struct coord_split *split = &c->job.at.split[q->split];
+    if (q->fail_status != 0) {
+        coord_flow_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
+                        q->fail_text);
+    } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_DATA,
+                                "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
+                                "), the others %" PRIu64 " (%016" PRIx64
+                                "): all workers must see the same files",
+                                name[q->split], worker->name, q->rows, q->digest, split->rows,
+                                split->digest));
+        return;
+    } else if (split->known == 0) {
+        *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
+        log_info("data.%s: %" PRIu64 " rows", name[q->split], q->rows);
+    }
+    reply_plain(c, from, request);
+}
+
+/* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
+ * last field is. */
+_Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=
+                   sizeof(struct wire_TABLE_CREATE),
+               "a declaration begins as a creation");
+
+void coord_work_declare(struct coord *c, peer_t from, const struct wire *request,
+                        const struct msg *m)
+{
+    struct coord_job *j = &c->job;
+    struct wire_TABLE_CREATE create;
+    struct err e = {0};
+
+    if (!coord_flow_running(c)) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
+        return;
+    }
+    memcpy(&create, &request->u.TABLE_DECLARE, offsetof(struct wire_TABLE_DECLARE, declared_total));
+    struct table_schema *schema = malloc(sizeof *schema);
+    if (schema == NULL)
+        return; /* it is sent again */
+    char difference[SCHEMA_DIFFERENCE_MAX];
+    uint32_t total = request->u.TABLE_DECLARE.declared_total;
+    int status = wire_schema_from(&create, &m->frame[1], schema, &e);
+    if (status == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
+        status = err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables",
+                         schema->table, total, LIMIT_TABLES);
+    if (status == 0 && j->declared_total != 0 && j->declared_total != total)
+        status = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u",
+                         total, j->declared_total);
+    if (status == 0 && j->declared[schema->table] &&
+        !schema_equal(schema, &j->table[schema->table]))
+        status =
+            err_set(&e, SHOAL_E_SCHEMA,
+                    "table %s differs from what another worker declared (%s): run the same release "
+                    "on the same data",
+                    schema->name, schema_difference(&j->table[schema->table], schema, difference));
+    if (status == 0 && !j->declared[schema->table]) {
+        j->table[schema->table] = *schema;
+        j->declared[schema->table] = true;
+        j->declared_total = total;
+    }
+    free(schema);
+    if (status != 0)
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    else
+        reply_plain(c, from, request);
+}
+
+void coord_work_table_get(struct coord *c, peer_t from, const struct wire *request)
+{
+    uint32_t table = request->u.TABLE_GET.table;
+    struct wire_TABLE_CREATE create;
+    struct wire w;
+
+    if (c->job.shard_of == NULL || table >= c->job.at.tables) {
+        if (c->job.shard_of == NULL && coord_flow_running(c))
+            coord_send(c, from,
+                       wire_refusal(request, SHOAL_E_AGAIN, "the tables are not known yet"));
+        else
+            coord_send(c, from,
+                       wire_refusal(request, SHOAL_E_NO_TABLE, "there is no table %u", table));
+        return;
+    }
+    const struct table_schema *s = &c->job.table[table];
+    wire_reply_to(request, 0, &w);
+    wire_schema_to(s, &create);
+    _Static_assert(sizeof create == sizeof w.u.TABLE_GET_reply, "both are the same list");
+    memcpy(&w.u.TABLE_GET_reply, &create, sizeof create);
+    reply_frame(c, from, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0]);
+}
+
+void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct coord_members *members = &c->members;
+    struct wire w;
+
+    if (c->job.shard_of == NULL) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no map yet"));
+        return;
+    }
+    wire_reply_to(request, 0, &w);
+    w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch,
+                                                    .tablet_count = c->job.tablets,
+                                                    .shards = members->shards};
+    struct msg *m = wire_encode(&w);
+    void *map = m == NULL ? NULL : msg_add(m, c->job.tablets * sizeof(uint16_t));
+    size_t bytes = 0;
+    for (uint32_t s = 0; s < members->shards; s++)
+        bytes += strlen(members->shard[s].endpoint) + 1;
+    char *lines = map == NULL ? NULL : msg_add(m, bytes);
+    if (lines == NULL) {
+        msg_free(m);
+        return;
+    }
+    memcpy(map, c->job.shard_of, c->job.tablets * sizeof(uint16_t));
+    for (uint32_t s = 0; s < members->shards; s++) {
+        size_t length = strlen(members->shard[s].endpoint);
+        memcpy(lines, members->shard[s].endpoint, length);
+        lines[length] = '\n';
+        lines += length + 1;
+    }
+    coord_send(c, from, m);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static void staleness_add(struct coord *c, const uint64_t *histogram)
+{
+    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
+        c->job.at.staleness[i] += histogram[i];
+}
+
+/* A task with many malformed lines ends the job before the epoch is over. */
+static void bad_lines_look(struct coord *c)
+{
+    uint64_t bad = 0, lines = 0;
+
+    for (uint32_t i = 0; i < c->job.tasks.tasks; i++) {
+        const struct coord_task *task = &c->job.tasks.task[i];
+        bad += task->sum.bad_lines;
+        lines += task->sum.drawn;
+    }
+    if (lines >= 1000)
+        (void)coord_epoch_bad_lines(c, bad, lines, "train");
+}
+
+static void bad_where_note(struct coord *c, const char *where)
+{
+    if (c->job.bad_where[0] == 0 && where[0] != 0)
+        (void)snprintf(c->job.bad_where, sizeof c->job.bad_where, "%s", where);
+}
+
+/* The figures of a task, if they can be: all finite, sums of what is not negative not negative. */
+static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
+                        const double *loss_task, struct coord_losses *out)
+{
+    uint32_t labels = c->job.spec.data.label_count == 0 ? 1 : c->job.spec.data.label_count;
+    bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 &&
+                isfinite(q->weight_sum) && q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) &&
+                q->row_norm_sum >= 0 && isfinite(q->row_norm_sum) && isfinite(q->lr_scale) &&
+                q->skipped <= q->batches && q->measured <= q->batches;
+
+    *out = (struct coord_losses){.examples = q->examples,
+                                 .bad_lines = q->bad_lines,
+                                 .drawn = q->drawn,
+                                 .refused = q->refused,
+                                 .loss_sum = q->loss_sum / job_task_weights(&c->job.spec),
+                                 .weight_sum = q->weight_sum};
+    for (uint32_t t = 0; t < labels && good; t++) {
+        out->loss_task[t] = loss_task[t];
+        good = isfinite(loss_task[t]);
+    }
+    return good;
+}
+
+void coord_work_task(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+{
+    const struct wire_TASK_DONE *q = &request->u.TASK_DONE;
+    struct coord_tasks *t = &c->job.tasks;
+    struct coord_losses sum;
+
+    if (worker_of(c, from, request, q->worker) == NULL)
+        return;
+    const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
+    uint32_t index = coord_task_index(t, q->task);
+    if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation ||
+        index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_FENCED,
+                                "lane %u generation %" PRIu64 " is not yours", q->lane,
+                                q->generation));
+        return;
+    }
+    if (!losses_take(c, q, m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
+        q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
+        q->refused > t->task[index].batch_count) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_MALFORMED,
+                                "task %" PRIu64 " cannot have %" PRIu64
+                                " examples of %u labels, %" PRIu64 " bad lines of %" PRIu64
+                                ", loss %g and weights of %g",
+                                q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum,
+                                q->weight_sum));
+        return;
+    }
+    t->lane[q->lane].used = true;
+    if (coord_task_report(t, index, &sum)) {
+        staleness_add(c, m->frame[1].data);
+        coord_trace_task(c, q, m->frame[2].data, m->frame[1].data);
+        bad_where_note(c, q->bad_where);
+        if (!coord_grant_task_put(c, index, false))
+            return;
+        if (q->bad_lines > 0)
+            bad_lines_look(c);
+        if (q->refused > 0) {
+            coord_member_worker(&c->members, q->worker)->refused += q->refused;
+            coord_guard_look(c, q->refused_where);
+        }
+    }
+    reply_plain(c, from, request);
+}
+
+void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+{
+    const struct wire_EVAL_DONE *q = &request->u.EVAL_DONE;
+    struct err e = {0};
+
+    if (worker_of(c, from, request, q->worker) == NULL)
+        return;
+    int status = 0;
+    if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
+        status = coord_eval_done(&c->job.eval, q, m->frame[1].data, m->frame[2].data, &e);
+    /* diverged, or no memory: the rest would be in vain */
+    if (status != 0 && status != SHOAL_E_MALFORMED)
+        coord_flow_fail(c, status, "%s", e.text);
+    if (status != 0)
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    else
+        reply_plain(c, from, request);
+}

@@ -1,0 +1,17 @@
+/* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. Each is
+ * settled first (shard_settle), so that no push lies between admission and application, and
+ * journalled before its reply. Each takes m; s->in holds the request. */
+#ifndef SERVER_SHARD_ADMIN_H
+#define SERVER_SHARD_ADMIN_H
+
+#include "server/shard/shard.h"
+
+void admin_hello(struct shard *s, peer_t from, struct msg *m);
+void admin_table_create(struct shard *s, peer_t from, struct msg *m);
+void admin_run_open(struct shard *s, peer_t from, struct msg *m);
+void admin_run_drop(struct shard *s, peer_t from, struct msg *m);
+void admin_fence(struct shard *s, peer_t from, struct msg *m);
+void admin_map_set(struct shard *s, peer_t from, struct msg *m);
+void admin_stop(struct shard *s, peer_t from, struct msg *m);
+
+#endif

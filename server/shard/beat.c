@@ -1,0 +1,127 @@
+/* beat.c: beats to the coordinator. */
+#include "server/shard/beat.h"
+
+#include "proto/base/log.h"
+#include "server/shard/shard.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define LEASE_MS_DEFAULT 3000u /* until the coordinator says what it is */
+#define LEASE_MS_MIN 100u
+#define LEASE_MS_MAX 600000u
+
+static void send_beat(struct shard *s)
+{
+    struct beat *b = &s->beat;
+    struct engine_stats stats;
+    engine_stats_get(s->engine, &stats);
+    struct wire *w = &s->out;
+    w->type = WIRE_TYPE_SHARD_BEAT;
+    w->reply = false;
+    w->id = ++b->id;
+    w->status = 0;
+    w->error[0] = 0;
+    struct wire_SHARD_BEAT *r = &w->u.SHARD_BEAT;
+    *r = (struct wire_SHARD_BEAT){
+        .shard_index = s->options.shard_index,
+        .shard_count = s->options.shard_count,
+        .incarnation = b->incarnation,
+        .ready = engine_back(s->engine),
+        .rows = stats.rows,
+        .row_bytes = stats.row_bytes,
+        .journal_bytes = stats.journal_bytes,
+        .keys_pulled = s->counts.keys_pulled,
+        .keys_pushed = s->counts.keys_pushed,
+        .skipped = s->counts.skipped,
+        .cold_rows = stats.cold_rows,
+        .fetched = stats.fetched,
+        .evicted = stats.evicted,
+        .evicted_clean = stats.evicted_clean,
+        .memory_bytes = stats.memory_bytes,
+        .memory_max = s->options.engine.memory,
+        .disk_max = s->options.engine.disk,
+        .parked = park_count(s),
+        .disk_short = stats.disk_short,
+    };
+    snprintf(r->server, sizeof r->server, "%s", s->options.server);
+    snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
+    if (s->options.process) {
+        /* what the machine says is no function of the messages: the simulator, which has none,
+         * leaves it out */
+        s->options.process(s->options.context, &r->rss_bytes, &r->rss_peak_bytes);
+        r->disk_bytes = stats.disk_bytes;
+    }
+    shard_send(s, b->coordinator, wire_encode(w));
+}
+
+static void beat_timer_cb(struct env_timer *t)
+{
+    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, beat.timer));
+    send_beat(s);
+    env_timer_start(s->env, t, (uint64_t)s->beat.lease_ms * 1000000 / 3);
+}
+
+void beat_init(struct shard *s)
+{
+    s->beat = (struct beat){.lease_ms = LEASE_MS_DEFAULT, .timer = {.fire = beat_timer_cb}};
+}
+
+int beat_start(struct shard *s, struct err *e)
+{
+    struct beat *b = &s->beat;
+    b->incarnation = env_random(s->env) | 1;
+    if (!s->options.coordinator) {
+        s->lead.self = s->options.shard_index; /* nobody will tell: numbers as within the server */
+        return 0;
+    }
+    int rc = env_connect(s->env, s->options.coordinator, &b->coordinator);
+    if (rc)
+        return err_set(
+            e, rc,
+            "cannot connect to the coordinator at %s: %s; see `coordinator` in the server's file",
+            s->options.coordinator, err_text(rc));
+    send_beat(s);
+    env_timer_start(s->env, &b->timer, (uint64_t)b->lease_ms * 1000000 / 3);
+    return 0;
+}
+
+void beat_now(struct shard *s)
+{
+    if (s->beat.coordinator)
+        send_beat(s);
+}
+
+void beat_on_reply(struct shard *s, peer_t from)
+{
+    struct beat *b = &s->beat;
+    if (from != b->coordinator)
+        return;
+    if (s->in.status) {
+        log_warn("shard %s: the coordinator refuses it: %s", s->name,
+                 s->in.error[0] ? s->in.error : err_text(s->in.status));
+        return;
+    }
+    const struct wire_SHARD_BEAT_reply *r = &s->in.u.SHARD_BEAT_reply;
+    if (r->lease_ms >= LEASE_MS_MIN && r->lease_ms <= LEASE_MS_MAX)
+        b->lease_ms = r->lease_ms;
+    if (r->shard >= LIMIT_SHARDS || r->shard == s->lead.self)
+        return;
+    log_info("shard %s is number %u of the cluster", s->name, r->shard);
+    s->lead.self = r->shard;
+    bool changed;
+    int rc = lead_apply(&s->lead, s->engine, &changed);
+    if (rc)
+        log_error("shard %s: cannot take the map of epoch %llu: %s", s->name,
+                  (unsigned long long)s->lead.epoch, err_text(rc));
+    else if (changed)
+        bsp_lead_changed(s);
+}
+
+void beat_close(struct shard *s)
+{
+    if (!s->beat.coordinator)
+        return;
+    env_timer_stop(s->env, &s->beat.timer);
+    env_disconnect(s->env, s->beat.coordinator);
+}

@@ -1,0 +1,30 @@
+/* beat.h: the shard tells the coordinator that it is there: SHARD_BEAT at start and every third of
+ * the lease. The first reply gives the shard's number. A beat says whether all rows are back after
+ * a start: until then it gets the map and nothing else. The coordinator sends its own requests
+ * (map, tables, runs, fences) back over this connection, so they are dispatched like those that
+ * come in by the front door. Thread: the shard's. */
+#ifndef SERVER_SHARD_BEAT_H
+#define SERVER_SHARD_BEAT_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+
+struct shard;
+
+struct beat {
+    peer_t coordinator; /* 0: none */
+    uint64_t incarnation;
+    uint64_t id; /* of the newest beat */
+    uint32_t lease_ms;
+    struct env_timer timer;
+};
+
+void beat_init(struct shard *s);
+int beat_start(struct shard *s, struct err *e);
+/* One out of turn: something has changed that the coordinator waits for. */
+void beat_now(struct shard *s);
+/* s->in holds a reply to SHARD_BEAT. */
+void beat_on_reply(struct shard *s, peer_t from);
+void beat_close(struct shard *s);
+
+#endif

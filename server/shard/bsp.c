@@ -1,0 +1,287 @@
+/* bsp.c: holding and releasing pushes of a clock.
+ *
+ * 1. Everything that engine_admit_push could refuse, but for a full disk, is refused before a push
+ *    is held: a clock is released whole, in lane order.
+ * 2. When the disk does stop a release, the rest of the clock's parts are refused with it, so that
+ *    what was applied is a prefix in lane order and the others follow it when they are sent again.
+ * 3. Parts of one lane are disjoint and of one batch.
+ * 4. When a journal that is full or memory that is short stops a release (BUSY), the rest stays
+ *    held and is tried again: what was applied is a prefix in lane order then too. */
+#include "server/shard/bsp.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "server/shard/park.h"
+#include "server/shard/push.h"
+
+#include <stdlib.h>
+
+static struct bsp_hold *hold_of(struct bsp *b, uint64_t run, uint32_t table)
+{
+    struct bsp_hold *h = b->hold;
+    while (h && (h->run != run || h->table != table))
+        h = h->next;
+    return h;
+}
+
+static struct bsp_hold *hold_new(struct bsp *b, uint64_t run, uint32_t table, uint32_t lanes)
+{
+    struct bsp_hold *h = calloc(1, sizeof *h + lanes * sizeof h->lane[0]);
+    if (!h)
+        return NULL;
+    h->run = run;
+    h->table = table;
+    h->lanes = lanes;
+    h->next = b->hold;
+    b->hold = h;
+    return h;
+}
+
+/* 1. Keys unique, sorted and inside the covered tablets; gradients as they may be. */
+static int check(struct engine *g, const struct push_record *r, const struct table_schema *schema,
+                 struct err *e)
+{
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < r->key_count; i++) {
+        uint64_t mixed = key_mix(r->keys[i]);
+        uint32_t tablet = mixed_tablet(mixed, schema->tablet_bits);
+        if ((i > 0 && mixed <= before) || tablet - r->tablet_first >= r->tablet_count)
+            return err_set(
+                e, SHOAL_E_MALFORMED,
+                "push of lane %u batch %llu: key %u is out of order or outside the covered tablets",
+                r->lane, (unsigned long long)r->to, i);
+        before = mixed;
+    }
+    int rc = engine_check_values(g, r, e);
+    if (rc)
+        return rc;
+    if (!(r->lr_scale >= 0 && r->lr_scale <= LIMIT_GRADIENT) || r->from >= r->to)
+        return err_set(e, SHOAL_E_MALFORMED, "push of lane %u: lr_scale or (from, to] out of range",
+                       r->lane);
+    return 0;
+}
+
+static struct request *part_take(struct bsp_hold *h, struct bsp_lane *lane, struct request **at)
+{
+    struct request *q = *at;
+    *at = q->next;
+    q->next = NULL;
+    lane->tablets -= q->push.r.tablet_count;
+    h->held--;
+    return q;
+}
+
+/* The first part, back to where it was. */
+static void part_back(struct bsp_hold *h, struct bsp_lane *lane, struct request *q)
+{
+    q->next = lane->part;
+    lane->part = q;
+    lane->tablets += q->push.r.tablet_count;
+    h->held++;
+}
+
+static bool overlap(const struct push_record *a, const struct push_record *b)
+{
+    return a->tablet_first < b->tablet_first + b->tablet_count &&
+           b->tablet_first < a->tablet_first + a->tablet_count;
+}
+
+/* 3. The earlier sender needs no answer: it sent again, or it is gone. */
+static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
+{
+    const struct push_record *r = &q->push.r;
+    struct bsp_lane *lane = &h->lane[r->lane];
+    for (struct request **at = &lane->part; *at;)
+        if ((*at)->push.r.to != r->to || overlap(&(*at)->push.r, r))
+            request_give(&s->pool, part_take(h, lane, at));
+        else
+            at = &(*at)->next;
+    struct request **at = &lane->part;
+    while (*at && (*at)->push.r.tablet_first < r->tablet_first)
+        at = &(*at)->next;
+    q->next = *at;
+    *at = q;
+    lane->to = r->to;
+    lane->tablets += r->tablet_count;
+    h->held++;
+}
+
+/* Whether every tablet led has the lane's batch in a part held here or is past it already: a clock
+ * that the disk stopped half way, or a map that changed, leaves some of a batch's parts applied and
+ * answered, and these do not come again. */
+static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t i)
+{
+    const struct bsp_lane *lane = &h->lane[i];
+    const struct lead_range *range = &s->lead.range[h->table];
+    uint32_t at = range->first;
+    if (lane->tablets == range->count)
+        return true;
+    for (const struct request *q = lane->part; q; q = q->next) {
+        const struct push_record *r = &q->push.r;
+        if (engine_mark_range(s->engine, h->run, i, h->table, at, r->tablet_first - at) < lane->to)
+            return false;
+        at = r->tablet_first + r->tablet_count;
+    }
+    return engine_mark_range(s->engine, h->run, i, h->table, at, range->first + range->span - at) >=
+           lane->to;
+}
+
+/* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a
+ * batch or is past that clock. */
+static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
+{
+    uint64_t clock = UINT64_MAX;
+    for (uint32_t i = 0; i < h->lanes; i++)
+        if (h->lane[i].part && h->lane[i].to < clock)
+            clock = h->lane[i].to;
+    if (clock == UINT64_MAX)
+        return 0;
+    for (uint32_t i = 0; i < h->lanes; i++) {
+        const struct bsp_lane *lane = &h->lane[i];
+        bool whole = lane->part && lane_whole(s, h, i);
+        if (!whole && engine_mark(s->engine, h->run, i, h->table) < clock)
+            return 0;
+    }
+    return clock;
+}
+
+/* Whether all rows of a clock are in memory. Every part asks each time: who asks keeps what has
+ * come already. */
+static bool clock_warm(struct shard *s, struct bsp_hold *h, uint64_t clock)
+{
+    bool warm = true;
+    for (uint32_t i = 0; i < h->lanes; i++)
+        for (const struct request *q = h->lane[i].part; q && h->lane[i].to == clock; q = q->next)
+            warm &= engine_warm(s->engine, h->table, q->push.r.keys, q->push.r.key_count);
+    if (!warm && h->asked != clock)
+        s->counts.cold_pushes++;
+    h->asked = clock;
+    return warm;
+}
+
+/* False: the engine has no room for more of it now (4.). */
+static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < h->lanes; i++) {
+        struct bsp_lane *lane = &h->lane[i];
+        while (lane->part && lane->to == clock) {
+            struct request *q = part_take(h, lane, &lane->part);
+            if (rc) {
+                /* 2. */
+                shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again");
+            } else if ((rc = push_admit(s, q)) == SHOAL_E_BUSY) {
+                part_back(h, lane, q);
+                park_short(s);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void release(struct shard *s, struct bsp_hold *h)
+{
+    uint64_t clock;
+    while ((clock = complete_clock(s, h)) != 0 && clock_warm(s, h, clock) &&
+           admit_clock(s, h, clock))
+        ;
+}
+
+void bsp_retry(struct shard *s)
+{
+    for (struct bsp_hold *h = s->bsp.hold; h; h = h->next)
+        release(s, h);
+}
+
+void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
+{
+    const struct push_record *r = &q->push.r;
+    const struct table_schema *schema = table_schema_of(engine_table(s->engine, r->table));
+    struct err e = {0};
+    if (r->lane >= lanes) {
+        shard_refuse_request(s, q, SHOAL_E_MALFORMED, "the run has no lane of this number");
+        return;
+    }
+    uint64_t mark = engine_mark(s->engine, r->run, r->lane, r->table);
+    if (r->generation != engine_lane_generation(s->engine, r->run, r->lane)) {
+        shard_refuse_request(s, q, SHOAL_E_FENCED,
+                             "the lane has another generation: it was given to another worker");
+    } else if (r->to <= mark) {
+        q->push.plan.skipped = r->tablet_count;
+        push_answer_later(s, q, 0, mark);
+    } else if (r->from > mark) {
+        push_answer_later(s, q, SHOAL_E_GAP, mark);
+    } else if (check(s->engine, r, schema, &e)) {
+        shard_refuse_request(s, q, e.code, e.text);
+    } else {
+        struct bsp_hold *h = hold_of(&s->bsp, r->run, r->table);
+        if (!h && !(h = hold_new(&s->bsp, r->run, r->table, lanes))) {
+            shard_refuse_request(s, q, SHOAL_E_NOMEM, "no memory to hold a push; send again later");
+            return;
+        }
+        SHOAL_ASSERT(h->lanes == lanes);
+        part_put(s, h, q);
+        release(s, h);
+    }
+}
+
+static void refuse_lane(struct shard *s, struct bsp_hold *h, uint32_t lane, int status,
+                        const char *text)
+{
+    while (h->lane[lane].part)
+        shard_refuse_request(s, part_take(h, &h->lane[lane], &h->lane[lane].part), status, text);
+}
+
+void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generation)
+{
+    for (struct bsp_hold *h = s->bsp.hold; h; h = h->next) {
+        if (h->run != run || lane >= h->lanes)
+            continue;
+        const struct request *q = h->lane[lane].part;
+        if (q && q->push.r.generation < generation)
+            refuse_lane(s, h, lane, SHOAL_E_FENCED,
+                        "the lane was given to another worker while this push was held");
+    }
+}
+
+void bsp_lead_changed(struct shard *s)
+{
+    for (struct bsp_hold *h = s->bsp.hold; h; h = h->next)
+        for (uint32_t i = 0; i < h->lanes; i++)
+            refuse_lane(s, h, i, SHOAL_E_AGAIN,
+                        "the shard's tablets changed while this push was held; send again");
+}
+
+void bsp_purge(struct shard *s)
+{
+    for (struct bsp_hold **at = &s->bsp.hold; *at;) {
+        struct bsp_hold *h = *at;
+        uint32_t mode, lanes;
+        if (engine_run_mode(s->engine, h->run, &mode, &lanes) == 0) {
+            at = &h->next;
+            continue;
+        }
+        for (uint32_t i = 0; i < h->lanes; i++)
+            refuse_lane(s, h, i, SHOAL_E_OLD_RUN, "this run was dropped or replaced");
+        *at = h->next;
+        free(h);
+    }
+}
+
+uint32_t bsp_held(const struct bsp *b)
+{
+    uint32_t held = 0;
+    for (const struct bsp_hold *h = b->hold; h; h = h->next)
+        held += h->held;
+    return held;
+}
+
+void bsp_close(struct bsp *b)
+{
+    while (b->hold) {
+        struct bsp_hold *h = b->hold;
+        b->hold = h->next;
+        free(h);
+    }
+}

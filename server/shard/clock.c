@@ -1,0 +1,135 @@
+/* clock.c: gates of waiting pulls. */
+#include "server/shard/clock.h"
+
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+
+int clock_init(struct clock *c)
+{
+    *c = (struct clock){.gate = calloc(CLOCK_GATES, sizeof *c->gate)};
+    return c->gate ? 0 : SHOAL_E_NOMEM;
+}
+
+void clock_close(struct clock *c)
+{
+    free(c->gate);
+    *c = (struct clock){0};
+}
+
+uint64_t clock_need(uint64_t clock, uint32_t bound)
+{
+    uint64_t back = (uint64_t)bound + 1;
+    return clock > back ? clock - back : 0;
+}
+
+int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *low, uint64_t *high)
+{
+    uint32_t mode, lanes;
+    *low = *high = 0;
+    if (engine_run_mode(g, run, &mode, &lanes))
+        return SHOAL_E_NOT_FOUND;
+    uint64_t unused;
+    if (mode != WIRE_BSP)
+        return engine_clock(g, run, 0, 0, &unused, low);
+    *low = UINT64_MAX;
+    for (uint32_t i = 0; i < lanes; i++) {
+        uint64_t mark = engine_mark(g, run, i, table);
+        *low = mark < *low ? mark : *low;
+        *high = mark > *high ? mark : *high;
+    }
+    return 0;
+}
+
+static struct clock_gate *gate_of(struct clock *c, uint64_t run, uint32_t table)
+{
+    for (uint32_t i = 0; i < c->gate_count; i++)
+        if (c->gate[i].run == run && c->gate[i].table == table)
+            return &c->gate[i];
+    if (c->gate_count == CLOCK_GATES)
+        return NULL;
+    struct clock_gate *gate = &c->gate[c->gate_count++];
+    *gate = (struct clock_gate){.run = run, .table = table};
+    return gate;
+}
+
+/* A batch's pull may be several messages over different keys, so (lane, batch) alone does not make
+ * two of them the same. */
+static bool same_pull(const struct request *a, const struct request *b)
+{
+    uint32_t n = a->pull.key_count;
+    if (a->pull.lane != b->pull.lane || a->pull.batch != b->pull.batch || n != b->pull.key_count)
+        return false;
+    return n == 0 ||
+           (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
+}
+
+struct request *clock_wait(struct clock *c, struct request *q, bool *full)
+{
+    struct clock_gate *gate = gate_of(c, q->pull.run, q->pull.table);
+    *full = !gate;
+    if (!gate)
+        return NULL;
+    struct request *older = NULL;
+    for (struct request **at = &gate->head; *at; at = &(*at)->next) {
+        if (!same_pull(*at, q))
+            continue;
+        older = *at;
+        *at = older->next;
+        older->next = NULL;
+        c->waiting--;
+        break;
+    }
+    struct request **at = &gate->head;
+    while (*at && (*at)->pull.need <= q->pull.need)
+        at = &(*at)->next;
+    q->next = *at;
+    *at = q;
+    c->waiting++;
+    return older;
+}
+
+static void close_empty_gates(struct clock *c)
+{
+    for (uint32_t i = 0; i < c->gate_count;)
+        if (c->gate[i].head)
+            i++;
+        else
+            c->gate[i] = c->gate[--c->gate_count];
+    SHOAL_ASSERT(c->gate_count > 0 || c->waiting == 0);
+}
+
+void clock_due(struct clock *c, const struct engine *g, struct request_list *out)
+{
+    for (uint32_t i = 0; i < c->gate_count; i++) {
+        struct clock_gate *gate = &c->gate[i];
+        uint64_t low, high;
+        if (clock_range(g, gate->run, gate->table, &low, &high))
+            low = UINT64_MAX; /* the run is gone: they are taken out to be refused */
+        while (gate->head && gate->head->pull.need <= low) {
+            struct request *q = gate->head;
+            gate->head = q->next;
+            request_append(out, q);
+            c->waiting--;
+        }
+    }
+    close_empty_gates(c);
+}
+
+void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out)
+{
+    for (uint32_t i = 0; i < c->gate_count; i++) {
+        struct request **at = &c->gate[i].head;
+        while (*at) {
+            struct request *q = *at;
+            if (q->peer != peer) {
+                at = &q->next;
+                continue;
+            }
+            *at = q->next;
+            request_append(out, q);
+            c->waiting--;
+        }
+    }
+    close_empty_gates(c);
+}

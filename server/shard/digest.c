@@ -1,0 +1,129 @@
+/* digest.c: digests of tablets, in steps. */
+#include "server/shard/digest.h"
+
+#include "server/shard/shard.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP_ROWS 65536u /* of a step: a few milliseconds */
+
+static void begin(struct shard *s);
+
+static void finish(struct shard *s)
+{
+    struct digests *d = &s->digests;
+    free(d->value);
+    d->value = NULL;
+    d->count--;
+    memmove(&d->ask[0], &d->ask[1], d->count * sizeof d->ask[0]);
+    if (d->count)
+        begin(s);
+}
+
+static void refuse(struct shard *s, int status, const char *text)
+{
+    shard_refuse(s, s->digests.ask[0].peer, WIRE_TYPE_DIGEST, s->digests.ask[0].id, status,
+                 "shard %s: %s", s->name, text);
+    finish(s);
+}
+
+static void answer(struct shard *s)
+{
+    struct digests *d = &s->digests;
+    struct wire *w = shard_reply(s, WIRE_TYPE_DIGEST, d->ask[0].id);
+    w->u.DIGEST_reply = (struct wire_DIGEST_reply){d->first, d->span, d->rows};
+    struct msg *m = wire_encode(w);
+    void *out = m ? msg_add(m, d->span * sizeof d->value[0]) : NULL;
+    if (!out) {
+        msg_free(m);
+        refuse(s, SHOAL_E_NOMEM, "no memory for the digests; ask again later");
+        return;
+    }
+    memcpy(out, d->value, d->span * sizeof d->value[0]);
+    shard_send(s, d->ask[0].peer, m);
+    finish(s);
+}
+
+static void digest_step_cb(struct env_timer *t)
+{
+    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, digests.timer));
+    struct digests *d = &s->digests;
+    const struct table *table = engine_table(s->engine, d->ask[0].table);
+    if (!table) {
+        refuse(s, SHOAL_E_NO_TABLE, "the table is gone");
+        return;
+    }
+    for (uint64_t rows = 0; d->next < d->span && rows < STEP_ROWS; d->next++) {
+        uint32_t tablet = d->first + d->next;
+        d->value[d->next] = 0;
+        if (!lead_covers(&s->lead, table_schema_of(table), tablet, 1))
+            continue; /* a hole in the led range */
+        struct err e;
+        const struct table *whole = engine_whole(s->engine, d->ask[0].table, tablet, &e);
+        if (!whole) {
+            refuse(s, e.code, e.text);
+            return;
+        }
+        int rc = table_digest(whole, tablet, &d->value[d->next]);
+        if (rc) {
+            refuse(s, rc, err_text(rc));
+            return;
+        }
+        rows += table_tablet_rows(whole, tablet);
+        d->rows += table_tablet_rows(whole, tablet);
+    }
+    if (d->next == d->span)
+        answer(s);
+    else
+        env_timer_start(s->env, &d->timer, 0);
+}
+
+static void begin(struct shard *s)
+{
+    struct digests *d = &s->digests;
+    const struct lead_range *r = &s->lead.range[d->ask[0].table];
+    d->first = r->first;
+    d->span = r->span;
+    d->next = 0;
+    d->rows = 0;
+    d->value = calloc(r->span ? r->span : 1, sizeof *d->value);
+    if (d->value)
+        env_timer_start(s->env, &d->timer, 0);
+    else
+        refuse(s, SHOAL_E_NOMEM, "no memory for the digests; ask again later");
+}
+
+void digest_init(struct shard *s)
+{
+    s->digests = (struct digests){.timer = {.fire = digest_step_cb}};
+}
+
+void digest_on_message(struct shard *s, peer_t from, struct msg *m)
+{
+    struct digests *d = &s->digests;
+    const struct digest_ask ask = {from, s->in.id, s->in.u.DIGEST.table};
+    msg_free(m);
+    for (uint32_t i = 0; i < d->count; i++)
+        if (d->ask[i].peer == ask.peer && d->ask[i].id == ask.id)
+            return;
+    if (shard_lacks_table(s, from, WIRE_TYPE_DIGEST, ask.id, ask.table))
+        return;
+    if (d->count == DIGEST_ASKERS) {
+        shard_refuse(s, from, WIRE_TYPE_DIGEST, ask.id, SHOAL_E_BUSY,
+                     "shard %s: %u digests are at hand; ask again later", s->name, d->count);
+        return;
+    }
+    d->ask[d->count++] = ask;
+    if (d->count == 1)
+        begin(s);
+}
+
+void digest_close(struct shard *s)
+{
+    env_timer_stop(s->env, &s->digests.timer);
+    free(s->digests.value);
+    s->digests.value = NULL;
+    s->digests.count = 0;
+}

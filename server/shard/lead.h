@@ -1,0 +1,44 @@
+/* lead.h: which tablets this shard leads: the map as the coordinator last sent it, and a range for
+ * each table.
+ *
+ * Nothing is led until both the map (MAP_SET) and the shard's own number (reply to SHARD_BEAT) are
+ * known: until then pulls and pushes are answered AGAIN and the worker sends again. The newest
+ * epoch wins; an older one is no error and changes nothing. Thread: the shard's. */
+#ifndef SERVER_SHARD_LEAD_H
+#define SERVER_SHARD_LEAD_H
+
+#include "embedding/engine.h"
+
+#define LEAD_NO_SHARD UINT32_MAX
+
+struct lead_range {
+    uint32_t first, span; /* tablets of the table from the first led one to the last */
+    uint32_t count;       /* led ones; equal to span when there is no hole */
+};
+
+struct lead {
+    uint16_t *shard_of; /* owned, (tablet_count) by global tablet number */
+    uint32_t tablet_count;
+    uint64_t epoch; /* 0: no map yet */
+    uint32_t self;  /* the shard's number, LEAD_NO_SHARD at first */
+    struct lead_range range[LIMIT_TABLES];
+};
+
+void lead_init(struct lead *l);
+void lead_close(struct lead *l);
+bool lead_ready(const struct lead *l);
+/* Copies the map unless it is older; the caller then calls lead_apply. 0 or SHOAL_E_NOMEM. */
+int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count);
+/* Tells the engine and works the ranges out anew: after a new map, number or table. *changed (may
+ * be NULL): some range is another. */
+int lead_apply(struct lead *l, struct engine *g, bool *changed);
+
+/* Whether all of [first, first + count) is led. */
+bool lead_covers(const struct lead *l, const struct table_schema *s, uint32_t first,
+                 uint32_t count);
+/* Whether all keys lie in led tablets; keys sorted by key_mix, as the wire asks. Unsorted ones only
+ * mislead their sender. */
+bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_t *keys,
+               uint32_t key_count);
+
+#endif

@@ -1,0 +1,48 @@
+/* park.h: who waits for rows that are in the store, or for room in the journal and in memory.
+ *
+ * Pushes (bsp's are held by bsp.h until they can go) wait in one list in order of arrival. A push
+ * goes into it when
+ *   - the engine is short of room (BUSY): then every newcomer waits behind it, so that nobody asks
+ *     again and again and the windows of the senders set the pace;
+ *   - rows of its keys are in the store (engine_warm): it is admitted when they have come. Live
+ *     order is journal order, so nothing of the same run, lane and table goes before it; others do.
+ * Pulls whose rows are in the store wait in a list of their own; other pulls are answered
+ * meanwhile.
+ *
+ * Each list is walked again, from its head, when rows have come; the walk ends after a few that are
+ * still not there, for the engine fetches in the order in which it was asked. One that is sent
+ * again takes the place of the older one. The pool (request.h) bounds how many wait. While a cut is
+ * held no push moves. Thread: the shard's. */
+#ifndef SERVER_SHARD_PARK_H
+#define SERVER_SHARD_PARK_H
+
+#include "server/shard/request.h"
+
+struct shard;
+
+struct park {
+    struct request_list pushes, pulls;
+    struct env_timer timer;     /* makes a tick when nothing else does */
+    bool short_of_room;         /* the engine has said BUSY, nobody has been admitted since */
+    bool pushes_due, pulls_due; /* rows have come since the last walk */
+};
+
+void park_init(struct shard *s);
+/* A push of a run that is not bsp's: admitted, refused or parked. Takes q. */
+void park_enter(struct shard *s, struct request *q);
+/* The engine has no room: a tick comes soon and tries again. */
+void park_short(struct shard *s);
+/* A pull whose rows have been asked for. Takes q. */
+void park_pull(struct shard *s, struct request *q);
+/* engine_options.on_fetched. */
+void park_fetched(struct shard *s);
+/* First thing of a tick: pushes that may go on, bsp's too. */
+void park_pushes(struct shard *s);
+/* Pulls that may be answered now (pull_try). */
+void park_pulls(struct shard *s);
+/* Takes out the pulls of a peer that is gone. Its pushes stay: they are the lane's. */
+void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out);
+void park_close(struct shard *s);
+uint32_t park_count(const struct shard *s); /* of pushes and pulls that wait; counted one by one */
+
+#endif

@@ -1,0 +1,160 @@
+/* pull.c: pulls: checked, held until their clock and their rows are there, answered. */
+#include "server/shard/pull.h"
+
+#include "proto/base/assert.h"
+#include "server/shard/park.h"
+
+#define LANE_NONE UINT32_MAX
+
+static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m, struct err *e)
+{
+    /* clocks are not known before all marks are */
+    if (w->lane != LANE_NONE && !engine_back(s->engine))
+        return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again",
+                       s->name);
+    if (!lead_ready(&s->lead))
+        return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
+    const struct table *t = engine_table(s->engine, w->table);
+    if (!t)
+        return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
+    const struct table_schema *schema = table_schema_of(t);
+    if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
+                       w->key_count, schema->name, LIMIT_FRAME_BYTES);
+    if (!lead_keys(&s->lead, schema, m->frame[1].data, w->key_count))
+        return err_set(
+            e, SHOAL_E_NOT_LEADER,
+            "shard %u does not lead all tablets of this pull of table %s; map epoch %llu",
+            s->lead.self, schema->name, (unsigned long long)s->lead.epoch);
+    return 0;
+}
+
+void pull_on_message(struct shard *s, peer_t from, struct msg *m)
+{
+    const struct wire *w = &s->in;
+    struct err e = {0};
+    int rc = check(s, &w->u.PULL, m, &e);
+    struct request *q = NULL;
+    if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
+        rc = err_set(&e, SHOAL_E_BUSY,
+                     "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
+                     s->pool.used, (unsigned long long)s->pool.bytes);
+    if (rc) {
+        shard_refuse(s, from, WIRE_TYPE_PULL, w->id, rc, "%s", e.text);
+        msg_free(m);
+        return;
+    }
+    request_append(&s->arrived, q);
+}
+
+static void count(struct shard *s, const struct request *q, uint64_t low, uint64_t waited_ns)
+{
+    s->counts.pulls++;
+    s->counts.keys_pulled += q->pull.key_count;
+    if (q->pull.lane == LANE_NONE)
+        return;
+    uint64_t stale = q->pull.clock > low + 1 && low != UINT64_MAX ? q->pull.clock - 1 - low : 0;
+    s->counts.staleness[stale < 63 ? stale : 63]++;
+    s->counts.waited_ns += waited_ns;
+    if (waited_ns > s->counts.waited_ns_max)
+        s->counts.waited_ns_max = waited_ns;
+}
+
+/* Or parks it, until its rows have come. before: 0, or the bsp clock whose pushes must not be
+ * seen. */
+static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
+{
+    const struct table *t = engine_table(s->engine, q->pull.table);
+    SHOAL_ASSERT(t);
+    uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
+    if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
+        s->counts.cold_pulls += !q->pull.parked;
+        q->pull.parked = true;
+        park_pull(s, q);
+        return;
+    }
+    uint64_t waited_ns = env_now_ns(s->env) - q->arrived_ns;
+    struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
+    *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
+    struct msg *m = wire_encode(&s->out);
+    float *rows = m ? msg_add(m, (size_t)n * width * sizeof(float)) : NULL;
+    if (!rows) {
+        msg_free(m);
+        shard_refuse_request(s, q, SHOAL_E_NOMEM, "no memory for the reply; send again later");
+        return;
+    }
+    if (before)
+        table_pull_before(t, q->pull.keys, n, table_undo_clock(q->pull.run, before), rows);
+    else
+        table_pull(t, q->pull.keys, n, rows);
+    count(s, q, low, waited_ns);
+    shard_send(s, q->peer, m);
+    request_give(&s->pool, q);
+}
+
+static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
+{
+    bool full;
+    q->pull.need = need;
+    struct request *older = clock_wait(&s->clock, q, &full);
+    if (full)
+        shard_refuse_request(s, q, SHOAL_E_BUSY,
+                             "too many runs and tables have pulls waiting; send again later");
+    if (older)
+        /* its sender sent again: the newer id is the one that is awaited */
+        request_give(&s->pool, older);
+}
+
+static void try_bsp(struct shard *s, struct request *q)
+{
+    uint64_t low, high, need = clock_need(q->pull.clock, 0);
+    int rc = clock_range(s->engine, q->pull.run, q->pull.table, &low, &high);
+    SHOAL_ASSERT(rc == 0);
+    if (low < need)
+        put_to_wait(s, q, need);
+    else if (high > q->pull.clock)
+        shard_refuse_request(
+            s, q, SHOAL_E_GAP,
+            "a later clock is applied here, so the rows before this batch are gone");
+    else
+        answer(s, q, low, q->pull.clock);
+}
+
+void pull_try(struct shard *s, struct request *q)
+{
+    if (q->pull.lane == LANE_NONE) {
+        answer(s, q, 0, 0);
+        return;
+    }
+    uint32_t mode, lanes;
+    uint64_t low;
+    if (engine_run_mode(s->engine, q->pull.run, &mode, &lanes)) {
+        shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
+                             "this run is not open here: it was dropped or replaced");
+    } else if (engine_clock(s->engine, q->pull.run, q->pull.lane, q->pull.batch, &q->pull.clock,
+                            &low)) {
+        shard_refuse_request(s, q, SHOAL_E_MALFORMED, "the run has no lane of this number");
+    } else if (mode == WIRE_BSP) {
+        try_bsp(s, q);
+    } else {
+        bool waits = mode == WIRE_SSP && q->pull.bound != WIRE_BOUND_ASYNC;
+        uint64_t need = waits ? clock_need(q->pull.clock, q->pull.bound) : 0;
+        if (low >= need)
+            answer(s, q, low, 0);
+        else
+            put_to_wait(s, q, need);
+    }
+}
+
+void pull_tick(struct shard *s)
+{
+    struct request *q;
+    struct request_list due = {0};
+    park_pulls(s);
+    clock_due(&s->clock, s->engine, &due);
+    while ((q = request_pop(&due)))
+        pull_try(s, q);
+    while ((q = request_pop(&s->arrived)))
+        pull_try(s, q);
+}

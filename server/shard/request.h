@@ -1,0 +1,67 @@
+/* request.h: pulls and pushes on their way through a shard, taken from one bounded pool.
+ *
+ * A request owns its message until it is given back: keys and gradients are read, journalled and
+ * applied from the very bytes that came in. The pool has LIMIT_WAITING requests and a cap on their
+ * bytes; past either a newcomer is refused with BUSY, so a shard's memory for waiting work has a
+ * bound whatever the peers do. A request is on one list at a time. Thread: the shard's. */
+#ifndef SERVER_SHARD_REQUEST_H
+#define SERVER_SHARD_REQUEST_H
+
+#include "embedding/engine.h"
+#include "proto/base/env.h"
+#include "proto/wire/wire.h"
+
+struct request {
+    struct request *next; /* of the list that it is on */
+    struct msg *m;        /* owned; NULL once its bytes are no longer needed */
+    size_t bytes;         /* of m, as counted in the pool */
+    peer_t peer;
+    uint64_t id;
+    uint64_t arrived_ns;
+    enum wire_type type; /* PULL or PUSH */
+    union {
+        struct {
+            uint64_t run, batch;
+            uint64_t need; /* answered once the lowest clock is this; 0: at once */
+            uint64_t clock;
+            uint32_t table, lane, bound, key_count;
+            const uint64_t *keys; /* in m, (key_count) */
+            bool parked;          /* its rows were asked for from the store: it is counted */
+        } pull;
+        struct {
+            struct push_record r; /* points into m */
+            struct push_plan plan;
+            uint64_t wait_sequence; /* answered once the engine acknowledges this sequence */
+            int status;             /* 0 or SHOAL_E_GAP */
+        } push;
+    };
+};
+
+struct request_list {
+    struct request *head, *tail;
+};
+
+struct request_pool {
+    struct request *block; /* owned, (LIMIT_WAITING) */
+    struct request *free;
+    uint32_t used;
+    uint64_t bytes, bytes_max;
+};
+
+/* 0 or SHOAL_E_NOMEM. bytes_max 0: 1 GiB. */
+int request_pool_init(struct request_pool *p, uint64_t bytes_max);
+/* Frees the messages of all requests still out, wherever they are. */
+void request_pool_close(struct request_pool *p);
+
+/* Takes m and the fields of a decoded PULL or PUSH. NULL when the pool is full: m then stays the
+ * caller's. */
+struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
+                             struct msg *m, uint64_t now_ns);
+/* Frees the message early, when only the answer is outstanding. */
+void request_drop_message(struct request_pool *p, struct request *q);
+void request_give(struct request_pool *p, struct request *q);
+
+void request_append(struct request_list *l, struct request *q);
+struct request *request_pop(struct request_list *l); /* or NULL */
+
+#endif

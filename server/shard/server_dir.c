@@ -1,0 +1,126 @@
+/* server_dir.c: data_dir on disk. */
+#include "server/shard/server_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* mkdir -p; what is there already is fine. */
+static int make_folder(const char *path, struct err *e)
+{
+    char part[LIMIT_PATH];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *p = part + 1;; p++) {
+        if (*p != '/' && *p)
+            continue;
+        char end = *p;
+        *p = 0;
+        if (mkdir(part, 0750) && errno != EEXIST)
+            return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s; see `data_dir`", part,
+                           strerror(errno));
+        if (!end)
+            return 0;
+        *p = end;
+    }
+}
+
+static int lock(const char *dir, int *fd, struct err *e)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%.*s/lock", LIMIT_PATH - 16, dir);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (*fd < 0)
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cannot open %s: %s; is `data_dir` writable for this user?", path,
+                       strerror(errno));
+    if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    int why = errno;
+    close(*fd);
+    *fd = -1;
+    if (why == EWOULDBLOCK)
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "%s is in use by another shoal-server; stop it or choose another data_dir",
+                       dir);
+    return err_set(e, SHOAL_E_IO, "cannot lock %s: %s", path, strerror(why));
+}
+
+static int write_name(const char *path, const char *name, struct err *e)
+{
+    char temporary[LIMIT_PATH + 8];
+    snprintf(temporary, sizeof temporary, "%s.new", path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    bool ok = fd >= 0 && dprintf(fd, "%s\n", name) > 0 && fsync(fd) == 0;
+    if (fd >= 0 && close(fd))
+        ok = false;
+    if (!ok || rename(temporary, path))
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    return 0;
+}
+
+static int take_name(const char *dir, const char *asked, char name[LIMIT_NAME], struct err *e)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%.*s/name", LIMIT_PATH - 16, dir);
+    name[0] = 0;
+    FILE *f = fopen(path, "re");
+    if (f) {
+        if (!fgets(name, LIMIT_NAME, f))
+            name[0] = 0;
+        fclose(f);
+        name[strcspn(name, "\n")] = 0;
+    } else if (errno != ENOENT) {
+        return err_set(e, SHOAL_E_IO, "cannot read %s: %s", path, strerror(errno));
+    }
+    if (name[0] && asked[0] && strcmp(name, asked))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s holds the data of server %s, not of %s; change `name` or `data_dir`",
+                       dir, name, asked);
+    if (name[0])
+        return 0;
+    uint32_t drawn[2];
+    if (getentropy(drawn, sizeof drawn))
+        return err_set(e, SHOAL_E_INTERNAL, "cannot draw a name: %s", strerror(errno));
+    if (asked[0])
+        snprintf(name, LIMIT_NAME, "%s", asked);
+    else
+        snprintf(name, LIMIT_NAME, "server-%08x%08x", drawn[0], drawn[1]);
+    return write_name(path, name, e);
+}
+
+void server_dir_shard(const char *dir, uint32_t shard, char out[LIMIT_PATH])
+{
+    snprintf(out, LIMIT_PATH, "%.*s/shard-%u", LIMIT_PATH - 32, dir, shard);
+}
+
+int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME],
+                    int *lock_fd, struct err *e)
+{
+    char path[LIMIT_PATH];
+    int rc = make_folder(dir, e);
+    if (rc || (rc = lock(dir, lock_fd, e)))
+        return rc;
+    rc = take_name(dir, asked, name, e);
+    for (uint32_t i = 0; !rc && i < shards; i++) {
+        server_dir_shard(dir, i, path);
+        rc = make_folder(path, e);
+    }
+    server_dir_shard(dir, shards, path);
+    if (!rc && access(path, F_OK) == 0)
+        rc = err_set(
+            e, SHOAL_E_CONFIG,
+            "%s exists, but `shards` is %u: its rows would be missing; set shards to at least %u",
+            path, shards, shards + 1);
+    if (rc) {
+        close(*lock_fd);
+        *lock_fd = -1;
+    }
+    return rc;
+}

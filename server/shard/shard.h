@@ -1,0 +1,125 @@
+/* shard.h: the core of a shard: one thread, one engine, one set of peers.
+ *
+ * The order of the loop is the durability rule:
+ *     on_message:  decode; a push is admitted (marks move, the record queues); a pull is noted;
+ *                  before anything else the pushes so far are settled
+ *     on_drained:  commit the journal once -> apply -> reply to pushes -> answer pulls now due ->
+ *                  write images
+ *
+ * So no reply leaves before its record is committed, a pull that came with a push sees that push,
+ * and journal order is apply order. In fsync durability a reply waits on until the engine has
+ * synced its sequence (on_synced).
+ *
+ * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so
+ * a whole cluster runs in the simulator. Everything here runs on the env's thread. Every handler
+ * may be called twice for one request: resends are normal. */
+#ifndef SERVER_SHARD_SHARD_H
+#define SERVER_SHARD_SHARD_H
+
+#include "embedding/engine.h"
+#include "proto/base/env.h"
+#include "proto/wire/wire.h"
+#include "server/shard/audit.h"
+#include "server/shard/beat.h"
+#include "server/shard/bsp.h"
+#include "server/shard/checkpoint.h"
+#include "server/shard/clock.h"
+#include "server/shard/digest.h"
+#include "server/shard/dispatch.h"
+#include "server/shard/hold.h"
+#include "server/shard/lead.h"
+#include "server/shard/park.h"
+#include "server/shard/request.h"
+#include "server/shard/table_stats.h"
+
+struct shard_options {
+    const char *server;   /* the server's name; borrowed, as all text here, until shard_close */
+    uint32_t shard_index; /* of shard_count in this server */
+    uint32_t shard_count;
+    const char *coordinator;      /* endpoint; NULL: none, whoever connects sends the map */
+    struct engine_options engine; /* dir, durability, sizes; callbacks are the shard's own */
+    uint64_t waiting_max;         /* bytes of requests waiting; 0: 1 GiB */
+    void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
+    void (*on_fatal)(void *context,
+                     /* the disk is broken: log and leave; NULL: the env is stopped */
+                     const struct err *e);
+    void *context;
+};
+
+#define SHARD_SYNC_NS 100000000ull
+
+struct shard_counts {
+    uint64_t pulls, keys_pulled, pushes, keys_pushed, skipped, refused, malformed, unsent;
+    uint64_t cold_pulls, cold_pushes;  /* that waited for rows from the store */
+    uint64_t waited_ns, waited_ns_max; /* by pulls */
+    uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
+};
+
+struct shard {
+    struct env *env;       /* borrowed */
+    struct engine *engine; /* owned */
+    struct shard_options options;
+    char name[LIMIT_NAME];
+    char endpoint[256];
+    struct lead lead;
+    struct request_pool pool;
+    struct request_list group;    /* pushes admitted since the last settling, in order */
+    uint64_t group_keys;          /* of the group */
+    struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
+    uint64_t sequence;            /* of the newest push admitted */
+    struct request_list arrived;  /* pulls since the last tick */
+    struct clock clock;           /* pulls that wait for a clock */
+    struct park park;             /* pushes and pulls that wait for rows, pushes for room */
+    struct bsp bsp;               /* pushes held for the others of their clock */
+    struct hold hold;
+    struct checkpoints checkpoints;
+    struct digests digests;
+    struct table_stats table_stats;
+    struct audit audit;
+    struct beat beat;
+    struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
+    struct shard_counts counts;
+    struct dispatch_counts dispatched;
+    struct err fatal;    /* code 0 while all is well */
+    struct wire in, out; /* scratch: the request at hand, the reply at hand */
+};
+
+extern const struct env_handler shard_handler; /* with the struct shard as core */
+
+/* Opens the engine (recovers). env is borrowed and must outlive the shard. */
+int shard_open(const struct shard_options *options, struct env *env, struct shard **out,
+               struct err *e);
+/* endpoint: where peers reach this shard. Connects to the coordinator and begins to beat. */
+int shard_start(struct shard *s, const char *endpoint, struct err *e);
+/* The loop has ended. flush_all: write every dirty tablet first (a clean stop). Frees s. */
+int shard_close(struct shard *s, bool flush_all);
+
+/* ---- for the shard's own modules ---- */
+/* What on_drained does, for timers of the modules. */
+void shard_tick(struct shard *s);
+/* Commits, applies and answers the pushes admitted so far. Called before anything that must not
+ * fall between admission and application: a cut, a restore, a digest. 0, or the fatal error's
+ * code. */
+int shard_settle(struct shard *s);
+/* A reply in s->out with type and id filled in and status 0; the caller fills the union, then
+ * shard_send_reply. */
+struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id);
+void shard_send_reply(struct shard *s, peer_t to);
+/* Sends m (NULL: out of memory) and counts what could not be sent: the peer asks again. */
+void shard_send(struct shard *s, peer_t to, struct msg *m);
+/* Sends s->out, filled as for shard_send_reply, with the text of j as its one frame; takes j (NULL:
+ * out of memory). */
+struct json;
+void shard_send_json(struct shard *s, peer_t to, struct json *j);
+void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status,
+                  const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* Refuses, and says true, where the shard has no map yet (AGAIN) or no such table. */
+bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id,
+                       uint32_t table);
+/* Refuses a request and gives it back. */
+void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
+/* Runs or leadership changed: whatever waits for a run that is gone is refused with OLD_RUN. */
+void shard_purge(struct shard *s);
+void shard_fatal(struct shard *s, const struct err *e);
+
+#endif

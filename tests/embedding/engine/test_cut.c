@@ -1,0 +1,434 @@
+/* test_cut.c: hold, go, restore; on disk and in memory, with restarts in between. */
+#include "embedding/engine.h"
+#include "embedding/engine/cut_manifest.h"
+#include "tests/lib/embedding_rig.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[LIMIT_PATH];
+static struct rig s;
+static struct answer {
+    uint64_t at_cut, at_end, rows;
+} * shared;
+
+static void setup(void)
+{
+    rig_dir(dir);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(shared != MAP_FAILED);
+    memset(shared, 0, sizeof *shared);
+}
+
+static void teardown(void)
+{
+    munmap(shared, sizeof *shared);
+    rig_remove_dir(dir);
+}
+
+struct gone {
+    int calls, status;
+    uint64_t rows, bytes;
+};
+
+static void on_gone(void *context, int status, uint64_t rows, uint64_t bytes)
+{
+    struct gone *g = context;
+    g->calls++;
+    g->status = status;
+    g->rows = rows;
+    g->bytes = bytes;
+}
+
+static void begin(enum durability durability, const char *where)
+{
+    rig_open(&s, where, durability);
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+}
+
+static void make_cut(uint64_t cut)
+{
+    uint64_t sequence;
+    struct gone gone = {0};
+    ck_assert_int_eq(engine_hold(s.g, cut, &sequence), 0);
+    ck_assert_int_eq(engine_go(s.g, cut, on_gone, &gone), 0);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(gone.calls, 1);
+    ck_assert_int_eq(gone.status, 0);
+    ck_assert_uint_gt(gone.rows, 0);
+    ck_assert_uint_gt(gone.bytes, 0);
+}
+
+static void restore(uint64_t cut, uint64_t run)
+{
+    struct err e = {0};
+    int rc = engine_restore(s.g, cut, run, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
+}
+
+static void check_restored(uint64_t run, uint64_t mark)
+{
+    uint32_t mode, lanes;
+    ck_assert_int_eq(engine_run_mode(s.g, run, &mode, &lanes), 0);
+    ck_assert_uint_eq(mode, 1);
+    ck_assert_uint_eq(lanes, 2);
+    ck_assert_uint_eq(engine_mark(s.g, run, 0, 0), mark);
+    ck_assert_uint_eq(engine_lane_generation(s.g, run, 0), 0);
+    ck_assert(!engine_lane_live(s.g, run, 0));
+    ck_assert_int_eq(engine_run_mode(s.g, 1, &mode, &lanes), SHOAL_E_NOT_FOUND);
+}
+
+static void cycle(enum durability durability, const char *where, uint64_t batches)
+{
+    struct push_plan plan;
+    static struct rig_push p;
+    begin(durability, where);
+    rig_train(&s, 1, 0, 0, 0, batches);
+    uint64_t at_cut = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, batches, batches + 10);
+    uint64_t at_end = rig_digest(&s);
+    ck_assert_uint_ne(at_cut, at_end);
+    restore(5, 2);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
+    check_restored(2, batches);
+    restore(5, 2); /* again: no change */
+    rig_push_make(&p, 1, 0, 0, 0, batches, batches + 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
+    rig_train(&s, 2, 0, 0, batches, batches + 10);
+    ck_assert_uint_eq(rig_digest(&s), at_end); /* the same batches lead to the same rows */
+    rig_close(&s, false);
+}
+
+START_TEST(memory_cut_is_an_instant)
+{
+    cycle(DURABLE_MEMORY, NULL, 20);
+}
+END_TEST
+
+START_TEST(memory_with_a_folder_cuts_to_disk)
+{
+    cycle(DURABLE_MEMORY, dir, 20);
+    /* A dead server's successor starts empty and goes back to the cut. */
+    rig_open(&s, dir, DURABLE_MEMORY);
+    restore(5, 9);
+    check_restored(9, 20);
+    uint64_t from_disk = rig_digest(&s);
+    rig_close(&s, false);
+    begin(DURABLE_MEMORY, NULL);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    ck_assert_uint_eq(rig_digest(&s), from_disk);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(journal_cut_is_an_instant)
+{
+    cycle(DURABLE_JOURNAL, dir, 20);
+}
+END_TEST
+
+START_TEST(journal_cut_with_stored_rows_is_an_instant)
+{
+    cycle(DURABLE_JOURNAL, dir, 1500);
+}
+END_TEST
+
+START_TEST(pushes_during_the_cut_are_not_in_it)
+{
+    uint64_t sequence;
+    struct gone gone = {0};
+    static struct rig_push p;
+    struct push_plan plan;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 800);
+    uint64_t at_cut = rig_digest(&s);
+    ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 4, &sequence), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_go(s.g, 4, on_gone, &gone), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(engine_go(s.g, 3, on_gone, &gone), 0);
+    for (uint64_t batch = 800; batch < 1500; batch++) {
+        /* the thread that makes the cut has not begun; others run */
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        int rc = rig_push(&s, &p, &plan);
+        if (rc == SHOAL_E_BUSY)
+            break; /* the cut holds the journal */
+        ck_assert_int_eq(rc, 0);
+        engine_flush_step(s.g);
+        embedding_env_run_newest(&s.env, 1);
+    }
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(gone.calls, 1);
+    ck_assert_int_eq(gone.status, 0);
+    restore(3, 2);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
+    check_restored(2, 800);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(a_cut_waits_for_the_batch_under_way)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    int rc = 0;
+    begin(DURABLE_JOURNAL, dir);
+    for (uint64_t batch = 0; rc == 0; batch++) {
+        /* the journal fills up; the batch that would free it waits */
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        rc = rig_push(&s, &p, &plan);
+        engine_flush_step(s.g);
+    }
+    ck_assert_int_eq(rc, SHOAL_E_BUSY);
+    struct engine_stats before, now;
+    engine_stats_get(s.g, &before);
+    do { /* the first batch is small; the next one takes all rows */
+        ck_assert(embedding_env_step(&s.env));
+        engine_stats_get(s.g, &now);
+    } while (now.image_bytes_written == before.image_bytes_written);
+    uint64_t at_cut = rig_digest(&s), mark = engine_mark(s.g, 1, 0, 0);
+    make_cut(3); /* the batch ends first and must not trim what the cut has listed */
+    restore(3, 2);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
+    check_restored(2, mark);
+    rig_close(&s, false);
+}
+END_TEST
+
+static void restore_child(void *context)
+{
+    (void)context;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 300);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, 300, 310);
+    restore(5, 2);
+    shared->at_cut = rig_digest(&s);
+    static struct rig_push p;
+    for (uint64_t batch = 300; batch < 305; batch++) {
+        /* no flush: the restart has to restore by itself */
+        struct push_plan plan;
+        rig_push_make(&p, 2, 0, 0, 0, batch, batch + 1);
+        ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    }
+    shared->at_end = rig_digest(&s);
+}
+
+START_TEST(restart_repeats_the_restore)
+{
+    rig_in_child(restore_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
+    check_restored(2, 305);
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
+    check_restored(2, 305);
+    rig_close(&s, false);
+}
+END_TEST
+
+static bool cut_there(uint64_t cut)
+{
+    char path[LIMIT_PATH + 64];
+    snprintf(path, sizeof path, "%s/cuts/%llu/manifest", dir, (unsigned long long)cut);
+    return access(path, F_OK) == 0;
+}
+
+START_TEST(a_cut_is_kept_while_a_restore_needs_it)
+{
+    rig_in_child(restore_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    ck_assert(cut_there(5));
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL); /* still needed, and still there */
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
+    ck_assert(cut_there(5));
+    engine_flush_step(s.g); /* a restore makes writing urgent */
+    embedding_env_run(&s.env);
+    ck_assert(!cut_there(5));
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(a_cut_right_after_a_restore_stands_alone)
+{
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 30);
+    make_cut(1);
+    rig_train(&s, 1, 0, 0, 30, 40);
+    restore(1, 2);
+    static struct rig_push p;
+    struct push_plan plan;
+    rig_push_make(&p, 2, 0, 0, 0, 30, 31);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    uint64_t second = rig_digest(&s);
+    make_cut(2);
+    ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
+    rig_train(&s, 2, 0, 0, 31, 50);
+    embedding_env_run(&s.env);
+    ck_assert(!cut_there(1));
+    restore(2, 3);
+    ck_assert_uint_eq(rig_digest(&s), second);
+    check_restored(3, 31);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), second);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
+{
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 30);
+    make_cut(1);
+    restore(1, 2);
+    rig_train(&s, 2, 0, 0, 30,
+              /* all rows written: the cut is free, though the record still lies in the journal */
+              33);
+    ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
+    embedding_env_run(&s.env);
+    ck_assert(!cut_there(1));
+    rig_train(&s, 2, 0, 0, 33, 40);
+    uint64_t at_cut = rig_digest(&s);
+    make_cut(2);
+    rig_train(&s, 2, 0, 0, 40, 45);
+    restore(2, 3);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
+    check_restored(3, 40);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(release_lets_the_shard_go_on)
+{
+    uint64_t sequence;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 5);
+    ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
+    ck_assert_int_eq(engine_release(s.g, 4), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(engine_release(s.g, 3), 0);
+    rig_train(&s, 1, 0, 0, 5, 10);
+    make_cut(4);
+    make_cut(4); /* sent again: answered again */
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(a_number_used_again_names_the_new_cut)
+{
+    for (int memory = 0; memory < 2; memory++) {
+        begin(memory ? DURABLE_MEMORY : DURABLE_JOURNAL, memory ? NULL : dir);
+        rig_train(&s, 1, 0, 0, 0, 5);
+        make_cut(4);
+        rig_train(&s, 1, 0, 0, 5, 10);
+        uint64_t digest = rig_digest(&s);
+        make_cut(4);
+        rig_train(&s, 1, 0, 0, 10, 15);
+        restore(4, 2);
+        ck_assert_uint_eq(rig_digest(&s), digest);
+        rig_close(&s, false);
+    }
+}
+END_TEST
+
+START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
+{
+    char command[LIMIT_PATH + 128];
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    make_cut(1);
+    make_cut(2);
+    make_cut(3);
+    uint64_t digest = rig_digest(&s);
+    snprintf(command, sizeof command,
+             "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 "
+             "conv=notrunc 2>/dev/null",
+             dir);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(engine_restore(s.g, 1, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "cuts/1/journal/seg-"));
+    snprintf(
+        command, sizeof command,
+        "cd '%s/cuts' && sed -i 's/sequence/sequenCe/' 2/manifest && rm $(ls 3/rows/* | head -1)",
+        dir);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(engine_restore(s.g, 2, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(engine_restore(s.g, 3, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(engine_restore(s.g, 77, 2, &e), SHOAL_E_NOT_FOUND);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    ck_assert_uint_eq(s.fatal, 0);
+    rig_train(&s, 1, 0, 0, 20, 21);
+    rig_close(&s, false);
+}
+END_TEST
+
+static void unfinished_child(void *context)
+{
+    uint64_t sequence;
+    struct gone gone = {0};
+    (void)context;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    ck_assert_int_eq(engine_hold(s.g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_go(s.g, 1, on_gone, &gone), 0);
+    char command[LIMIT_PATH + 64];
+    snprintf(command, sizeof command, "mkdir -p '%s/cuts/1.tmp/journal'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(an_unfinished_cut_does_not_exist)
+{
+    char path[LIMIT_PATH + 64];
+    rig_in_child(unfinished_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    snprintf(path, sizeof path, "%s/cuts/1.tmp", dir);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    ck_assert_int_eq(engine_restore(s.g, 1, 2, NULL), SHOAL_E_NOT_FOUND);
+    rig_close(&s, false);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cut");
+    TCase *t = tcase_create("cut");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, memory_cut_is_an_instant);
+    tcase_add_test(t, memory_with_a_folder_cuts_to_disk);
+    tcase_add_test(t, journal_cut_is_an_instant);
+    tcase_add_test(t, journal_cut_with_stored_rows_is_an_instant);
+    tcase_add_test(t, pushes_during_the_cut_are_not_in_it);
+    tcase_add_test(t, a_cut_waits_for_the_batch_under_way);
+    tcase_add_test(t, restart_repeats_the_restore);
+    tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
+    tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
+    tcase_add_test(t, a_cut_with_an_old_restore_among_its_records_stands_alone);
+    tcase_add_test(t, release_lets_the_shard_go_on);
+    tcase_add_test(t, a_number_used_again_names_the_new_cut);
+    tcase_add_test(t, a_damaged_cut_is_refused_and_nothing_is_changed);
+    tcase_add_test(t, an_unfinished_cut_does_not_exist);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

@@ -1,0 +1,651 @@
+/* test_recover.c: what a killed shard has when it comes back. A child does the work and ends
+ * without closing anything.
+ */
+#include "embedding/engine/engine_state.h"
+#include "embedding/engine/flush.h"
+#include "embedding/store/stored.h"
+#include "proto/base/hash.h"
+#include "tests/lib/embedding_rig.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static char dir[LIMIT_PATH];
+static struct rig s;
+static struct rig_push p;
+static struct answer { /* what the child found, for the parent to compare */
+    uint64_t digest, sequence, image_bytes, journal_bytes;
+    uint64_t mark[2], generation, clock, low;
+    uint32_t batches, keep_work;
+    float before[SHARD_KEYS * SHARD_WIDTH];
+} * shared;
+
+/* Each fact holds for engines that come back at once and for those that do so in steps. */
+static void setup_steps(void)
+{
+    rig_in_steps = true;
+}
+
+static void setup(void)
+{
+    rig_dir(dir);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(shared != MAP_FAILED);
+    memset(shared, 0, sizeof *shared);
+}
+
+static void teardown(void)
+{
+    munmap(shared, sizeof *shared);
+    rig_remove_dir(dir);
+}
+
+static void note(void)
+{
+    struct engine_stats stats;
+    engine_stats_get(s.g, &stats);
+    shared->digest = rig_digest(&s);
+    shared->sequence = stats.sequence;
+    shared->image_bytes = stats.image_bytes_written;
+    shared->journal_bytes = stats.journal_bytes;
+    shared->mark[0] = engine_mark(s.g, 1, 0, 0);
+    shared->mark[1] = engine_mark(s.g, 1, 1, 0);
+}
+
+static void reopen(void)
+{
+    rig_open(&s, dir, DURABLE_JOURNAL);
+}
+
+static void check_same(void)
+{
+    struct engine_stats stats;
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_eq(stats.sequence, shared->sequence);
+    ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), shared->mark[0]);
+    ck_assert_uint_eq(engine_mark(s.g, 1, 1, 0), shared->mark[1]);
+    ck_assert_uint_eq(rig_digest(&s), shared->digest);
+}
+
+/* Two lanes, `batches` each. */
+static void train_child(void *context)
+{
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    for (uint32_t i = 0; i < shared->batches; i++) {
+        rig_train(&s, 1, 0, 0, i, i + 1);
+        rig_train(&s, 1, 1, 0, i, i + 1);
+    }
+    note();
+}
+
+START_TEST(killed_shard_comes_back_from_its_journal)
+{
+    shared->batches = 20;
+    rig_in_child(train_child, NULL);
+    ck_assert_uint_eq(shared->image_bytes, 0);
+    reopen();
+    check_same();
+    rig_close(&s, false);
+}
+END_TEST
+
+static struct table_schema half_schema(void)
+{
+    struct table_schema schema = rig_schema(0);
+    schema.values = VALUES_BF16;
+    schema.field_rule_count = 1;
+    schema.field_rule[0] = (struct field_rule){
+        .field = 1, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 0.5f};
+    return schema;
+}
+
+static void train_half_child(void *context)
+{
+    struct table_schema schema = half_schema();
+    (void)context;
+    reopen();
+    ck_assert_int_eq(engine_table_create(s.g, &schema, NULL), 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    note();
+}
+
+START_TEST(a_table_of_16_bits_comes_back_from_its_journal)
+{
+    struct table_schema schema = half_schema();
+    rig_in_child(train_half_child, NULL);
+    reopen();
+    ck_assert(schema_equal(table_schema_of(engine_table(s.g, 0)), &schema));
+    check_same();
+    rig_close(&s, false);
+}
+END_TEST
+
+struct range {
+    uint64_t low, high;
+};
+
+static int note_head(void *context, const void *key, size_t key_bytes, const void *value,
+                     size_t value_bytes, struct err *e)
+{
+    struct range *r = context;
+    struct table_schema schema = rig_schema(0);
+    uint32_t table, tablet;
+    uint64_t flushed;
+    if (!stored_is_tablet(key, key_bytes, &table, &tablet))
+        return 0;
+    int rc = stored_tablet_head(value, value_bytes, &schema, tablet, &flushed, e);
+    r->low = flushed < r->low ? flushed : r->low;
+    r->high = flushed > r->high ? flushed : r->high;
+    return rc;
+}
+
+/* The smallest and largest flushed_seq that the dead shard left in its store. */
+static struct range stored_range(void)
+{
+    char rows[LIMIT_PATH + 16];
+    struct range r = {UINT64_MAX, 0};
+    struct store *store;
+    struct err e = {0};
+    snprintf(rows, sizeof rows, "%s/rows", dir);
+    ck_assert_msg(store_rocks_open_copy(rows, &store, &e) == 0, "%s", e.text);
+    ck_assert_msg(store_scan(store, note_head, &r, &e) == 0, "%s", e.text);
+    store_close(store);
+    return r;
+}
+
+START_TEST(killed_shard_comes_back_from_rows_and_journal)
+{
+    struct engine_stats stats;
+    shared->batches = 1000; /* over twice the journal's cap */
+    rig_in_child(train_child, NULL);
+    ck_assert_uint_gt(shared->image_bytes, 0);
+    struct range stored = stored_range();
+    /* so the records in between act on some tablets only */
+    ck_assert_uint_lt(stored.low, stored.high);
+    reopen();
+    check_same();
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_lt(stats.replayed, 2000);
+    ck_assert_uint_gt(stats.replayed, shared->sequence - stored.high);
+    /* It goes on, is killed again, and comes back again. */
+    rig_train(&s, 1, 0, 0, 1000, 1005);
+    note();
+    rig_close(&s, false);
+    reopen();
+    check_same();
+    rig_close(&s, true);
+}
+END_TEST
+
+START_TEST(clean_stop_replays_nothing)
+{
+    struct engine_stats stats;
+    shared->batches = 50;
+    rig_in_child(train_child, NULL);
+    reopen();
+    rig_close(&s, true);
+    reopen();
+    check_same();
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_eq(stats.tablets_dirty, 0);
+    ck_assert_uint_eq(stats.flushed_sequence, shared->sequence);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Batches of lane 0, without a flush, until one is refused; the last that was taken. */
+static uint64_t fill_journal(void)
+{
+    struct push_plan plan;
+    for (uint64_t batch = 0;; batch++) {
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        if (rig_push(&s, &p, &plan) == SHOAL_E_BUSY)
+            return batch;
+    }
+}
+
+/* Killed between the flush of the store and the journal's trim. */
+static void full_child(void *context)
+{
+    struct err e = {0};
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    shared->batches = (uint32_t)fill_journal();
+    s.g->cut_busy = true; /* nothing is trimmed */
+    embedding_env_run(&s.env);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    note();
+}
+
+START_TEST(a_full_journal_of_which_all_is_stored_takes_pushes_again)
+{
+    struct push_plan plan;
+    rig_in_child(full_child, NULL);
+    reopen();
+    check_same();
+    rig_push_make(&p, 1, 0, 0, 0, shared->batches, shared->batches + 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_BUSY);
+    engine_flush_step(s.g);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(resend_after_restart_is_skipped)
+{
+    struct push_plan plan;
+    shared->batches = 10;
+    rig_in_child(train_child, NULL);
+    reopen();
+    rig_push_make(&p, 1, 0, 0, 0, 9, 10);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    ck_assert_uint_eq(plan.skipped, 16);
+    check_same();
+    rig_push_make(&p, 1, 0, 0, 0, 10, 11);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    ck_assert_uint_eq(plan.applied, 16);
+    rig_close(&s, false);
+}
+END_TEST
+
+static void fence_child(void *context)
+{
+    uint64_t mark;
+    (void)context;
+    shared->batches = 5;
+    train_child(NULL);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 8, false, &mark, NULL), 0);
+    rig_train(&s, 1, 0, 7, 5, 9);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, &mark, NULL), 0); /* offset 4 */
+    ck_assert_int_eq(engine_clock(s.g, 1, 1, 6, &shared->clock, &shared->low), 0);
+    ck_assert_uint_eq(shared->clock, 10);
+    note();
+}
+
+START_TEST(fences_and_clocks_survive)
+{
+    uint64_t clock, low, mark;
+    for (int flush = 0; flush < 2; flush++) {
+        if (flush == 0)
+            rig_in_child(fence_child, NULL);
+        reopen();
+        check_same();
+        ck_assert_uint_eq(engine_lane_generation(s.g, 1, 0), 7);
+        ck_assert_uint_eq(engine_lane_generation(s.g, 1, 1), 9);
+        ck_assert(engine_lane_live(s.g, 1, 0) && engine_lane_live(s.g, 1, 1));
+        ck_assert_int_eq(engine_clock(s.g, 1, 1, 6, &clock, &low), 0);
+        ck_assert_uint_eq(clock, shared->clock);
+        ck_assert_uint_eq(low, shared->low);
+        ck_assert_int_eq(engine_fence(s.g, 1, 0, 6, true, &mark, NULL), SHOAL_E_FENCED);
+        rig_close(&s, true); /* the second round reads it from the store instead */
+    }
+}
+END_TEST
+
+static void undo_child(void *context)
+{
+    struct push_plan plan;
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 1, 2, NULL), 0);
+    for (uint64_t batch = 0; batch < 3; batch++) {
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        if (batch < 2)
+            ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    }
+    table_pull(engine_table(s.g, 0), p.keys, SHARD_KEYS, shared->before);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    note();
+}
+
+START_TEST(undo_survives)
+{
+    float now[SHARD_KEYS * SHARD_WIDTH], then[SHARD_KEYS * SHARD_WIDTH];
+    for (int flush = 0; flush < 2; flush++) {
+        if (flush == 0)
+            rig_in_child(undo_child, NULL);
+        reopen();
+        rig_push_make(&p, 1, 0, 0, 0, 2, 3);
+        table_pull(engine_table(s.g, 0), p.keys, SHARD_KEYS, now);
+        table_pull_before(engine_table(s.g, 0), p.keys, SHARD_KEYS, table_undo_clock(1, 3), then);
+        ck_assert_int_ne(memcmp(now, shared->before, sizeof now), 0);
+        ck_assert_int_eq(memcmp(then, shared->before, sizeof then), 0);
+        rig_close(&s, true);
+    }
+}
+END_TEST
+
+static void drop_child(void *context)
+{
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    uint64_t run = 1;
+    for (; run <= 40; run++) {
+        /* more runs than may be open at once, each over in a while; the store is ahead of some
+              * records */
+        ck_assert_int_eq(engine_run_open(s.g, run, 1, 1, NULL), 0);
+        rig_train(&s, run, 0, 0, 0, 40);
+        if (run < 40)
+            ck_assert_int_eq(engine_run_drop(s.g, run, NULL), 0);
+    }
+    note();
+}
+
+START_TEST(dropped_runs_are_replayed_and_gone)
+{
+    uint32_t mode, lanes;
+    rig_in_child(drop_child, NULL);
+    ck_assert_uint_gt(shared->image_bytes, 0);
+    reopen();
+    ck_assert_uint_eq(rig_digest(&s), shared->digest);
+    ck_assert_int_eq(engine_run_mode(s.g, 40, &mode, &lanes), 0);
+    ck_assert_uint_eq(engine_mark(s.g, 40, 0, 0), 40);
+    for (uint64_t run = 1; run < 40; run++)
+        ck_assert_int_eq(engine_run_mode(s.g, run, &mode, &lanes), SHOAL_E_NOT_FOUND);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Path of the n-th segment. */
+static const char *segment(int n, char *path)
+{
+    struct dirent **list;
+    char folder[LIMIT_PATH + 16];
+    snprintf(folder, sizeof folder, "%s/journal", dir);
+    int count = scandir(folder, &list, NULL, alphasort);
+    path[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        if (strncmp(list[i]->d_name, "seg-", 4) == 0 && n-- == 0)
+            snprintf(path, LIMIT_PATH, "%.700s/%.64s", folder, list[i]->d_name);
+        free(list[i]);
+    }
+    free(list);
+    return path;
+}
+
+static void flip(const char *path, off_t at)
+{
+    char c;
+    int fd = open(path, O_RDWR);
+    ck_assert_int_eq(pread(fd, &c, 1, at), 1);
+    c ^= 1;
+    ck_assert_int_eq(pwrite(fd, &c, 1, at), 1);
+    close(fd);
+}
+
+static void open_child(void *context)
+{
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+}
+
+/* Half of the tablets are stored, as of after the run's drop, the others never were. */
+static void half_stored_child(void *context)
+{
+    struct err e = {0};
+    (void)context;
+    reopen(); /* a segment of its own */
+    struct engine_table *t = &s.g->table[0];
+    rig_train(&s, 1, 0, 0, 0, 3);
+    uint64_t durable = t->durable[8]; /* just before the first push */
+    ck_assert_int_eq(engine_run_drop(s.g, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open(s.g, 2, 2, 1, &e), 0);
+    s.g->flush.items = s.g->flush.bytes = 0;
+    ck_assert(flush_room(s.g, 9, 8u << 20));
+    for (uint32_t k = 0; k < 8; k++)
+        flush_put_image(s.g, 0, k, s.g->sequence);
+    ck_assert_int_eq(flush_put_control(s.g, s.g->sequence), 0);
+    ck_assert_msg(store_write(s.g->store, s.g->flush.item, s.g->flush.items, &e) == 0, "%s",
+                  e.text);
+    ck_assert_msg(store_flush(s.g->store, &e) == 0, "%s", e.text);
+    for (uint32_t k = 0; k < 8; k++)
+        t->durable[k] = t->written[k];
+    ck_assert_uint_eq(t->durable[8], durable);
+    s.g->control_durable = s.g->control_written;
+    uint32_t segments = journal_segment_count(s.g->journal);
+    flush_trim(s.g);
+    /* the record that opened the run is gone */
+    ck_assert_uint_lt(journal_segment_count(s.g->journal), segments);
+    note();
+}
+
+/* The second time the control state is what the first recovery has made of it. */
+START_TEST(a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes)
+{
+    struct err e = {0};
+    rig_in_child(open_child, NULL);
+    rig_in_child(half_stored_child, NULL);
+    for (int turn = 0; turn < 2; turn++) {
+        reopen();
+        check_same();
+        ck_assert_ptr_null(runs_find(&s.g->runs, 1));
+        ck_assert_ptr_nonnull(runs_find(&s.g->runs, 2));
+        ck_assert_uint_eq(s.g->runs.past_count, 1);
+        if (turn == 0)
+            rig_close(&s, false);
+    }
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(s.g->runs.past_count, 0); /* nobody needs it any more */
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(torn_last_record_is_as_if_never_sent)
+{
+    char path[LIMIT_PATH];
+    struct engine_stats stats;
+    shared->batches = 3;
+    rig_in_child(train_child, NULL);
+    segment(0, path);
+    ck_assert_int_eq(truncate(path, (off_t)shared->journal_bytes - 40), 0);
+    reopen();
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_eq(stats.sequence, shared->sequence - 1);
+    ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 3);
+    ck_assert_uint_eq(engine_mark(s.g, 1, 1, 0), 2);
+    rig_train(&s, 1, 1, 0, 2, 3); /* sent again, it ends where it would have */
+    check_same();
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(flipped_byte_in_the_middle_is_refused)
+{
+    char path[LIMIT_PATH];
+    struct err e = {0};
+    shared->batches = 150; /* three segments and more, the first of them synced */
+    rig_in_child(train_child, NULL);
+    flip(segment(0, path), 500000);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, path));
+    flip(path, 500000);
+    reopen();
+    check_same();
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(missing_journal_is_refused)
+{
+    char path[LIMIT_PATH];
+    struct err e = {0};
+    shared->batches = 1000;
+    rig_in_child(train_child, NULL);
+    while (access(segment(1, path), F_OK) == 0)
+        unlink(segment(0, path));
+    int rc = rig_try_open(&s, dir, DURABLE_JOURNAL, &e);
+    ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
+}
+END_TEST
+
+START_TEST(damaged_image_is_named)
+{
+    char command[LIMIT_PATH + 256];
+    struct err e = {0};
+    shared->batches = 20;
+    rig_in_child(train_child, NULL);
+    reopen();
+    rig_close(&s, true);
+    /* RocksDB's own checksums find this first; the sentence must say where. */
+    snprintf(command, sizeof command,
+             "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 "
+             "seek=20000 conv=notrunc "
+             "2>/dev/null",
+             dir);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, dir));
+}
+END_TEST
+
+/* Takes the control state out of a closed engine's store, or puts it in; NULL takes it away. */
+struct control_value {
+    uint8_t bytes[65536];
+    size_t count;
+};
+
+static int control_take(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
+{
+    struct control_value *c = context;
+    (void)e;
+    if (!stored_is_control(key, key_bytes))
+        return 0;
+    ck_assert_uint_le(value_bytes, sizeof c->bytes);
+    memcpy(c->bytes, value, value_bytes);
+    c->count = value_bytes;
+    return 0;
+}
+
+static void control_exchange(struct control_value *out, const struct control_value *in)
+{
+    char path[LIMIT_PATH + 16];
+    struct err e = {0};
+    struct store *store;
+    struct store_item item;
+    snprintf(path, sizeof path, "%s/rows", dir);
+    ck_assert_msg(store_rocks_open(path, 0, &store, &e) == 0, "%s", e.text);
+    if (out != NULL) {
+        out->count = 0;
+        ck_assert_int_eq(store_scan(store, control_take, out, &e), 0);
+        ck_assert_uint_gt(out->count, 40);
+    } else {
+        stored_control_key(&item);
+        item.value = in == NULL ? NULL : in->bytes;
+        item.value_bytes = in == NULL ? 0 : in->count;
+        ck_assert_int_eq(store_write(store, &item, 1, &e), 0);
+        ck_assert_int_eq(store_flush(store, &e), 0);
+    }
+    store_close(store);
+}
+
+/* As it was before it had a floor: 8 bytes shorter, under another name. */
+START_TEST(an_older_control_state_is_read)
+{
+    static struct control_value c;
+    const uint64_t magic = 0x314c5254434c4853ull;
+    shared->batches = 20;
+    train_child(NULL);
+    rig_close(&s, true);
+    control_exchange(&c, NULL);
+    memmove(c.bytes + 32, c.bytes + 40, c.count - 40);
+    c.count -= 8;
+    memcpy(c.bytes, &magic, sizeof magic);
+    uint64_t sum = hash_bytes(c.bytes + 16, c.count - 16, magic);
+    memcpy(c.bytes + 8, &sum, sizeof sum);
+    control_exchange(NULL, &c);
+    reopen();
+    check_same();
+    rig_close(&s, false);
+    c.bytes[20] ^= 1;
+    control_exchange(NULL, &c);
+    struct err e = {0};
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+}
+END_TEST
+
+START_TEST(tablets_without_a_control_state_are_refused)
+{
+    struct err e = {0};
+    shared->batches = 20;
+    train_child(NULL);
+    rig_close(&s, true);
+    control_exchange(NULL, NULL);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "no control state"));
+}
+END_TEST
+
+static void fsync_child(void *context)
+{
+    (void)context;
+    rig_open(&s, dir, DURABLE_FSYNC);
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 30);
+    rig_train(&s, 1, 1, 0, 0, 30);
+    note();
+    ck_assert_uint_eq(engine_acknowledged(s.g), shared->sequence);
+}
+
+START_TEST(fsync_mode_comes_back_too)
+{
+    rig_in_child(fsync_child, NULL);
+    rig_open(&s, dir, DURABLE_FSYNC);
+    check_same();
+    rig_close(&s, false);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("recover");
+    TCase *in_steps = tcase_create("in_steps"), *at_once = tcase_create("at_once");
+    tcase_add_checked_fixture(in_steps, setup_steps, NULL);
+    for (int i = 0; i < 2; i++) {
+        TCase *t = i == 0 ? at_once : in_steps;
+        tcase_add_checked_fixture(t, setup, teardown);
+        tcase_set_timeout(t, 120);
+        tcase_add_test(t, killed_shard_comes_back_from_its_journal);
+        tcase_add_test(t, killed_shard_comes_back_from_rows_and_journal);
+        tcase_add_test(t, clean_stop_replays_nothing);
+        tcase_add_test(t, a_full_journal_of_which_all_is_stored_takes_pushes_again);
+        tcase_add_test(t, resend_after_restart_is_skipped);
+        tcase_add_test(t, fences_and_clocks_survive);
+        tcase_add_test(t, undo_survives);
+        tcase_add_test(t, dropped_runs_are_replayed_and_gone);
+        tcase_add_test(t, a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes);
+        tcase_add_test(t, torn_last_record_is_as_if_never_sent);
+        tcase_add_test(t, flipped_byte_in_the_middle_is_refused);
+        tcase_add_test(t, missing_journal_is_refused);
+        tcase_add_test(t, fsync_mode_comes_back_too);
+        tcase_add_test(t, an_older_control_state_is_read);
+        tcase_add_test(t, tablets_without_a_control_state_are_refused);
+        tcase_add_test(t, a_table_of_16_bits_comes_back_from_its_journal);
+        suite_add_tcase(suite, t);
+    }
+    tcase_add_test(at_once, damaged_image_is_named); /* in steps: test_reload.c */
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

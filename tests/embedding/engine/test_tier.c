@@ -1,0 +1,208 @@
+/* test_tier.c: an engine with less memory than its rows take: the same rows, the same digests,
+ * whatever was where. */
+#include "embedding/engine/engine_state.h"
+#include "embedding/rows/cold.h"
+#include "embedding/store/stored.h"
+#include "proto/base/hash.h"
+#include "tests/lib/embedding_cool.h"
+#include "tests/lib/embedding_thin.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of all rows, those in the store brought in. */
+static uint64_t digest_whole(struct rig *s)
+{
+    const struct table *t = engine_table(s->g, 0);
+    struct err e = {0};
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < 1u << THIN_BITS; k++) {
+        uint32_t n;
+        uint64_t digest, *keys = cool_keys(s, 0, k, &n);
+        ck_assert_msg(engine_fetch_now(s->g, 0, keys, n, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(table_tablet_cold(t, k), 0);
+        ck_assert_int_eq(table_digest(t, k, &digest), 0);
+        sum = hash_bytes(&digest, sizeof digest, sum);
+        free(keys);
+    }
+    return sum;
+}
+
+static void within_budget(bool ages)
+{
+    struct rig s;
+    char dir[LIMIT_PATH];
+    struct engine_stats stats;
+    thin_open(&s, rig_dir(dir), THIN_MEMORY);
+    thin_begin(&s, ages);
+    uint64_t most = thin_train(&s, 1, 0, 200, ages);
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_gt(stats.fetched, 1000);
+    ck_assert_uint_gt(stats.cold_rows, stats.rows / 2);
+    ck_assert_uint_lt(most, THIN_MOST);
+    ck_assert_uint_eq(digest_whole(&s), thin_digest_without_bound(200, ages));
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+
+START_TEST(rows_beyond_the_budget_are_the_same_rows)
+{
+    within_budget(false);
+}
+END_TEST
+
+START_TEST(rows_that_age_in_the_store_are_the_same_rows)
+{
+    within_budget(true);
+}
+END_TEST
+
+struct killed {
+    const char *dir;
+    uint64_t from, to;
+    bool ages, fresh, flush;
+};
+
+static void train_in_child(void *context)
+{
+    const struct killed *k = context;
+    struct rig s;
+    thin_open(&s, k->dir, THIN_MEMORY);
+    if (k->fresh)
+        thin_begin(&s, k->ages);
+    thin_train(&s, 1, k->from, k->to, k->ages);
+    if (k->flush)
+        rig_close(&s, true);
+}
+
+/* Killed with rows in the store, in memory and on their way; then the rest of the journal over it,
+ * within the same memory. */
+static void kill_and_recover(bool ages)
+{
+    char dir[LIMIT_PATH];
+    rig_dir(dir);
+    rig_in_child(train_in_child, &(struct killed){dir, 0, 90, ages, .fresh = true});
+    rig_in_child(train_in_child, &(struct killed){.dir = dir, .from = 90, .to = 130, .ages = ages});
+    rig_in_child(train_in_child, &(struct killed){dir, 130, 160, ages, .flush = true});
+    rig_in_child(train_in_child,
+                 &(struct killed){.dir = dir, .from = 160, .to = 200, .ages = ages});
+    struct rig s;
+    struct engine_stats stats;
+    thin_open(&s, dir, THIN_MEMORY);
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_gt(stats.replayed, 0);
+    ck_assert_uint_lt(stats.memory_bytes, THIN_MOST);
+    ck_assert_uint_gt(stats.cold_rows, 0);
+    ck_assert_uint_eq(digest_whole(&s), thin_digest_without_bound(200, ages));
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+
+START_TEST(a_killed_engine_finds_its_rows_in_both_places)
+{
+    kill_and_recover(false);
+}
+END_TEST
+
+START_TEST(a_killed_engine_ages_rows_in_both_places)
+{
+    kill_and_recover(true);
+}
+END_TEST
+
+START_TEST(a_fetch_brings_all_that_was_asked_for_and_says_so_once)
+{
+    struct rig s;
+    char dir[LIMIT_PATH];
+    struct engine_stats before, after;
+    thin_open_trained(&s, rig_dir(dir), THIN_MEMORY, 200, false);
+    uint32_t n;
+    uint64_t *keys = cool_keys(&s, 0, 5, &n);
+    n = n < 500 ? n : 500;
+    ck_assert_uint_gt(n, 100);
+    engine_stats_get(s.g, &before);
+    ck_assert(!engine_warm(s.g, 0, keys, n));
+    ck_assert(!engine_warm(s.g, 0, keys, n)); /* asked again: not fetched again */
+    embedding_env_run(&s.env);
+    engine_stats_get(s.g, &after);
+    ck_assert_uint_eq(after.fetched - before.fetched, n);
+    ck_assert(engine_warm(s.g, 0, keys, n));
+    free(keys);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
+
+/* Where rows cannot move, pushes are refused by name. */
+START_TEST(an_engine_without_a_store_refuses_when_it_is_full)
+{
+    struct rig s;
+    struct thin_batch *b = malloc(sizeof *b);
+    struct err e = {0};
+    memset(&s, 0, sizeof s);
+    embedding_env_init(&s.env);
+    s.options = (struct engine_options){.durability = DURABLE_MEMORY, .memory = THIN_MEMORY};
+    ck_assert_int_eq(engine_open(&s.options, &s.env.env, &s.g, &e), 0);
+    rig_lead(&s);
+    thin_begin(&s, false);
+    int rc = 0;
+    for (uint64_t batch = 1; rc == 0 && batch < 400; batch++) {
+        struct push_plan plan;
+        thin_batch_make(b, 1, batch, false);
+        rc = engine_admit_push(s.g, &b->record, &plan, &e);
+        if (rc == 0) {
+            ck_assert_int_eq(engine_commit(s.g), 0);
+            ck_assert_int_eq(engine_apply_push(s.g, &b->record, &plan), 0);
+        }
+    }
+    ck_assert_int_eq(rc, SHOAL_E_NO_SPACE);
+    ck_assert_ptr_nonnull(strstr(e.text, "memory"));
+    free(b);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* The control: a row of another instant in the store, and the digest tells. */
+START_TEST(a_pair_that_is_not_the_rows_changes_the_digest)
+{
+    struct rig s;
+    char dir[LIMIT_PATH];
+    thin_open_trained(&s, rig_dir(dir), THIN_MEMORY, 200, false);
+    struct table *t = engine_table(s.g, 0);
+    uint32_t n;
+    uint64_t *keys = cool_keys(&s, 0, 5, &n);
+    ck_assert_uint_ge(n, 2);
+    char value[2][THIN_WIDTH * 8 + 4];
+    size_t sizes[2], bytes = table_cold_bytes(t);
+    struct store_item item[2];
+    struct err e = {0};
+    ck_assert_uint_eq(bytes, sizeof value[0]);
+    for (int i = 0; i < 2; i++)
+        stored_row_key(0, 5, table_cold_epoch(t, 5), keys[i], &item[i]);
+    ck_assert_int_eq(store_get(s.g->store, item, 2, value, bytes, sizes, &e), 0);
+    item[0].value = value[1];
+    item[0].value_bytes = bytes;
+    ck_assert_int_eq(store_write(s.g->store, item, 1, &e), 0);
+    ck_assert_uint_ne(digest_whole(&s), thin_digest_without_bound(200, false));
+    free(keys);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tier");
+    TCase *c = suite_case(suite, "tier", 120, NULL, NULL);
+    tcase_add_test(c, rows_beyond_the_budget_are_the_same_rows);
+    tcase_add_test(c, rows_that_age_in_the_store_are_the_same_rows);
+    tcase_add_test(c, a_killed_engine_finds_its_rows_in_both_places);
+    tcase_add_test(c, a_killed_engine_ages_rows_in_both_places);
+    tcase_add_test(c, a_fetch_brings_all_that_was_asked_for_and_says_so_once);
+    tcase_add_test(c, an_engine_without_a_store_refuses_when_it_is_full);
+    tcase_add_test(c, a_pair_that_is_not_the_rows_changes_the_digest);
+    return suite_main(suite);
+}

@@ -1,0 +1,367 @@
+/* test_journal.c: segments: appending, reading back, tearing, damaging, trimming, using again. */
+#include "embedding/journal/journal.h"
+#include "tests/lib/rig_dir.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SEGMENT = 65536, PAYLOAD = 5000 };
+
+static char dir[LIMIT_PATH];
+static char payload_bytes[PAYLOAD];
+
+static void setup(void)
+{
+    rig_dir(dir);
+    memset(payload_bytes, 'p', sizeof payload_bytes);
+}
+
+static void teardown(void)
+{
+    rig_remove_dir(dir);
+}
+
+struct seen {
+    uint64_t count, next;
+    bool ordered;
+};
+
+static int see(void *context, const struct record_header *h, const void *payload, struct err *e)
+{
+    struct seen *s = context;
+    (void)e;
+    s->ordered &= (s->next == 0 || h->sequence == s->next) && h->payload_bytes == PAYLOAD &&
+                  memcmp(payload, payload_bytes, PAYLOAD) == 0;
+    s->next = h->sequence + 1;
+    s->count++;
+    return 0;
+}
+
+static struct journal *opened(struct seen *seen, uint64_t *last, int *rc, struct err *e)
+{
+    struct journal *j;
+    uint64_t first;
+    *seen = (struct seen){.ordered = true};
+    ck_assert_int_eq(journal_open(dir, SEGMENT, &j, e), 0);
+    *rc = journal_replay(j, UINT64_MAX, see, seen, &first, last, e);
+    if (*rc == 0)
+        ck_assert_int_eq(journal_start(j, *last + 1, e), 0);
+    return j;
+}
+
+static struct journal *open_good(uint64_t expected)
+{
+    struct seen seen;
+    struct err e = {0};
+    uint64_t last;
+    int rc;
+    struct journal *j = opened(&seen, &last, &rc, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
+    ck_assert(seen.ordered);
+    ck_assert_uint_eq(last, expected);
+    return j;
+}
+
+static void append(struct journal *j, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct record_header h = {.kind = RECORD_RUN_DROP};
+        struct record_payload p = {{payload_bytes, NULL}, {PAYLOAD, 0}};
+        ck_assert_int_eq(journal_append(j, &h, &p, NULL), 0);
+    }
+    ck_assert_int_eq(journal_commit(j, NULL), 0);
+}
+
+static void sync_all(struct journal *j)
+{
+    struct journal_sync s;
+    while (journal_sync_begin(j, &s)) {
+        journal_sync_run(&s);
+        ck_assert_int_eq(journal_sync_end(j, &s, NULL), 0);
+    }
+    ck_assert_uint_eq(journal_synced(j), journal_committed(j));
+}
+
+/* Counts the files whose name begins so; *name: the first of them in order. */
+static int files(const char *prefix, char *name)
+{
+    struct dirent **list;
+    int n = scandir(dir, &list, NULL, alphasort), count = 0;
+    for (int i = 0; i < n; i++) {
+        if (strncmp(list[i]->d_name, prefix, strlen(prefix)) == 0 && count++ == 0 && name != NULL)
+            snprintf(name, LIMIT_PATH, "%.700s/%s", dir, list[i]->d_name);
+        free(list[i]);
+    }
+    free(list);
+    return count;
+}
+
+static void flip(const char *path, off_t at)
+{
+    char c;
+    int fd = open(path, O_RDWR);
+    ck_assert_int_eq(pread(fd, &c, 1, at), 1);
+    c ^= 1;
+    ck_assert_int_eq(pwrite(fd, &c, 1, at), 1);
+    close(fd);
+}
+
+START_TEST(records_come_back_in_order_over_segments)
+{
+    struct journal *j = open_good(0);
+    append(j, 5);
+    append(j, 300);
+    ck_assert_uint_eq(journal_committed(j), 305);
+    ck_assert_uint_ge(journal_segment_count(j), 25);
+    journal_close(j);
+    j = open_good(305);
+    append(j, 1);
+    ck_assert_uint_eq(journal_committed(j), 306);
+    journal_close(j);
+    journal_close(open_good(306));
+}
+END_TEST
+
+START_TEST(a_torn_tail_ends_the_journal)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 5);
+    journal_close(j);
+    ck_assert_int_eq(files("seg-", path), 1);
+    flip(path, 64 + 4 * (104 + PAYLOAD) + 200);
+    j = open_good(4);
+    append(j, 2); /* numbers 5 and 6, in a segment of their own */
+    journal_close(j);
+    journal_close(open_good(6));
+}
+END_TEST
+
+START_TEST(what_follows_a_torn_record_is_never_taken_up_again)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 5);
+    journal_close(j);
+    files("seg-", path);
+    /* record 3; none was synced: a tail that the power took */
+    flip(path, 64 + 2 * (104 + PAYLOAD) + 200);
+    j = open_good(2);
+    append(j, 1); /* a new record 3; the old 4 must not follow it */
+    journal_close(j);
+    journal_close(open_good(3));
+}
+END_TEST
+
+START_TEST(damage_to_synced_records_is_refused)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 5);
+    sync_all(j);
+    append(j, 2);
+    journal_close(j);
+    files("seg-", path);
+    flip(path, 64 + 2 * (104 + PAYLOAD) + 200);
+    struct seen seen;
+    struct err e = {0};
+    uint64_t last;
+    int rc;
+    j = opened(&seen, &last, &rc, &e);
+    ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, path));
+    ck_assert_ptr_nonnull(strstr(e.text, "10272")); /* 64 + 2 * 5104 */
+    journal_close(j);
+}
+END_TEST
+
+START_TEST(damage_in_an_earlier_segment_is_refused)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 20);
+    sync_all(j);
+    append(j, 20);
+    journal_close(j);
+    ck_assert_int_gt(files("seg-", path), 2);
+    flip(path, 64 + 5 * (104 + PAYLOAD) + 200);
+    struct seen seen;
+    struct err e = {0};
+    uint64_t last;
+    int rc;
+    j = opened(&seen, &last, &rc, &e);
+    ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, path));
+    journal_close(j);
+}
+END_TEST
+
+START_TEST(a_missing_segment_is_refused)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 20);
+    sync_all(j);
+    append(j, 20);
+    journal_close(j);
+    files("seg-", path);
+    path[strlen(path) - 1] = '2';
+    ck_assert_int_eq(unlink(path), 0);
+    struct seen seen;
+    struct err e = {0};
+    uint64_t last;
+    int rc;
+    j = opened(&seen, &last, &rc, &e);
+    ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
+    journal_close(j);
+}
+END_TEST
+
+START_TEST(an_unsynced_gap_is_given_up_with_what_follows)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 40);
+    journal_close(j);
+    files("seg-", path);
+    flip(path, 64 + 5 * (104 + PAYLOAD) + 200);
+    j = open_good(5);
+    append(j, 3);
+    journal_close(j);
+    journal_close(open_good(8));
+}
+END_TEST
+
+START_TEST(trimmed_segments_are_used_again)
+{
+    char path[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 100);
+    int before = files("seg-", NULL);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    journal_trim(j, 50, 3);
+    ck_assert_int_eq(files("free-", path), 3); /* and no more than asked for */
+    ck_assert_int_lt(files("seg-", NULL), before);
+    struct stat st, again;
+    ck_assert_int_eq(stat(path, &st), 0);
+    append(j, 40);
+    ck_assert_int_lt(files("free-", NULL), 3);
+    journal_close(j);
+    ck_assert_int_gt(files("seg-", path), 0);
+    ck_assert_int_eq(stat(path, &again), 0);
+    ck_assert_int_eq(again.st_size, st.st_size);
+    struct seen seen;
+    struct err e = {0};
+    uint64_t last;
+    int rc;
+    j = opened(&seen, &last, &rc, &e);
+    ck_assert_int_eq(rc, 0);
+    ck_assert(seen.ordered);
+    ck_assert_uint_eq(last, 140);
+    ck_assert_uint_le(seen.count, 100);
+    journal_close(j);
+}
+END_TEST
+
+START_TEST(a_recycled_tail_is_never_read_as_new)
+{
+    struct journal *j = open_good(0);
+    append(j, 24); /* two full segments */
+    journal_trim(j, 12, 8);
+    ck_assert_int_eq(files("free-", NULL), 1);
+    /* a third one, over the first one's bytes: behind record 25 the old records 2.. lie whole */
+    append(j, 1);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    journal_close(j);
+    journal_close(open_good(25));
+}
+END_TEST
+
+START_TEST(a_generation_is_never_used_twice)
+{
+    char path[LIMIT_PATH], free_file[LIMIT_PATH];
+    struct journal *j = open_good(0);
+    append(j, 24);
+    journal_trim(j, 12, 8);
+    journal_close(j);
+    /* All segments are gone but a free one of generation 1: the next must not be 1. */
+    while (files("seg-", path) > 0)
+        unlink(path);
+    files("free-", free_file);
+    j = open_good(0);
+    append(j, 1);
+    journal_close(j);
+    files("seg-", path);
+    ck_assert_str_eq(path + strlen(path) - 1, "2");
+    journal_close(open_good(1));
+}
+END_TEST
+
+START_TEST(a_linked_segment_is_never_written_again)
+{
+    struct journal *j = open_good(0);
+    struct journal_link *link_list;
+    size_t count;
+    append(j, 24);
+    ck_assert_int_eq(journal_link(j, &link_list, &count, NULL), 0);
+    ck_assert_uint_ge(count, 2);
+    char kept[LIMIT_PATH];
+    snprintf(kept, sizeof kept, "%.900s/kept", dir);
+    ck_assert_int_eq(link(link_list[0].path, kept), 0);
+    free(link_list);
+    append(j, 24);
+    journal_trim(j, 24, 8);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    ck_assert_int_eq(access(kept, F_OK), 0);
+    journal_close(j);
+}
+END_TEST
+
+START_TEST(a_spare_is_made_once_and_taken)
+{
+    struct journal *j = open_good(0);
+    struct journal_spare s, second;
+    ck_assert(journal_spare_begin(j, &s));
+    ck_assert(!journal_spare_begin(j, &second));
+    journal_spare_run(&s);
+    journal_spare_end(j, &s);
+    ck_assert(!journal_spare_begin(j, &second));
+    ck_assert_int_eq(files("free-", NULL), 1);
+    append(j, 1);
+    ck_assert_int_eq(files("free-", NULL), 0);
+    journal_close(j);
+    journal_close(open_good(1));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("journal");
+    TCase *t = tcase_create("journal");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, records_come_back_in_order_over_segments);
+    tcase_add_test(t, a_torn_tail_ends_the_journal);
+    tcase_add_test(t, what_follows_a_torn_record_is_never_taken_up_again);
+    tcase_add_test(t, damage_to_synced_records_is_refused);
+    tcase_add_test(t, damage_in_an_earlier_segment_is_refused);
+    tcase_add_test(t, a_missing_segment_is_refused);
+    tcase_add_test(t, an_unsynced_gap_is_given_up_with_what_follows);
+    tcase_add_test(t, trimmed_segments_are_used_again);
+    tcase_add_test(t, a_recycled_tail_is_never_read_as_new);
+    tcase_add_test(t, a_generation_is_never_used_twice);
+    tcase_add_test(t, a_linked_segment_is_never_written_again);
+    tcase_add_test(t, a_spare_is_made_once_and_taken);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

@@ -1,0 +1,153 @@
+/* test_record.c: records of the journal as bytes. */
+#include "embedding/journal/record.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct push_record push_of(uint64_t *keys, float *gradients)
+{
+    return (struct push_record){.run = 5,
+                                .generation = 2,
+                                .from = 6,
+                                .to = 7,
+                                .lane = 1,
+                                .table = 3,
+                                .tablet_first = 4,
+                                .tablet_count = 8,
+                                .lr_scale = 0.5f,
+                                .key_count = 3,
+                                .keys = keys,
+                                .gradients = gradients};
+}
+
+/* A sealed push record as it would lie in a segment; returns its bytes. */
+static size_t lay_out(char *out, uint64_t segment)
+{
+    uint64_t keys[3] = {10, 20, 30};
+    float gradients[6] = {1, 2, 3, 4, 5, 6};
+    struct push_record r = push_of(keys, gradients);
+    struct record_header h;
+    struct record_payload payload;
+    record_of_push(&r, 2, 0, &h, &payload);
+    h.sequence = 9;
+    h.segment = segment;
+    record_seal(&h, &payload);
+    memcpy(out, &h, sizeof h);
+    memcpy(out + sizeof h, keys, sizeof keys);
+    memcpy(out + sizeof h + sizeof keys, gradients, sizeof gradients);
+    return sizeof h + sizeof keys + sizeof gradients;
+}
+
+START_TEST(push_comes_back_as_it_was)
+{
+    _Alignas(8) char bytes[512];
+    size_t count = lay_out(bytes, 1);
+    struct record_header h;
+    const void *payload;
+    struct push_record r;
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 1, &h, &payload), 0);
+    ck_assert_uint_eq(record_bytes(h.payload_bytes), count);
+    ck_assert_int_eq(record_to_push(&h, payload, 2, &r), 0);
+    ck_assert_uint_eq(r.run, 5);
+    ck_assert_uint_eq(r.generation, 2);
+    ck_assert_uint_eq(r.from, 6);
+    ck_assert_uint_eq(r.to, 7);
+    ck_assert_uint_eq(r.lane, 1);
+    ck_assert_uint_eq(r.table, 3);
+    ck_assert_uint_eq(r.tablet_first, 4);
+    ck_assert_uint_eq(r.tablet_count, 8);
+    ck_assert_float_eq(r.lr_scale, 0.5f);
+    ck_assert_uint_eq(r.keys[2], 30);
+    ck_assert_float_eq(r.gradients[5], 6);
+    ck_assert_int_eq(record_to_push(&h, payload, 3, &r), SHOAL_E_MALFORMED);
+}
+END_TEST
+
+START_TEST(every_flipped_bit_is_found)
+{
+    _Alignas(8) char bytes[512];
+    size_t count = lay_out(bytes, 1);
+    struct record_header h;
+    const void *payload;
+    for (size_t i = 0; i < count; i++) {
+        bytes[i] ^= 4;
+        ck_assert_msg(record_read(bytes, count, 1, &h, &payload) == SHOAL_E_END, "byte %zu", i);
+        bytes[i] ^= 4;
+    }
+    ck_assert_int_eq(record_read(bytes, count, 1, &h, &payload), 0);
+}
+END_TEST
+
+START_TEST(a_torn_record_is_none)
+{
+    _Alignas(8) char bytes[512];
+    size_t count = lay_out(bytes, 1);
+    struct record_header h;
+    const void *payload;
+    for (size_t i = 0; i < count; i++)
+        ck_assert_int_eq(record_read(bytes, i, 1, &h, &payload), SHOAL_E_END);
+}
+END_TEST
+
+START_TEST(another_generation_is_none)
+{
+    _Alignas(8) char bytes[512];
+    lay_out(bytes, 1);
+    struct record_header h;
+    const void *payload;
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 2, &h, &payload), SHOAL_E_END);
+    /* Not even when the field is made to say so: the checksum covers it. */
+    ((struct record_header *)(void *)bytes)->segment = 2;
+    ck_assert_int_eq(record_read(bytes, sizeof bytes, 2, &h, &payload), SHOAL_E_END);
+}
+END_TEST
+
+START_TEST(schema_comes_back_and_garbage_is_refused)
+{
+    struct table_schema s, back;
+    memset(&s, 0, sizeof s);
+    strcpy(s.name, "emb");
+    s.width = 4;
+    s.tablet_bits = 4;
+    s.optimizer =
+        (struct optimizer_spec){.kind = OPT_ADAGRAD, .lr = 0.1f, .eps = 1e-8f, .initial = 0.1f};
+    s.field_rule_count = 1;
+    s.field_rule[0] = (struct field_rule){.field = 3, .has = FIELD_HAS_INIT, .kind = INIT_ZERO};
+    char bytes[RECORD_SCHEMA_BYTES];
+    record_schema_write(&s, bytes);
+    ck_assert_int_eq(record_schema_read(bytes, record_schema_bytes(&s), &back, NULL), 0);
+    ck_assert_int_ne(schema_equal(&s, &back), 0);
+    ck_assert_int_ne(record_schema_read(bytes, record_schema_bytes(&s) - 1, &back, NULL), 0);
+    ck_assert_int_ne(record_schema_read(bytes, 7, &back, NULL), 0);
+    /* of fp32: as before there were other values */
+    ck_assert_uint_eq(record_schema_bytes(&s), 224 + 28);
+    s.values = VALUES_BF16;
+    ck_assert_uint_eq(record_schema_bytes(&s), 224 + 28 + 4);
+    record_schema_write(&s, bytes);
+    ck_assert_int_eq(record_schema_read(bytes, record_schema_bytes(&s), &back, NULL), 0);
+    ck_assert_int_ne(schema_equal(&s, &back), 0);
+    for (uint32_t values = 0; values < 4; values++) { /* fp32 is told by saying nothing */
+        memcpy(bytes + 224 + 28, &values, sizeof values);
+        ck_assert_int_eq(record_schema_read(bytes, 224 + 28 + 4, &back, NULL) == 0,
+                         values == 1 || values == 2);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("record");
+    TCase *t = tcase_create("record");
+    tcase_add_test(t, push_comes_back_as_it_was);
+    tcase_add_test(t, every_flipped_bit_is_found);
+    tcase_add_test(t, a_torn_record_is_none);
+    tcase_add_test(t, another_generation_is_none);
+    tcase_add_test(t, schema_comes_back_and_garbage_is_refused);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

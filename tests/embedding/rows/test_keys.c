@@ -1,0 +1,169 @@
+/* test_keys.c: keys by name: erased, blocked, allowed, reset; in tables with rules and without. */
+#include "embedding/rows/init.h"
+#include "embedding/rows/optimizer/isa.h"
+#include "tests/lib/embedding_stats.h"
+
+#define KEYS 300u
+
+static const struct stats_batch noon = {.time = FIRST_DAY + DAY / 2};
+
+static uint64_t name_keys(struct rows *r, enum key_action action, const uint64_t *keys,
+                          size_t count)
+{
+    uint64_t changed;
+    ck_assert_int_eq(table_keys(r->table, action, keys, count, NULL, &changed), 0);
+    return changed;
+}
+
+static struct table_counts counts_of(const struct rows *r)
+{
+    struct table_counts c;
+    table_counts_get(r->table, &c);
+    return c;
+}
+
+static struct rows filled(const struct table_schema *s, uint64_t undo_clock)
+{
+    struct rows r = rows_open(s);
+    for (uint64_t i = 0; i < KEYS; i++)
+        stats_push(&r, rows_key(i), 0.5f, 1, 0,
+                   (struct stats_batch){.time = noon.time, .undo_clock = undo_clock});
+    return r;
+}
+
+START_TEST(erased_rows_go_and_do_not_come_back)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 2);
+    s.rules.stats = (uint32_t)_i; /* a plain table too */
+    isa_limit((enum isa)(_i == 0 ? ISA_BASE : ISA_AVX512));
+    struct rows r = filled(&s, 0), others = rows_open(&s);
+    uint64_t gone[KEYS / 3];
+    for (uint64_t i = 0; i < KEYS; i++)
+        if (i % 3 == 0)
+            gone[i / 3] = rows_key(i);
+        else
+            stats_push(&others, rows_key(i), 0.5f, 1, 0, noon);
+    ck_assert_uint_eq(name_keys(&r, KEY_ERASE, gone, KEYS / 3), KEYS / 3);
+    ck_assert_uint_eq(table_rows(r.table), KEYS - KEYS / 3);
+    ck_assert_uint_eq(rows_digest(r.table), rows_digest(others.table));
+    ck_assert_uint_eq(name_keys(&r, KEY_ERASE, gone, KEYS / 3), 0); /* again */
+    for (int i = 0; i < 20; i++)
+        stats_push(&r, gone[i], 0.5f, 1, 0, noon);
+    ck_assert_uint_eq(rows_digest(r.table), rows_digest(others.table));
+    ck_assert_uint_eq(counts_of(&r).blocked, 20);
+    ck_assert(stats_weight(&r, gone[0], 1) == 0);
+    /* Let in again it begins anew. */
+    ck_assert_uint_eq(name_keys(&r, KEY_RESET, gone, 1), 1);
+    ck_assert(stats_weight(&r, gone[0], 1) != 0);
+    stats_push(&r, gone[0], 0.5f, 1, 0, noon);
+    stats_push(&others, gone[0], 0.5f, 1, 0, noon);
+    ck_assert_uint_eq(rows_digest(r.table), rows_digest(others.table));
+    rows_close(&r);
+    rows_close(&others);
+    isa_limit(ISA_AVX512);
+}
+END_TEST
+
+/* What bsp keeps for its clock goes too; that of others stays. */
+START_TEST(erased_rows_leave_undo)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
+    struct rows r = filled(&s, 0);
+    float found[6];
+    const uint64_t key[2] = {rows_key(1), rows_key(2)};
+    float before = stats_weight(&r, key[1], 0);
+    stats_push(&r, key[0], 0.5f, 1, 0, (struct stats_batch){.undo_clock = 9});
+    stats_push(&r, key[1], 0.5f, 1, 0, (struct stats_batch){.undo_clock = 9});
+    name_keys(&r, KEY_ERASE, key, 1);
+    table_pull_before(r.table, key, 2, 9, found);
+    ck_assert(found[0] == 0 && found[1] == 0 && found[2] == 0);
+    ck_assert_float_eq(found[3], before);
+    struct rows copy = stats_through_images(&r);
+    table_pull_before(copy.table, key, 2, 9, found);
+    ck_assert_float_eq(found[3], before);
+    rows_close(&r);
+    rows_close(&copy);
+}
+END_TEST
+
+START_TEST(blocked_key_keeps_its_row_but_gets_none)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 1);
+    struct rows r = filled(&s, 0);
+    const uint64_t key[2] = {rows_key(1), rows_key(KEYS)};
+    ck_assert_uint_eq(name_keys(&r, KEY_BLOCK, key, 2), 2);
+    stats_push(&r, key[0], 0.5f, 1, 0, noon);
+    stats_push(&r, key[1], 0.5f, 1, 0, noon);
+    ck_assert(stats_of(&r, key[0]).show == 2);
+    ck_assert(!stats_has(&r, key[1]));
+    rows_close(&r);
+}
+END_TEST
+
+START_TEST(allowed_key_gets_a_row_at_once)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 1);
+    s.rules.admit_kind = ADMIT_NONE;
+    struct rows r = filled(&s, 0);
+    const uint64_t key = rows_key(1);
+    ck_assert_uint_eq(table_rows(r.table), 0);
+    name_keys(&r, KEY_ALLOW, &key, 1);
+    stats_push(&r, key, 0.5f, 1, 0, noon);
+    ck_assert(stats_has(&r, key));
+    ck_assert_uint_eq(counts_of(&r).admitted, 1);
+    rows_close(&r);
+}
+END_TEST
+
+START_TEST(naming_forgets_what_was_counted)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
+    s.rules.admit_kind = ADMIT_COUNT;
+    s.rules.admit_threshold = 2;
+    struct rows r = filled(&s, 0);
+    const uint64_t key = rows_key(1);
+    ck_assert_uint_eq(counts_of(&r).waiting, KEYS);
+    name_keys(&r, KEY_BLOCK, &key, 1);
+    ck_assert_uint_eq(counts_of(&r).waiting, KEYS - 1);
+    name_keys(&r, KEY_RESET, &key, 1);
+    stats_push(&r, key, 0.5f, 1, 0, noon);
+    ck_assert(!stats_has(&r, key));
+    rows_close(&r);
+}
+END_TEST
+
+/* Keys in any order, some twice, over all tablets; only those of tablets asked for. */
+START_TEST(only_tablets_asked_for_are_named)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 2);
+    struct rows r = filled(&s, 0);
+    uint64_t keys[2 * KEYS], changed, here = 0;
+    const uint8_t take[4] = {0, 1, 0, 1};
+    for (uint64_t i = 0; i < KEYS; i++) {
+        keys[i] = keys[2 * KEYS - 1 - i] = rows_key(i);
+        here += mixed_tablet(key_mix(rows_key(i)), 2) % 2;
+    }
+    ck_assert_int_eq(table_keys(r.table, KEY_ERASE, keys, 2 * KEYS, take, &changed), 0);
+    ck_assert_uint_eq(changed, here);
+    ck_assert_uint_eq(table_rows(r.table), KEYS - here);
+    for (uint64_t i = 0; i < KEYS; i++)
+        ck_assert(stats_has(&r, keys[i]) == (mixed_tablet(key_mix(keys[i]), 2) % 2 == 0));
+    ck_assert(table_keys_fit(r.table, 1000));
+    ck_assert(!table_keys_fit(r.table, 1u << 20));
+    rows_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("keys");
+    TCase *c = tcase_create("keys");
+    tcase_add_loop_test(c, erased_rows_go_and_do_not_come_back, 0, 2);
+    tcase_add_test(c, erased_rows_leave_undo);
+    tcase_add_test(c, blocked_key_keeps_its_row_but_gets_none);
+    tcase_add_test(c, allowed_key_gets_a_row_at_once);
+    tcase_add_test(c, naming_forgets_what_was_counted);
+    tcase_add_test(c, only_tablets_asked_for_are_named);
+    suite_add_tcase(suite, c);
+    return rows_main(suite);
+}

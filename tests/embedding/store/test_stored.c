@@ -1,0 +1,98 @@
+/* test_stored.c: keys of the row store: what they name, and in which order they lie. The values are
+ * tested where they are used (test_recover.c) and by fuzz_stored.c. */
+#include "embedding/store/stored.h"
+#include "proto/base/hash.h"
+#include "tests/lib/embedding_rows.h"
+
+static int order(const struct store_item *a, const struct store_item *b)
+{
+    size_t n = a->key_bytes < b->key_bytes ? a->key_bytes : b->key_bytes;
+    int c = memcmp(a->key, b->key, n);
+    return c != 0 ? c : (a->key_bytes > b->key_bytes) - (a->key_bytes < b->key_bytes);
+}
+
+/* key: mixed, as the index has it */
+static struct store_item row_of(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key)
+{
+    struct store_item i = {0};
+    stored_row_key(table, tablet, epoch, key_unmix(key), &i);
+    return i;
+}
+
+/* From the front: table, tablet, epoch, key, whatever their bytes. */
+START_TEST(rows_lie_in_the_order_of_what_they_name)
+{
+    const struct store_item rows[] = {row_of(0, 0, 0, 0),
+                                      row_of(0, 0, 0, 1),
+                                      row_of(0, 0, 0, 0x7fffffffffffffff),
+                                      row_of(0, 0, 0, UINT64_MAX),
+                                      row_of(0, 0, 1, 0),
+                                      row_of(0, 0, 0x800000, 5),
+                                      row_of(0, 0, 0xffffff, 0),
+                                      row_of(0, 1, 0, 3),
+                                      row_of(0, 255, 9, 3),
+                                      row_of(0, 256, 0, 0),
+                                      row_of(0, 65535, 0, 0),
+                                      row_of(1, 0, 0, 0),
+                                      row_of(63, 65535, 0xffffff, UINT64_MAX)};
+    for (size_t i = 0; i + 1 < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_int_lt(order(&rows[i], &rows[i + 1]), 0);
+    /* all behind control state, load and tablets */
+    struct store_item other = {0};
+    stored_tablet_key(63, 65535, &other);
+    ck_assert_int_lt(order(&other, &rows[0]), 0);
+    stored_control_key(&other);
+    ck_assert_int_lt(order(&other, &rows[0]), 0);
+    stored_load_key(&other);
+    ck_assert_int_lt(order(&other, &rows[0]), 0);
+}
+END_TEST
+
+START_TEST(a_range_holds_one_epoch_of_one_tablet)
+{
+    struct store_item from = {0}, below = {0};
+    stored_row_range(3, 700, 12, &from, &below);
+    const struct store_item in[] = {row_of(3, 700, 12, 0), row_of(3, 700, 12, 99),
+                                    row_of(3, 700, 12, UINT64_MAX)},
+                            out[] = {row_of(3, 700, 11, UINT64_MAX), row_of(3, 700, 13, 0),
+                                     row_of(3, 699, 12, 99),         row_of(3, 701, 12, 99),
+                                     row_of(2, 700, 12, 99),         row_of(4, 700, 12, 99)};
+    for (size_t i = 0; i < sizeof in / sizeof in[0]; i++)
+        ck_assert(order(&from, &in[i]) <= 0 && order(&in[i], &below) < 0);
+    for (size_t i = 0; i < sizeof out / sizeof out[0]; i++)
+        ck_assert(order(&out[i], &from) < 0 || order(&below, &out[i]) <= 0);
+}
+END_TEST
+
+START_TEST(a_key_tells_what_it_names)
+{
+    uint32_t table = 9, tablet = 9, epoch = 9;
+    uint64_t key = 9;
+    struct store_item item = row_of(63, 65535, 0xfffffe, 0x0123456789abcdef);
+    ck_assert_uint_le(item.key_bytes, sizeof item.key);
+    ck_assert(stored_is_row(item.key, item.key_bytes, &table, &tablet, &epoch, &key));
+    ck_assert_uint_eq(table, 63);
+    ck_assert_uint_eq(tablet, 65535);
+    ck_assert_uint_eq(epoch, 0xfffffe);
+    ck_assert_uint_eq(key, key_unmix(0x0123456789abcdef));
+    ck_assert(!stored_is_tablet(item.key, item.key_bytes, &table, &tablet));
+    ck_assert(!stored_is_control(item.key, item.key_bytes));
+    ck_assert(!stored_is_load(item.key, item.key_bytes));
+    ck_assert(!stored_is_row(item.key, item.key_bytes - 1, &table, &tablet, &epoch, &key));
+    stored_tablet_key(1, 2, &item);
+    ck_assert(!stored_is_row(item.key, item.key_bytes, &table, &tablet, &epoch, &key));
+    ck_assert(stored_is_tablet(item.key, item.key_bytes, &table, &tablet));
+    ck_assert_uint_eq(tablet, 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("stored");
+    TCase *t = tcase_create("keys");
+    tcase_add_test(t, rows_lie_in_the_order_of_what_they_name);
+    tcase_add_test(t, a_range_holds_one_epoch_of_one_tablet);
+    tcase_add_test(t, a_key_tells_what_it_names);
+    suite_add_tcase(s, t);
+    return rows_main(s);
+}

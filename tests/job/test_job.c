@@ -1,0 +1,845 @@
+/* test_job.c: job files are read, and what is wrong in them is named with its line. */
+#include "proto/job/config.h"
+#include "proto/job/job.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const good =
+    "job: frappe\n"
+    "data:\n"
+    "  format: csv\n"
+    "  train: [a.csv.gz, {cmd: \"zcat b\"}]\n"
+    "  valid: v.csv\n"
+    "tables:\n"
+    "  - name: emb\n"
+    "    dim: 10\n"
+    "    optimizer: {kind: adam, lr: 0.002}\n"
+    "model: {kind: deepfm, hidden: [400, 200], norm: batch, l2: 1.0e-5}\n"
+    "train: {batch: 4096, epochs: 20, early_stop: {metric: auc, patience: 2, lr_decay: 0.1}, "
+    "consistency: bsp}\n"
+    "durability: fsync\n";
+
+static int parse(const char *text, const char *set, struct job *j, struct err *e)
+{
+    struct string_list l = {0};
+
+    if (set != NULL)
+        ck_assert_int_eq(string_list_add(&l, set), 0);
+    int status = job_parse(text, strlen(text), "job.yaml", &l, j, e);
+    string_list_free(&l);
+    return status;
+}
+
+START_TEST(job_good_file_is_read)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(parse(good, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_str_eq(j.name, "frappe");
+    ck_assert_str_eq(j.space, "frappe");
+    ck_assert_uint_eq(j.data.train.count, 2);
+    ck_assert_str_eq(j.data.train.item[1], "cmd:zcat b");
+    ck_assert_uint_eq(j.data.valid.count, 1);
+    ck_assert_uint_eq(j.table[0].dim, 10);
+    ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[0].optimizer.lr == 0.002f);
+    ck_assert_uint_eq(j.model.hidden.count, 2);
+    ck_assert_uint_eq(j.model.hidden.at[1], 200);
+    ck_assert_uint_eq(j.train.mode, 2);
+    ck_assert(j.durability == DURABLE_FSYNC);
+    job_free(&j);
+}
+END_TEST
+
+/* A table with these keys, in a job whose input has event times. */
+static int table_of(const char *keys, const char *set, struct job *j, struct err *e)
+{
+    char text[1024];
+
+    (void)snprintf(text, sizeof text,
+                   "data: {train: [a], time: at}\ntables:\n  - {name: emb, %s}\n", keys);
+    return parse(text, set, j, e);
+}
+
+START_TEST(job_tables_have_no_rules_by_default)
+{
+    static const struct row_rules none;
+    static const char *const plain[] = {
+        "dim: 4",
+        "admit: {min_count: 1}, evict: {ttl_days: 0}",
+        "stats: false, score: {show: 1}",
+        "evict: {every_hours: 24, decay: 1}",
+        "preset: none, guard: {action: refuse}",
+        "evict: {every_hours: 0, decay: 0.9, min_score: 1, ttl_days: 3}, "
+        "rules: [{field: C1, ttl_days: 3}]"};
+    struct job j;
+    struct err e = {0};
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        ck_assert_msg(table_of(plain[i], NULL, &j, &e) == 0, "%s", e.text);
+        ck_assert_msg(memcmp(&j.table[0].rules, &none, sizeof none) == 0, "%s", plain[i]);
+        ck_assert_uint_eq(j.table[0].capacity, 0);
+        ck_assert_float_eq(j.table[0].optimizer.decay, 0);
+        job_free(&j);
+    }
+}
+END_TEST
+
+START_TEST(job_table_rules_are_read)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(
+        table_of("optimizer: {kind: row_adagrad, decay: 0.99}, score: {show: 0.2, click: 2}, "
+                 "admit: {min_count: 5, sketch: 4096, waiting: 1000}, "
+                 "evict: {every_hours: 1.5, decay: 0.9, min_score: 0.5, ttl_days: 0.25, capacity: "
+                 "20M, by: score}, "
+                 "vector_score: 7, clamp: 3, by_shows: true, guard: {norm: 10, action: refuse}, "
+                 "rules: [{field: C2, admit: {none: true}, ttl_days: 2}, "
+                 "{field: C1, init: {kind: constant, scale: 0.5}, admit: {min_score: 3}}]",
+                 NULL, &j, &e) == 0,
+        "%s", e.text);
+    const struct job_table *t = &j.table[0];
+    const struct row_rules *r = &t->rules;
+    ck_assert_float_eq(t->optimizer.decay, 0.99f);
+    ck_assert_uint_eq(r->stats, 1);
+    ck_assert(r->score_show == 0.2f && r->score_click == 2);
+    ck_assert(r->admit_kind == ADMIT_COUNT && r->admit_threshold == 5);
+    ck_assert(r->admit_sketch == 4096 && r->admit_waiting == 1000);
+    ck_assert(r->age_every == 5400 && r->age_decay == 0.9f && r->age_score == 0.5f &&
+              r->age_ttl == 21600);
+    ck_assert(t->capacity == 20000000 && r->age_capacity == 0 && r->age_by == EVICT_SCORE);
+    ck_assert(r->vector_score == 7 && r->weight_max == 3 && r->by_shows == 1);
+    ck_assert(r->norm_max == 10 && r->norm_refuse == 1);
+    ck_assert_uint_eq(t->rule_count, 2);
+    ck_assert_str_eq(t->rule[0].field, "C2");
+    ck_assert_uint_eq(t->rule[0].rule.has, FIELD_HAS_ADMIT | FIELD_HAS_TTL);
+    ck_assert(t->rule[0].rule.admit_kind == ADMIT_NONE && t->rule[0].rule.ttl == 172800);
+    ck_assert_uint_eq(t->rule[1].rule.has, FIELD_HAS_INIT | FIELD_HAS_ADMIT);
+    ck_assert(t->rule[1].rule.kind == INIT_CONSTANT && t->rule[1].rule.scale == 0.5f);
+    ck_assert(t->rule[1].rule.admit_kind == ADMIT_SCORE && t->rule[1].rule.admit_threshold == 3);
+    job_free(&j);
+}
+END_TEST
+
+/* Defaults of Paddle's accessor and of Monolith's expiry. */
+START_TEST(job_presets_are_what_they_say)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(table_of("preset: paddle_ctr", NULL, &j, &e) == 0, "%s", e.text);
+    const struct row_rules *r = &j.table[0].rules;
+    ck_assert(r->stats == 1 && r->score_show == 0.1f && r->score_click == 1 &&
+              r->vector_score == 10);
+    ck_assert(r->age_every == 86400 && r->age_decay == 0.98f && r->age_score == 0.8f &&
+              r->age_ttl == 30 * 86400);
+    ck_assert(r->weight_max == 10 && r->by_shows == 1 && r->admit_kind == ADMIT_ALL &&
+              r->admit_waiting == 0);
+    const struct optimizer_spec *o = &j.table[0].optimizer;
+    ck_assert(o->kind == OPT_CTR_ADAGRAD && o->lr == 0.05f && o->initial == 3);
+    ck_assert(j.table[0].init.kind == INIT_UNIFORM && j.table[0].init.scale == 1e-4f);
+    job_free(&j);
+    ck_assert_msg(table_of("preset: monolith", NULL, &j, &e) == 0, "%s", e.text);
+    r = &j.table[0].rules;
+    ck_assert(r->stats == 1 && r->age_every == 240 * 3600 && r->age_ttl == 36500u * 86400u);
+    ck_assert(r->admit_kind == ADMIT_ALL && r->admit_sketch == 0);
+    job_free(&j);
+    ck_assert_int_eq(
+        table_of("preset: monolith, rules: [{field: C1, admit: {min_count: 6}}]", NULL, &j, &e), 0);
+    ck_assert_uint_eq(j.table[0].rules.admit_sketch, 8192); /* a count is asked for */
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_values_of_a_table)
+{
+    struct job j;
+    ck_assert_int_eq(table_of("dim: 8", NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].values, VALUES_FP32);
+    job_free(&j);
+    ck_assert_int_eq(table_of("values: fp16", NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].values, VALUES_FP16);
+    job_free(&j);
+    ck_assert_int_eq(table_of("values: fp32", "tables[0].values=bf16", &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].values, VALUES_BF16);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_keys_beside_a_preset_count_more)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(table_of("preset: paddle_ctr, score: {show: 0.3}, optimizer: {lr: 0.1}, init: "
+                           "{scale: 0.5}, vector_score: 0, "
+                           "by_shows: false, clamp: 0, evict: {decay: 0.5, ttl_days: 0}",
+                           NULL, &j, &e) == 0,
+                  "%s", e.text);
+    const struct job_table *t = &j.table[0];
+    ck_assert(t->rules.score_show == 0.3f && t->rules.score_click == 1 &&
+              t->rules.vector_score == 0);
+    ck_assert(t->rules.by_shows == 0 && t->rules.weight_max == 0);
+    ck_assert(t->rules.age_decay == 0.5f && t->rules.age_ttl == 0 && t->rules.age_score == 0.8f);
+    ck_assert(t->optimizer.kind == OPT_CTR_ADAGRAD && t->optimizer.lr == 0.1f &&
+              t->optimizer.initial == 3);
+    ck_assert(t->init.kind == INIT_UNIFORM && t->init.scale == 0.5f);
+    job_free(&j);
+    ck_assert_int_eq(table_of("preset: paddle_ctr, optimizer: {kind: adam}", NULL, &j, &e), 0);
+    ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[0].optimizer.lr == 0.001f &&
+              j.table[0].optimizer.initial == 0);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_table_rules_that_contradict_are_refused)
+{
+    static const struct {
+        const char *keys, *said;
+    } wrong[] = {
+        {"admit: {min_count: 2, none: true}", "one of min_count"},
+        {"admit: {min_count: 2, probability: 0.5}", "one of min_count"},
+        {"admit: {min_count: 2, sketch: 1000}", "no power of two"},
+        {"admit: {min_count: 65536, sketch: 1024}", "counts to 65535"},
+        {"admit: {probability: 1.5}", "between 0 and 1"},
+        {"stats: false, admit: {min_score: 2}", "admit.min_score goes by statistics"},
+        {"stats: false, evict: {ttl_days: 1}", "evict goes by statistics"},
+        {"stats: false, preset: paddle_ctr, evict: {every_hours: 0}",
+         "vector_score goes by statistics"},
+        {"evict: {ttl_days: 1, every_hours: 0.0001}", "less than a second"},
+        {"evict: {ttl_days: 50000}", "between 0 and 49000"},
+        {"optimizer: {kind: adam, decay: 0.9}", "adagrad and row_adagrad"},
+        {"optimizer: {kind: ctr_adagrad, initial: 0}", "must be above 0"},
+        {"rules: [{field: C1}]", "says nothing"},
+        {"rules: [{ttl_days: 3}]", "1 to 63 bytes"},
+        {"rules: [{field: C1, ttl_days: 3}, {field: C1, ttl_days: 4}]", "a rule for C1 already"},
+        {"rules: [{field: C1, ttl: 3}]", "unknown key tables[0].rules[0].ttl"},
+    };
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(table_of(wrong[_i].keys, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, "3") != NULL, "%s names no line", e.text);
+}
+END_TEST
+
+static const char *const several =
+    "data: {train: [a]}\n"
+    "tables:\n"
+    "  - {name: wide, dim: 32, fields: [user, item], optimizer: {kind: adam}}\n"
+    "  - {name: narrow, dim: 4, fields: [weekday]}\n"
+    "  - {name: rest, dim: 8}\n";
+
+START_TEST(job_tables_have_fields_of_their_own)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(parse(several, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.table_count, 3);
+    ck_assert_uint_eq(j.table[0].fields.count, 2);
+    ck_assert_str_eq(j.table[0].fields.item[1], "item");
+    ck_assert_int_eq(j.table[0].fields_line, 3);
+    ck_assert_str_eq(j.table[1].fields.item[0], "weekday");
+    ck_assert_uint_eq(j.table[2].fields.count, 0);
+    ck_assert(j.table[0].dim == 32 && j.table[1].dim == 4 && j.table[2].dim == 8);
+    ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[1].optimizer.kind == OPT_ADAGRAD);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_tables_that_cannot_be_told_apart_are_refused)
+{
+    static const struct {
+        const char *set, *said;
+    } wrong[] = {
+        {"tables[1].name=wide", "tables[0] is named wide too"},
+        {"tables[1].fields=[item]", "item is in the fields of table wide already"},
+        {"tables[1].fields=[weekday, weekday]", "weekday is named twice"},
+        {"tables[1].fields=[]", "neither table narrow nor table rest"},
+        {"tables[1].fields=", "1 to 63 bytes"},
+        {"tables[1].fields=[\"0123456789012345678901234567890123456789012345678901234567890123\"]",
+         "1 to 63 bytes"},
+    };
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(parse(several, wrong[_i].set, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL && strstr(e.text, "line ") != NULL, "%s",
+                  e.text);
+}
+END_TEST
+
+START_TEST(job_tables_are_at_most_so_many)
+{
+    char text[4096] = "data: {train: [a]}\ntables:\n";
+    struct job j;
+    struct err e = {0};
+
+    for (uint32_t i = 0; i < LIMIT_JOB_TABLES; i++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                       "  - {name: t%u, fields: [f%u]}\n", i, i);
+    ck_assert_msg(parse(text, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.table_count, LIMIT_JOB_TABLES);
+    job_free(&j);
+    (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                   "  - {name: more, fields: [f]}\n");
+    ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "at most 32 tables") != NULL, "%s", e.text);
+}
+END_TEST
+
+/* Nothing would ever age, and nobody would be told. */
+START_TEST(job_ageing_needs_event_times)
+{
+    static const char *const tables[] = {"preset: paddle_ctr", "evict: {ttl_days: 1}",
+                                         "evict: {capacity: 1M}",
+                                         "rules: [{field: C1, ttl_days: 1}]"};
+    char text[256];
+    struct job j;
+    struct err e = {0};
+
+    (void)snprintf(text, sizeof text, "data: {train: [a]}\ntables: [{%s}]\n", tables[_i]);
+    ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "data.time") != NULL, "%s", e.text);
+    ck_assert_msg(parse(text, "data.time=at", &j, &e) == 0, "%s", e.text);
+    job_free(&j);
+    ck_assert_msg(parse(text,
+                        _i == 2 ? "tables[0].evict.by=score" : "tables[0].evict.every_hours=0", &j,
+                        &e) == 0,
+                  "%s", e.text);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_time_has_a_unit)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(parse("data: {train: [a], time: at, time_unit: ms}\n", NULL, &j, &e), 0);
+    ck_assert_str_eq(j.data.time, "at");
+    ck_assert_int_eq(j.data.time_unit, TIME_MILLISECONDS);
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: [a]}\n", NULL, &j, &e), 0);
+    ck_assert_str_eq(j.data.time, "");
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_model_names_are_those_of_the_file)
+{
+    char set[64];
+    struct job j;
+    struct err e;
+
+    for (int kind = MODEL_LR; kind <= MODEL_PLE; kind++) {
+        (void)snprintf(set, sizeof set, "model.kind=%s", job_model_name((enum model_kind)kind));
+        e.text[0] = 0;
+        if (parse(good, set, &j, &e) != 0) {
+            /* some want more than this job says, but the name is known */
+            ck_assert_msg(strstr(e.text, "unknown") == NULL && strstr(e.text, "one of") == NULL,
+                          "%s: %s", set, e.text);
+            continue;
+        }
+        ck_assert_int_eq((int)j.model.kind, kind);
+        job_free(&j);
+    }
+    ck_assert_int_eq(parse(good, "model.kind=unknown", &j, &e), SHOAL_E_CONFIG); /* the control */
+}
+END_TEST
+
+START_TEST(job_too_many_fields_to_evaluate_by_are_refused)
+{
+    char set[256] = "evaluate.by=[f";
+    struct job j;
+    struct err e = {0};
+
+    for (uint32_t i = 1; i < LIMIT_BY; i++)
+        strcat(set, ",f");
+    ck_assert_int_eq(parse(good, strcat(set, "]"), &j, &e), 0);
+    job_free(&j);
+    set[strlen(set) - 1] = 0;
+    ck_assert_int_eq(parse(good, strcat(set, ",f]"), &j, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "evaluate.by: at most 32"));
+}
+END_TEST
+
+START_TEST(job_set_replaces_values_and_lists)
+{
+    struct job j;
+
+    ck_assert_int_eq(parse(good, "data.train=[x, y, z]", &j, NULL), 0);
+    ck_assert_uint_eq(j.data.train.count, 3);
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "tables[0].dim=7", &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].dim, 7);
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "tables.0.dim=8", &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].dim, 8);
+    job_free(&j);
+}
+END_TEST
+
+static void refused(const char *text, const char *set, const char *part)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(parse(text, set, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, part) != NULL, "\"%s\" is not in \"%s\"", part, e.text);
+}
+
+START_TEST(job_numbers_are_read_as_they_were_checked)
+{
+    struct job j;
+
+    ck_assert_int_eq(parse(good, "train.batch=0x10", &j, NULL), 0);
+    ck_assert_uint_eq(j.train.batch, 16);
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "train.batch=1e3", &j, NULL), 0);
+    ck_assert_uint_eq(j.train.batch, 1000);
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "train.seed=9223372036854775807", &j, NULL), 0);
+    ck_assert_uint_eq(j.train.seed, 9223372036854775807u);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_unknown_key_names_line_and_nearest)
+{
+    refused("job: x\ndata: {train: a}\ntrain:\n  bach: 3\n", NULL,
+            "job.yaml:4: unknown key train.bach; the nearest known key is train.batch");
+}
+END_TEST
+
+START_TEST(job_wrong_values_are_refused)
+{
+    refused(good, "train.batch=many", "--set: train.batch: many is not a number");
+    refused(good, "train.bacth=3",
+            "--set: unknown key train.bacth; the nearest known key is train.batch");
+    refused(good, "train.batch=0", "not between 1 and");
+    refused(good, "train.batch=1.5", "not a whole number");
+    refused(good, "train.seed=1e300", "not a whole number");
+    refused(good, "train.seed=99999999999999999999", "not a whole number");
+    refused(good, "journal.max=-1", "not a size");
+    refused(good, "train.consistency=eventual", "async|ssp|bsp");
+    refused(good, "train=5", "holds further keys");
+    refused(good, "model.hidden=[400, x]", "not a number of units");
+    refused(good, "tables[0].tablets=1000", "no power of two");
+    refused(good, "tables[0].values=int8", "fp32|fp16|bf16");
+    refused(good, "tables[0].name=dense", "taken");
+    refused("job: x\n", NULL, "data.train is missing");
+    refused("job: [\n", NULL, "job.yaml:");
+    refused("job: x\njob: y\ndata: {train: a}\n", NULL, "stands twice");
+    refused("job: x\ndata: {train: a}\ntrain: {early_stop: {patience: 2}}\n", NULL,
+            "needs data.valid");
+}
+END_TEST
+
+START_TEST(job_text_survives_a_round_trip)
+{
+    char path[] = "/tmp/shoal-test-job-XXXXXX";
+    struct string_list set = {0};
+    struct err e = {0};
+    struct job j;
+    char *text;
+    int fd = mkstemp(path);
+
+    ck_assert_int_ge(fd, 0);
+    FILE *f = fdopen(fd, "w");
+    fputs(good, f);
+    fclose(f);
+    string_list_add(&set, "train.seed=7");
+    string_list_add(&set, "data.delimiter=\"\\t\"");
+    ck_assert_msg(job_text(path, &set, &text, &e) == 0, "%s", e.text);
+    ck_assert_msg(job_parse(text, strlen(text), "text", NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.train.seed, 7);
+    ck_assert_int_eq(j.data.delimiter, '\t');
+    ck_assert_str_eq(j.data.train.item[1], "cmd:zcat b");
+    job_free(&j);
+    free(text);
+    string_list_free(&set);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(job_missing_file_is_no_input)
+{
+    struct job j;
+
+    ck_assert_int_eq(job_load("/nonexistent/job.yaml", NULL, &j, NULL), SHOAL_E_NOINPUT);
+}
+END_TEST
+
+static const char *const sequences =
+    "data:\n"
+    "  format: csv\n"
+    "  train: a.csv\n"
+    "  weight: w\n"
+    "  negatives: 0.1\n"
+    "  columns:\n"
+    "    - {name: user}\n"
+    "    - {name: history, type: multi, pooling: attention, attend: item, share: item, max: 50}\n"
+    "    - {name: item, type: category}\n"
+    "    - {name: tags, type: multi, pooling: mean}\n"
+    "    - {name: id, type: skip}\n"
+    "    - {name: click, type: label}\n";
+
+START_TEST(job_labels_are_one_or_a_list)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.data.label_count, 1);
+    ck_assert_str_eq(j.data.label[0], "0");
+    ck_assert(job_task_weights(&j) == 1);
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "data.label=click", &j, NULL), 0);
+    ck_assert_uint_eq(j.data.label_count, 1);
+    ck_assert_str_eq(j.data.label[0], "click");
+    job_free(&j);
+    const char *two = "data: {format: csv, train: a, label: [click, buy]}\nmodel: {kind: mmoe}\n";
+    ck_assert_msg(parse(two, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.data.label_count, 2);
+    ck_assert_str_eq(j.data.label[0], "click");
+    ck_assert_str_eq(j.data.label[1], "buy");
+    ck_assert(j.model.task_weight[0] == 1 && j.model.task_weight[1] == 1);
+    job_free(&j);
+    ck_assert_int_eq(parse(two, "model.task_weights=[1, 0.5]", &j, NULL), 0);
+    ck_assert(j.model.task_weight[1] == 0.5 && job_task_weights(&j) == 1.5);
+    job_free(&j);
+    ck_assert_int_eq(parse(two, "model.kind=ple", &j, NULL), 0);
+    job_free(&j);
+    refused(two, "model.kind=deepfm", "only the models mmoe and ple");
+    refused(two, "model.task_weights=[1]", "data.label names 2 labels");
+    refused(two, "model.task_weights=[1, -1]", "not a number from 0");
+    refused(two, "model.task_weights=[0, 0]", "all 0");
+    refused(two, "data.label=[a, b, c, d, e, f, g, h, i]", "at most 8 labels");
+    refused(two,
+            "data.label=[a, a_name_that_is_much_longer_than_the_limit_of_sixty_three_bytes_is]",
+            "1 to 63 bytes");
+}
+END_TEST
+
+START_TEST(job_examples_have_weights_and_negatives_a_share)
+{
+    struct job j;
+
+    ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
+    ck_assert_str_eq(j.data.weight, "");
+    ck_assert(j.data.negatives == 1);
+    job_free(&j);
+    ck_assert_int_eq(parse(sequences, NULL, &j, NULL), 0);
+    ck_assert_str_eq(j.data.weight, "w");
+    ck_assert(j.data.negatives == 0.1);
+    job_free(&j);
+    refused(sequences, "data.negatives=0", "not between");
+    refused("data: {format: csv, train: a, label: [click, buy]}\nmodel: {kind: mmoe}\n",
+            "data.negatives=0.5", "no constant corrects");
+    refused(sequences, "data.negatives=1.5", "not between");
+    refused(sequences, "data.negatives=few", "not a number");
+    refused(sequences, "data.weight=\"\"", "1 to 63 bytes");
+}
+END_TEST
+
+START_TEST(job_columns_stand_on_other_columns)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(parse(sequences, NULL, &j, &e) == 0, "%s", e.text);
+    const struct column *history = &j.data.column[1];
+    ck_assert(history->type == COLUMN_MULTI && history->pooling == POOL_ATTENTION);
+    ck_assert_str_eq(history->attend, "item");
+    ck_assert_str_eq(history->share, "item");
+    ck_assert_uint_eq(history->max, 50);
+    ck_assert(j.data.column[3].pooling == POOL_MEAN && j.data.column[0].pooling == POOL_SUM);
+    ck_assert_str_eq(j.data.column[0].share, "");
+    ck_assert_uint_eq(j.data.column[3].max, 0);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
+{
+    const char *one_line = "data:\n  train: a\n  columns:\n    - name: history\n      type: "
+                           "multi\n      share: itm\n    - name: item\n";
+
+    refused(one_line, NULL, "line 6: data.columns[0].share: data.columns has no column itm");
+    refused(sequences, "data.columns[1].share=history", "names the column itself");
+    refused(sequences, "data.columns[1].share=id", "column id is skipped");
+    refused(sequences, "data.columns[1].share=click", "column click is a label");
+    refused(sequences, "data.columns[2].share=user", "item itself shares with user");
+    refused(sequences, "data.columns[1].attend=itme",
+            "data.columns[1].attend: data.columns has no column itme");
+    refused(sequences, "data.columns[1].attend=tags", "column tags has several values");
+    refused(sequences, "data.columns[1].pooling=sum", "belong together");
+    refused(sequences, "data.columns[3].pooling=attention", "belong together");
+    refused(sequences, "data.columns[1].type=category", "type multi");
+    refused(sequences, "data.columns[2].max=3", "data.columns[2].max is for columns of type multi");
+    refused(sequences, "data.columns[1].max=65537", "not between");
+    refused(sequences, "data.columns[1].pooling=max", "sum|mean|attention");
+}
+END_TEST
+
+static int with_default(const char *set, struct job *j)
+{
+    return parse("data: {train: a, valid: v}\n", set, j, NULL);
+}
+
+START_TEST(job_networks_have_defaults_and_ranges)
+{
+    const char *data = "data: {train: a}\n";
+    struct job j;
+
+    ck_assert_int_eq(parse("data: {train: a}\nmodel: {hidden: [8, 4]}\n", NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.model.hidden2.count, 2); /* as hidden */
+    ck_assert_uint_eq(j.model.hidden2.at[1], 4);
+    ck_assert(j.model.bottom.count == 0 && j.model.gate_hidden.count == 0);
+    ck_assert(j.model.cin.count == 2 && j.model.cin.at[0] == 100 && j.model.tower.at[0] == 64);
+    ck_assert(j.model.attention_hidden.at[0] == 80 && j.model.attention_hidden.at[1] == 40);
+    ck_assert_uint_eq(j.model.cross_layers, 3);
+    ck_assert(j.model.heads == 2 && j.model.attention_layers == 3 && j.model.attention_dim == 64);
+    ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0 &&
+              j.model.levels == 1);
+    ck_assert(j.model.interaction == INTERACT_DOT && j.model.norm == NORM_NONE);
+    ck_assert_str_eq(j.model.gate_field[0], "");
+    job_free(&j);
+    ck_assert_int_eq(
+        parse("data: {train: a}\nmodel: {gate_hidden: [8], gate_fields: [user, item]}\n", NULL, &j,
+              NULL),
+        0);
+    ck_assert(strcmp(j.model.gate_field[0], "user") == 0 &&
+              strcmp(j.model.gate_field[1], "item") == 0);
+    job_free(&j);
+    ck_assert_int_eq(with_default("model.norm=layer", &j), 0);
+    ck_assert(j.model.norm == NORM_LAYER);
+    job_free(&j);
+    ck_assert_int_eq(with_default("model.interaction=cat", &j), 0);
+    ck_assert(j.model.interaction == INTERACT_CAT);
+    job_free(&j);
+    ck_assert_int_eq(with_default("model.bottom=[512, 256]", &j), 0);
+    ck_assert_uint_eq(j.model.bottom.at[1], 256);
+    job_free(&j);
+    static const char *const bad[][2] = {
+        {"model.kind=deep", "fwfm|ipnn|dcnv2"},
+        {"model.hidden2=[0]", "not a number of units"},
+        {"model.bottom=[x]", "not a number of units"},
+        {"model.cin=[20000]", "not a number of units"},
+        {"model.tower=[1.5]", "not a number of units"},
+        {"model.attention_hidden=[-1]", "not a number of units"},
+        {"model.gate_hidden=[a]", "not a number of units"},
+        {"model.gate_fields=[user]", "it takes two"},
+        {"model.gate_fields=[user, item, tag]", "it takes two"},
+        {"model.gate_fields=[user, item]", "without model.gate_hidden"},
+        {"model.cross_layers=0", "not between"},
+        {"model.heads=65", "not between"},
+        {"model.attention_layers=17", "not between"},
+        {"model.attention_dim=0", "not between"},
+        {"model.interaction=sum", "dot|cat"},
+        {"model.experts=0", "not between"},
+        {"model.own_experts=65", "not between"},
+        {"model.levels=0", "not between"},
+        {"model.levels=17", "not between"},
+        {"model.top_k=65", "not between"},
+        {"model.norm=group", "none|batch|layer"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(data, bad[i][0], bad[i][1]);
+}
+END_TEST
+
+START_TEST(job_every_model_kind_is_known)
+{
+    static const char *const kinds[] = {"lr",      "fm",       "wide_deep", "deepfm", "probe",
+                                        "fwfm",    "ipnn",     "dcnv2",     "dlrm",   "xdeepfm",
+                                        "autoint", "finalmlp", "din",       "mmoe",   "ple"};
+    char set[64];
+    struct job j;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        (void)snprintf(set, sizeof set, "model.kind=%s", kinds[i]);
+        ck_assert_msg(with_default(set, &j) == 0, "%s", kinds[i]);
+        ck_assert_uint_eq(j.model.kind, i); /* the order of enum model_kind */
+        job_free(&j);
+    }
+    ck_assert_uint_eq(MODEL_PLE + 1, sizeof kinds / sizeof kinds[0]);
+}
+END_TEST
+
+START_TEST(job_training_has_defaults_and_ranges)
+{
+    const char *data = "data: {train: a, valid: v}\n";
+    struct job j;
+
+    ck_assert_int_eq(with_default(NULL, &j), 0);
+    ck_assert(j.train.precision == PRECISION_FP32 && j.train.deterministic);
+    ck_assert(j.train.schedule.kind == SCHEDULE_CONSTANT && j.train.schedule.factor == 0.1 &&
+              j.train.schedule.floor == 0);
+    ck_assert(j.train.clip_dense == 0 && j.train.clip_row == 0 && j.train.read_ahead == 0);
+    ck_assert(j.train.cache.rows == 0 && j.train.cache.batches == 1);
+    job_free(&j);
+    static const char *const taken[] = {"train.precision=bf16",  "train.deterministic=no",
+                                        "train.clip_dense=10",   "train.clip_row=0.5",
+                                        "train.read_ahead=8",    "train.cache.rows=1M",
+                                        "train.cache.batches=4", "train.backend=cuda"};
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        ck_assert_msg(with_default(taken[i], &j) == 0, "%s", taken[i]);
+        ck_assert_int_eq(j.train.precision == PRECISION_BF16, i == 0);
+        ck_assert_int_eq(j.train.deterministic, i != 1);
+        ck_assert_int_eq(j.train.clip_dense == 10, i == 2);
+        ck_assert_int_eq(j.train.clip_row == 0.5, i == 3);
+        ck_assert_int_eq(j.train.read_ahead == 8, i == 4);
+        ck_assert_int_eq(j.train.cache.rows == 1000000, i == 5);
+        ck_assert_int_eq(j.train.cache.batches == 4, i == 6);
+        ck_assert_int_eq(j.train.backend == BACKEND_CUDA, i == 7);
+        job_free(&j);
+    }
+    const char *falling = "data: {train: a}\ntrain: {schedule: {kind: step, batches: 100, floor: "
+                          "0.01, factor: 0.5}}\n";
+    ck_assert_int_eq(parse(falling, NULL, &j, NULL), 0);
+    ck_assert(j.train.schedule.kind == SCHEDULE_STEP && j.train.schedule.batches == 100);
+    ck_assert(j.train.schedule.floor == 0.01 && j.train.schedule.factor == 0.5);
+    job_free(&j);
+    static const char *const bad[][2] = {
+        {"train.precision=fp8", "fp32|tf32|bf16|fp16"},
+        {"train.deterministic=perhaps", "train.deterministic"},
+        {"train.schedule.kind=linear", "train.schedule needs batches"},
+        {"train.schedule.kind=square", "constant|linear|cosine|step"},
+        {"train.schedule.batches=0", "not between"},
+        {"train.schedule.floor=2", "not between"},
+        {"train.schedule.factor=0", "not between"},
+        {"train.clip_dense=-1", "not between"},
+        {"train.clip_row=-1", "not between"},
+        {"train.read_ahead=65", "not between"},
+        {"train.cache.rows=many", "not a size"},
+        {"train.cache.batches=0", "not between"},
+        {"train.backend=rocm", "auto|cpu|cuda"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(data, bad[i][0], bad[i][1]);
+    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=10",
+            "no cached row could ever serve");
+    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=fp16", "use bf16");
+    ck_assert_int_eq(
+        parse("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=bf16", &j, NULL),
+        0);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_evaluation_names_fields)
+{
+    const char *data = "data: {train: a, valid: v}\n";
+    struct job j;
+
+    ck_assert_int_eq(with_default(NULL, &j), 0);
+    ck_assert_str_eq(j.evaluate.group, "");
+    ck_assert(j.evaluate.by.count == 0 && j.evaluate.buckets == 20 && j.evaluate.exact == 20000000);
+    ck_assert_str_eq(j.warm_start, "");
+    job_free(&j);
+    ck_assert_int_eq(
+        parse("data: {train: a, valid: v}\nevaluate: {group: user, by: [item, hour], buckets: 10, "
+              "exact: 1M}\n"
+              "train: {early_stop: {metric: gauc, patience: 2}}\nwarm_start: runs/small\n",
+              NULL, &j, NULL),
+        0);
+    ck_assert_str_eq(j.evaluate.group, "user");
+    ck_assert_uint_eq(j.evaluate.by.count, 2);
+    ck_assert_str_eq(j.evaluate.by.item[1], "hour");
+    ck_assert(j.evaluate.buckets == 10 && j.evaluate.exact == 1000000);
+    ck_assert(j.train.early_stop.metric == METRIC_GAUC);
+    ck_assert_str_eq(j.warm_start, "runs/small");
+    job_free(&j);
+    refused(data, "train.early_stop.metric=gauc", "evaluate.group must name");
+    refused(data, "evaluate.group=\"\"", "1 to 63 bytes");
+    refused(data, "evaluate.buckets=0", "not between");
+    refused(data, "evaluate.exact=0", "not between");
+    char many[512] = "evaluate.by=[f0";
+    for (unsigned i = 1; i <= LIMIT_BY; i++)
+        (void)sprintf(many + strlen(many), ", f%u", i);
+    refused(data, strcat(many, "]"), "evaluate.by: at most 32 fields");
+}
+END_TEST
+
+START_TEST(job_checkpoints_have_defaults_and_ranges)
+{
+    const char *data = "data: {train: a}\n";
+    struct job j;
+
+    ck_assert_int_eq(with_default(NULL, &j), 0);
+    ck_assert(j.checkpoint.dir[0] == 0 && j.checkpoint.every_batches == 0 &&
+              j.checkpoint.every_minutes == 0);
+    ck_assert(j.checkpoint.keep == 3 && j.checkpoint.publish.count == 0 &&
+              j.checkpoint.publish_limit_ms == 600000);
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: a}\ncheckpoint: {dir: /c, every_batches: 5000, "
+                           "every_minutes: 2.5, keep: 0, publish: [cp, -r], publish_limit: 90s}\n",
+                           NULL, &j, NULL),
+                     0);
+    ck_assert_str_eq(j.checkpoint.dir, "/c");
+    ck_assert(j.checkpoint.every_batches == 5000 && j.checkpoint.every_minutes == 2.5 &&
+              j.checkpoint.keep == 0);
+    ck_assert_uint_eq(j.checkpoint.publish.count, 2);
+    ck_assert_str_eq(j.checkpoint.publish.item[1], "-r");
+    ck_assert_uint_eq(j.checkpoint.publish_limit_ms, 90000);
+    job_free(&j);
+    refused(data, "checkpoint.every_batches=0", "not between");
+    refused(data, "checkpoint.every_minutes=0", "not between");
+    refused(data, "checkpoint.keep=-1", "not between");
+    refused(data, "checkpoint.publish_limit=500ms", "not between");
+    refused(data, "checkpoint.folder=a", "checkpoint.dir");
+    char longer[700] = "checkpoint.dir=/";
+    memset(longer + strlen(longer), 'a', 600);
+    refused(data, longer, "checkpoint.dir has at most");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("job");
+    TCase *t = tcase_create("job");
+
+    tcase_add_test(t, job_good_file_is_read);
+    tcase_add_test(t, job_model_names_are_those_of_the_file);
+    tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);
+    tcase_add_test(t, job_set_replaces_values_and_lists);
+    tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
+    tcase_add_test(t, job_unknown_key_names_line_and_nearest);
+    tcase_add_test(t, job_wrong_values_are_refused);
+    tcase_add_test(t, job_text_survives_a_round_trip);
+    tcase_add_test(t, job_missing_file_is_no_input);
+    tcase_add_test(t, job_labels_are_one_or_a_list);
+    tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
+    tcase_add_test(t, job_columns_stand_on_other_columns);
+    tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);
+    tcase_add_test(t, job_networks_have_defaults_and_ranges);
+    tcase_add_test(t, job_every_model_kind_is_known);
+    tcase_add_test(t, job_training_has_defaults_and_ranges);
+    tcase_add_test(t, job_evaluation_names_fields);
+    tcase_add_test(t, job_tables_have_no_rules_by_default);
+    tcase_add_test(t, job_tables_have_fields_of_their_own);
+    tcase_add_loop_test(t, job_tables_that_cannot_be_told_apart_are_refused, 0, 6);
+    tcase_add_test(t, job_tables_are_at_most_so_many);
+    tcase_add_test(t, job_table_rules_are_read);
+    tcase_add_test(t, job_presets_are_what_they_say);
+    tcase_add_test(t, job_values_of_a_table);
+    tcase_add_test(t, job_keys_beside_a_preset_count_more);
+    tcase_add_loop_test(t, job_table_rules_that_contradict_are_refused, 0, 16);
+    tcase_add_loop_test(t, job_ageing_needs_event_times, 0, 4);
+    tcase_add_test(t, job_time_has_a_unit);
+    tcase_add_test(t, job_checkpoints_have_defaults_and_ranges);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

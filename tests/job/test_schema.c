@@ -1,0 +1,186 @@
+/* test_schema.c: what a table may be, and what is said of one that may not. */
+#include "proto/job/schema.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+START_TEST(schema_out_of_range_is_refused)
+{
+    struct table_schema s = {.name = "t",
+                             .width = 16,
+                             .tablet_bits = 4,
+                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}},
+                        other;
+
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+    other = s;
+    ck_assert(schema_equal(&s, &other));
+    other.optimizer.lr = NAN;
+    ck_assert_int_eq(schema_check(&other, NULL), SHOAL_E_SCHEMA);
+    ck_assert(!schema_equal(&s, &other));
+    other = s;
+    other.width = LIMIT_WIDTH + 1;
+    ck_assert_int_eq(schema_check(&other, NULL), SHOAL_E_SCHEMA);
+    ck_assert_uint_eq(schema_state_floats(&s), 16);
+}
+END_TEST
+
+START_TEST(schema_of_16_bits_has_half_the_weights)
+{
+    struct table_schema s = {.name = "t",
+                             .width = 17,
+                             .tablet_bits = 4,
+                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}},
+                        other;
+    char text[SCHEMA_DIFFERENCE_MAX];
+
+    ck_assert_uint_eq(schema_row_floats(&s), 34);
+    for (s.values = VALUES_FP16; s.values <= VALUES_BF16; s.values++) {
+        ck_assert_int_eq(schema_check(&s, NULL), 0);
+        ck_assert_uint_eq(schema_weight_floats(&s), 9);
+        ck_assert_uint_eq(schema_row_floats(&s), 9 + 17);
+        ck_assert_uint_eq(schema_push_floats(&s), 17);
+    }
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA); /* no such values */
+    s.values = VALUES_FP16;
+    s.rules.weight_max = 1e-8f;
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);
+    s.values = VALUES_BF16;
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+    s.rules.weight_max = 0;
+    s.dense = 1;
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);
+    other = s;
+    other.values = VALUES_FP32;
+    ck_assert_int_eq(schema_check(&other, NULL), 0);
+    ck_assert_str_eq(schema_difference(&s, &other, text), "values is bf16, not fp32");
+}
+END_TEST
+
+/* Each rule beyond its range, or without what it needs; and the same rules within. */
+START_TEST(schema_rules_out_of_range_are_refused)
+{
+    const struct table_schema plain = {
+        .name = "t", .width = 4, .tablet_bits = 2, .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
+    struct table_schema good = plain, s;
+    good.rules = (struct row_rules){.stats = 1,
+                                    .score_show = 0.1f,
+                                    .score_click = 1,
+                                    .admit_kind = ADMIT_COUNT,
+                                    .admit_threshold = 65535,
+                                    .admit_sketch = 64,
+                                    .age_every = 86400,
+                                    .age_decay = 0.98f,
+                                    .age_score = 0.8f,
+                                    .age_ttl = 86400,
+                                    .age_capacity = 10,
+                                    .vector_score = 10,
+                                    .weight_max = 10,
+                                    .by_shows = 1,
+                                    .norm_max = 5};
+    ck_assert_int_eq(schema_check(&good, NULL), 0);
+#define REFUSED(change)                                                                            \
+    do {                                                                                           \
+        s = good;                                                                                  \
+        change;                                                                                    \
+        ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);                                  \
+    } while (0)
+    REFUSED(s.rules.admit_threshold = 65536);
+    REFUSED(s.rules.admit_sketch = 100);
+    REFUSED(s.rules.admit_sketch = 2);
+    REFUSED(s.rules.admit_kind = ADMIT_NONE + 1);
+    REFUSED(s.rules.stats = 0);
+    REFUSED(s.rules.age_every = 0);
+    REFUSED(s.rules.age_decay = 1.5f);
+    REFUSED(s.rules.age_score = NAN);
+    REFUSED(s.rules.age_by = 2);
+    REFUSED(s.dense = 1);
+    s = good, s.rules.admit_sketch = 0, s.rules.admit_threshold = 65536;
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+    s = plain, s.field_rule_count = 1;
+    s.field_rule[0] = (struct field_rule){.field = 1, .has = FIELD_HAS_TTL, .ttl = 5};
+    s.rules.stats = 1;
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);
+    s.rules.age_every = 60;
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+}
+END_TEST
+
+/* Each member by itself: what equality sees is told by name, with both values. */
+START_TEST(schema_difference_names_what_differs)
+{
+    static struct table_schema s, other;
+    char text[SCHEMA_DIFFERENCE_MAX];
+#define CHANGE_RULE(n) {&other.rules.n, #n},
+    struct {
+        void *at;
+        const char *word;
+    } change[] = {{&other.name, "the name"},
+                  {&other.table, "number"},
+                  {&other.dense, "dense"},
+                  {&other.width, "width"},
+                  {&other.zero_first, "zero_first"},
+                  {&other.tablet_bits, "tablet_bits"},
+                  {&other.tablet_first, "tablet_first"},
+                  {&other.seed, "seed"},
+                  {&other.init.kind, "init"},
+                  {&other.init.scale, "init.scale"},
+                  {&other.optimizer.kind, "the optimizer"},
+                  {&other.optimizer.lr, "optimizer.lr"},
+                  {&other.optimizer.beta1, "optimizer.beta1"},
+                  {&other.optimizer.beta2, "optimizer.beta2"},
+                  {&other.optimizer.eps, "optimizer.eps"},
+                  {&other.optimizer.initial, "optimizer.initial"},
+                  {&other.optimizer.l1, "optimizer.l1"},
+                  {&other.optimizer.beta, "optimizer.beta"},
+                  {&other.optimizer.decay, "optimizer.decay"},
+                  {&other.optimizer.l2, "optimizer.l2"},
+                  {&other.optimizer.fixed_lr, "optimizer.fixed_lr"},
+                  {&other.field_rule[0].field, "field"},
+                  {&other.field_rule[0].has, "field"},
+                  {&other.field_rule[0].kind, "field"},
+                  {&other.field_rule[0].scale, "field"},
+                  {&other.field_rule[0].admit_kind, "field"},
+                  {&other.field_rule[0].admit_threshold, "field"},
+                  {&other.field_rule[0].ttl, "field"},
+                  {&other.field_rule_count, "field"},
+                  {&other.values, "values"},
+                  ROW_RULES(CHANGE_RULE, CHANGE_RULE)};
+
+    s = (struct table_schema){.name = "t",
+                              .width = 16,
+                              .tablet_bits = 4,
+                              .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f},
+                              .field_rule_count = 1};
+    other = s;
+    ck_assert_str_eq(schema_difference(&s, &other, text), "");
+    for (size_t i = 0; i < sizeof change / sizeof change[0]; i++) {
+        other = s;
+        *(unsigned char *)change[i].at ^= 1;
+        ck_assert(!schema_equal(&s, &other));
+        ck_assert_msg(strstr(schema_difference(&s, &other, text), change[i].word) != NULL,
+                      "%s: '%s'", change[i].word, text);
+    }
+    other = s;
+    other.optimizer.lr = 0.25f;
+    ck_assert_str_eq(schema_difference(&s, &other, text), "optimizer.lr is 0.1, not 0.25");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("schema");
+    TCase *t = tcase_create("schema");
+
+    tcase_add_test(t, schema_out_of_range_is_refused);
+    tcase_add_test(t, schema_of_16_bits_has_half_the_weights);
+    tcase_add_test(t, schema_rules_out_of_range_are_refused);
+    tcase_add_test(t, schema_difference_names_what_differs);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

@@ -1,0 +1,523 @@
+/* test_metric.c: every measure against its definition, counted pair by pair; what is bounded
+ * against what is exact. */
+#include "proto/base/rng.h"
+#include "proto/metric/measure.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N 3000u
+
+static float score[N], label[N];
+static struct metric got;
+static struct metric_bucket bucket[MEASURE_BUCKETS_MAX];
+static uint32_t buckets;
+
+/* Predictions on a grid (0: none), so that some are equal. */
+static void draw(uint64_t seed, uint32_t grid)
+{
+    struct rng g = rng_of(seed, 0, 0);
+
+    for (uint32_t i = 0; i < N; i++) {
+        float p = rng_float(&g) * rng_float(&g);
+        score[i] = grid == 0 ? p : (float)(uint32_t)(p * (float)grid) / (float)grid;
+        label[i] = rng_float(&g) < 0.1f + 0.5f * p;
+    }
+}
+
+/* One label through metric_scores, exact up to `exact` examples. */
+static void scores_of(const float *p, const float *y, uint32_t count, uint64_t exact,
+                      uint32_t wanted)
+{
+    struct metric_scores s;
+    struct err e = {0};
+
+    ck_assert_int_eq(metric_scores_open(&s, exact, count, &e), 0);
+    for (uint32_t i = 0; i < count; i++)
+        ck_assert_int_eq(metric_scores_add(&s, p[i], y[i], metric_loss(p[i], y[i])), 0);
+    ck_assert_int_eq(metric_scores_finish(&s, wanted, &got, bucket, &buckets, &e), 0);
+    metric_scores_close(&s);
+}
+
+/* The definition: pairs in the right order, ties half. */
+static double auc_by_pairs(const float *p, const float *y, uint32_t count)
+{
+    double right = 0, pairs = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < count; j++)
+            if (y[i] > 0.5f && y[j] < 0.5f) {
+                pairs++;
+                right += p[i] > p[j] ? 1 : p[i] == p[j] ? 0.5 : 0;
+            }
+    return pairs > 0 ? right / pairs : (double)NAN;
+}
+
+/* ---- one label ------------------------------------------------------------------------------- */
+
+START_TEST(metric_auc_is_that_of_counted_pairs)
+{
+    static const uint32_t grid[] = {0, 2, 17, 500};
+
+    draw(11 + (uint64_t)_i, grid[_i]);
+    scores_of(score, label, N, N, 20);
+    ck_assert_double_eq_tol(got.auc, auc_by_pairs(score, label, N), 1e-12);
+    ck_assert_double_eq(got.auc_error, 0);
+    ck_assert_uint_eq(got.examples, N);
+    label[0] = 1 - label[0]; /* the control: other labels have another AUC */
+    ck_assert_double_ne(auc_by_pairs(score, label, N), got.auc);
+}
+END_TEST
+
+START_TEST(metric_auc_knows_both_ends)
+{
+    const float p[] = {-0.0f, 0.0f, 1e-15f, 0.5f, 1 - 0x1p-24f, 1.0f}, y[] = {0, 1, 0, 1, 0, 1};
+
+    for (uint64_t exact = 1; exact <= 6; exact += 5) {
+        scores_of(p, y, 6, exact, 3);
+        ck_assert_double_eq_tol(got.auc, auc_by_pairs(p, y, 6), 1e-12);
+        ck_assert(isfinite(got.logloss));
+    }
+}
+END_TEST
+
+START_TEST(metric_one_class_has_no_auc)
+{
+    const float p[] = {0.1f, 0.4f}, y[] = {0, 0};
+
+    scores_of(p, y, 2, 10, 5);
+    ck_assert(isnan(got.auc) && isnan(got.ne) && isnan(got.calibration));
+    ck_assert_double_eq_tol(got.ece, 0.25, 1e-7);
+    scores_of(p, y, 0, 10, 5);
+    ck_assert(isnan(got.auc) && isnan(got.logloss) && isnan(got.ece));
+    ck_assert_uint_eq(buckets, 0);
+}
+END_TEST
+
+START_TEST(metric_cells_keep_within_the_error_they_tell)
+{
+    draw(5, 0);
+    /* a model for rare clicks: over many powers of two, and some near 1 */
+    for (uint32_t i = 0; i < N; i++)
+        score[i] = i % 10 == 0 ? 1 - score[i] * 1e-4f : score[i] * powf(2, -(float)(i % 20));
+    scores_of(score, label, N, N, 20);
+    struct metric exact = got;
+    scores_of(score, label, N, N / 3, 20); /* kept, then folded */
+    ck_assert_double_gt(got.auc_error, 0);
+    ck_assert_double_lt(got.auc_error, 1e-3);
+    ck_assert_double_le(fabs(got.auc - exact.auc), got.auc_error);
+    ck_assert_double_eq(got.logloss, exact.logloss); /* sums do not change */
+    ck_assert_double_eq(got.calibration, exact.calibration);
+    ck_assert_double_eq_tol(got.ece, exact.ece, 2e-3);
+}
+END_TEST
+
+/* Predictions closer than a cell is wide: nothing is known of their order, and the error says
+ * so. */
+START_TEST(metric_cells_that_mix_are_told)
+{
+    const float p[] = {0.25f, nextafterf(0.25f, 1), 0.25f, nextafterf(0.25f, 1)},
+                y[] = {0, 1, 0, 1};
+
+    scores_of(p, y, 4, 4, 2);
+    ck_assert_double_eq(got.auc, 1);
+    scores_of(p, y, 4, 2, 2);
+    ck_assert_double_eq(got.auc, 0.5);
+    ck_assert_double_eq(got.auc_error, 0.5);
+}
+END_TEST
+
+START_TEST(metric_base_rate_has_normalised_entropy_one)
+{
+    static float p[100], y[100];
+
+    for (int i = 0; i < 100; i++) {
+        p[i] = 0.25f;
+        y[i] = i < 25;
+    }
+    scores_of(p, y, 100, 100, 20);
+    ck_assert_double_eq_tol(got.ne, 1, 1e-12);
+    ck_assert_double_eq_tol(got.logloss, -0.25 * log(0.25) - 0.75 * log(0.75), 1e-12);
+    ck_assert_double_eq_tol(got.calibration, 1, 1e-12);
+    for (int i = 0; i < 100; i++)
+        p[i] = i < 25 ? 0.3f : 0.2f;
+    scores_of(p, y, 100, 100, 20);
+    ck_assert_double_lt(got.ne, 0.95);
+}
+END_TEST
+
+START_TEST(metric_loss_is_bounded)
+{
+    ck_assert_double_eq_tol(metric_loss(0, 1), -log(1e-15), 1e-9);
+    ck_assert_double_eq_tol(metric_loss(1, 0), -log(1e-15), 0.2);
+    ck_assert_double_lt(metric_loss(1, 1), 1e-14);
+}
+END_TEST
+
+/* ---- the calibration curve ------------------------------------------------------------------- */
+
+START_TEST(metric_curve_has_equal_counts)
+{
+    draw(3, 0);
+    scores_of(score, label, N, N, 20);
+    ck_assert_uint_eq(buckets, 20);
+    double error = 0;
+    uint64_t examples = 0;
+    for (uint32_t b = 0; b < 20; b++) {
+        ck_assert_uint_eq(bucket[b].examples, N / 20);
+        ck_assert(b == 0 || bucket[b].predicted >= bucket[b - 1].predicted);
+        error += fabs(bucket[b].predicted - (double)bucket[b].positives);
+        examples += bucket[b].examples;
+    }
+    ck_assert_uint_eq(examples, N);
+    ck_assert_double_eq_tol(got.ece, error / N, 1e-12);
+    scores_of(score, label, N, 10, 20); /* from cells: nearly so */
+    ck_assert_uint_eq(buckets, 20);
+    for (uint32_t b = 0; b < 20; b++)
+        ck_assert_uint_le(bucket[b].examples - (N / 20 - 15), 30);
+}
+END_TEST
+
+/* A constant prediction is one bucket however many are asked for: else zeros and ones would be
+ * sorted apart. */
+START_TEST(metric_curve_never_cuts_equal_predictions)
+{
+    for (uint32_t i = 0; i < N; i++) {
+        score[i] = i < 100 ? 0.75f : 0.5f;
+        label[i] = (float)(i % 2);
+    }
+    scores_of(score, label, N, N, 20);
+    ck_assert_uint_eq(buckets, 2);
+    ck_assert_uint_eq(bucket[0].examples, N - 100);
+    ck_assert_uint_eq(bucket[1].positives, 50);
+    ck_assert_double_eq_tol(got.ece, 0.25 * 100 / N, 1e-12);
+}
+END_TEST
+
+START_TEST(metric_miscalibration_is_seen)
+{
+    draw(8, 0);
+    for (uint32_t i = 0; i < N; i++)
+        label[i] = (float)(i % 4 == 0);
+    scores_of(score, label, N, N, 10);
+    double mean = 0;
+    for (uint32_t i = 0; i < N; i++)
+        mean += (double)score[i] / N;
+    ck_assert_double_eq_tol(got.calibration, mean / 0.25, 1e-9);
+    ck_assert_double_gt(got.ece, 0.1);
+}
+END_TEST
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static struct metric grouped[LIMIT_TASKS];
+
+/* (count, tasks) predictions through metric_group. */
+static void groups_of(const uint64_t *group, const float *p, const float *y, uint32_t count,
+                      uint32_t tasks, uint64_t room)
+{
+    struct metric_group g;
+    struct err e = {0};
+
+    ck_assert_int_eq(metric_group_open(&g, tasks, room, count, &e), 0);
+    for (uint32_t i = 0; i < count; i++)
+        ck_assert_int_eq(metric_group_add(&g, group[i], p + i * tasks, y + i * tasks), 0);
+    ck_assert_int_eq(metric_group_finish(&g, grouped, &e), 0);
+    metric_group_close(&g);
+}
+
+START_TEST(metric_gauc_is_weighted_by_impressions)
+{
+    /* group 7: AUC 1 of 3; group 9: ties, 1/2 of 2; group 1: one label only, counts nowhere. */
+    const uint64_t group[] = {7, 9, 1, 7, 1, 9, 7};
+    const float p[] = {0.9f, 0.5f, 0.1f, 0.2f, 0.8f, 0.5f, 0.3f}, y[] = {1, 1, 0, 0, 0, 0, 0};
+
+    groups_of(group, p, y, 7, 1, 100);
+    ck_assert_double_eq_tol(grouped[0].gauc, (3 * 1.0 + 2 * 0.5) / 5, 1e-12);
+    ck_assert_uint_eq(grouped[0].groups, 2);
+    ck_assert_double_eq(grouped[0].gauc_share, 1);
+}
+END_TEST
+
+START_TEST(metric_gauc_is_that_of_counted_pairs)
+{
+    static uint64_t group[N];
+    static float member[N], truth[N];
+    double sum = 0, weight = 0;
+    uint32_t groups = 0;
+
+    draw(4, 30);
+    for (uint32_t i = 0; i < N; i++)
+        group[i] = 1000000007ull * (i * i % 97) + 3;
+    groups_of(group, score, label, N, 1, N);
+    for (uint32_t first = 0; first < N; first++) {
+        uint32_t count = 0, seen = 0;
+        for (uint32_t i = 0; i < N; i++) {
+            seen += i < first && group[i] == group[first];
+            if (group[i] == group[first]) {
+                member[count] = score[i];
+                truth[count++] = label[i];
+            }
+        }
+        double auc = seen > 0 ? (double)NAN : auc_by_pairs(member, truth, count);
+        if (isnan(auc))
+            continue;
+        sum += auc * count;
+        weight += count;
+        groups++;
+    }
+    ck_assert_uint_gt(groups, 30);
+    ck_assert_uint_eq(grouped[0].groups, groups);
+    ck_assert_double_eq_tol(grouped[0].gauc, sum / weight, 1e-12);
+}
+END_TEST
+
+/* Every group has AUC 3/4 as a whole and another one in every part; so 3/4 means that only whole
+ * groups are counted. */
+START_TEST(metric_gauc_beyond_the_room_is_of_whole_groups)
+{
+    static uint64_t group[N];
+    static const float p[] = {0.9f, 0.5f, 0.1f, 0.3f}, y[] = {1, 0, 0, 1};
+
+    for (uint32_t i = 0; i < N; i++) {
+        /* groups come again and again, so that thinning meets half of one */
+        group[i] = i % (N / 4) % 500;
+        score[i] = p[i / (N / 4)];
+        label[i] = y[i / (N / 4)];
+    }
+    groups_of(group, score, label, N, 1, N / 5);
+    ck_assert_double_lt(grouped[0].gauc_share, 0.3);
+    ck_assert_uint_gt(grouped[0].groups, 10);
+    double sampled = grouped[0].gauc;
+    groups_of(group, score, label, N, 1, N);
+    ck_assert_double_eq(grouped[0].gauc_share, 1);
+    ck_assert_uint_eq(grouped[0].groups, 500);
+    ck_assert_double_eq_tol(grouped[0].gauc, 0.75, 1e-12);
+    ck_assert_double_eq_tol(sampled, 0.75, 1e-12);
+}
+END_TEST
+
+START_TEST(metric_group_that_does_not_fit_counts_nowhere)
+{
+    static const uint64_t group[N];
+
+    draw(4, 0);
+    groups_of(group, score, label, N, 1, 100);
+    ck_assert(isnan(grouped[0].gauc));
+    ck_assert_uint_eq(grouped[0].groups, 0);
+}
+END_TEST
+
+START_TEST(metric_gauc_of_each_label)
+{
+    const uint64_t group[] = {1, 1, 2, 2};
+    const float p[] = {0.9f, 0.1f, 0.1f, 0.9f, 0.8f, 0.3f, 0.2f, 0.7f},
+                y[] = {1, 1, 0, 0, 1, 1, 0, 1};
+
+    groups_of(group, p, y, 4, 2, 10);
+    ck_assert_double_eq_tol(grouped[0].gauc, 1, 1e-12);
+    ck_assert_uint_eq(grouped[0].groups, 2);
+    ck_assert_double_eq_tol(grouped[1].gauc, 0, 1e-12);
+    ck_assert_uint_eq(grouped[1].groups, 1); /* the second group's are both positive */
+}
+END_TEST
+
+/* ---- by value -------------------------------------------------------------------------------- */
+
+static uint32_t zipf(struct rng *g, uint32_t most)
+{
+    return (uint32_t)pow((double)most, rng_double(g));
+}
+
+START_TEST(metric_by_tells_what_was_counted_and_what_may_be_missed)
+{
+    static uint64_t truth[5000];
+    struct metric_by b;
+    struct rng g = rng_of(9, 0, 0);
+    uint64_t told = 0, positives = 0;
+    double loss = 0;
+
+    memset(truth, 0, sizeof truth);
+    ck_assert_int_eq(metric_by_open(&b, 1, 64, NULL), 0);
+    for (uint32_t i = 0; i < 100000; i++) {
+        uint32_t key = zipf(&g, 5000);
+        float p = 0.25f, y = key % 3 == 0;
+        double l = metric_loss(p, y);
+        truth[key]++;
+        metric_by_add(&b, key, &p, &y, &l);
+        loss += l;
+        positives += y > 0.5f;
+    }
+    metric_by_finish(&b, 10);
+    ck_assert_uint_eq(b.count, 10);
+    ck_assert_uint_gt(b.floor, 0);
+    for (uint32_t i = 0; i < b.count; i++) {
+        const struct metric_value *v = &b.value[i];
+        const struct metric_by_task *sums = metric_by_sums(&b, v);
+        ck_assert(i == 0 || v->examples <= v[-1].examples);
+        ck_assert_uint_le(v->examples, truth[v->key]);
+        ck_assert_uint_ge(v->examples + v->missed, truth[v->key]);
+        ck_assert_uint_eq(sums->positives, v->key % 3 == 0 ? v->examples : 0);
+        told += v->examples;
+        positives -= sums->positives;
+        loss -= sums->loss;
+    }
+    ck_assert_uint_eq(b.value[0].key, 1); /* the heaviest never goes */
+    ck_assert_uint_eq(b.value[0].missed, 0);
+    ck_assert_uint_eq(told + b.rest_examples, 100000);
+    ck_assert_uint_eq(b.rest[0].positives, positives);
+    ck_assert_double_eq_tol(b.rest[0].loss, loss, 1e-6);
+    metric_by_close(&b);
+}
+END_TEST
+
+START_TEST(metric_by_is_exact_while_values_fit)
+{
+    struct metric_by b;
+    float p[2] = {0.5f, 0.1f}, y[2] = {1, 0};
+    double loss[2] = {1, 2};
+
+    ck_assert_int_eq(metric_by_open(&b, 2, 4, NULL), 0);
+    for (uint64_t i = 0; i < 10; i++)
+        metric_by_add(&b, i * i % 10 == 0 ? 5 : i % 2, p, y, loss);
+    metric_by_finish(&b, 50);
+    ck_assert_uint_eq(b.count, 3);
+    ck_assert_uint_eq(b.rest_values, 0);
+    ck_assert_uint_eq(b.value[0].examples + b.value[1].examples + b.value[2].examples, 10);
+    ck_assert_double_eq(metric_by_sums(&b, &b.value[0])[1].loss, 2.0 * (double)b.value[0].examples);
+    metric_by_close(&b);
+}
+END_TEST
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void measure_in(struct measure *m, uint32_t piece, uint64_t exact)
+{
+    static uint64_t group[N], by[2 * N];
+    struct measure_options o = {
+        .tasks = 1, .group = true, .by_count = 2, .buckets = 10, .exact = exact, .expected = N};
+    struct err e = {0};
+
+    ck_assert_int_eq(measure_open(m, &o, &e), 0);
+    for (uint32_t i = 0; i < N; i++) {
+        group[i] = i % 61;
+        by[2 * i] = i % 7;
+        by[2 * i + 1] = i % 100;
+    }
+    for (uint32_t at = 0; at < N; at += piece) {
+        uint32_t count = N - at < piece ? N - at : piece;
+        ck_assert_int_eq(measure_add(m, score + at, label + at, group + at, by + 2 * at, count, &e),
+                         0);
+    }
+    ck_assert_int_eq(measure_finish(m, &e), 0);
+}
+
+START_TEST(measure_does_not_depend_on_how_examples_are_handed_over)
+{
+    struct measure a, b;
+
+    draw(6, 0);
+    measure_in(&a, 7, _i == 0 ? N : N / 4);
+    measure_in(&b, N, _i == 0 ? N : N / 4);
+    ck_assert_mem_eq(a.metric, b.metric, sizeof a.metric);
+    ck_assert_uint_eq(a.bucket_count[0], b.bucket_count[0]);
+    ck_assert_mem_eq(a.bucket, b.bucket, a.bucket_count[0] * sizeof *a.bucket);
+    ck_assert_uint_eq(a.by[0].count, 7);
+    ck_assert_uint_eq(a.by[1].count, MEASURE_TOP);
+    ck_assert_uint_eq(a.by[1].rest_values, 50);
+    ck_assert_mem_eq(a.by[1].rest, b.by[1].rest, sizeof a.by[1].rest[0]);
+    ck_assert((a.metric[0].gauc_share < 1) == (_i == 1) &&
+              (a.metric[0].auc_error > 0) == (_i == 1));
+    measure_close(&a);
+    measure_close(&b);
+}
+END_TEST
+
+START_TEST(measure_mean_is_over_the_labels_that_have_the_figure)
+{
+    struct metric of[3] = {{.auc = 0.8, .logloss = 0.1, .gauc = (double)NAN, .examples = 5},
+                           {.auc = (double)NAN, .logloss = 0.2, .gauc = (double)NAN},
+                           {.auc = 0.6, .logloss = 0.6, .gauc = (double)NAN}};
+
+    const double alike[3] = {1, 1, 1}, weight[3] = {3, 0, 1};
+    metric_mean(of, alike, 3, &got);
+    ck_assert_double_eq_tol(got.auc, 0.7, 1e-12);
+    ck_assert_double_eq_tol(got.logloss, 0.3, 1e-12);
+    metric_mean(of, weight, 3, &got); /* of logloss only */
+    ck_assert_double_eq_tol(got.auc, 0.7, 1e-12);
+    ck_assert_double_eq_tol(got.logloss, 0.225, 1e-12);
+    ck_assert(isnan(got.gauc));
+    ck_assert_uint_eq(got.examples, 5);
+    metric_mean(of, alike, 1, &got);
+    ck_assert_double_eq(got.auc, 0.8);
+}
+END_TEST
+
+START_TEST(measure_too_many_examples_are_refused)
+{
+    struct measure m;
+    struct measure_options o = {.tasks = 1, .buckets = 1, .exact = 10, .expected = 1ull << 33};
+    struct err e = {0};
+
+    ck_assert_int_eq(measure_open(&m, &o, &e), SHOAL_E_TOO_BIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "8589934592 rows"));
+    measure_close(&m);
+}
+END_TEST
+
+START_TEST(measure_options_come_from_the_job)
+{
+    static const char text[] =
+        "data: {train: [a], label: [click, buy]}\nmodel: {kind: mmoe}\ntables: [{name: emb, dim: "
+        "4}]\n"
+        "evaluate: {group: user, by: [city, hour], buckets: 7, exact: 1000}\n";
+    struct err e = {0};
+    struct job job;
+
+    ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &job, &e) == 0, "%s", e.text);
+    struct measure_options o = measure_options_of(&job, 99);
+    ck_assert(o.tasks == 2 && o.group && o.by_count == 2 && o.buckets == 7 && o.exact == 1000 &&
+              o.expected == 99);
+    job_free(&job);
+    memset(&job, 0, sizeof job);
+    o = measure_options_of(&job, 1);
+    ck_assert(o.tasks == 1 && !o.group && o.by_count == 0 && o.buckets == MEASURE_BUCKETS &&
+              o.exact == MEASURE_EXACT);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("metric");
+    TCase *t = tcase_create("metric");
+
+    tcase_add_loop_test(t, metric_auc_is_that_of_counted_pairs, 0, 4);
+    tcase_add_test(t, metric_auc_knows_both_ends);
+    tcase_add_test(t, metric_one_class_has_no_auc);
+    tcase_add_test(t, metric_cells_keep_within_the_error_they_tell);
+    tcase_add_test(t, metric_cells_that_mix_are_told);
+    tcase_add_test(t, metric_base_rate_has_normalised_entropy_one);
+    tcase_add_test(t, metric_loss_is_bounded);
+    tcase_add_test(t, metric_curve_has_equal_counts);
+    tcase_add_test(t, metric_curve_never_cuts_equal_predictions);
+    tcase_add_test(t, metric_miscalibration_is_seen);
+    tcase_add_test(t, metric_gauc_is_weighted_by_impressions);
+    tcase_add_test(t, metric_gauc_is_that_of_counted_pairs);
+    tcase_add_test(t, metric_gauc_beyond_the_room_is_of_whole_groups);
+    tcase_add_test(t, metric_group_that_does_not_fit_counts_nowhere);
+    tcase_add_test(t, metric_gauc_of_each_label);
+    tcase_add_test(t, metric_by_tells_what_was_counted_and_what_may_be_missed);
+    tcase_add_test(t, metric_by_is_exact_while_values_fit);
+    tcase_add_loop_test(t, measure_does_not_depend_on_how_examples_are_handed_over, 0, 2);
+    tcase_add_test(t, measure_mean_is_over_the_labels_that_have_the_figure);
+    tcase_add_test(t, measure_too_many_examples_are_refused);
+    tcase_add_test(t, measure_options_come_from_the_job);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

@@ -1,0 +1,922 @@
+/* test_coord_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with
+ * fake shards that keep books of every row; what is restored must go on at the very batch. */
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "proto/job/manifest.h"
+#include "server/coord/coord.h"
+#include "server/coord/core.h"
+#include "server/coord/status.h"
+#include "tests/lib/server_fake.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SECOND 1000000000ull
+#define SHARDS 2u
+
+struct rig {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard *shard[SHARDS];
+    struct fake_worker worker[2];
+    struct fake_client client;
+    char dir[64], yaml[2048];
+    uint64_t digest;
+    uint32_t lease_ms;     /* 0: 1000 */
+    const double *quality; /* (FAKE_EPOCHS); NULL: each epoch is better than the one before */
+    bool hooks, hook_holds;
+    char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
+    uint32_t hook_count, hook_polls, hook_asked, hook_killed;
+    uint32_t hook_deaf; /* asked so often it goes on; then it ends */
+    int hook_status;
+};
+
+static struct rig r;
+static char folder[64]; /* outlives a rig */
+
+static int hook_start(void *context, const struct string_list *words, const char *path,
+                      struct err *e)
+{
+    (void)context;
+    (void)e;
+    ck_assert_uint_eq(words->count, 2);
+    ck_assert_str_eq(words->item[0], "publish-it");
+    (void)snprintf(r.hooked[r.hook_count++ % 8], LIMIT_PATH, "%s", path);
+    r.hook_polls = 0;
+    r.hook_status = r.hook_status > 128 ? 0 : r.hook_status; /* of a signal: the last one's */
+    return 0;
+}
+
+static bool hook_poll(void *context, int *exit_status)
+{
+    (void)context;
+    *exit_status = r.hook_status;
+    return !r.hook_holds && ++r.hook_polls > 3;
+}
+
+static void hook_stop(void *context, bool kill)
+{
+    (void)context;
+    *(kill ? &r.hook_killed : &r.hook_asked) += 1;
+    if (r.hook_asked + r.hook_killed > r.hook_deaf) {
+        r.hook_status = 128 + (kill ? 9 : 15);
+        r.hook_holds = false;
+    }
+}
+
+static void coord_start(void)
+{
+    struct coord_options o = {.shards = SHARDS,
+                              .lease_ms = r.lease_ms == 0 ? 1000 : r.lease_ms,
+                              .resend_ms = 100,
+                              .version = "test",
+                              .folder = &coord_folder_disk,
+                              .hook_start = r.hooks ? hook_start : NULL,
+                              .hook_poll = hook_poll,
+                              .hook_stop = hook_stop};
+    struct err e = {0};
+
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+}
+
+static void coord_kill(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+}
+
+static void worker_add(uint32_t i)
+{
+    struct fake_worker *w = &r.worker[i];
+    char name[24];
+
+    *w = (struct fake_worker){.rows = {1005, 300, 200},
+                              .batch = 10,
+                              .seats = 2,
+                              .step_ns = 5000000,
+                              .resend_ns = SECOND / 2};
+    w->digest = r.digest;
+    for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
+        w->quality[n] = r.quality != NULL ? r.quality[n] : 0.5 + 0.02 * n;
+    (void)snprintf(name, sizeof name, "worker-%u", i);
+    fake_worker_start(w, r.sim, name, r.shard, SHARDS);
+}
+
+/* train, more: keys of the job; from: a checkpoint to go on from. */
+static void rig_start(const char *train, const char *more, const char *from)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+
+    if (r.digest == 0)
+        r.digest = 42;
+    (void)snprintf(
+        r.yaml, sizeof r.yaml,
+        "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
+        "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, "
+        "lanes: 2, %s}\n"
+        "checkpoint: {dir: %s%s}\n",
+        train, folder, more);
+    r.sim = sim_new(&calm);
+    r.store = coord_store_memory();
+    coord_start();
+    for (uint32_t s = 0; s < SHARDS; s++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "server-%u", s);
+        r.shard[s] = calloc(1, sizeof *r.shard[s]);
+        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
+    }
+    for (uint32_t w = 0; w < 2; w++)
+        worker_add(w);
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    r.client.from = from;
+}
+
+static void rig_stop(void)
+{
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t s = 0; s < SHARDS; s++) {
+        free(r.shard[s]->shard_of);
+        free(r.shard[s]);
+    }
+    memset(&r, 0, sizeof r);
+}
+
+static bool job_over(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE ||
+           r.client.state == WIRE_JOB_FAILED;
+}
+
+static void job_done(void)
+{
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL),
+                  "job hangs in phase %u", r.coord->job.at.phase);
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u, status %d: %s", r.client.state,
+                  r.client.submit_status, r.client.text);
+}
+
+/* Each row of each epoch from `first` on exactly once. */
+static void rows_once(uint32_t epochs)
+{
+    for (uint32_t e = 1; e <= epochs; e++)
+        for (uint32_t row = 0; row < 1005; row++)
+            ck_assert_msg(r.shard[0]->seen[e][row] == 1, "epoch %u row %u applied %u times", e, row,
+                          r.shard[0]->seen[e][row]);
+}
+
+static uint32_t batches_all(void)
+{
+    return r.worker[0].batches + r.worker[1].batches;
+}
+
+static void run_batches(uint32_t batches)
+{
+    while (batches_all() < batches)
+        ck_assert(sim_step(r.sim));
+}
+
+static void checkpoint_wait(void)
+{
+    uint64_t until = sim_now_ns(r.sim) + 30 * SECOND;
+
+    while (!r.client.checkpoint.answered && sim_now_ns(r.sim) < until)
+        ck_assert(sim_step(r.sim));
+    ck_assert_msg(r.client.checkpoint.answered, "no answer");
+}
+
+static const char *checkpoint_make(const char *name)
+{
+    fake_client_checkpoint(&r.client, name);
+    checkpoint_wait();
+    ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
+    return r.client.checkpoint.reply.path;
+}
+
+/* Entries of the folder, unfinished ones too. */
+static uint32_t entries(const char *suffix)
+{
+    DIR *d = opendir(folder);
+    uint32_t count = 0;
+
+    for (const struct dirent *entry; d != NULL && (entry = readdir(d)) != NULL;) {
+        size_t bytes = strlen(entry->d_name), end = strlen(suffix);
+        count += entry->d_name[0] != '.' && bytes >= end &&
+                 strcmp(entry->d_name + bytes - end, suffix) == 0;
+    }
+    closedir(d);
+    return count;
+}
+
+static struct json *manifest_of(const char *path)
+{
+    void *text;
+    size_t bytes;
+    struct json *m;
+    struct err e = {0};
+
+    ck_assert_msg(coord_folder_disk.get(path, MANIFEST_FILE, 1 << 20, &text, &bytes, &e) == 0, "%s",
+                  e.text);
+    ck_assert_msg(manifest_parse(text, bytes, &m, &e) == 0, "%s", e.text);
+    free(text);
+    return m;
+}
+
+static double report_number(const char *path)
+{
+    struct json *j;
+
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    double x = json_as_number(json_get(j, path), -1);
+    json_free(j);
+    return x;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+START_TEST(checkpoint_is_made_while_training_goes_on)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(30);
+    const char *path = checkpoint_make("");
+    ck_assert(r.coord->job.at.phase == PHASE_TRAIN && batches_all() < 101);
+    ck_assert_ptr_nonnull(strstr(path, "/000001"));
+    struct json *m = manifest_of(path);
+    ck_assert_uint_eq(json_count(json_get(m, "parts")), SHARDS);
+    ck_assert_uint_eq(json_count(json_get(m, "lanes")), 2);
+    ck_assert_int_eq(json_as_int(json_get(m, "rows"), 0), 20);
+    ck_assert_int_eq(json_as_int(json_get(m, "epoch"), 0), 1);
+    ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "train");
+    ck_assert_int_eq(json_as_int(json_get(m, "map.shards"), 0), SHARDS);
+    ck_assert_uint_eq(json_count(json_get(m, "map.ranges")), 4); /* two tables, a range a shard */
+    json_free(m);
+    ck_assert_str_eq(r.client.checkpoint.reply.path, path);
+    job_done();
+    rows_once(2);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        for (uint32_t i = 0; i < FAKE_CUTS; i++)
+            /* of this cut and those of the best epochs nothing is left */
+            ck_assert_uint_eq(r.shard[s]->kept[i].cut, 0);
+    ck_assert_double_eq(report_number("checkpoints_made"), 1);
+    ck_assert_double_eq(report_number("checkpoints.0.rows"), 20);
+    ck_assert_double_ge(report_number("checkpoints.0.seconds"),
+                        report_number("checkpoints.0.held_seconds"));
+    ck_assert_uint_eq(entries(".tmp"), 0);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_names_are_checked)
+{
+    static const struct {
+        const char *name;
+        int status;
+    } bad[] = {{"../out", SHOAL_E_USAGE},
+               {"a/b", SHOAL_E_USAGE},
+               {"x.tmp", SHOAL_E_USAGE},
+               {"mine", SHOAL_E_EXISTS}};
+
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(10);
+    ck_assert_ptr_nonnull(strstr(checkpoint_make("mine"), "/mine"));
+    for (uint32_t i = 0; i < 4; i++) {
+        fake_client_checkpoint(&r.client, bad[i].name);
+        checkpoint_wait();
+        ck_assert_msg(r.client.checkpoint.status == bad[i].status, "%s: %d", bad[i].name,
+                      r.client.checkpoint.status);
+    }
+    ck_assert_ptr_nonnull(strstr(checkpoint_make(""), "/000001"));
+    ck_assert_uint_eq(entries(""), 2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
+{
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    fake_client_checkpoint(&r.client, "");
+    checkpoint_wait();
+    /* nothing has been learnt yet */
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "while it trains"));
+    job_done();
+    fake_client_checkpoint(&r.client, "");
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_NOT_FOUND);
+    rig_stop();
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    *strstr(r.yaml, "checkpoint:") = 0;
+    run_batches(10);
+    fake_client_checkpoint(&r.client, "");
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "checkpoint.dir"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_by_batches_keeps_the_newest)
+{
+    rig_start("epochs: 4, consistency: ssp", ", every_batches: 40, keep: 2", NULL);
+    run_batches(20);
+    (void)checkpoint_make("mine");
+    job_done();
+    rows_once(4);
+    double made = report_number("checkpoints_made");
+    ck_assert_msg(made >= 6 && made <= 11, "%g", made); /* 404 batches */
+    ck_assert_uint_eq(entries(""), 3);                  /* one has a name of its own */
+    ck_assert_uint_eq(entries("mine"), 1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_by_minutes)
+{
+    rig_start("epochs: 4, consistency: ssp", ", every_minutes: 0.005, keep: 0", NULL);
+    job_done();
+    double made = report_number("checkpoints_made"), seconds = report_number("seconds");
+    ck_assert_msg(made >= 2 && made <= seconds / 0.3, "%g in %g s", made, seconds);
+    ck_assert_uint_eq(entries(""), (uint32_t)made);
+    rig_stop();
+}
+END_TEST
+
+/* Cuts of best epochs and checkpoints at every moment: each waits for the other. */
+START_TEST(checkpoint_and_best_epochs_do_not_disturb_each_other)
+{
+    rig_start("epochs: 5, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
+    uint32_t made = 0;
+    while (!job_over(NULL)) {
+        if (!r.client.checkpoint.asked || r.client.checkpoint.answered) {
+            made += r.client.checkpoint.answered && r.client.checkpoint.status == 0;
+            fake_client_checkpoint(&r.client, "");
+        }
+        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 25, job_over, NULL) ||
+                  sim_now_ns(r.sim) < 200 * SECOND);
+    }
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+    rows_once(5);
+    ck_assert_uint_gt(made, 10);
+    ck_assert_double_eq(report_number("cuts"), 4);
+    rig_stop();
+}
+END_TEST
+
+/* ---- what goes wrong ------------------------------------------------------------------------- */
+
+/* A shard that does not answer for five seconds: the others' pushes wait for a second at a time,
+ * and go on in between. */
+START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
+{
+    uint64_t longest = 0, shortest_open = UINT64_MAX, since = 0, until, holds = 0;
+
+    r.lease_ms = 10000;
+    rig_start("epochs: 4, consistency: async", "", NULL);
+    run_batches(20);
+    sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
+    fake_client_checkpoint(&r.client, "");
+    bool held = false;
+    for (until = sim_now_ns(r.sim) + 8 * SECOND, since = sim_now_ns(r.sim);
+         sim_now_ns(r.sim) < until;) {
+        ck_assert(sim_step(r.sim));
+        uint64_t now = sim_now_ns(r.sim);
+        if ((r.shard[0]->held != 0) == held)
+            continue;
+        if (held && now - since > longest)
+            longest = now - since;
+        if (!held && holds++ > 0 && now - since < shortest_open)
+            shortest_open = now - since;
+        held = !held;
+        since = now;
+    }
+    ck_assert_uint_ge(holds, 3);
+    ck_assert_uint_le(longest, SECOND + SECOND / 10);
+    ck_assert_uint_ge(shortest_open, SECOND * 9 / 10);
+    checkpoint_wait();
+    ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
+    /* of the attempt that was made */
+    ck_assert(r.coord->checkpoint.list->record[0].held_seconds < 1.1);
+    job_done();
+    rows_once(4);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_that_a_shard_cannot_write_is_given_up)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(20);
+    r.shard[1]->export_how = FAKE_EXPORT_FAILS;
+    fake_client_checkpoint(&r.client, "");
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_NO_SPACE);
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "server-1"));
+    ck_assert_uint_eq(entries(""), 0);
+    r.shard[1]->export_how = FAKE_EXPORT_WELL;
+    (void)checkpoint_make("");
+    job_done();
+    rows_once(2);
+    ck_assert_double_eq(report_number("checkpoints_failed"), 1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_ends_with_the_shard_that_dies)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(20);
+    r.shard[1]->export_how = FAKE_EXPORT_NEVER;
+    fake_client_checkpoint(&r.client, "");
+    ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, job_over, NULL));
+    ck_assert_int_eq(r.coord->checkpoint.state, CHECKPOINT_EXPORTING);
+    ck_assert_uint_eq(entries(".tmp"), 1);
+    sim_kill(r.shard[1]->node);
+    if (_i == 0) /* it comes back at once; else it is missed after its lease */
+        fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_uint_eq(entries(""), 0);
+    if (_i == 1)
+        fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    r.shard[1]->export_how = FAKE_EXPORT_WELL;
+    job_done();
+    rows_once(2);
+    rig_stop();
+}
+END_TEST
+
+/* Killed while it makes one: what was begun is gone at the next start, and so is the cut on the
+ * shards. */
+START_TEST(checkpoint_of_a_dead_coordinator_is_removed)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(20);
+    r.shard[1]->export_how = FAKE_EXPORT_NEVER;
+    fake_client_checkpoint(&r.client, "");
+    ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, job_over, NULL));
+    char left[128];
+    int hold;
+    (void)snprintf(left, sizeof left, "%s/000001.00beef.tmp", folder);
+    coord_kill(); /* its lock is gone; a folder as kill -9 would leave it: */
+    ck_assert_int_eq(coord_folder_disk.begin(left, &hold, NULL), 0);
+    coord_folder_disk.let_go(&hold);
+    ck_assert_uint_eq(entries(".tmp"), 1);
+    r.client.checkpoint.asked = false;
+    r.shard[1]->export_how = FAKE_EXPORT_WELL;
+    coord_start();
+    ck_assert_uint_eq(entries(""), 0);
+    job_done();
+    rows_once(2);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        for (uint32_t i = 0; i < FAKE_CUTS; i++)
+            ck_assert_uint_eq(r.shard[s]->kept[i].cut, 0);
+    rig_stop();
+}
+END_TEST
+
+/* ---- going on -------------------------------------------------------------------------------- */
+
+/* A checkpoint at every place of two epochs; the cluster is thrown away, another one goes on. */
+static bool has_cut(const struct fake_shard *s, uint64_t cut)
+{
+    for (uint32_t i = 0; i < FAKE_CUTS; i++)
+        if (s->kept[i].cut == cut)
+            return true;
+    return false;
+}
+
+/* Given up, and then the coordinator died before the shards had heard: the next one tells them, but
+ * keeps the best epoch's. */
+START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
+{
+    rig_start("epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
+    while (r.coord->job.at.best_cut == 0 || r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    uint64_t best = r.coord->job.at.best_cut, lost = r.coord->counters.next_cut++, later = lost + 5;
+    ck_assert(coord_put(r.coord, "counters", &r.coord->counters, sizeof r.coord->counters));
+    r.shard[0]->kept[2].cut = lost;
+    r.shard[0]->kept[3].cut = later; /* never drawn: not this coordinator's business */
+    ck_assert(has_cut(r.shard[0], best));
+    coord_kill();
+    coord_start();
+    while (!r.coord->members.shard[0].set_up)
+        ck_assert(sim_step(r.sim));
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 20, NULL, NULL);
+    ck_assert_uint_eq(r.coord->job.at.best_cut, best);
+    ck_assert(has_cut(r.shard[0], best));
+    ck_assert(!has_cut(r.shard[0], lost));
+    ck_assert(has_cut(r.shard[0], later));
+    job_done();
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_goes_on_at_the_very_batch)
+{
+    static const char *const modes[] = {"epochs: 2, consistency: async",
+                                        "epochs: 2, consistency: ssp",
+                                        "epochs: 2, consistency: bsp"};
+    char path[LIMIT_PATH];
+
+    rig_start(modes[_i % 3], "", NULL);
+    run_batches(7 + 19 * (uint32_t)_i);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start(modes[_i % 3], "", path);
+    job_done();
+    rows_once(2);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        ck_assert_uint_eq(r.shard[s]->loads, 1);
+    ck_assert_uint_lt(batches_all(), 202 + 16 - 7 - 19 * (uint32_t)_i);
+    ck_assert_double_eq(report_number("examples"), 2 * 1005);
+    ck_assert_double_eq(report_number("epochs.1.train_logloss"), 0.5);
+    ck_assert_double_gt(report_number("test.auc"), 0.5);
+    rig_stop();
+}
+END_TEST
+
+/* In evaluation no lane is held; the next epoch follows. */
+START_TEST(checkpoint_of_an_evaluation_goes_on)
+{
+    char path[LIMIT_PATH];
+
+    rig_start("epochs: 3, consistency: ssp", "", NULL);
+    while (r.coord->job.at.phase != PHASE_EVAL)
+        ck_assert(sim_step(r.sim));
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make(""));
+    struct json *m = manifest_of(path);
+    ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "eval");
+    json_free(m);
+    rig_stop();
+    rig_start("epochs: 3, consistency: ssp", "", path);
+    job_done();
+    rows_once(3);
+    ck_assert_double_gt(report_number("epochs.0.valid.auc"), 0.4);
+    rig_stop();
+}
+END_TEST
+
+/* Early stopping goes on with the best epoch so far and the misses since. Its tables are not in the
+ * checkpoint: what is kept is the best of those that come. By another measure, or on other data, it
+ * begins anew. */
+START_TEST(checkpoint_goes_on_with_the_best_epoch)
+{
+    static const double quality[][FAKE_EPOCHS] = {{0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55},
+                                                  {0, 0.6, 0.8, 0.7, 0.95, 0.6, 0.55, 0.5}};
+    static const char *const after[] = {"auc", "auc", "logloss"};
+    static const uint32_t epochs[] = {4, 6, 5}, best[] = {2, 4, 3}, final[] = {3, 4, 3};
+    char path[LIMIT_PATH], train[160];
+
+    r.quality = quality[_i == 1];
+    rig_start("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}",
+              "", NULL);
+    while (r.coord->job.at.epoch < 3 || r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    ck_assert_uint_eq(r.coord->job.at.epoch, 3);
+    rig_stop();
+    r.quality = quality[_i == 1];
+    (void)snprintf(
+        train, sizeof train,
+        "epochs: 10, consistency: ssp, early_stop: {metric: %s, patience: 2, lr_decay: 0.5}",
+        after[_i]);
+    rig_start(train, "", path);
+    job_done();
+    ck_assert_uint_eq(r.coord->job.at.epoch, epochs[_i]);
+    ck_assert_double_eq(report_number("best_epoch"), best[_i]);
+    ck_assert_double_eq(report_number("final_epoch"), final[_i]);
+    char measured[40]; /* what the report tells in front is of the tables that are there */
+    (void)snprintf(measured, sizeof measured, "epochs.%u.valid.auc", final[_i] - 1);
+    ck_assert_double_eq(report_number("valid.auc"), report_number(measured));
+    ck_assert_uint_eq(r.shard[0]->restores, 1);
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, _i == 1 ? 0.125 : 0.25, 1e-12);
+    rig_stop();
+}
+END_TEST
+
+/* The coordinator dies while the new cluster loads, and later: it loads once, and goes on. */
+START_TEST(checkpoint_restore_survives_the_coordinator)
+{
+    char path[LIMIT_PATH];
+
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    for (uint32_t i = 0; i < 6; i++) {
+        static const uint32_t phases[] = {PHASE_WAITING, PHASE_INDEX, PHASE_TABLES,
+                                          PHASE_SETUP,   PHASE_LANES, PHASE_TRAIN};
+        uint64_t until = sim_now_ns(r.sim) + 20 * SECOND;
+        while (r.coord->job.at.phase != phases[i] && sim_now_ns(r.sim) < until &&
+               r.coord->job.at.phase < PHASE_TRAIN)
+            ck_assert(sim_step(r.sim));
+        if (r.coord->job.at.number == 0)
+            continue;
+        coord_kill();
+        coord_start();
+    }
+    job_done();
+    rows_once(2);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        ck_assert_uint_eq(r.shard[s]->loads, 1);
+    rig_stop();
+}
+END_TEST
+
+static void refused_from(const char *train, const char *path, int status, const char *text)
+{
+    rig_start(train, "", path);
+    ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
+    int got = r.client.submit_status != 0 ? r.client.submit_status : r.client.status;
+    ck_assert_msg(got == status && strstr(r.client.text, text) != NULL, "%s: %d, %s", train, got,
+                  r.client.text);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        ck_assert_uint_eq(r.shard[s]->loads, 0);
+    rig_stop();
+}
+
+START_TEST(checkpoint_for_another_job_is_refused)
+{
+    char path[LIMIT_PATH], other[LIMIT_PATH];
+
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    refused_from("epochs: 2, consistency: bsp", path, SHOAL_E_CONFIG, "train.consistency is bsp");
+    refused_from("epochs: 1, consistency: ssp", path, SHOAL_E_CONFIG, "epoch 2");
+    refused_from("epochs: 2, consistency: ssp, seed: 5", path, SHOAL_E_CONFIG, "train.seed is 5");
+    r.digest = 43;
+    refused_from("epochs: 2, consistency: ssp", path, SHOAL_E_DATA, "data.train has 1005 rows");
+    refused_from("epochs: 2, consistency: ssp", "relative", SHOAL_E_USAGE, "absolute");
+    (void)snprintf(other, sizeof other, "%s/nothing", folder);
+    refused_from("epochs: 2, consistency: ssp", other, SHOAL_E_NOINPUT, "nothing");
+}
+END_TEST
+
+static bool both_unloaded(void *context)
+{
+    (void)context;
+    return !r.shard[0]->loaded && !r.shard[1]->loaded;
+}
+
+/* A server has no room: the job fails, what the other one loaded goes again, and the same restore
+ * is tried once more. A coordinator that dies in between tells them all the same. */
+START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
+{
+    static struct fake_client again;
+    char path[LIMIT_PATH];
+
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    r.shard[1]->full_after = r.shard[0];
+    ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.status, SHOAL_E_NO_SPACE);
+    ck_assert_uint_eq(r.shard[0]->loads, 1);
+    if (_i == 1) {
+        r.shard[0]->loaded = true; /* had not heard of it yet */
+        coord_kill();
+        coord_start();
+    }
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, both_unloaded, NULL));
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    r.shard[1]->full_after = NULL;
+    memset(&again, 0, sizeof again);
+    fake_client_start(&again, r.sim, r.yaml, 0);
+    again.from = path;
+    for (uint32_t w = 0; w < 2; w++) {
+        sim_kill(r.worker[w].node);
+        worker_add(w);
+    }
+    while (again.state != WIRE_JOB_DONE && again.state != WIRE_JOB_FAILED &&
+           again.submit_status == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert_msg(again.state == WIRE_JOB_DONE, "%d: %s", again.submit_status, again.text);
+    ck_assert_uint_eq(r.shard[0]->loads, 2);
+    ck_assert_uint_eq(r.shard[1]->loads, 1);
+    rows_once(2);
+    rig_stop();
+}
+END_TEST
+
+static void flip(const char *path, const char *file, long at)
+{
+    char whole[LIMIT_PATH + 64];
+
+    (void)snprintf(whole, sizeof whole, "%s/%s", path, file);
+    FILE *f = fopen(whole, "r+b");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, at, SEEK_SET), 0);
+    int byte = fgetc(f);
+    ck_assert_int_eq(fseek(f, at, SEEK_SET), 0);
+    (void)fputc(byte ^ 4, f);
+    (void)fclose(f);
+}
+
+START_TEST(checkpoint_with_a_changed_bit_is_refused)
+{
+    static const char *const files[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE,
+                                        "part-0001/manifest"};
+    char path[LIMIT_PATH];
+
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    for (uint32_t i = 0; i < 4; i++) {
+        flip(path, files[i], 33);
+        refused_from("epochs: 2, consistency: ssp", path, SHOAL_E_CHECKSUM, files[i]);
+        flip(path, files[i], 33);
+    }
+    rig_start("epochs: 2, consistency: ssp", "", path); /* and mended it is taken */
+    job_done();
+    rows_once(2);
+    rig_stop();
+}
+END_TEST
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+START_TEST(checkpoint_publish_runs_a_command)
+{
+    r.hooks = true;
+    r.hook_status = _i == 0 ? 0 : 3;
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
+    run_batches(20);
+    const char *path = checkpoint_make("");
+    ck_assert_uint_eq(r.hook_count, 1);
+    ck_assert_str_eq(r.hooked[0], path);
+    job_done();
+    struct json *j;
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.0.publish"), ""),
+                     _i == 0 ? "done" : "failed");
+    ck_assert_int_eq(json_as_int(json_get(j, "checkpoints.0.publish_status"), -1), r.hook_status);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+static void status_says(const char *publish)
+{
+    char *text = coord_status_text(r.coord);
+    struct json *j;
+
+    ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+    ck_assert_str_eq(json_as_string(json_get(j, "publish.state"), ""), publish);
+    json_free(j);
+    free(text);
+}
+
+/* One that hangs is asked to end, then made to, and the next folder has its turn. */
+START_TEST(checkpoint_publish_that_hangs_is_ended)
+{
+    struct json *j;
+
+    r.hooks = r.hook_holds = true;
+    r.hook_deaf = (uint32_t)_i;
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now], publish_limit: 2s",
+              NULL);
+    run_batches(20);
+    (void)checkpoint_make("one");
+    uint64_t begun = sim_now_ns(r.sim);
+    (void)checkpoint_make("two");
+    ck_assert_uint_eq(r.hook_count, 1);
+    (void)sim_run(r.sim, begun + 3 * SECOND / 2, job_over, NULL);
+    ck_assert_uint_eq(r.hook_asked, 0);
+    (void)sim_run(r.sim, begun + 3 * SECOND, job_over, NULL);
+    ck_assert_uint_eq(r.hook_asked, 1);
+    (void)sim_run(r.sim, begun + 10 * SECOND, job_over, NULL);
+    status_says(_i == 0 ? "done" : "over its limit: asked to end");
+    ck_assert_uint_eq(r.hook_killed, 0);
+    ck_assert_uint_eq(r.hook_count, _i == 0 ? 2 : 1);
+    (void)sim_run(r.sim, begun + 20 * SECOND, job_over, NULL);
+    ck_assert_uint_eq(r.hook_killed, (uint32_t)_i);
+    ck_assert_uint_eq(r.hook_count, 2);
+    job_done();
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.0.publish"), ""), "over its limit");
+    ck_assert_int_eq(json_as_int(json_get(j, "checkpoints.0.publish_status"), -1),
+                     128 + (_i == 0 ? 15 : 9));
+    ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.1.publish"), ""), "done");
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* The command outlives its job, and another folder waits for it; the next job publishes nothing. */
+START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
+{
+    r.hooks = r.hook_holds = true;
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
+    run_batches(20);
+    (void)checkpoint_make("one");
+    (void)checkpoint_make("two");
+    ck_assert_uint_eq(r.hook_count, 1);
+    struct string_list *publish = &r.coord->job.spec.checkpoint.publish;
+    size_t words = publish->count;
+    publish->count = 0; /* as the next job's */
+    coord_checkpoint_job(r.coord);
+    r.hook_holds = false;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL);
+    ck_assert(!r.coord->checkpoint.hook.running);
+    ck_assert_uint_eq(r.hook_count, 1);
+    ck_assert_uint_eq(r.coord->checkpoint.list->record[0].published, 0);
+    publish->count = words;
+    job_done();
+    rig_stop();
+}
+END_TEST
+
+/* A number is what checkpoints without a name have. */
+START_TEST(checkpoint_name_of_digits_is_refused)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(20);
+    fake_client_checkpoint(&r.client, "20261121");
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_USAGE);
+    ck_assert_uint_eq(entries(""), 0);
+    job_done();
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_publish_needs_leave)
+{
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
+    ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_DENIED);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "publish: true"));
+    rig_stop();
+}
+END_TEST
+
+static void setup(void)
+{
+    log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
+    (void)snprintf(folder, sizeof folder, "/tmp/shoal-checkpoints-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void teardown(void)
+{
+    char command[128];
+
+    (void)snprintf(command, sizeof command, "rm -rf %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("coord_checkpoint");
+    TCase *t = tcase_create("coord_checkpoint");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 100); /* real folders, really synced */
+    tcase_add_test(t, checkpoint_is_made_while_training_goes_on);
+    tcase_add_test(t, checkpoint_names_are_checked);
+    tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
+    tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
+    tcase_add_test(t, checkpoint_by_minutes);
+    tcase_add_test(t, checkpoint_and_best_epochs_do_not_disturb_each_other);
+    tcase_add_test(t, checkpoint_holds_pushes_for_a_second_at_most);
+    tcase_add_test(t, checkpoint_that_a_shard_cannot_write_is_given_up);
+    tcase_add_loop_test(t, checkpoint_ends_with_the_shard_that_dies, 0, 2);
+    tcase_add_test(t, checkpoint_of_a_dead_coordinator_is_removed);
+    tcase_add_test(t, checkpoint_cuts_that_were_given_up_go_at_registration);
+    tcase_add_loop_test(t, checkpoint_goes_on_at_the_very_batch, 0, 10);
+    tcase_add_test(t, checkpoint_of_an_evaluation_goes_on);
+    tcase_add_loop_test(t, checkpoint_goes_on_with_the_best_epoch, 0, 3);
+    tcase_add_test(t, checkpoint_restore_survives_the_coordinator);
+    tcase_add_loop_test(t, checkpoint_restore_that_failed_can_be_tried_again, 0, 2);
+    tcase_add_test(t, checkpoint_for_another_job_is_refused);
+    tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
+    tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
+    tcase_add_loop_test(t, checkpoint_publish_that_hangs_is_ended, 0, 2);
+    tcase_add_test(t, checkpoint_publish_that_outlives_its_job_is_told_of_nowhere);
+    tcase_add_test(t, checkpoint_name_of_digits_is_refused);
+    tcase_add_test(t, checkpoint_publish_needs_leave);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

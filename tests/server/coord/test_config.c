@@ -1,0 +1,91 @@
+/* test_coord_config.c: coordinator.yaml. */
+#include "server/coord/config.h"
+
+#include <check.h>
+#include <string.h>
+
+static int parse(const char *text, struct coord_config *c, struct err *e)
+{
+    return coord_config_parse(text, strlen(text), "coordinator.yaml", NULL, c, e);
+}
+
+START_TEST(coord_config_has_defaults)
+{
+    struct coord_config c;
+    struct err e = {0};
+
+    ck_assert_msg(coord_config_load(NULL, NULL, &c, &e) == 0, "%s", e.text);
+    ck_assert_str_eq(c.listen, "tcp://127.0.0.1:7000");
+    ck_assert_uint_eq(c.shards, 1);
+    ck_assert_uint_eq(c.lease_ms, 10000);
+    ck_assert_str_eq(c.report, "");
+    ck_assert_str_eq(c.tensorboard, "");
+    ck_assert(!c.insecure_plaintext);
+}
+END_TEST
+
+START_TEST(coord_config_reads_all_keys)
+{
+    struct coord_config c;
+    struct err e = {0};
+
+    ck_assert_msg(
+        parse(
+            "listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
+            "r.json\nnet: {drop: 0.1}\n"
+            "insecure_plaintext: true\n",
+            &c, &e) == 0,
+        "%s", e.text);
+    ck_assert_str_eq(c.data_dir, "/d");
+    ck_assert_uint_eq(c.shards, 3);
+    ck_assert_uint_eq(c.lease_ms, 2000);
+    ck_assert_uint_eq(c.resend_ms, 100);
+    ck_assert_double_eq(c.drop, 0.1);
+    ck_assert(c.insecure_plaintext);
+}
+END_TEST
+
+START_TEST(coord_config_set_overrides)
+{
+    struct string_list set = {0};
+    struct coord_config c;
+    struct err e = {0};
+
+    ck_assert_int_eq(string_list_add(&set, "shards=5"), 0);
+    ck_assert_int_eq(coord_config_load(NULL, &set, &c, &e), 0);
+    ck_assert_uint_eq(c.shards, 5);
+    string_list_free(&set);
+}
+END_TEST
+
+START_TEST(coord_config_refuses_unknown_and_impossible)
+{
+    static const char *const wrong[] = {"shard: 3\n",   "shards: 0\n",      "shards: many\n",
+                                        "lease: 1ms\n", "net: {drop: 2}\n", "listen: ''\n",
+                                        "keys: k\n"};
+    struct coord_config c;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct err e = {0};
+        ck_assert_msg(parse(wrong[i], &c, &e) == SHOAL_E_CONFIG, "%s", wrong[i]);
+        ck_assert_msg(strstr(e.text, "coordinator.yaml") != NULL, "%s", e.text);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_config");
+    TCase *c = tcase_create("config");
+
+    tcase_add_test(c, coord_config_has_defaults);
+    tcase_add_test(c, coord_config_reads_all_keys);
+    tcase_add_test(c, coord_config_set_overrides);
+    tcase_add_test(c, coord_config_refuses_unknown_and_impossible);
+    suite_add_tcase(s, c);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

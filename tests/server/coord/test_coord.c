@@ -1,0 +1,1199 @@
+/* test_coord.c: whole jobs in the simulator: the real coordinator with fake shards, workers and a
+ * client. */
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "server/coord/coord.h"
+#include "server/coord/core.h"
+#include "server/coord/grant.h"
+#include "server/coord/status.h"
+#include "tests/lib/server_fake.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+
+struct rig {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard *shard[FAKE_SHARDS];
+    struct fake_worker worker[3];
+    struct fake_client client;
+    uint32_t shards, workers;
+    char yaml[1024];
+    bool scalars_fail;
+    uint32_t scalars; /* calls of write_scalars */
+    uint64_t step;    /* of the last one */
+    char tags[4096];  /* each tag seen, once, in order */
+    double last[64];  /* its last value, in the same order */
+    double rate_most;
+};
+
+static struct rig r;
+
+static int scalars_take(void *context, const char *run, uint64_t step,
+                        const struct coord_scalar *scalar, uint32_t count, struct err *e)
+{
+    char tag[sizeof scalar->tag + 2];
+
+    (void)context;
+    ck_assert_ptr_eq(strstr(run, "t-"), run);
+    ck_assert_uint_ge(step, r.step);
+    r.step = step;
+    r.scalars++;
+    for (uint32_t i = 0; i < count; i++) {
+        (void)snprintf(tag, sizeof tag, "%s\n", scalar[i].tag);
+        if (strstr(r.tags, tag) == NULL)
+            strcat(r.tags, tag);
+        uint32_t line = 0;
+        for (const char *p = r.tags; p != strstr(r.tags, tag); p++)
+            line += *p == '\n';
+        r.last[line] = scalar[i].value;
+        if (strcmp(scalar[i].tag, "rate/examples_per_second") == 0 && scalar[i].value > r.rate_most)
+            r.rate_most = scalar[i].value;
+    }
+    return r.scalars_fail ? err_set(e, SHOAL_E_IO, "the disk is full") : 0;
+}
+
+/* The last value of a tag; -1: it never came. */
+static double scalar_last(const char *tag)
+{
+    uint32_t line = 0;
+    const char *at = strstr(r.tags, tag);
+
+    for (const char *p = r.tags; at != NULL && p != at; p++)
+        line += *p == '\n';
+    return at == NULL ? -1 : r.last[line];
+}
+
+static void coord_start(void)
+{
+    struct coord_options o = {.shards = r.shards,
+                              .lease_ms = 1000,
+                              .resend_ms = 200,
+                              .version = "test",
+                              .write_scalars = scalars_take};
+    struct err e = {0};
+
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+}
+
+static void worker_add(uint32_t i)
+{
+    struct fake_worker *w = &r.worker[i];
+    char name[24];
+
+    w->rows[0] = 1005;
+    w->rows[1] = 300;
+    w->rows[2] = 200;
+    w->batch = 10;
+    w->seats = 2;
+    w->step_ns = 5000000;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
+        if (w->quality[n] == 0)
+            w->quality[n] = 0.5 + 0.02 * n;
+    (void)snprintf(name, sizeof name, "worker-%u", i);
+    fake_worker_start(w, r.sim, name, r.shard, r.shards);
+}
+
+static void rig_start(const char *train, uint32_t shards, uint32_t workers,
+                      const struct sim_options *options)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+
+    (void)snprintf(
+        r.yaml, sizeof r.yaml,
+        "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
+        "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, "
+        "%s}\n",
+        train);
+    r.sim = sim_new(options == NULL ? &calm : options);
+    r.store = coord_store_memory();
+    r.shards = shards;
+    r.workers = workers;
+    coord_start();
+    for (uint32_t s = 0; s < shards; s++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "server-%u", s);
+        r.shard[s] = calloc(1, sizeof *r.shard[s]);
+        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
+    }
+    for (uint32_t w = 0; w < workers; w++)
+        worker_add(w);
+    fake_client_start(&r.client, r.sim, r.yaml, workers);
+}
+
+static void rig_stop(void)
+{
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t s = 0; s < r.shards; s++) {
+        free(r.shard[s]->shard_of);
+        free(r.shard[s]);
+    }
+    memset(&r, 0, sizeof r);
+}
+
+static bool job_over(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE ||
+           r.client.state == WIRE_JOB_FAILED;
+}
+
+static bool worker_one_joined(void *context)
+{
+    (void)context;
+    return r.worker[0].joined;
+}
+
+static void run_job(uint64_t seconds)
+{
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, job_over, NULL),
+                  "job hangs in phase %u, epoch %u", r.coord->job.at.phase, r.coord->job.at.epoch);
+}
+
+/* Every row of every epoch exactly once: invariant 3 of task.h, end to end. */
+static void all_rows_once(uint32_t epochs)
+{
+    for (uint32_t e = 1; e <= epochs; e++)
+        for (uint32_t row = 0; row < FAKE_ROWS; row++)
+            ck_assert_msg(r.shard[0]->seen[e][row] == (row < 1005),
+                          "epoch %u row %u applied %u times", e, row, r.shard[0]->seen[e][row]);
+}
+
+static void job_done(uint32_t epochs)
+{
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u: %s", r.client.state, r.client.text);
+    ck_assert_int_eq(r.client.status, 0);
+    all_rows_once(epochs);
+}
+
+static double report_number(const char *path)
+{
+    struct json *j;
+
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    double x = json_as_number(json_get(j, path), -1);
+    json_free(j);
+    return x;
+}
+
+START_TEST(coord_job_runs_to_its_report)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    run_job(60);
+    job_done(3);
+    ck_assert_double_eq(report_number("examples"), 3 * 1005);
+    ck_assert_double_eq(report_number("epochs.2.train_logloss"), 0.5);
+    ck_assert_double_gt(report_number("test.auc"), 0.5);
+    ck_assert_double_eq(report_number("test.examples"), 200);
+    ck_assert_double_eq(report_number("tables.0.rows"), 256);
+    ck_assert_double_eq(report_number("batches.applied"), 3 * 101);
+    ck_assert_double_eq(report_number("staleness.max"), 1);
+    ck_assert(r.worker[0].ended && r.worker[1].ended);
+    ck_assert_uint_eq(r.coord->members.workers, 0);
+    rig_stop();
+}
+END_TEST
+
+static struct json *report(void)
+{
+    struct json *j;
+
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    return j;
+}
+
+START_TEST(coord_report_tells_the_measures)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128,
+                   "evaluate: {group: user, by: [hour], buckets: 5}\n");
+    r.worker[0].context = r.worker[1].context = true;
+    run_job(60);
+    job_done(2);
+    struct json *j = report(), *test = json_get(j, "test"), *by = json_get(test, "by.hour");
+    ck_assert_double_eq(report_number("test.positives"), 100);
+    ck_assert_double_eq(report_number("test.groups"), 7);
+    ck_assert_double_gt(report_number("test.gauc"), 0.4);
+    ck_assert_double_eq(report_number("test.auc_error"), 0);
+    ck_assert_double_gt(report_number("test.ne"), 0.5);
+    ck_assert_double_ge(report_number("valid.ece"), 0);
+    ck_assert_uint_eq(json_count(json_get(test, "buckets")), 2); /* two scores: two of the five */
+    ck_assert_double_eq(report_number("test.buckets.0.predicted"), 0.25);
+    ck_assert_uint_eq(json_count(by), 3);
+    double examples = 0;
+    for (size_t i = 0; i < 3; i++)
+        examples += json_as_number(json_get(json_array_at(by, i), "examples"), 0);
+    ck_assert_double_eq(examples, 200);
+    ck_assert_str_eq(json_as_string(json_get(json_array_at(by, 0), "key"), ""),
+                     "0x0000000000000000");
+    ck_assert(json_absent(json_get(j, "epochs.0.valid.buckets")) &&
+              !json_absent(json_get(j, "valid.buckets")));
+    ck_assert_double_gt(report_number("epochs.1.valid.gauc"), 0);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_report_has_the_training_curve)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    run_job(60);
+    job_done(3);
+    struct json *j = report(), *curve = json_get(j, "training");
+    ck_assert_uint_eq(json_count(curve), 3 * 26); /* a point for each of 26 tasks of 4 batches */
+    const struct json *last = json_array_at(curve, 3 * 26 - 1);
+    ck_assert_double_eq(json_as_number(json_get(last, "examples"), 0), 3 * 1005);
+    ck_assert_double_eq(json_as_number(json_get(last, "epoch"), 0), 3);
+    ck_assert_double_eq(json_as_number(json_get(last, "logloss"), 0), 0.5);
+    ck_assert_double_eq(json_as_number(json_get(last, "dense_norm"), 0), 2);
+    ck_assert_double_eq(json_as_number(json_get(last, "row_norm"), 0), 3);
+    ck_assert_double_eq(json_as_number(json_get(last, "staleness"), 0), 0.25);
+    ck_assert_double_gt(json_as_number(json_get(last, "seconds"), 0), 0);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* What was said of the job before the coordinator died is still in its report, and scalars go on
+ * from there. */
+START_TEST(coord_restart_keeps_curve_and_details)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.coord->job.at.epoch < 3 || r.worker[0].batches + r.worker[1].batches < 240)
+        ck_assert(sim_step(r.sim));
+    uint32_t points = r.coord->job.trace.curve.count;
+    ck_assert_uint_gt(points, 52);
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_start();
+    ck_assert_uint_eq(r.coord->job.trace.curve.count, points);
+    ck_assert_ptr_nonnull(r.coord->job.details[WIRE_VALID]);
+    run_job(120);
+    job_done(3);
+    struct json *j = report();
+    size_t count = json_count(json_get(j, "training"));
+    /* reports that were on their way may be lost: one a seat */
+    ck_assert_uint_ge(count, 3 * 26 - 4);
+    double seen =
+        json_as_number(json_get(json_array_at(json_get(j, "training"), count - 1), "examples"), 0);
+    ck_assert(seen <= 3 * 1005 && seen >= 3 * 1005 - 4 * 40);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+static void coord_restart(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_start();
+}
+
+/* Figures of the test split outlive a death after it was evaluated, its bad lines too; damaged
+ * curves do without. */
+START_TEST(coord_restart_keeps_the_test_splits_figures)
+{
+    struct err e = {0};
+
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {buckets: 5}\n");
+    r.worker[0].eval_bad_lines = 1;
+    while (r.coord->job.at.phase != PHASE_DIGEST)
+        ck_assert(sim_step(r.sim));
+    uint64_t bad = r.coord->job.at.test_bad_lines;
+    ck_assert_uint_gt(bad, 0);
+    if (_i == 1)
+        ck_assert_int_eq(coord_store_put(r.store, "details/test", "{\"job\":", 7, &e), 0);
+    coord_restart();
+    ck_assert_uint_eq(r.coord->job.at.test_bad_lines, bad);
+    run_job(60);
+    job_done(1);
+    struct json *j = report();
+    ck_assert(json_absent(json_get(j, "test.buckets")) == (_i == 1));
+    ck_assert(!json_absent(json_get(j, "valid.buckets")));
+    ck_assert_double_ge(json_as_number(json_get(j, "bad_lines"), 0), (double)bad);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* A coordinator that dies in the middle of an epoch takes none of its time away. */
+START_TEST(coord_restart_keeps_the_time_spent)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    /* ten seconds and a little of training by one worker with two lanes */
+    r.worker[0].step_ns = SECOND / 10;
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    uint64_t begun = sim_now_ns(r.sim);
+    for (uint32_t kills = 0; kills < 2; kills++) {
+        while (r.worker[0].batches < 30 * (kills + 1))
+            ck_assert(sim_step(r.sim));
+        coord_restart();
+    }
+    run_job(60);
+    job_done(1);
+    double all = (double)(sim_now_ns(r.sim) - begun) * 1e-9, train = report_number("train_seconds");
+    /* a task's time may go with each death, and the pauses do not count */
+    ck_assert_double_ge(train, all * 0.6);
+    ck_assert_double_le(train, all);
+    ck_assert_double_eq_tol(report_number("epochs.0.seconds"), train, 1e-6);
+    ck_assert_double_eq_tol(report_number("examples_per_second"), 1005 / train, 1e-6);
+    ck_assert_double_ge(report_number("seconds"), train);
+    ck_assert_double_le(report_number("seconds"), all + 3);
+    struct json *j = report();
+    double before = 0;
+    for (size_t i = 0; i < json_count(json_get(j, "training")); i++) {
+        double now =
+            json_as_number(json_get(json_array_at(json_get(j, "training"), i), "seconds"), -1);
+        ck_assert_double_ge(now, before);
+        before = now;
+    }
+    ck_assert_double_ge(before, train * 0.8);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* What is left over when an epoch ends makes no burst of the rate. */
+START_TEST(coord_scalars_have_no_rate_of_a_moment)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 7", 1, 2, NULL);
+    /* Four rounds of tasks in about two seconds: one lane's last report is due for writing, the
+     * others' follow at once. */
+    for (uint32_t w = 0; w < 2; w++) {
+        r.worker[w].seats = 4;
+        r.worker[w].step_ns = (uint64_t)(105 + _i) * SECOND / 1000;
+    }
+    run_job(120);
+    job_done(3);
+
+    double usual = report_number("examples_per_second");
+    ck_assert_double_gt(r.rate_most, usual * 0.5);
+    ck_assert_double_lt(r.rate_most, usual * 2);
+    rig_stop();
+}
+END_TEST
+
+/* Workers tell of examples once in some seconds: in between the status has no rate of nothing, and
+ * then none of all in a second. */
+START_TEST(coord_status_tells_the_rate_of_jumps)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
+    double most = 0;
+    uint32_t told = 0, asked = 0;
+    for (uint32_t w = 0; w < 2; w++)
+        r.worker[w].step_ns = SECOND;
+    while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL)) {
+        char *text = coord_status_text(r.coord);
+        struct json *j;
+        ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+        double rate = json_as_number(json_get(j, "rate"), 0);
+        most = rate > most ? rate : most;
+        told += rate > 0;
+        asked += strcmp(json_as_string(json_get(j, "state"), ""), "train") == 0;
+        json_free(j);
+        free(text);
+    }
+    double usual = report_number("examples_per_second");
+    ck_assert_double_lt(most, usual * 2);
+    ck_assert_uint_gt(told, asked / 2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_scalars_tell_training_and_evaluation)
+{
+    r.scalars_fail = _i == 1;
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour]}\n");
+    r.worker[0].context = r.worker[1].context = true;
+    run_job(60);
+    job_done(3); /* also when nobody can write them */
+    if (_i == 1) {
+        ck_assert_uint_eq(r.scalars, 1);
+        rig_stop();
+        return;
+    }
+    /* of each epoch, which are shorter than two seconds; valid; test */
+    ck_assert_uint_eq(r.scalars, 3 + 3 + 1);
+    ck_assert_uint_eq(r.step, 3 * 1005);
+    ck_assert_double_eq(scalar_last("train/logloss"), 0.5);
+    ck_assert_double_eq(scalar_last("lr/scale"), 1);
+    ck_assert_double_eq(scalar_last("norm/dense"), 2);
+    ck_assert_double_eq(scalar_last("norm/rows"), 3);
+    ck_assert_double_eq(scalar_last("staleness/p99"), 1);
+    ck_assert_double_gt(scalar_last("rate/examples_per_second"), 100);
+    ck_assert_double_eq_tol(scalar_last("valid/auc"), report_number("valid.auc"), 1e-12);
+    ck_assert_double_eq_tol(scalar_last("test/gauc"), report_number("test.gauc"), 1e-12);
+    ck_assert_double_eq_tol(scalar_last("test/ne"), report_number("test.ne"), 1e-12);
+    ck_assert_double_eq(scalar_last("train/skipped_steps"), -1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_best_epoch_by_group_auc)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++) {
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+        r.worker[i].context = true;
+    }
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: gauc, patience: 2}", 2,
+              2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour]}\n");
+    run_job(120);
+    job_done(4);
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    ck_assert_double_eq(report_number("valid.gauc"), report_number("epochs.1.valid.gauc"));
+    ck_assert_double_gt(report_number("epochs.1.valid.gauc"), report_number("epochs.3.valid.gauc"));
+    rig_stop();
+}
+END_TEST
+
+/* A worker that has another job file, or lies: its figures are refused and nothing is counted. */
+START_TEST(coord_predictions_of_another_job_are_refused)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
+    r.worker[0].context = true; /* the job has no group */
+    ck_assert(!sim_run(r.sim, 20 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.worker[0].refused, SHOAL_E_MALFORMED);
+    ck_assert_uint_eq(r.coord->job.eval.measured, 0);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_epoch_ends_only_when_all_lanes_are_done)
+{
+    rig_start("epochs: 2, consistency: async, lanes: 4", 1, 2, NULL);
+    r.worker[1].step_ns = 100 * r.worker[0].step_ns; /* one worker is very slow */
+    while (r.coord->job.at.phase != PHASE_DONE && sim_step(r.sim)) {
+        if (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.at.epoch != 1)
+            continue;
+        for (uint32_t row = 0; row < 1005; row++)
+            ck_assert_uint_eq(r.shard[0]->seen[1][row], 1);
+        ck_assert_uint_eq(r.shard[0]->seen[2][0], 0);
+    }
+    run_job(60);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_dead_workers_lane_goes_to_another_with_a_higher_generation)
+{
+    uint64_t before[2] = {0, 0};
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    r.worker[0].dead_batch = 10;
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    uint32_t seat = r.worker[0].seat[0].lane < 2 ? 0 : 1;
+    uint32_t lane = r.worker[0].seat[seat].lane;
+    ck_assert_uint_lt(lane, 2);
+    before[lane] = r.worker[0].seat[seat].generation;
+    run_job(120);
+    job_done(2);
+    ck_assert_uint_gt(r.coord->job.tasks.lane[lane].generation, before[lane]);
+    ck_assert_double_eq(report_number("worker_deaths"), 1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_frozen_worker_is_told_to_leave_and_writes_nothing)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    sim_pause(r.worker[0].node, sim_now_ns(r.sim) + 2 * SECOND); /* the lease is one */
+    run_job(120);
+    job_done(3); /* no row twice although it went on with its task when it woke up */
+    ck_assert_uint_gt(r.worker[0].fenced + r.worker[0].leaves + r.worker[0].unknown, 0);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_bsp_pads_lanes_to_equal_length)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, NULL);
+    run_job(60);
+    job_done(2);
+    /* 101 batches over 3 lanes: 8 rounds of 12, then 5 left as 2 each: 34 a lane, one empty. */
+    for (uint32_t l = 0; l < 3; l++)
+        ck_assert_uint_eq(r.coord->job.tasks.lane[l].next_batch - 1, 2 * 34);
+    ck_assert_uint_eq(r.shard[0]->ticks, 2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_bsp_survives_a_death_with_the_same_batches)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 3", 1, 3, NULL);
+    r.worker[1].dead_batch = 17;
+    run_job(120);
+    job_done(2);
+    for (uint32_t l = 0; l < 3; l++)
+        ck_assert_uint_eq(r.coord->job.tasks.lane[l].next_batch - 1, 2 * 34);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_lost_doubled_and_reordered_messages_change_nothing)
+{
+    struct sim_options rough = {.seed = (uint64_t)_i + 1,
+                                .drop = 0.1,
+                                .duplicate = 0.1,
+                                .delay_min_ns = 100000,
+                                .delay_max_ns = 40000000,
+                                .reorder = true};
+
+    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 3"
+                          : "epochs: 3, consistency: bsp, lanes: 3",
+              2, 2, &rough);
+    if (_i % 3 == 0)
+        r.worker[0].dead_batch = 20;
+    run_job(900);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_best_epoch_is_restored)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++)
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, "
+              "lr_decay: 0.5}",
+              2, 2, NULL);
+    run_job(120);
+    job_done(4); /* 2 is the best, 3 and 4 are misses */
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    ck_assert_double_gt(report_number("valid.auc"), 0.85);
+    for (uint32_t s = 0; s < 2; s++) {
+        ck_assert_uint_ge(r.shard[s]->restores, 1);
+        ck_assert_uint_eq(r.shard[s]->run.run, r.coord->job.at.run);
+        ck_assert_uint_ne(r.shard[s]->run.run, r.client.run);
+        /* the last one dropped, at the end */
+        ck_assert_uint_eq(r.shard[s]->dropped, r.coord->job.at.best_cut);
+    }
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_refused_cut_is_made_again_under_a_new_number)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2,
+              NULL);
+    r.shard[1]->refuse_go = true;
+    run_job(120);
+    job_done(3);
+    ck_assert_uint_eq(r.shard[0]->cut, r.shard[1]->cut);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_restarted_shard_is_set_up_again)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    struct fake_shard *s = r.shard[1];
+    sim_kill(s->node);
+    s->map_count = 0; /* lost; rows, marks and generations are journalled */
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    fake_shard_start(s, r.sim, "server-1", 0, 2);
+    run_job(120);
+    job_done(3);
+    ck_assert_uint_gt(s->map_count, 0);
+    ck_assert_uint_eq(s->number, 1);
+    ck_assert_double_eq(report_number("restarts"), 1);
+    rig_stop();
+}
+END_TEST
+
+/* It gets the map, for readers, and nothing else; once all is back, the rest. */
+START_TEST(coord_shard_that_reads_its_rows_back_has_the_map)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    struct fake_shard *s = r.shard[1];
+    uint32_t tablets = s->map_count, fences = s->fences;
+    sim_kill(s->node);
+    s->map_count = 0;
+    fake_shard_start(s, r.sim, "server-1", 0, 2);
+    s->ready = false;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    ck_assert_uint_eq(s->map_count, tablets);
+    ck_assert_uint_eq(s->fences, fences);
+    s->ready = true;
+    run_job(120);
+    job_done(3);
+    ck_assert_double_eq(report_number("restarts"), 1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_restarted_shard_ends_a_job_in_memory)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    sim_kill(r.client.node);
+    (void)snprintf(r.yaml + strlen(r.yaml), 64, "durability: memory\n");
+    memset(&r.client, 0, sizeof r.client);
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[1]->node);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    run_job(60);
+    ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "server-1 died and durability is memory"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_restarted_coordinator_goes_on)
+{
+    rig_start(_i % 2 == 0
+                  ? "epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 3}"
+                  : "epochs: 3, consistency: bsp, lanes: 2",
+              2, 2, NULL);
+    for (uint32_t kills = 1; kills <= 3; kills++) {
+        for (int steps = 0; steps < 400 + 211 * _i && !job_over(NULL); steps++)
+            ck_assert(sim_step(r.sim));
+        sim_kill(r.node);
+        coord_free(r.coord);
+        coord_start();
+    }
+    run_job(120);
+    job_done(3);
+    ck_assert_double_eq(report_number("examples"), 3 * 1005);
+    rig_stop();
+}
+END_TEST
+
+/* What is evaluated once more is the best as before, and is kept. */
+START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++)
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, "
+              "lr_decay: 0.5}",
+              2, 2, NULL);
+    while (r.coord->job.at.phase != PHASE_CUT || r.coord->job.at.epoch != 2)
+        ck_assert(sim_step(r.sim));
+    for (int i = 0; i < _i; i++)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(120);
+    job_done(4);
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    ck_assert_uint_ge(r.shard[0]->restores, 1);
+    rig_stop();
+}
+END_TEST
+
+/* A job's lanes begin at batch 1, whatever the one before it had stored. */
+START_TEST(coord_former_jobs_lanes_are_forgotten)
+{
+    struct coord_lane_record stale[3] = {{9, 77}, {9, 77}, {9, 77}};
+    struct err e = {0};
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
+    ck_assert_int_eq(
+        coord_store_put(r.store, "lanes", stale, (uint32_t)(2 + _i) * sizeof stale[0], &e), 0);
+    while (r.coord->job.at.phase != PHASE_SETUP)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(120);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+static bool task_hole(const struct coord_tasks *t)
+{
+    for (uint32_t i = 1; i < t->tasks; i++)
+        if (t->task[i].first_batch != 0 && t->task[i - 1].first_batch == 0)
+            return true;
+    return false;
+}
+
+/* Lanes of bsp get the tasks of a round in any order: one that is stored counts although one before
+ * it is not. */
+START_TEST(coord_death_within_a_round_loses_no_task)
+{
+    struct sim_options o = {.seed = 40 + (uint64_t)_i,
+                            .delay_min_ns = 100000,
+                            .delay_max_ns = 40000000,
+                            .reorder = true};
+
+    rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, &o);
+    while (!task_hole(&r.coord->job.tasks))
+        ck_assert(sim_step(r.sim));
+    ck_assert(coord_grant_lanes_put(r.coord)); /* as any lane's fence does */
+    coord_restart();
+    run_job(120);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* With every message doubled a worker of one seat holds one lane, not one more for each copy of its
+ * question. */
+START_TEST(coord_doubled_question_is_granted_once)
+{
+    struct sim_options o = {.seed = 5,
+                            .duplicate = 1,
+                            .delay_min_ns = 100000,
+                            .delay_max_ns = 30000000,
+                            .reorder = true};
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, &o);
+    r.worker[0].seats = 1;
+    while (!job_over(NULL)) {
+        ck_assert(sim_step(r.sim));
+        ck_assert_uint_le(coord_lane_held(&r.coord->job.tasks, r.worker[0].number), 1);
+    }
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* A lane that its worker dropped without a word (a shard had refused it) is taken back and dealt
+ * again. */
+START_TEST(coord_lane_dropped_in_silence_is_dealt_again)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
+    while (r.worker[0].batches < 30)
+        ck_assert(sim_step(r.sim));
+    struct fake_seat *seat = &r.worker[0].seat[0];
+    while (seat->lane == UINT32_MAX || seat->state != FAKE_WORKING)
+        ck_assert(sim_step(r.sim));
+    seat->lane = UINT32_MAX;
+    seat->generation = seat->batch = 0;
+    seat->state = FAKE_RESTING;
+    run_job(30);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_silent_server_ends_a_job_in_memory)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    sim_kill(r.client.node);
+    (void)snprintf(r.yaml + strlen(r.yaml), 64, "durability: memory\n");
+    memset(&r.client, 0, sizeof r.client);
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[1]->node);
+    run_job(10);
+    ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "server-1 has not been heard"));
+    rig_stop();
+}
+END_TEST
+
+/* Under journal it is waited for, and the status says so. */
+START_TEST(coord_silent_server_is_named_in_the_status)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[1]->node);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
+    char *text = coord_status_text(r.coord);
+    ck_assert_ptr_nonnull(strstr(text, "waits for server server-1"));
+    free(text);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    run_job(60);
+    job_done(3);
+    text = coord_status_text(r.coord);
+    ck_assert_ptr_null(strstr(text, "waiting"));
+    free(text);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_too_many_bad_lines_end_the_job)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
+    r.worker[0].bad_lines = 2; /* of 40 in a task */
+    run_job(60);
+    ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_int_eq(r.client.status, SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "train.txt:7: no label"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "0.01"));
+    rig_stop();
+}
+END_TEST
+
+/* The share of malformed lines is of those that the draw of negatives took: one of 40 may be, one
+ * of 30 is too many. */
+START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    memcpy(strstr(r.yaml, "max_bad: 0.01"), "max_bad: 0.03", 13);
+    r.worker[0].bad_lines = 1;
+    r.worker[0].undrawn = _i == 0 ? 0 : 10;
+    run_job(60);
+    ck_assert_int_eq(r.client.state, _i == 0 ? WIRE_JOB_DONE : WIRE_JOB_FAILED);
+    ck_assert_int_eq(r.client.status, _i == 0 ? 0 : SHOAL_E_DATA);
+    rig_stop();
+}
+END_TEST
+
+/* A few refused batches are told, of which fields and workers, and that is all; too many end the
+ * job. */
+START_TEST(coord_refused_batches_are_told)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.5", 2, 1, NULL);
+    r.worker[0].refused_batches = 1;
+    r.shard[0]->status = "{\"gradients\": {\"run\": 99999999999999, \"lost\": 2, \"by_field\": "
+                         "[{\"table\": \"emb\", \"field\": 5, \"refused\": 3, "
+                         "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, "
+                         "\"refused\": 2, \"clipped\": 4}]}, "
+                         "\"tables\": [{\"name\": \"table0\", \"rows\": 9, \"not_admitted\": 5, "
+                         "\"evicted\": -1}, {\"name\": \"former\", \"aged\": 1}]}";
+    r.shard[1]->status = _i == 0 ? r.shard[0]->status
+                         /* of another job */
+                         : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": "
+                                     "\"emb\", \"field\": 5, \"refused\": 100}]}}"
+                                   : "no JSON";
+    run_job(60);
+    job_done(2);
+    ck_assert_double_eq(report_number("batches.quarantined"), 2 * 26); /* one of each task */
+    ck_assert_double_eq(report_number("refused.batches"), 2 * 26);
+    struct json *j = report();
+    ck_assert_uint_eq(json_count(json_get(j, "refused.by_field")), 2);
+    /* what is 0, or no number from 0, is not told */
+    ck_assert_uint_eq(json_members(json_get(j, "tables.0.rules")), 1);
+    ck_assert_ptr_null(json_get(j, "tables.1.rules"));
+    json_free(j);
+    double times = _i == 0 ? 2 : 1;
+    ck_assert_double_eq(report_number("refused.by_field.0.field"), 5);
+    ck_assert_double_eq(report_number("refused.by_field.0.refused"), 3 * times);
+    ck_assert_double_eq(report_number("refused.by_field.0.clipped"), 1 * times);
+    ck_assert_double_eq(report_number("refused.by_field.1.refused"), 7 * times);
+    ck_assert_double_eq(report_number("refused.by_worker.0.refused"), 2 * times);
+    ck_assert_double_eq(report_number("refused.lost"), 2 * times);
+    ck_assert_double_eq(report_number("tables.0.rules.not_admitted"), 5 * times);
+    rig_stop();
+}
+END_TEST
+
+/* The count is stored with the tasks. */
+START_TEST(coord_restart_keeps_refused_batches)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 1", 2, 2, NULL);
+    r.worker[0].refused_batches = r.worker[1].refused_batches = 1;
+    for (uint32_t kills = 1; kills <= 3; kills++) {
+        while (r.worker[0].batches + r.worker[1].batches < 50 * kills)
+            ck_assert(sim_step(r.sim));
+        coord_restart();
+    }
+    while (r.coord->job.at.phase != PHASE_DIGEST)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(120);
+    job_done(2);
+    ck_assert_double_le(report_number("batches.quarantined"), 2 * 26);
+    /* reports on their way may be lost */
+    ck_assert_double_ge(report_number("batches.quarantined"), 2 * 26 - 12);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_too_many_refused_batches_end_the_job)
+{
+    static const char *const share[] = {"0.01", "0.2", "0"};
+
+    rig_start(_i == 0   ? "epochs: 2, consistency: ssp, lanes: 2"
+              : _i == 1 ? "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.2"
+                        : "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0",
+              1, 1, NULL);
+    r.worker[0].refused_batches = 1; /* of four */
+    run_job(60);
+    ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_int_eq(r.client.status, SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(err_exit_status(r.client.status), 65);
+    ck_assert_ptr_nonnull(strstr(r.client.text, _i == 2 ? "1 of 4 batches were refused"
+                                                        : "11 of 44 batches were refused"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, share[_i]));
+    ck_assert_ptr_nonnull(
+        strstr(r.client.text, "key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl"));
+    rig_stop();
+}
+END_TEST
+
+/* Devices that differ in one number are two under bsp, however long their names are; under ssp they
+ * are as good as one. */
+START_TEST(coord_bsp_takes_one_kind_of_device)
+{
+    static const char *const kernels[][2] = {
+        {"cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3",
+         "cublasLt 130002 sm_90 114 SMs NVIDIA H100 80GB HBM3"},
+        {"cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a "
+         "very long name, number 1",
+         "cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a "
+         "very long name, number 2"},
+        {"SkylakeX", "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3"}};
+    bool bsp = _i % 2 == 0;
+
+    rig_start(bsp ? "epochs: 2, consistency: bsp, lanes: 2"
+                  : "epochs: 2, consistency: ssp, lanes: 2",
+              1, 1, NULL);
+    r.worker[0].kernel = kernels[_i / 2][0];
+    ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
+    r.worker[1].kernel = kernels[_i / 2][1];
+    worker_add(1);
+    run_job(60);
+    job_done(2);
+    ck_assert_int_eq(r.worker[1].refused, bsp ? SHOAL_E_CONFIG : 0);
+    ck_assert(r.worker[1].joined == !bsp);
+    if (bsp) {
+        ck_assert_ptr_nonnull(strstr(r.worker[1].refused_text, "one kind of device"));
+        ck_assert_ptr_nonnull(strstr(r.worker[1].refused_text, kernels[_i / 2][1]));
+    }
+    rig_stop();
+}
+END_TEST
+
+/* A worker whose device fails before the job has begun is not waited for, nor are lanes kept for
+ * it. */
+START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 0, NULL);
+    sim_kill(r.client.node);
+    memset(&r.client, 0, sizeof r.client);
+    r.workers = 2;
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    r.worker[1].broken = SHOAL_E_UNAVAILABLE;
+    worker_add(1);
+    (void)sim_run(r.sim, SECOND, NULL, NULL);
+    worker_add(0);
+    run_job(60);
+    job_done(2);
+    ck_assert_uint_eq(r.worker[1].leaves, 1);
+    ck_assert_uint_le(sim_now_ns(r.sim), 10 * SECOND);
+    rig_stop();
+}
+END_TEST
+
+/* Who computes on what, and why: in status and report; a worker that comes back by another backend
+ * has two lines. */
+START_TEST(coord_tells_on_what_workers_compute)
+{
+    struct json *j;
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 2, NULL);
+    ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
+    char *text = coord_status_text(r.coord);
+    ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+    ck_assert_str_eq(json_as_string(json_get(j, "workers.0.kernel"), ""), "k");
+    ck_assert_ptr_nonnull(
+        strstr(json_as_string(json_get(j, "workers.0.device"), ""), "device of worker-"));
+    ck_assert_str_eq(json_as_string(json_get(j, "workers.0.why"), ""), "a test");
+    json_free(j);
+    free(text);
+    struct coord_compute by = {.backend = "cpu", .why = "its device was lost"};
+    coord_roll_note(&r.coord->job.roll, "worker-1", &by);
+    coord_roll_note(&r.coord->job.roll, "worker-1", &by);
+    run_job(60);
+    job_done(2);
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    const struct json *list = json_get(j, "backends");
+    ck_assert_uint_eq(json_count(list), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct json *b = json_array_at(list, i);
+        bool again = strcmp(json_as_string(json_get(b, "why"), ""), "its device was lost") == 0;
+        ck_assert_int_eq(json_as_int(json_get(b, "joined"), 0), again ? 2 : 1);
+        ck_assert_str_eq(json_as_string(json_get(b, "backend"), ""), "cpu");
+        ck_assert_ptr_nonnull(strstr(json_as_string(json_get(b, "name"), ""), "worker-"));
+    }
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* A worker that leaves again and again because of its device takes one place, its own, and takes it
+ * again when it comes. */
+START_TEST(coord_counts_a_broken_worker_once)
+{
+    struct coord_roll roll = {0};
+    struct coord_compute by = {.backend = "cuda"}, other = {.backend = "cpu"};
+
+    ck_assert(!coord_roll_note(&roll, "a", &by));
+    ck_assert(!coord_roll_note(&roll, "b", &by));
+    ck_assert(coord_roll_broken(&roll, "a"));
+    ck_assert(!coord_roll_broken(&roll, "a"));
+    ck_assert(coord_roll_broken(&roll, "b"));
+    ck_assert(coord_roll_note(&roll, "a", &other)); /* by another backend: the same worker */
+    ck_assert(!coord_roll_note(&roll, "a", &by));
+    ck_assert(coord_roll_broken(&roll, "a"));
+    coord_roll_close(&roll);
+}
+END_TEST
+
+START_TEST(coord_missing_input_ends_the_job)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
+    r.worker[0].fatal_status = SHOAL_E_NOINPUT;
+    run_job(60);
+    ck_assert_int_eq(r.client.status, SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "no such file"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_wrong_job_file_is_refused)
+{
+    rig_start("epochs: 3, consistency: mostly", 1, 1, NULL);
+    run_job(10);
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_CONFIG);
+    rig_stop();
+}
+END_TEST
+
+/* The job is over; server and coordinator start again: the map is there, for whoever reads the
+ * tables. */
+START_TEST(coord_tells_the_map_without_a_job)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
+    run_job(60);
+    job_done(1);
+    uint32_t tablets = r.shard[0]->map_count;
+    uint64_t epoch = r.shard[0]->map_epoch;
+    for (uint32_t again = 0; again < 2; again++) {
+        if (_i == 1) {
+            sim_kill(r.node);
+            coord_free(r.coord);
+            coord_start();
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            char name[24];
+            sim_kill(r.shard[i]->node);
+            r.shard[i]->map_count = 0;
+            r.shard[i]->map_epoch = 0;
+            (void)snprintf(name, sizeof name, "server-%u", i);
+            fake_shard_start(r.shard[i], r.sim, name, 0, 2 + again);
+        }
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+        for (uint32_t i = 0; i < 2; i++) {
+            ck_assert_uint_eq(r.shard[i]->map_count, tablets);
+            ck_assert_uint_eq(r.shard[i]->map_epoch, epoch);
+        }
+        ck_assert_ptr_nonnull(r.coord->job.shard_of); /* what MAP_GET and TABLE_GET answer with */
+    }
+    memset(r.shard[0]->seen, 0, sizeof r.shard[0]->seen); /* and the next job is as ever */
+    sim_kill(r.client.node);
+    memset(&r.client, 0, sizeof r.client);
+    worker_add(1);
+    fake_client_start(&r.client, r.sim, r.yaml, 1);
+    run_job(60);
+    job_done(1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_next_job_may_follow)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
+    run_job(60);
+    job_done(1);
+    uint64_t first = r.client.run;
+    memset(r.shard[0]->seen, 0, sizeof r.shard[0]->seen);
+    memset(&r.client, 0, sizeof r.client);
+    worker_add(1);
+    fake_client_start(&r.client, r.sim, r.yaml, 1);
+    run_job(60);
+    job_done(1);
+    ck_assert_uint_gt(r.client.run, first);
+    rig_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord");
+    TCase *t = tcase_create("jobs");
+
+    log_init("test_coord");
+    log_set_level(getenv("SHOAL_LOG") == NULL ? LOG_LEVEL_ERROR : LOG_LEVEL_DEBUG);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, coord_job_runs_to_its_report);
+    tcase_add_test(t, coord_report_tells_the_measures);
+    tcase_add_test(t, coord_report_has_the_training_curve);
+    tcase_add_test(t, coord_restart_keeps_curve_and_details);
+    tcase_add_loop_test(t, coord_restart_keeps_the_test_splits_figures, 0, 2);
+    tcase_add_test(t, coord_restart_keeps_the_time_spent);
+    tcase_add_loop_test(t, coord_scalars_have_no_rate_of_a_moment, 0, 3);
+    tcase_add_test(t, coord_status_tells_the_rate_of_jumps);
+    tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);
+    tcase_add_test(t, coord_best_epoch_by_group_auc);
+    tcase_add_test(t, coord_predictions_of_another_job_are_refused);
+    tcase_add_test(t, coord_epoch_ends_only_when_all_lanes_are_done);
+    tcase_add_test(t, coord_dead_workers_lane_goes_to_another_with_a_higher_generation);
+    tcase_add_test(t, coord_frozen_worker_is_told_to_leave_and_writes_nothing);
+    tcase_add_test(t, coord_bsp_pads_lanes_to_equal_length);
+    tcase_add_test(t, coord_bsp_survives_a_death_with_the_same_batches);
+    tcase_add_loop_test(t, coord_lost_doubled_and_reordered_messages_change_nothing, 0, 12);
+    tcase_add_test(t, coord_best_epoch_is_restored);
+    tcase_add_test(t, coord_refused_cut_is_made_again_under_a_new_number);
+    tcase_add_test(t, coord_restarted_shard_is_set_up_again);
+    tcase_add_test(t, coord_shard_that_reads_its_rows_back_has_the_map);
+    tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
+    tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
+    tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
+    tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);
+    tcase_add_loop_test(t, coord_death_within_a_round_loses_no_task, 0, 8);
+    tcase_add_test(t, coord_doubled_question_is_granted_once);
+    tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
+    tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
+    tcase_add_test(t, coord_silent_server_is_named_in_the_status);
+    tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
+    tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_the_drawn_ones, 0, 2);
+    tcase_add_loop_test(t, coord_refused_batches_are_told, 0, 3);
+    tcase_add_test(t, coord_restart_keeps_refused_batches);
+    tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
+    tcase_add_test(t, coord_counts_a_broken_worker_once);
+    tcase_add_test(t, coord_missing_input_ends_the_job);
+    tcase_add_loop_test(t, coord_bsp_takes_one_kind_of_device, 0, 6);
+    tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);
+    tcase_add_test(t, coord_tells_on_what_workers_compute);
+    tcase_add_test(t, coord_wrong_job_file_is_refused);
+    tcase_add_loop_test(t, coord_tells_the_map_without_a_job, 0, 2);
+    tcase_add_test(t, coord_next_job_may_follow);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

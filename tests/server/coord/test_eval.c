@@ -1,0 +1,244 @@
+/* test_coord_eval.c: leased evaluation, measured in the order of tasks. */
+#include "proto/base/rng.h"
+#include "server/coord/eval.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+#define ROWS 1000u
+
+static float score[2 * ROWS], label[2 * ROWS]; /* of up to two labels */
+static uint64_t group[ROWS], by[ROWS];
+static struct job job;
+
+static void setup(void)
+{
+    struct rng g = rng_of(3, 0, 0);
+
+    for (uint32_t i = 0; i < 2 * ROWS; i++) {
+        label[i] = (float)(rng_below(&g, 3) == 0);
+        score[i] = (float)rng_below(&g, 50) / 100.0f + 0.2f * label[i];
+    }
+    for (uint32_t i = 0; i < ROWS; i++) {
+        group[i] = rng_below(&g, 40);
+        by[i] = rng_below(&g, 5);
+    }
+    memset(&job, 0, sizeof job);
+    job.train.batch = 16;
+}
+
+static void open_rows(struct coord_eval *v, uint64_t rows)
+{
+    struct err e = {0};
+
+    ck_assert_msg(coord_eval_open(v, 9, 1, rows, &job, &e) == 0, "%s", e.text);
+}
+
+/* The frames of rows [position, position + count) as a worker sends them. */
+static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uint32_t count,
+                     uint64_t bad, struct err *e)
+{
+    const struct measure_options *o = &v->measure.options;
+    static float scores[4 * ROWS];
+    static uint64_t context[2 * ROWS];
+    struct wire_EVAL_DONE q = {.task = task,
+                               .examples = count,
+                               .bad_lines = bad,
+                               .tasks = o->tasks,
+                               .grouped = o->group,
+                               .by_count = o->by_count};
+
+    memcpy(scores, score + position * o->tasks, 4ull * count * o->tasks);
+    memcpy(scores + count * o->tasks, label + position * o->tasks, 4ull * count * o->tasks);
+    memcpy(context, group + position, 8ull * count);
+    memcpy(context + (o->group ? count : 0), by + position, o->by_count > 0 ? 8ull * count : 0);
+    return coord_eval_done(v, &q, scores, context, e);
+}
+
+static int give(struct coord_eval *v, uint32_t index)
+{
+    struct err e;
+    const struct coord_eval_task *t = &v->task[index];
+
+    return give_part(v, coord_eval_task_number(v, index), t->position, (uint32_t)t->rows, 0, &e);
+}
+
+/* All rows at once, in order. */
+static void whole(struct measure *m, uint32_t rows)
+{
+    struct measure_options o = measure_options_of(&job, rows);
+    struct err e;
+
+    ck_assert_int_eq(measure_open(m, &o, &e), 0);
+    ck_assert_int_eq(measure_add(m, score, label, group, by, rows, &e), 0);
+    ck_assert_int_eq(measure_finish(m, &e), 0);
+}
+
+static void same(struct coord_eval *v, uint32_t rows)
+{
+    const struct measure *got;
+    struct measure all;
+    struct err e;
+
+    ck_assert(coord_eval_complete(v));
+    ck_assert_int_eq(coord_eval_finish(v, &got, &e), 0);
+    whole(&all, rows);
+    ck_assert_mem_eq(got->metric, all.metric, all.options.tasks * sizeof all.metric[0]);
+    ck_assert_uint_eq(got->metric[0].examples, rows);
+    if (all.options.by_count > 0) {
+        ck_assert_uint_eq(got->by[0].count, all.by[0].count);
+        ck_assert_mem_eq(metric_by_sums(&got->by[0], &got->by[0].value[0]),
+                         metric_by_sums(&all.by[0], &all.by[0].value[0]),
+                         all.options.tasks * sizeof(struct metric_by_task));
+    }
+    measure_close(&all);
+}
+
+START_TEST(coord_eval_measures_in_task_order_whoever_comes_first)
+{
+    static char *field[] = {(char *)(uintptr_t) "hour"};
+    struct coord_eval v;
+
+    if (_i > 0) {
+        job.data.label_count = 2;
+        job.evaluate.group[0] = 'u';
+        job.evaluate.by = (struct string_list){field, 1};
+    }
+    if (_i == 2)
+        job.evaluate.exact = 300; /* beyond: cells and a sample of the groups, in the same order */
+    open_rows(&v, ROWS);
+    ck_assert_uint_eq(v.tasks, 16);
+    ck_assert_uint_eq(v.task[15].rows, 40);
+    for (uint32_t i = v.tasks; i-- > 0;) {
+        ck_assert(!coord_eval_complete(&v));
+        ck_assert_int_eq(give(&v, i), 0);
+    }
+    same(&v, ROWS);
+    ck_assert((v.measure.metric[0].auc_error > 0) == (_i == 2));
+    coord_eval_close(&v);
+}
+END_TEST
+
+START_TEST(coord_eval_first_result_counts)
+{
+    struct coord_eval v;
+    struct err e;
+
+    open_rows(&v, 64);
+    uint64_t number = coord_eval_task_number(&v, 0);
+    ck_assert_int_eq(give_part(&v, number + (1ull << 32), 500, 64, 0, &e), 0); /* of another one */
+    ck_assert_uint_eq(v.measured, 0);
+    ck_assert_int_eq(give(&v, 0), 0);
+    ck_assert_int_eq(give_part(&v, number, 500, 64, 0, &e), 0);
+    same(&v, 64);
+    coord_eval_close(&v);
+}
+END_TEST
+
+START_TEST(coord_eval_tasks_of_the_dead_and_the_silent_go_out_again)
+{
+    struct coord_eval v;
+
+    open_rows(&v, 128);
+    ck_assert_uint_eq(coord_eval_lease(&v, 1, 0), 0);
+    ck_assert_uint_eq(coord_eval_lease(&v, 2, 0), 1);
+    ck_assert_uint_eq(coord_eval_lease(&v, 3, 0), COORD_NO_EVAL);
+    coord_eval_worker_gone(&v, 2);
+    ck_assert_uint_eq(coord_eval_lease(&v, 3, SECOND), 1);
+    ck_assert_uint_eq(coord_eval_lease(&v, 3, 2 * SECOND), COORD_NO_EVAL);
+    /* worker 1 has had it for three seconds */
+    ck_assert_uint_eq(coord_eval_lease(&v, 3, 3 * SECOND), 0);
+    coord_eval_close(&v);
+}
+END_TEST
+
+/* What comes before its turn waits, and only so much is let out that it can: nothing grows with the
+ * split. */
+START_TEST(coord_eval_leases_within_a_window)
+{
+    struct coord_eval v;
+    uint32_t out = 0;
+
+    job.train.batch = LIMIT_BATCH;
+    open_rows(&v, 100000000);
+    ck_assert_uint_eq(v.task[0].rows, LIMIT_BATCH);
+    ck_assert_uint_eq(v.window, COORD_EVAL_WAITING_BYTES / (8 * LIMIT_BATCH));
+    while (coord_eval_lease(&v, 1, 0) != COORD_NO_EVAL)
+        out++;
+    ck_assert_uint_eq(out, v.window);
+    ck_assert_uint_lt(out, v.tasks);
+    v.task[0].rows = 10;
+    ck_assert_int_eq(give(&v, 0), 0);
+    ck_assert_uint_eq(coord_eval_lease(&v, 1, 0), v.window);
+    ck_assert_uint_eq(coord_eval_lease(&v, 1, 0), COORD_NO_EVAL);
+    coord_eval_close(&v);
+}
+END_TEST
+
+/* Wide rows: a result still fits its message. */
+START_TEST(coord_eval_tasks_fit_their_message)
+{
+    static char *field[LIMIT_BY];
+    struct coord_eval v;
+
+    for (uint32_t i = 0; i < LIMIT_BY; i++)
+        field[i] = (char *)(uintptr_t) "f";
+    job.train.batch = LIMIT_BATCH;
+    job.data.label_count = LIMIT_TASKS;
+    job.evaluate.group[0] = 'u';
+    job.evaluate.by = (struct string_list){field, LIMIT_BY};
+    open_rows(&v, 1000000);
+    ck_assert_uint_le(v.task[0].rows * 8 * (LIMIT_TASKS + 1 + LIMIT_BY), COORD_EVAL_TASK_BYTES);
+    ck_assert_uint_le(v.window * v.task[0].rows * 8 * (LIMIT_TASKS + 1 + LIMIT_BY),
+                      COORD_EVAL_WAITING_BYTES);
+    coord_eval_close(&v);
+}
+END_TEST
+
+START_TEST(coord_eval_refuses_what_cannot_be)
+{
+    struct coord_eval v;
+    struct err e;
+    float bad[2] = {1.5f, 1.0f}, odd[2] = {0.5f, 2.0f};
+
+    ck_assert_int_eq(coord_eval_open(&v, 9, 1, 0, &job, &e), SHOAL_E_DATA);
+    ck_assert_int_eq(coord_eval_open(&v, 9, 1, COORD_EVAL_ROWS_MAX + 1ull, &job, &e),
+                     SHOAL_E_TOO_BIG);
+    open_rows(&v, 64);
+    uint64_t number = coord_eval_task_number(&v, 0);
+    ck_assert_int_eq(give_part(&v, number, 0, 65, 0, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(give_part(&v, number, 0, 60, 5, &e), SHOAL_E_MALFORMED);
+    struct wire_EVAL_DONE q = {.task = number, .examples = 1, .tasks = 1};
+    ck_assert_int_eq(coord_eval_done(&v, &q, bad, NULL, &e), SHOAL_E_DATA);
+    ck_assert_int_eq(coord_eval_done(&v, &q, odd, NULL, &e), SHOAL_E_DATA);
+    q.tasks = 2;
+    ck_assert_int_eq(coord_eval_done(&v, &q, score, NULL, &e), SHOAL_E_MALFORMED);
+    q.tasks = 1;
+    q.grouped = true;
+    ck_assert_int_eq(coord_eval_done(&v, &q, score, group, &e), SHOAL_E_MALFORMED);
+    ck_assert_uint_eq(v.measured, 0);
+    coord_eval_close(&v);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_eval");
+    TCase *c = tcase_create("eval");
+
+    tcase_add_checked_fixture(c, setup, NULL);
+    tcase_add_loop_test(c, coord_eval_measures_in_task_order_whoever_comes_first, 0, 3);
+    tcase_add_test(c, coord_eval_first_result_counts);
+    tcase_add_test(c, coord_eval_tasks_of_the_dead_and_the_silent_go_out_again);
+    tcase_add_test(c, coord_eval_leases_within_a_window);
+    tcase_add_test(c, coord_eval_tasks_fit_their_message);
+    tcase_add_test(c, coord_eval_refuses_what_cannot_be);
+    suite_add_tcase(s, c);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,308 @@
+/* test_coord_folder.c: folders of checkpoints on disk, and the publish command. */
+#include "server/coord/folder.h"
+#include "server/coord/hook.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char root[64];
+static const struct coord_folder_ops *ops = &coord_folder_disk;
+
+static const char *at(const char *name)
+{
+    static char path[4][LIMIT_PATH];
+    static unsigned next;
+    char *out = path[next++ % 4];
+
+    (void)snprintf(out, LIMIT_PATH, "%s/%s", root, name);
+    return out;
+}
+
+static bool there(const char *name)
+{
+    return access(at(name), F_OK) == 0;
+}
+
+static void make(const char *tmp, const char *name)
+{
+    int hold = COORD_FOLDER_NONE;
+
+    ck_assert_int_eq(ops->begin(at(tmp), &hold, NULL), 0);
+    ck_assert_int_eq(ops->put(at(tmp), "manifest.json", "{}", 2, NULL), 0);
+    ck_assert_int_eq(ops->publish(at(tmp), at(name), NULL), 0);
+    ops->let_go(&hold);
+}
+
+static void name_count(void *context, const char *name)
+{
+    ck_assert_ptr_null(strstr(name, ".tmp"));
+    ++*(uint32_t *)context;
+}
+
+START_TEST(folder_has_its_name_when_it_is_whole)
+{
+    void *bytes;
+    size_t count;
+    uint32_t names = 0;
+
+    make("a.1.tmp", "a");
+    ck_assert(there("a") && !there("a.1.tmp"));
+    ck_assert_int_eq(ops->get(at("a"), "manifest.json", 10, &bytes, &count, NULL), 0);
+    ck_assert(count == 2 && strcmp(bytes, "{}") == 0);
+    free(bytes);
+    ck_assert_int_eq(ops->get(at("a"), "manifest.json", 1, &bytes, &count, NULL), SHOAL_E_TOO_BIG);
+    ck_assert_int_eq(ops->get(at("a"), "other", 10, &bytes, &count, NULL), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(mkdir(at("no-manifest"), 0700), 0);
+    ck_assert_int_eq(ops->list(root, name_count, &names, NULL), 0);
+    ck_assert_uint_eq(names, 1);
+}
+END_TEST
+
+START_TEST(folder_is_never_taken_for_another)
+{
+    int hold = COORD_FOLDER_NONE;
+    struct err e = {0};
+
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(ops->begin(at("a.2.tmp"), &hold, NULL), 0);
+    ck_assert_int_eq(ops->publish(at("a.2.tmp"), at("a"), &e), SHOAL_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(e.text, "exists already"));
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->begin(at("a.2.tmp"), &hold, NULL), SHOAL_E_EXISTS);
+    ck_assert_int_eq(ops->put(at("a"), "manifest.json", "x", 1, NULL), SHOAL_E_EXISTS);
+}
+END_TEST
+
+START_TEST(folder_that_is_held_is_not_removed)
+{
+    int hold = COORD_FOLDER_NONE;
+
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(ops->hold(at("a"), &hold, NULL), 0);
+    ck_assert_int_eq(ops->remove(at("a"), NULL), SHOAL_E_BUSY);
+    ck_assert(there("a"));
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->remove(at("a"), NULL), 0);
+    ck_assert(!there("a"));
+    ck_assert_int_eq(ops->hold(at("a"), &hold, NULL), SHOAL_E_NOINPUT);
+    ops->let_go(&hold); /* of nothing */
+}
+END_TEST
+
+/* What is being made stays, what a dead one left goes. */
+START_TEST(folder_opened_loses_its_leftovers)
+{
+    char absolute[LIMIT_PATH];
+    int hold = COORD_FOLDER_NONE;
+
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(mkdir(at("mine.tmp"), 0700), 0);
+    ck_assert_int_eq(ops->begin(at("dead.00ff2a.tmp"), &hold, NULL), 0);
+    ck_assert_int_eq(ops->put(at("dead.00ff2a.tmp"), "file", "x", 1, NULL), 0);
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->begin(at("alive.00aa33.tmp"), &hold, NULL), 0);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    ck_assert(there("mine.tmp")); /* somebody's own */
+    ck_assert(there("a") && !there("dead.00ff2a.tmp") && there("alive.00aa33.tmp"));
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    ck_assert(there("a") && !there("alive.00aa33.tmp"));
+    ck_assert_int_eq(ops->open(at("new/deep"), absolute, NULL), 0);
+    ck_assert(there("new/deep") && absolute[0] == '/');
+    ck_assert_int_eq(ops->open(at("a/manifest.json/below"), absolute, NULL), SHOAL_E_CANTCREATE);
+}
+END_TEST
+
+/* A name like ours is not enough, nor a file called as our mark: what we did not make stays, and so
+ * does what is in it. */
+START_TEST(folder_of_others_is_never_removed)
+{
+    static const char *const names[] = {"photos.00ff2a.tmp", "old.gone.tmp", "empty.abcdef.tmp",
+                                        "linked.123456.tmp"};
+    char absolute[LIMIT_PATH];
+    int hold = COORD_FOLDER_NONE;
+    struct err e = {0};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        ck_assert_int_eq(mkdir(at(names[i]), 0700), 0);
+    ck_assert_int_eq(ops->put(at(names[0]), "file", "x", 1, NULL), 0);
+    ck_assert_int_eq(ops->put(at(names[1]), COORD_FOLDER_MARK, "something else", 14, NULL), 0);
+    make("a.1.tmp", "a");
+    /* every file of a whole one has a checksum in its manifest */
+    ck_assert(!there("a/" COORD_FOLDER_MARK));
+    ck_assert_int_eq(ops->begin(at("c.tmp"), &hold, NULL), 0);
+    char path[LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/" COORD_FOLDER_MARK, at(names[3]));
+    ck_assert_int_eq(symlink(at("c.tmp/" COORD_FOLDER_MARK), path), 0);
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ck_assert_msg(there(names[i]), "%s is gone", names[i]);
+        ck_assert_int_eq(ops->remove(at(names[i]), &e), SHOAL_E_DENIED);
+        ck_assert_ptr_nonnull(strstr(e.text, names[i]));
+    }
+    ck_assert(there("photos.00ff2a.tmp/file"));
+    /* One whose end was cut short: the mark goes last, so the rest of it is found. */
+    ck_assert_int_eq(ops->begin(at("b.00aa33.tmp"), &hold, NULL), 0);
+    ops->let_go(&hold);
+    ck_assert_int_eq(mkdir(at("b.00aa33.tmp/part-0000"), 0700), 0);
+    ck_assert_int_eq(ops->put(at("b.00aa33.tmp/part-0000"), "file", "x", 1, NULL), 0);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    ck_assert(!there("b.00aa33.tmp") && there("a"));
+}
+END_TEST
+
+/* One that is whole is ours by its manifest. */
+START_TEST(folder_with_a_manifest_can_be_removed)
+{
+    ck_assert_int_eq(mkdir(at("old"), 0700), 0);
+    ck_assert_int_eq(ops->put(at("old"), "manifest.json", "{}", 2, NULL), 0);
+    ck_assert_int_eq(ops->remove(at("old"), NULL), 0);
+    ck_assert(!there("old") && !there("old.gone.tmp"));
+    ck_assert_int_eq(mkdir(at("other"), 0700), 0);
+    ck_assert_int_eq(ops->remove(at("other"), NULL), SHOAL_E_DENIED);
+    ck_assert(there("other"));
+}
+END_TEST
+
+static void wait_for(const char *name)
+{
+    const struct timespec pause = {0, 5000000};
+
+    for (int i = 0; i < 2000 && !there(name); i++)
+        (void)nanosleep(&pause, NULL);
+    ck_assert_msg(there(name), "%s does not come", name);
+}
+
+/* Dead, where nobody has asked how: in a container whose first process reaps nobody. */
+static bool is_zombie(int pid)
+{
+    char path[64], state = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return true;
+    bool read = fscanf(f, "%*d %*s %c", &state) == 1;
+    (void)fclose(f);
+    return read && state == 'Z';
+}
+
+static int hook_ended(struct coord_hook *h)
+{
+    const struct timespec pause = {0, 5000000};
+    int status = -2;
+
+    for (int i = 0; i < 2000 && !coord_hook_poll(h, &status); i++)
+        (void)nanosleep(&pause, NULL);
+    return status;
+}
+
+START_TEST(hook_gets_the_folder_and_tells_its_end)
+{
+    char *words[] = {"sh", "-c", "test -d \"$0\" && touch \"$0/seen\""},
+         *bad[] = {"sh", "-c", "kill -9 $$"}, *none[] = {"/no/such/program"};
+    struct coord_hook h = {0};
+    struct err e = {0};
+
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){words, 3}, root, &e), 0);
+    ck_assert_int_eq(hook_ended(&h), 0);
+    ck_assert(there("seen"));
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){words, 3}, at("nothing"), &e), 0);
+    ck_assert_int_eq(hook_ended(&h), 1);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){bad, 3}, root, &e), 0);
+    ck_assert_int_eq(hook_ended(&h), 128 + 9);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){none, 1}, root, &e),
+                     SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "/no/such/program"));
+}
+END_TEST
+
+/* TERM reaches what the command started, KILL what does not listen, and nothing of it is left when
+ * its end is told. */
+START_TEST(hook_is_stopped_with_all_that_it_started)
+{
+    char *soft[] = {"sh", "-c",
+                    "trap 'wait; exit 7' TERM; (trap 'touch \"$0/termed\"; exit' TERM; touch "
+                    "\"$0/ready\"; sleep 600 & wait) & wait"};
+    char *deaf[] = {"sh", "-c",
+                    "trap '' TERM; (touch \"$0/ready\"; sleep 600; touch \"$0/later\") & wait"};
+    char *leaves[] = {
+        "sh", "-c",
+        "(trap '' TERM; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
+    struct coord_hook h = {0};
+
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){soft, 3}, root, NULL), 0);
+    wait_for("ready");
+    coord_hook_stop(&h, false);
+    ck_assert_int_eq(hook_ended(&h), 7); /* who waits for its own is let */
+    ck_assert(there("termed"));
+    ck_assert_int_eq(unlink(at("ready")), 0);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){deaf, 3}, root, NULL), 0);
+    wait_for("ready");
+    coord_hook_stop(&h, false);
+    int status = -2;
+    ck_assert(!coord_hook_poll(&h, &status));
+    coord_hook_stop(&h, true);
+    ck_assert_int_eq(hook_ended(&h), 128 + 9);
+    ck_assert_int_eq(unlink(at("ready")), 0);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){leaves, 3}, root, NULL), 0);
+    wait_for("ready");
+    wait_for("child");
+    coord_hook_stop(&h, false); /* the shell goes, the child stays, and must not */
+    ck_assert_int_eq(hook_ended(&h), 128 + 15);
+    int child = 0;
+    FILE *f = fopen(at("child"), "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%d", &child), 1);
+    (void)fclose(f);
+    const struct timespec pause = {0, 5000000};
+    for (int i = 0; i < 2000 && kill(child, 0) == 0 && !is_zombie(child); i++)
+        (void)nanosleep(&pause, NULL);
+    ck_assert(kill(child, 0) != 0 || is_zombie(child));
+    coord_hook_stop(&h, true); /* of nothing */
+}
+END_TEST
+
+static void setup(void)
+{
+    (void)snprintf(root, sizeof root, "/tmp/shoal-folder-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void teardown(void)
+{
+    char command[128];
+
+    (void)snprintf(command, sizeof command, "rm -rf %s", root);
+    ck_assert_int_eq(system(command), 0);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("coord_folder");
+    TCase *t = tcase_create("coord_folder");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, folder_has_its_name_when_it_is_whole);
+    tcase_add_test(t, folder_is_never_taken_for_another);
+    tcase_add_test(t, folder_that_is_held_is_not_removed);
+    tcase_add_test(t, folder_opened_loses_its_leftovers);
+    tcase_add_test(t, folder_of_others_is_never_removed);
+    tcase_add_test(t, folder_with_a_manifest_can_be_removed);
+    tcase_add_test(t, hook_gets_the_folder_and_tells_its_end);
+    tcase_add_test(t, hook_is_stopped_with_all_that_it_started);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

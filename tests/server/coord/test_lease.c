@@ -1,0 +1,158 @@
+/* test_coord_lease.c: the log of leases: which batch was whose, bounded, over epochs and
+ * restarts. */
+#include "server/coord/core.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct coord *c;
+
+/* A coordinator with nothing but lanes, tasks and a store. */
+static void begin(uint32_t lanes)
+{
+    struct err e;
+    c = calloc(1, sizeof *c);
+    c->store = coord_store_memory();
+    ck_assert_ptr_nonnull(c->store);
+    ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, WIRE_ASYNC, &e), 0);
+    ck_assert_int_eq(coord_lease_open(&c->leases, c->store, &e), 0);
+    c->job.at.run = 5;
+}
+
+static void again(void)
+{
+    struct err e;
+    coord_lease_close(&c->leases);
+    ck_assert_int_eq(coord_lease_open(&c->leases, c->store, &e), 0);
+}
+
+static void end(void)
+{
+    coord_task_close(&c->job.tasks);
+    coord_lease_close(&c->leases);
+    coord_store_close(c->store);
+    free(c);
+}
+
+/* The lane's next task, told to a worker. */
+static void task(uint32_t lane, uint64_t worker)
+{
+    struct coord_tasks *t = &c->job.tasks;
+    if (t->lane[lane].state == LANE_FREE) {
+        coord_lane_grant(t, lane, worker);
+        coord_lane_granted(t, lane, t->lane[lane].next_batch - 1);
+    }
+    ck_assert_uint_ne(coord_task_append(t, lane), COORD_NO_TASK);
+    ck_assert(coord_lease_note(c, lane));
+}
+
+static const struct coord_lease *find(uint32_t lane, uint64_t generation, uint64_t batch)
+{
+    const struct wire_batch_name name = {generation, batch, lane, 0};
+    return coord_lease_find(&c->leases, 5, &name);
+}
+
+START_TEST(a_batch_leads_to_its_worker_and_rows)
+{
+    struct err e;
+    begin(2);
+    /* 20 tasks of 5 batches */
+    ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, 1000, 10, 5, 0, &e), 0);
+    task(0, 7);
+    task(1, 8);
+    coord_task_pushed(&c->job.tasks, 0, 0);
+    task(0, 7);
+    again();
+    /* the first of its second task, the third of all */
+    const struct coord_lease *at = find(0, 1, 6);
+    ck_assert_ptr_nonnull(at);
+    ck_assert_uint_eq(at->worker, 7);
+    ck_assert_uint_eq(at->position, 100);
+    ck_assert_uint_eq(at->rows, 50);
+    ck_assert_uint_eq(at->task_first, 6);
+    ck_assert_uint_eq(at->epoch, 1);
+    ck_assert_uint_eq(find(1, 1, 5)->worker, 8);
+    ck_assert_ptr_null(find(1, 1, 6));
+    ck_assert_ptr_null(find(0, 2, 6));
+    ck_assert_ptr_null(coord_lease_find(&c->leases, 6, &(struct wire_batch_name){1, 6, 0, 0}));
+    end();
+}
+END_TEST
+
+START_TEST(who_takes_over_begins_behind_the_mark)
+{
+    struct err e;
+    begin(1);
+    struct coord_tasks *t = &c->job.tasks;
+    ck_assert_int_eq(coord_task_plan(t, 1, 1000, 10, 10, 0, &e), 0);
+    task(0, 7);
+    coord_lane_close(t, 0); /* dies with 4 of 10 batches done */
+    coord_lane_closed(t, 0);
+    coord_lane_grant(t, 0, 9);
+    coord_lane_granted(t, 0, 4);
+    ck_assert(coord_lease_note(c, 0));
+    uint64_t serial = c->leases.serial;
+    ck_assert(coord_lease_note(c, 0)); /* told again */
+    ck_assert_uint_eq(c->leases.serial, serial);
+    ck_assert_uint_eq(find(0, 1, 4)->worker, 7);
+    ck_assert_ptr_null(find(0, 3, 4));
+    ck_assert_uint_eq(find(0, 3, 5)->worker, 9);
+    ck_assert_uint_eq(find(0, 3, 5)->task_first, 1);
+    end();
+}
+END_TEST
+
+START_TEST(the_log_is_bounded)
+{
+    struct err e;
+    begin(1);
+    for (uint32_t epoch = 1; epoch <= 3; epoch++) {
+        ck_assert_int_eq(coord_task_plan(&c->job.tasks, epoch, 10000, 1, 1, 0, &e), 0);
+        for (uint32_t i = 0; i < 10000; i++) {
+            task(0, 7);
+            coord_task_pushed(&c->job.tasks, 0, 0);
+        }
+    }
+    again();
+    ck_assert_uint_eq(c->leases.serial, 30000);
+    ck_assert_uint_eq(find(0, 1, 30000)->epoch, 3);
+    ck_assert_uint_eq(find(0, 1, 30000 - COORD_LEASES + 1)->position, 30000 - COORD_LEASES - 10000);
+    ck_assert_ptr_null(find(0, 1, 30000 - COORD_LEASES));
+    end();
+}
+END_TEST
+
+START_TEST(damaged_entries_are_left_out)
+{
+    struct err e;
+    begin(1);
+    ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, 100, 1, 1, 0, &e), 0);
+    task(0, 7);
+    ck_assert_int_eq(coord_store_put(c->store, "lease/2", "short", 5, &e), 0);
+    struct coord_lease wrong = {.serial = 9, .batch = 1}; /* of another slot */
+    ck_assert_int_eq(coord_store_put(c->store, "lease/3", &wrong, sizeof wrong, &e), 0);
+    again();
+    ck_assert_uint_eq(c->leases.serial, 1);
+    ck_assert_ptr_nonnull(find(0, 1, 1));
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_lease");
+    TCase *t = tcase_create("coord_lease");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, a_batch_leads_to_its_worker_and_rows);
+    tcase_add_test(t, who_takes_over_begins_behind_the_mark);
+    tcase_add_test(t, the_log_is_bounded);
+    tcase_add_test(t, damaged_entries_are_left_out);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

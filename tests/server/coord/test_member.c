@@ -1,0 +1,165 @@
+/* test_coord_member.c: shard and worker numbers, leases. */
+#include "server/coord/member.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct coord_store *store;
+static struct coord_members m;
+
+static void setup(void)
+{
+    struct err e;
+
+    store = coord_store_memory();
+    ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+}
+
+static void teardown(void)
+{
+    coord_member_close(&m);
+    coord_store_close(store);
+}
+
+static int beat(const char *server, uint32_t index, uint64_t incarnation, bool ready, peer_t peer,
+                uint32_t *shard, enum coord_beat *what)
+{
+    struct wire_SHARD_BEAT b = {.shard_index = index,
+                                .shard_count = 2,
+                                .incarnation = incarnation,
+                                .ready = ready,
+                                .rss_peak_bytes = 10};
+    struct err e;
+
+    (void)snprintf(b.server, sizeof b.server, "%s", server);
+    return coord_member_shard_beat(&m, store, &b, peer, 1, shard, what, &e);
+}
+
+static uint64_t join(peer_t peer, const char *name, uint64_t now_ns)
+{
+    struct wire_WORKER_JOIN j = {.pid = 1};
+    struct err e;
+    uint64_t number;
+
+    (void)snprintf(j.name, sizeof j.name, "%s", name);
+    ck_assert_int_eq(coord_member_join(&m, store, &j, peer, now_ns, &number, &e), 0);
+    return number;
+}
+
+START_TEST(coord_member_server_keeps_its_numbers_over_a_restart)
+{
+    uint32_t shard;
+    enum coord_beat what;
+    struct err e;
+
+    ck_assert_int_eq(beat("a", 0, 1, true, 11, &shard, &what), 0);
+    ck_assert_uint_eq(shard, 0);
+    ck_assert_int_eq(beat("b", 1, 1, true, 12, &shard, &what), 0);
+    ck_assert_uint_eq(shard, 1);
+    coord_member_close(&m);
+    ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+    ck_assert_int_eq(beat("b", 1, 2, true, 13, &shard, &what), 0);
+    ck_assert_uint_eq(shard, 1);
+    ck_assert_int_eq(what, COORD_BEAT_RESTARTED); /* it died while no coordinator was there */
+    ck_assert_int_eq(beat("a", 0, 1, true, 11, &shard, &what), 0);
+    ck_assert_int_eq(what, COORD_BEAT_NEW);
+    ck_assert(!coord_member_shards_ready(&m));
+}
+END_TEST
+
+START_TEST(coord_member_tells_restart_from_recovery)
+{
+    uint32_t shard;
+    enum coord_beat what;
+
+    (void)beat("a", 0, 1, false, 11, &shard, &what);
+    ck_assert_int_eq(what, COORD_BEAT_NEW);
+    (void)beat("a", 0, 1, true, 11, &shard, &what);
+    ck_assert_int_eq(what, COORD_BEAT_READY);
+    (void)beat("a", 0, 1, true, 11, &shard, &what);
+    ck_assert_int_eq(what, COORD_BEAT_SAME);
+    (void)beat("a", 0, 9, true, 14, &shard, &what);
+    ck_assert_int_eq(what, COORD_BEAT_RESTARTED);
+    ck_assert_uint_eq(coord_member_shard_of(&m, 14), 0);
+    ck_assert_uint_eq(coord_member_shard_of(&m, 11), COORD_NOBODY);
+}
+END_TEST
+
+START_TEST(coord_member_server_too_many_is_refused)
+{
+    uint32_t shard;
+    enum coord_beat what;
+
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(beat("a", i, 1, true, 11 + i, &shard, &what), 0);
+    ck_assert(coord_member_shards_ready(&m));
+    ck_assert_int_eq(beat("z", 0, 1, true, 20, &shard, &what), SHOAL_E_BUSY);
+    ck_assert_int_eq(beat("", 0, 1, true, 20, &shard, &what), SHOAL_E_MALFORMED);
+    ck_assert_uint_eq(m.rss_peak_bytes, 10); /* three shards, one process */
+}
+END_TEST
+
+START_TEST(coord_member_worker_number_is_never_used_again)
+{
+    struct err e;
+
+    uint64_t first = join(1, "w", 0);
+    ck_assert_uint_eq(join(1, "w", 0), first); /* its answer was lost: it asked again */
+    coord_member_worker_gone(&m, first);
+    ck_assert_ptr_null(coord_member_worker(&m, first));
+    uint64_t second = join(1, "w", 0);
+    ck_assert_uint_gt(second, first);
+    coord_member_close(&m);
+    ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
+    ck_assert_uint_gt(join(1, "w", 0), second);
+}
+END_TEST
+
+START_TEST(coord_member_lease_runs_out)
+{
+    uint64_t a = join(1, "a", 0), b = join(2, "b", 0);
+
+    coord_member_worker(&m, b)->beat_ns = 900;
+    ck_assert_uint_eq(coord_member_expired(&m, 1000, 1000), 0);
+    ck_assert_uint_eq(coord_member_expired(&m, 1001, 1000), a);
+    coord_member_worker_gone(&m, a);
+    ck_assert_uint_eq(coord_member_expired(&m, 1001, 1000), 0);
+}
+END_TEST
+
+START_TEST(coord_member_figures_of_the_dead_still_count)
+{
+    struct wire_WORKER_BEAT sum;
+    uint64_t a = join(1, "a", 0), b = join(2, "b", 0);
+
+    coord_member_worker(&m, a)->figures.keys_pulled = 5;
+    coord_member_worker(&m, b)->figures.keys_pulled = 7;
+    coord_member_worker_gone(&m, a);
+    coord_member_sums(&m, &sum);
+    ck_assert_uint_eq(sum.keys_pulled, 12);
+    coord_member_forget_figures(&m);
+    coord_member_sums(&m, &sum);
+    ck_assert_uint_eq(sum.keys_pulled, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_member");
+    TCase *c = tcase_create("members");
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, coord_member_server_keeps_its_numbers_over_a_restart);
+    tcase_add_test(c, coord_member_tells_restart_from_recovery);
+    tcase_add_test(c, coord_member_server_too_many_is_refused);
+    tcase_add_test(c, coord_member_worker_number_is_never_used_again);
+    tcase_add_test(c, coord_member_lease_runs_out);
+    tcase_add_test(c, coord_member_figures_of_the_dead_still_count);
+    suite_add_tcase(s, c);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

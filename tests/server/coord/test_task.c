@@ -1,0 +1,195 @@
+/* test_coord_task.c: lanes and tasks. */
+#include "proto/wire/wire.h"
+#include "server/coord/task.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct coord_tasks t;
+
+static void plan(uint32_t lanes, uint32_t mode, uint64_t rows, uint32_t batch,
+                 uint32_t task_batches)
+{
+    struct err e = {0};
+
+    ck_assert_int_eq(coord_task_open(&t, lanes, mode, &e), 0);
+    ck_assert_int_eq(coord_task_plan(&t, 1, rows, batch, task_batches, 0, &e), 0);
+}
+
+/* Tasks cover [0, rows) without gap or overlap. */
+static void covers(uint64_t rows)
+{
+    uint8_t *seen = calloc(1, rows);
+
+    for (uint32_t i = 0; i < t.tasks; i++)
+        for (uint64_t r = 0; r < t.task[i].rows; r++) {
+            ck_assert_uint_lt(t.task[i].position + r, rows);
+            seen[t.task[i].position + r]++;
+        }
+    for (uint64_t r = 0; r < rows; r++)
+        ck_assert_uint_eq(seen[r], 1);
+    free(seen);
+}
+
+START_TEST(coord_task_batches_is_an_eighth_of_a_lane_within_bounds)
+{
+    ck_assert_uint_eq(coord_task_batches(4096 * 160, 4096, 2, 0), 10);
+    ck_assert_uint_eq(coord_task_batches(100, 4096, 2, 0), 1);
+    ck_assert_uint_eq(coord_task_batches(1ull << 38, 65536, 2, 0), 64);
+    ck_assert_uint_eq(coord_task_batches(1000, 1, 2, 7), 7);
+    /* at most COORD_TASKS_MAX tasks */
+    ck_assert_uint_gt(coord_task_batches(1ull << 30, 1, 2, 1), 1ull << 11);
+}
+END_TEST
+
+START_TEST(coord_task_plan_covers_every_position_once)
+{
+    for (uint32_t mode = WIRE_ASYNC; mode <= WIRE_BSP; mode++)
+        for (uint64_t rows = 1; rows < 400; rows += 13)
+            for (uint32_t lanes = 1; lanes < 6; lanes++) {
+                plan(lanes, mode, rows, 10, 1 + (uint32_t)rows % 5);
+                covers(rows);
+                coord_task_close(&t);
+            }
+}
+END_TEST
+
+START_TEST(coord_task_bsp_lanes_are_equally_long)
+{
+    for (uint64_t rows = 1; rows < 400; rows += 7) {
+        plan(4, WIRE_BSP, rows, 10, 3);
+        uint64_t length[4] = {0};
+        for (uint32_t i = 0; i < t.tasks; i++) {
+            ck_assert_uint_eq(t.task[i].lane, i % 4);
+            ck_assert_uint_le((t.task[i].rows + 9) / 10, t.task[i].batch_count);
+            length[i % 4] += t.task[i].batch_count;
+        }
+        for (int l = 1; l < 4; l++)
+            ck_assert_uint_eq(length[l], length[0]);
+        coord_task_close(&t);
+    }
+}
+END_TEST
+
+START_TEST(coord_task_batch_numbers_count_on_over_tasks_and_epochs)
+{
+    struct err e;
+
+    plan(1, WIRE_SSP, 95, 10, 4);
+    uint64_t next = 1;
+    for (uint32_t epoch = 1; epoch <= 3; epoch++) {
+        for (uint32_t n = 0; n < 3; n++) {
+            uint32_t i = coord_task_append(&t, 0);
+            ck_assert_uint_eq(t.task[i].first_batch, next);
+            next += t.task[i].batch_count;
+            coord_task_pushed(&t, 0, 0);
+        }
+        ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK);
+        ck_assert(coord_task_epoch_over(&t));
+        ck_assert_int_eq(coord_task_plan(&t, epoch + 1, 95, 10, 4, 0, &e), 0);
+    }
+    ck_assert_uint_eq(next, 31);
+    coord_task_close(&t);
+}
+END_TEST
+
+START_TEST(coord_lane_generation_rises_with_every_grant_and_close)
+{
+    plan(2, WIRE_SSP, 100, 10, 2);
+    ck_assert_uint_eq(coord_lane_pick(&t, 7, 1), 0);
+    coord_lane_grant(&t, 0, 7);
+    ck_assert_uint_eq(t.lane[0].generation, 1);
+    ck_assert_uint_eq(coord_lane_pick(&t, 7, 1), COORD_NO_LANE); /* its share */
+    ck_assert_uint_eq(coord_lane_pick(&t, 8, 1), 1);
+    coord_lane_granted(&t, 0, 0);
+    (void)coord_task_append(&t, 0);
+    coord_lane_close(&t, 0);
+    ck_assert_uint_eq(t.lane[0].generation, 2);
+    coord_lane_closed(&t, 0);
+    coord_lane_grant(&t, 1, 8);
+    ck_assert_uint_eq(coord_lane_pick(&t, 8, 1), 0); /* an unfinished task goes to anyone */
+    coord_task_close(&t);
+}
+END_TEST
+
+START_TEST(coord_task_report_counts_once)
+{
+    plan(1, WIRE_SSP, 100, 10, 5);
+    uint32_t i = coord_task_append(&t, 0);
+    struct coord_losses sum = {.examples = 50, .loss_sum = 1.0},
+                        other = {.examples = 50, .loss_sum = 9.0};
+    ck_assert(coord_task_report(&t, i, &sum));
+    ck_assert(!coord_task_report(&t, i, &other));
+    ck_assert_double_eq(t.task[i].sum.loss_sum, 1.0);
+    ck_assert_uint_eq(t.examples, 50);
+    ck_assert_uint_eq(coord_task_index(&t, coord_task_number(&t, i)), i);
+    ck_assert_uint_eq(coord_task_index(&t, (2ull << 32) | i), COORD_NO_TASK);
+    ck_assert_uint_eq(coord_task_index(&t, (1ull << 32) | 99), COORD_NO_TASK);
+    coord_task_close(&t);
+}
+END_TEST
+
+START_TEST(coord_task_records_bring_an_epoch_back)
+{
+    struct coord_task_record record[8];
+    struct err e;
+
+    plan(2, WIRE_SSP, 100, 10, 2); /* five tasks */
+    for (int n = 0; n < 2; n++) {
+        (void)coord_task_append(&t, 0);
+        coord_task_pushed(&t, 0, 0);
+    }
+    uint32_t open = coord_task_append(&t, 1);
+    for (uint32_t i = 0; i < t.tasks; i++)
+        coord_task_to_record(&t, i, 5, &record[i]);
+    coord_task_close(&t);
+    plan(2, WIRE_SSP, 100, 10, 2);
+    for (uint32_t i = 0; i < t.tasks; i++)
+        ck_assert(coord_task_from_record(&t, i, 5, &record[i]) == (i < 3));
+    ck_assert(!coord_task_from_record(&t, 0, 6, &record[0])); /* another run's */
+    coord_task_resume(&t);
+    /* of a lane's newest one nobody knows how far it came: it is given again */
+    ck_assert_uint_eq(t.pushed, 1);
+    ck_assert_uint_eq(t.lane[0].task, 1);
+    ck_assert_uint_eq(t.lane[1].task, open);
+    ck_assert_uint_eq(t.lane[0].next_batch, 5);
+    coord_task_pushed(&t, 0, 0);
+    ck_assert_uint_eq(coord_task_append(&t, 0), 3);
+    (void)e;
+    coord_task_close(&t);
+}
+END_TEST
+
+START_TEST(coord_task_too_many_are_refused)
+{
+    struct err e = {0};
+
+    ck_assert_int_eq(coord_task_open(&t, 1, WIRE_SSP, &e), 0);
+    ck_assert_int_eq(coord_task_plan(&t, 1, 1ull << 30, 1, 1, 0, &e), SHOAL_E_TOO_BIG);
+    coord_task_close(&t);
+    ck_assert_int_eq(coord_task_open(&t, 0, WIRE_SSP, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(coord_task_open(&t, LIMIT_LANES + 1, WIRE_SSP, &e), SHOAL_E_CONFIG);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_task");
+    TCase *c = tcase_create("tasks");
+
+    tcase_add_test(c, coord_task_batches_is_an_eighth_of_a_lane_within_bounds);
+    tcase_add_test(c, coord_task_plan_covers_every_position_once);
+    tcase_add_test(c, coord_task_bsp_lanes_are_equally_long);
+    tcase_add_test(c, coord_task_batch_numbers_count_on_over_tasks_and_epochs);
+    tcase_add_test(c, coord_lane_generation_rises_with_every_grant_and_close);
+    tcase_add_test(c, coord_task_report_counts_once);
+    tcase_add_test(c, coord_task_records_bring_an_epoch_back);
+    tcase_add_test(c, coord_task_too_many_are_refused);
+    suite_add_tcase(s, c);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,50 @@
+/* sim_heap.h: the simulator's events, in order of (time, number). Inside of proto/net.
+ *
+ * Events are taken from the heap, filled in, pushed; popped or removed, and given back. Memory
+ * never runs out here: that is asserted. */
+#ifndef TESTS_SIM_SIM_HEAP_H
+#define TESTS_SIM_SIM_HEAP_H
+
+#include "proto/base/env.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum event_kind { EVENT_MESSAGE = 1, EVENT_GONE, EVENT_TIMER, EVENT_WORK, EVENT_KILL };
+
+struct channel;
+struct sim_node;
+
+struct event {
+    uint64_t at_ns, number;
+    size_t place; /* in the heap; kept by it */
+    enum event_kind kind;
+    struct sim_node *node;
+    struct channel *channel; /* MESSAGE */
+    peer_t from;             /* MESSAGE, GONE */
+    struct msg *m;           /* owned */
+    struct env_timer *timer;
+    struct env_work *work;
+    struct event *next_free;
+};
+
+struct event_heap {
+    struct event **at; /* owned; at[0] is the next one */
+    size_t count, capacity;
+    uint64_t numbers;     /* given out so far */
+    struct event *unused; /* owned */
+};
+
+/* Not yet in the heap; numbered. */
+struct event *heap_take(struct event_heap *h, enum event_kind kind, struct sim_node *node,
+                        uint64_t at_ns);
+void heap_give(struct event_heap *h, struct event *e);
+void heap_push(struct event_heap *h, struct event *e);
+void heap_remove(struct event_heap *h, struct event *e);
+struct event *heap_pop(struct event_heap *h); /* there must be one */
+/* After the caller has kept only at[0..count), in any order. */
+void heap_rebuild(struct event_heap *h, size_t count);
+/* frees its memory; what is still in it was given back before */
+void heap_close(struct event_heap *h);
+
+#endif

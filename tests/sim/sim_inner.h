@@ -1,0 +1,107 @@
+/* sim_inner.h: the simulated world's insides, for sim.c and sim_net.c. */
+#ifndef TESTS_SIM_SIM_INNER_H
+#define TESTS_SIM_SIM_INNER_H
+
+#include "proto/base/assert.h"
+#include "proto/base/rng.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_heap.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ENDPOINT_BYTES 256
+
+struct channel {      /* one direction of a connection */
+    uint64_t last_ns; /* when its latest message arrives */
+    uint32_t in_flight;
+    uint64_t in_flight_bytes;
+};
+
+struct link { /* a connection: from a client to an address */
+    struct sim_node *client;
+    struct sim_node *server; /* who was reached last, or NULL */
+    peer_t client_name;      /* the link in the eyes of the client */
+    peer_t server_name;      /* and of that server */
+    bool closed;
+    struct channel up, down;
+    char endpoint[ENDPOINT_BYTES];
+};
+
+struct end { /* what a peer_t names: one end's view of a link */
+    struct link *link;
+    struct sim_node *owner;
+    bool up; /* the owner is the client: it sends upwards */
+};
+
+struct sim_node {
+    struct env env;
+    struct sim *sim;
+    char name[LIMIT_NAME];
+    uint64_t index;
+    struct rng rng;
+    const struct env_handler *handler;
+    void *core;
+    bool dead, stopped;
+    uint64_t paused_until_ns;
+    struct sim_node *next;
+};
+
+struct address {
+    char endpoint[ENDPOINT_BYTES];
+    struct sim_node *node;
+    struct address *next;
+};
+
+struct sim {
+    struct sim_options options;
+    uint64_t now_ns, trace;
+    struct rng rng;
+    struct event_heap heap;
+    struct end *ends; /* owned; a peer_t is an index + 1 */
+    size_t end_count, end_capacity;
+    struct link **links; /* owned */
+    size_t link_count, link_capacity;
+    struct sim_node *nodes; /* owned */
+    uint64_t node_count;
+    struct address *addresses; /* owned */
+};
+
+/* The simulator has nobody to tell that memory is short. */
+static inline void *sim_need(void *p)
+{
+    SHOAL_ASSERT(p != NULL);
+    return p;
+}
+
+static inline struct sim_node *sim_node_of(struct env *env)
+{
+    return (struct sim_node *)(void *)((char *)env - offsetof(struct sim_node, env));
+}
+
+static inline bool sim_running(const struct sim_node *n)
+{
+    return n != NULL && !n->dead && !n->stopped;
+}
+
+/* The run's trace is made of all that goes through here. */
+static inline void sim_trace_add(struct sim *s, uint64_t a, uint64_t b, uint64_t c)
+{
+    s->trace = rng_mix(s->trace ^ rng_mix(a ^ rng_mix(b ^ rng_mix(c))));
+}
+
+static inline uint64_t sim_draw(struct rng *r, uint64_t least, uint64_t most)
+{
+    return most > least ? least + rng_below(r, most - least + 1) : least;
+}
+
+/* sim_net.c: a node's doors to the network, as in struct env_ops. */
+int sim_send(struct env *env, peer_t to, struct msg *m);
+int sim_connect(struct env *env, const char *endpoint, peer_t *out);
+void sim_disconnect(struct env *env, peer_t peer);
+/* Delivers e's message (the event is freed); whether the core saw it. */
+bool sim_deliver(struct sim *s, struct event *e);
+/* Ends an event that will not run. */
+void sim_event_drop(struct sim *s, struct event *e);
+
+#endif

@@ -1,0 +1,231 @@
+/* sim_net.c: the simulated network: addresses, connections, and messages from their sending to
+ * their arrival.
+ *
+ * sim.c's invariants 2 to 4 are kept here: what is drawn for a message, in what order messages
+ * arrive, and whom they reach. A message under way counts in its channel from sim_send to
+ * sim_deliver or sim_event_drop, one of which it meets. */
+#include "tests/sim/sim_inner.h"
+
+#include "proto/base/err.h"
+#include "proto/base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* of a connection and direction: what queue and pipe of the real one hold */
+#define IN_FLIGHT (LIMIT_PEER_QUEUE + 16u)
+
+static void *grow(void *array, size_t count, size_t *capacity, size_t item_bytes)
+{
+    if (count < *capacity)
+        return array;
+    *capacity = *capacity == 0 ? 64 : *capacity * 2;
+    return sim_need(realloc(array, *capacity * item_bytes));
+}
+
+/* ---- addresses and names --------------------------------------------------------------------- */
+
+static struct end *end_find(struct sim_node *n, peer_t name)
+{
+    struct sim *s = n->sim;
+    if (name == 0 || name > s->end_count || s->ends[name - 1].owner != n ||
+        s->ends[name - 1].link->closed)
+        return NULL;
+    return &s->ends[name - 1];
+}
+
+static peer_t end_new(struct sim *s, struct link *l, struct sim_node *owner, bool up)
+{
+    s->ends = grow(s->ends, s->end_count, &s->end_capacity, sizeof(struct end));
+    s->ends[s->end_count++] = (struct end){l, owner, up};
+    return s->end_count;
+}
+
+static struct sim_node *listener(struct sim *s, const char *endpoint)
+{
+    for (struct address *a = s->addresses; a != NULL; a = a->next)
+        if (strcmp(a->endpoint, endpoint) == 0 && sim_running(a->node))
+            return a->node;
+    return NULL;
+}
+
+void sim_listen(struct sim_node *n, const char *endpoint)
+{
+    struct sim *s = n->sim;
+    SHOAL_ASSERT(sim_running(n) && strncmp(endpoint, "sim://", 6) == 0 &&
+                 strlen(endpoint) < ENDPOINT_BYTES);
+    SHOAL_ASSERT(listener(s, endpoint) == NULL);
+    struct address *a = s->addresses;
+    while (a != NULL && strcmp(a->endpoint, endpoint) != 0)
+        a = a->next;
+    if (a == NULL) {
+        a = sim_need(calloc(1, sizeof(*a)));
+        memcpy(a->endpoint, endpoint, strlen(endpoint) + 1);
+        a->next = s->addresses;
+        s->addresses = a;
+    }
+    a->node = n;
+}
+
+/* The server that the link reaches now; a new one knows it by a new name. */
+static struct sim_node *link_server(struct sim *s, struct link *l)
+{
+    struct sim_node *node = listener(s, l->endpoint);
+    if (node != NULL && node != l->server) {
+        l->server = node;
+        l->server_name = end_new(s, l, node, false);
+    }
+    return node;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static bool chance(struct sim *s, double share)
+{
+    return rng_double(&s->rng) < share;
+}
+
+static uint64_t arrival(struct sim *s, struct channel *c)
+{
+    uint64_t at_ns =
+        s->now_ns + sim_draw(&s->rng, s->options.delay_min_ns, s->options.delay_max_ns);
+    if (!s->options.reorder && at_ns < c->last_ns)
+        at_ns = c->last_ns;
+    if (at_ns > c->last_ns)
+        c->last_ns = at_ns;
+    return at_ns;
+}
+
+void sim_event_drop(struct sim *s, struct event *e)
+{
+    if (e->kind == EVENT_MESSAGE) {
+        e->channel->in_flight--;
+        e->channel->in_flight_bytes -= msg_bytes(e->m);
+        msg_free(e->m);
+    }
+    heap_give(&s->heap, e);
+}
+
+static void message_start(struct sim *s, struct channel *c, struct sim_node *node, peer_t from,
+                          struct msg *m)
+{
+    m->next = NULL;
+    struct event *e = heap_take(&s->heap, EVENT_MESSAGE, node, arrival(s, c));
+    e->channel = c;
+    e->from = from;
+    e->m = m;
+    c->in_flight++;
+    c->in_flight_bytes += msg_bytes(m);
+    heap_push(&s->heap, e);
+}
+
+int sim_send(struct env *env, peer_t to, struct msg *m)
+{
+    struct sim_node *n = sim_node_of(env);
+    struct sim *s = n->sim;
+    struct end *end = n->dead ? NULL : end_find(n, to);
+    if (end == NULL) {
+        msg_free(m);
+        return SHOAL_E_UNAVAILABLE;
+    }
+    struct link *l = end->link;
+    bool up = end->up;
+    struct channel *c = up ? &l->up : &l->down;
+    if (c->in_flight >= IN_FLIGHT || c->in_flight_bytes + msg_bytes(m) > LIMIT_PEER_BYTES) {
+        msg_free(m);
+        return SHOAL_E_BUSY;
+    }
+    struct sim_node *node = up ? link_server(s, l) : sim_running(l->client) ? l->client : NULL;
+    peer_t from = up ? l->server_name : l->client_name;
+    bool lost = chance(s, s->options.drop);
+    bool twice = chance(s, s->options.duplicate);
+    if (node == NULL || lost) {
+        msg_free(m);
+        return 0;
+    }
+    if (twice)
+        message_start(s, c, node, from, sim_need(msg_copy(m)));
+    message_start(s, c, node, from, m);
+    return 0;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+int sim_connect(struct env *env, const char *endpoint, peer_t *out)
+{
+    struct sim_node *n = sim_node_of(env);
+    struct sim *s = n->sim;
+    if (strncmp(endpoint, "sim://", 6) != 0 || strlen(endpoint) >= ENDPOINT_BYTES)
+        return SHOAL_E_CONFIG;
+    struct link *l = sim_need(calloc(1, sizeof(*l)));
+    memcpy(l->endpoint, endpoint, strlen(endpoint) + 1);
+    l->client = n;
+    s->links = grow(s->links, s->link_count, &s->link_capacity, sizeof(struct link *));
+    s->links[s->link_count++] = l;
+    l->client_name = end_new(s, l, n, true);
+    *out = l->client_name;
+    return 0;
+}
+
+void sim_disconnect(struct env *env, peer_t peer)
+{
+    struct sim_node *n = sim_node_of(env);
+    struct sim *s = n->sim;
+    struct end *end = end_find(n, peer);
+    if (end == NULL)
+        return;
+    struct link *l = end->link;
+    if (!end->up) { /* as with ZeroMQ: should the client speak again, it is a new peer */
+        end->owner = NULL;
+        l->server = NULL;
+        return;
+    }
+    l->closed = true;
+    if (sim_running(l->server)) {
+        struct event *e = heap_take(&s->heap, EVENT_GONE, l->server, arrival(s, &l->up));
+        e->from = l->server_name;
+        heap_push(&s->heap, e);
+    }
+}
+
+/* ---- arriving -------------------------------------------------------------------------------- */
+
+static uint64_t message_hash(const struct msg *m)
+{
+    uint64_t h = m->frame_count;
+    for (uint32_t i = 0; i < m->frame_count; i++)
+        h = hash_bytes(m->frame[i].data, m->frame[i].bytes, h);
+    return h;
+}
+
+/* The name under which a message arrives: the one of its sending, unless the node has hung up on
+ * that peer since. */
+static peer_t arrival_name(struct sim *s, struct sim_node *n, peer_t from)
+{
+    struct link *l = s->ends[from - 1].link;
+    if (s->ends[from - 1].owner == n)
+        return from;
+    if (l->server != n) {
+        l->server = n;
+        l->server_name = end_new(s, l, n, false);
+    }
+    return l->server_name;
+}
+
+bool sim_deliver(struct sim *s, struct event *e)
+{
+    struct sim_node *n = e->node;
+    struct msg *m = e->m;
+    peer_t from = arrival_name(s, n, e->from);
+    const struct end *end = &s->ends[from - 1];
+    sim_trace_add(s, s->now_ns, n->index << 8 | EVENT_MESSAGE, message_hash(m));
+    e->channel->in_flight--;
+    e->channel->in_flight_bytes -= msg_bytes(m);
+    heap_give(&s->heap, e);
+    if (n->handler == NULL || (end->up && end->link->closed)) {
+        msg_free(m);
+        return false;
+    }
+    n->handler->on_message(n->core, from, m);
+    return true;
+}

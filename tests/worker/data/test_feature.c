@@ -1,0 +1,716 @@
+/* test_feature.c: columns become fields and numbers as the job says. */
+#include "proto/base/hash.h"
+#include "proto/job/config.h"
+#include "tests/lib/worker_files.h"
+#include "tests/lib/worker_reader.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+
+static struct job job;
+static struct features f;
+static struct read_line r;
+static struct err e;
+
+static void setup(void)
+{
+    worker_job(&job, DATA_CSV, NULL);
+    f = (struct features){0};
+    e = (struct err){0};
+}
+
+static void teardown(void)
+{
+    features_free(&f);
+    job_free(&job);
+}
+
+static int make(const char *head)
+{
+    features_free(&f);
+    return features_make(&job, "a.csv", head, strlen(head), &f, &e);
+}
+
+static void check_made(const char *head, uint32_t fields, uint32_t numerics)
+{
+    ck_assert_msg(make(head) == 0, "%s", e.text);
+    ck_assert_uint_eq(f.shape.fields, fields);
+    ck_assert_uint_eq(f.shape.numerics, numerics);
+}
+
+static void check_refused(const char *head, int code, const char *text)
+{
+    ck_assert_int_eq(make(head), code);
+    ck_assert_msg(strstr(e.text, text) != NULL, "\"%s\" does not say \"%s\"", e.text, text);
+}
+
+static void check_key(uint32_t i, uint32_t field, const char *value)
+{
+    ck_assert_uint_eq(r.key[i], key_of_value(field, value, strlen(value)));
+}
+
+START_TEST(feature_all_but_the_label_are_categories_by_default)
+{
+    check_made("user,label,item", 2, 0);
+    ck_assert_uint_eq(f.label[0], 0); /* data.label is 0 by default */
+    strcpy(job.data.label[0], "label");
+    check_made("user,label,item", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,1,9"), 0);
+    ck_assert(r.label[0] == 1.0f);
+    check_key(0, 0, "7");
+    check_key(1, 1, "9");
+    strcpy(job.data.label[0], "2");
+    check_made("user,label,item", 2, 0);
+    ck_assert_uint_eq(f.label[0], 2);
+}
+END_TEST
+
+START_TEST(feature_columns_have_types)
+{
+    worker_job_column(&job, "click", COLUMN_LABEL);
+    worker_job_column(&job, "genre", COLUMN_MULTI);
+    worker_job_column(&job, "age", COLUMN_NUMBER);
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    worker_job_column(&job, "id", COLUMN_SKIP);
+    job.data.column[1].pooling = POOL_MEAN;
+    check_made("id,user,age,genre,click,other", 2, 1);
+    ck_assert_uint_eq(f.shape.pooling[0], POOL_SUM);
+    ck_assert_uint_eq(f.shape.pooling[1], POOL_MEAN);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "x,u1,-2.5e1,Action||Drama|,1,y"), 0);
+    ck_assert(r.numeric[0] == -25.0f);
+    ck_assert_uint_eq(r.example.keys, 3);
+    ck_assert_uint_eq(r.count[0], 1);
+    ck_assert_uint_eq(r.count[1], 2);
+    check_key(0, 0, "u1");
+    check_key(1, 1, "Action");
+    check_key(2, 1, "Drama");
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "x,u1,3,,0,y"), 0);
+    ck_assert_uint_eq(r.count[1], 0);
+    ck_assert_uint_eq(r.example.keys, 1);
+}
+END_TEST
+
+START_TEST(feature_list_restricts_and_orders)
+{
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "item");
+    string_list_add(&job.features.fields, "1");
+    check_made("label,user,item,city", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,i,c"), 0);
+    check_key(0, 0, "i");
+    check_key(1, 1, "u");
+}
+END_TEST
+
+START_TEST(feature_without_header_columns_are_named_by_place)
+{
+    job.data.header = false;
+    strcpy(job.data.label[0], "1");
+    check_made("a,1,b", 2, 0);
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    worker_job_column(&job, "click", COLUMN_LABEL);
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    check_made("a,1,5", 1, 1);
+    check_refused("a,1", SHOAL_E_CONFIG, "data.columns names 3");
+}
+END_TEST
+
+START_TEST(feature_wrong_names_are_refused_with_the_nearest)
+{
+    worker_job_column(&job, "usr", COLUMN_CATEGORY);
+    check_refused("label,user,item", SHOAL_E_CONFIG, "did you mean \"user\"?");
+    ck_assert_ptr_nonnull(strstr(e.text, "a.csv:1"));
+    ck_assert_ptr_nonnull(strstr(e.text, "data.columns"));
+    job.data.column_count = 0;
+    strcpy(job.data.label[0], "clik");
+    check_refused("user,click", SHOAL_E_CONFIG, "did you mean \"click\"?");
+    strcpy(job.data.label[0], "click");
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "item_id");
+    check_refused("click,item-id,user", SHOAL_E_CONFIG, "did you mean \"item-id\"?");
+}
+END_TEST
+
+START_TEST(feature_columns_that_contradict_are_refused)
+{
+    worker_job_column(&job, "label", COLUMN_CATEGORY);
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    check_refused("label,user", SHOAL_E_CONFIG, "is the label");
+    job.data.column[0].type = COLUMN_LABEL;
+    job.data.column[1].type = COLUMN_LABEL;
+    check_refused("label,user", SHOAL_E_CONFIG, "two columns of type label");
+    job.data.column[1].type = COLUMN_SKIP;
+    check_refused("label,user", SHOAL_E_CONFIG, "no column is left");
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    check_refused("label,user", SHOAL_E_CONFIG, "twice");
+    job.data.column_count = 0;
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "label");
+    check_refused("label,user", SHOAL_E_CONFIG, "the label");
+    string_list_free(&job.features.fields);
+    string_list_add(&job.features.fields, "user");
+    string_list_add(&job.features.fields, "user");
+    check_refused("label,user", SHOAL_E_CONFIG, "twice");
+}
+END_TEST
+
+START_TEST(feature_too_many_fields_are_refused)
+{
+    char head[4096] = "label";
+    for (int i = 0; i < 513; i++)
+        strcat(head, ",x");
+    check_refused(head, SHOAL_E_CONFIG, "more than 512 fields");
+}
+END_TEST
+
+START_TEST(feature_label_is_compared_with_label_above)
+{
+    job.data.label_above = 3;
+    check_made("rating,user", 1, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3,u"), 0);
+    ck_assert(r.label[0] == 0.0f);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3.5,u"), 0);
+    ck_assert(r.label[0] == 1.0f);
+}
+END_TEST
+
+START_TEST(feature_byte_order_mark_is_no_part_of_a_name)
+{
+    strcpy(job.data.label[0], "label");
+    check_made("\xef\xbb\xbflabel,user", 1, 0);
+}
+END_TEST
+
+START_TEST(feature_bind_finds_columns_of_another_header)
+{
+    strcpy(job.data.label[0], "label");
+    check_made("label,user,item", 2, 0);
+    ck_assert_int_eq(features_bind(&f, "b.csv", "item,extra,label,user", 21, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "i,x,1,u"), 0);
+    check_key(0, 0, "u");
+    check_key(1, 1, "i");
+    ck_assert_int_eq(features_bind(&f, "c.csv", "label,itm,user", 14, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"itm\"?"));
+}
+END_TEST
+
+START_TEST(feature_log1p_is_that_of_libm)
+{
+    for (double x = 0; x < 1e15; x = x * 1.37 + 0.001) {
+        ck_assert_float_eq_tol(feature_log1p(x), (float)log1p(x),
+                               (float)(1e-6 * log1p(x)) + 1e-12f);
+        ck_assert(feature_log1p(-x) == -feature_log1p(x));
+    }
+    ck_assert(feature_log1p(0) == 0.0f);
+    ck_assert_float_eq_tol(feature_log1p(1e-9), 1e-9f, 1e-15f);
+    ck_assert_float_eq_tol(feature_log1p(1e300), 690.77553f, 1e-3f);
+}
+END_TEST
+
+START_TEST(feature_bucket_is_floor_of_log2)
+{
+    static const struct {
+        double x;
+        const char *text;
+    } cases[] = {{0, "0"},  {1, "+0"},      {-1, "-0"},   {2, "+1"},      {3.99, "+1"},
+                 {4, "+2"}, {-1025, "-10"}, {0.5, "+-1"}, {1e300, "+996"}};
+    char out[8];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t n = feature_bucket(cases[i].x, out);
+        ck_assert_uint_eq(n, strlen(cases[i].text));
+        ck_assert_int_eq(memcmp(out, cases[i].text, n), 0);
+    }
+}
+END_TEST
+
+static int number(const char *text, double *out)
+{
+    return feature_number(&(struct cell){text, (uint32_t)strlen(text)}, out);
+}
+
+START_TEST(feature_number_takes_decimals_and_nothing_else)
+{
+    static const char *bad[] = {"",    " 1",    "1 ", "nan", "inf", "-inf", "0x10", "1e999",
+                                "--1", "1.2.3", "1e", "-",   "+",   ".",    "1,5",  "1_0"};
+    double x;
+    ck_assert(number("-12", &x) && x == -12);
+    ck_assert(number("+12", &x) && x == 12);
+    ck_assert(number("1.25", &x) && x == 1.25);
+    ck_assert(number(".5", &x) && x == 0.5);
+    ck_assert(number("1e3", &x) && x == 1000);
+    ck_assert(number("123456789012345678901", &x) && x == 123456789012345678901.0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!number(bad[i], &x), "\"%s\" was taken for a number", bad[i]);
+    ck_assert(!feature_number(&(struct cell){"1\0"
+                                             "2",
+                                             3},
+                              &x));
+}
+END_TEST
+
+START_TEST(feature_number_too_large_for_a_float_is_malformed)
+{
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    check_made("label,n", 0, 1);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1e39"), SHOAL_E_DATA);
+    job.features.number = NUMBER_LOG1P;
+    check_made("label,n", 0, 1);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1e39"), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,"), 0);
+    ck_assert(r.numeric[0] == 0.0f);
+}
+END_TEST
+
+static struct column *column_add(const char *name, enum column_type type)
+{
+    worker_job_column(&job, name, type);
+    return &job.data.column[job.data.column_count - 1];
+}
+
+static void set(char to[LIMIT_NAME], const char *name)
+{
+    snprintf(to, LIMIT_NAME, "%s", name);
+}
+
+static void name_labels(const char *first, const char *second)
+{
+    set(job.data.label[0], first);
+    set(job.data.label[1], second);
+    job.data.label_count = 2;
+}
+
+static void check_bad_line(const char *line, const char *reason)
+{
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, line), SHOAL_E_DATA);
+    ck_assert_msg(strstr(r.reason, reason) != NULL, "\"%s\" does not say \"%s\"", r.reason, reason);
+}
+
+START_TEST(feature_several_labels_keep_the_order_of_the_job)
+{
+    name_labels("buy", "click");
+    job.data.label_above = 2;
+    check_made("user,click,item,buy", 2, 0);
+    ck_assert_uint_eq(f.shape.tasks, 2);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u,3,i,2"), 0);
+    ck_assert(r.label[0] == 0.0f && r.label[1] == 1.0f);
+    check_key(0, 0, "u");
+    check_key(1, 1, "i");
+    ck_assert_int_eq(features_bind(&f, "b.csv", "buy,item,click,user", 19, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3,i,0,u"), 0);
+    ck_assert(r.label[0] == 1.0f && r.label[1] == 0.0f);
+    check_bad_line("3,i,,u", "no number as label in column 3");
+    job.data.label_count = 0; /* a job made by hand: one label */
+    check_made("user,click,item,buy", 3, 0);
+    ck_assert_uint_eq(f.shape.tasks, 1);
+}
+END_TEST
+
+START_TEST(feature_labels_that_contradict_are_refused)
+{
+    name_labels("click", "bye");
+    check_refused("user,click,buy", SHOAL_E_CONFIG, "data.label names column \"bye\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"buy\"?"));
+    name_labels("click", "click");
+    check_refused("user,click,buy", SHOAL_E_CONFIG, "data.label names column \"click\" twice");
+    name_labels("click", "buy");
+    column_add("user", COLUMN_CATEGORY);
+    column_add("click", COLUMN_LABEL);
+    check_made("user,click,buy,view", 1, 0); /* named in data.label, so its type need not be said */
+    column_add("view", COLUMN_LABEL);
+    check_refused("user,click,buy,view", SHOAL_E_CONFIG,
+                  "\"view\" has type label in data.columns and is not in");
+    job.data.column[2] = job.data.column[0];
+    set(job.data.column[2].name, "buy");
+    check_refused("user,click,buy,view", SHOAL_E_CONFIG, "\"buy\" is the label");
+    job.data.format = DATA_LIBSVM;
+    ck_assert_int_eq(features_make(&job, "a", "1 2:1", 5, &f, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "data.label names 2 labels; a line of libsvm has one"));
+}
+END_TEST
+
+START_TEST(feature_weight_is_a_number_and_no_feature)
+{
+    set(job.data.weight, "w");
+    check_made("label,user,w,item", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,2.5,i"), 0);
+    ck_assert(r.weight == 2.5f);
+    check_key(1, 1, "i");
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,0,i"), 0);
+    ck_assert(r.weight == 0.0f);
+    check_bad_line("1,u,-0.5,i", "a negative weight in column 3 is \"-0.5\"");
+    check_bad_line("1,u,,i", "no finite number as weight in column 3");
+    check_bad_line("1,u,nan,i", "no finite number as weight");
+    check_bad_line("1,u,1e39,i", "no finite number as weight");
+    column_add("w", COLUMN_NUMBER);
+    column_add("user", COLUMN_CATEGORY);
+    check_made("label,user,w,item", 1, 0);
+    ck_assert_int_eq(features_bind(&f, "b.csv", "w,user,label", 12, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,u,1"), 0);
+    ck_assert(r.weight == 7.0f);
+}
+END_TEST
+
+START_TEST(feature_weight_of_criteo_is_one_of_its_columns)
+{
+    job.data.format = DATA_CRITEO;
+    set(job.data.weight, "I13");
+    ck_assert_int_eq(features_make(&job, "log", NULL, 0, &f, &e), 0);
+    ck_assert_uint_eq(f.shape.numerics, 12);
+    ck_assert_uint_eq(f.weight, 13);
+}
+END_TEST
+
+START_TEST(feature_weights_that_are_none_are_refused)
+{
+    set(job.data.weight, "wait");
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "data.weight names column \"wait\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"weight\"?"));
+    set(job.data.weight, "label");
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "is a label");
+    set(job.data.weight, "weight");
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "weight");
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "which is the weight");
+    column_add("weight", COLUMN_CATEGORY);
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "a category in data.columns");
+}
+END_TEST
+
+START_TEST(feature_shared_columns_have_the_same_keys)
+{
+    column_add("user", COLUMN_CATEGORY);
+    set(column_add("history", COLUMN_MULTI)->share, "item");
+    column_add("item", COLUMN_CATEGORY);
+    check_made("label,user,history,item", 3, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,a,a|b,b"), 0);
+    check_key(0, 0, "a");
+    check_key(1, 2, "a");
+    check_key(2, 2, "b");
+    check_key(3, 2, "b");
+    ck_assert_uint_eq(r.key[2], r.key[3]);
+}
+END_TEST
+
+START_TEST(feature_shares_that_lead_nowhere_are_refused)
+{
+    struct column *history = column_add("history", COLUMN_MULTI);
+    set(history->share, "itm");
+    column_add("item", COLUMN_CATEGORY);
+    history = &job.data.column[0];
+    check_refused("label,history,item", SHOAL_E_CONFIG,
+                  "share of column \"history\" names column \"itm\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"item\"?"));
+    set(history->share, "history");
+    check_refused("label,history,item", SHOAL_E_CONFIG, "names the column itself");
+    set(history->share, "label");
+    check_refused("label,history,item", SHOAL_E_CONFIG, "names \"label\", which is no field");
+    set(history->share, "item");
+    set(job.data.column[1].share, "history");
+    check_refused("label,history,item", SHOAL_E_CONFIG, "which shares with");
+    job.data.column[1].share[0] = '\0';
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "history");
+    /* left out of features.fields */
+    check_refused("label,history,item", SHOAL_E_CONFIG, "no field");
+}
+END_TEST
+
+START_TEST(feature_max_takes_the_last_values)
+{
+    static const struct {
+        const char *cell, *values[3];
+        uint32_t count;
+    } cases[] = {{"", {0}, 0},
+                 {"|||||", {0}, 0},
+                 {"a", {"a"}, 1},
+                 {"a|b|c", {"a", "b", "c"}, 3},
+                 {"a|b|c|d", {"b", "c", "d"}, 3},
+                 {"a||b||c||d||", {"b", "c", "d"}, 3},
+                 {"|a|b|c", {"a", "b", "c"}, 3},
+                 {"||||||||a", {"a"}, 1},
+                 {"long value|longer value|the longest value|x",
+                  {"longer value", "the longest value", "x"},
+                  3}};
+    char line[128];
+    column_add("tags", COLUMN_MULTI)->max = 3;
+    check_made("label,tags", 1, 0);
+    ck_assert_uint_eq(f.shape.most[0], 3);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(line, sizeof line, "1,%s", cases[i].cell);
+        ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, line), 0);
+        ck_assert_msg(r.count[0] == cases[i].count, "\"%s\" has %u values", cases[i].cell,
+                      r.count[0]);
+        for (uint32_t j = 0; j < cases[i].count; j++)
+            check_key(j, 0, cases[i].values[j]);
+    }
+}
+END_TEST
+
+START_TEST(feature_attention_names_its_target)
+{
+    struct column *history = column_add("history", COLUMN_MULTI);
+    history->pooling = POOL_ATTENTION;
+    set(history->attend, "item");
+    set(history->share, "item");
+    column_add("user", COLUMN_CATEGORY);
+    column_add("item", COLUMN_CATEGORY);
+    check_made("label,item,user,history", 3, 0);
+    ck_assert_uint_eq(f.shape.pooling[2], POOL_ATTENTION);
+    ck_assert_uint_eq(f.shape.attend[2], 0);
+    ck_assert_uint_eq(f.shape.most[2], 0);
+    ck_assert_uint_eq(f.field[2].last, FEATURE_SEQUENCE_MAX);
+    job.data.column[0].max = 20;
+    check_made("label,item,user,history", 3, 0);
+    ck_assert_uint_eq(f.shape.most[2], 20);
+}
+END_TEST
+
+START_TEST(feature_gates_are_found_by_name)
+{
+    check_made("label,item,user,tag", 3, 0);
+    ck_assert_uint_eq(f.shape.gate_fields, 0);
+    set(job.model.gate_field[0], "user");
+    set(job.model.gate_field[1], "item");
+    check_made("label,item,user,tag", 3, 0);
+    ck_assert_uint_eq(f.shape.gate_fields, 2);
+    ck_assert_uint_eq(f.shape.gate_field[0], 1);
+    ck_assert_uint_eq(f.shape.gate_field[1], 0);
+    set(job.model.gate_field[1], "itme");
+    check_refused("label,item,user,tag", SHOAL_E_CONFIG, "model.gate_fields names column \"itme\"");
+    set(job.model.gate_field[1], "label");
+    check_refused("label,item,user,tag", SHOAL_E_CONFIG, "no field");
+}
+END_TEST
+
+START_TEST(feature_attention_without_a_single_target_is_refused)
+{
+    struct column *history = column_add("history", COLUMN_MULTI);
+    history->pooling = POOL_ATTENTION;
+    column_add("tags", COLUMN_MULTI);
+    column_add("item", COLUMN_CATEGORY);
+    history = &job.data.column[0];
+    set(history->attend, "itme");
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG,
+                  "attend of column \"history\" names column \"itme\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"item\"?"));
+    set(history->attend, "tags");
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "has several values");
+    set(history->attend, "label");
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "no field");
+    set(history->attend, "item");
+    history->type = COLUMN_CATEGORY;
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "not of type multi");
+}
+END_TEST
+
+START_TEST(feature_groups_are_hashes_of_any_column)
+{
+    uint64_t group = 0, by[2] = {0};
+    set(job.evaluate.group, "user");
+    string_list_add(&job.evaluate.by, "id");
+    string_list_add(&job.evaluate.by, "label");
+    column_add("user", COLUMN_CATEGORY);
+    column_add("id", COLUMN_SKIP);
+    check_made("label,id,user", 1, 0);
+    ck_assert_uint_eq(f.by_count, 2);
+    ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,id", 13, &e), 0);
+    r.group = &group;
+    r.by = by;
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u7,1,x"), 0);
+    r.group = r.by = NULL;
+    ck_assert_uint_eq(group, hash_bytes("u7", 2, 0));
+    ck_assert_uint_eq(by[0], hash_bytes("x", 1, 0));
+    ck_assert_uint_eq(by[1], hash_bytes("1", 1, 0));
+}
+END_TEST
+
+START_TEST(feature_groups_that_are_no_column_are_refused)
+{
+    set(job.evaluate.group, "usr");
+    check_refused("label,user", SHOAL_E_CONFIG, "evaluate.group names column \"usr\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"user\"?"));
+    job.evaluate.group[0] = '\0';
+    string_list_add(&job.evaluate.by, "usr");
+    check_refused("label,user", SHOAL_E_CONFIG, "evaluate.by names column \"usr\"");
+    string_list_free(&job.evaluate.by);
+    for (uint32_t i = 0; i <= LIMIT_BY; i++)
+        string_list_add(&job.evaluate.by, "user");
+    check_refused("label,user", SHOAL_E_CONFIG, "evaluate.by names 33 columns");
+}
+END_TEST
+
+START_TEST(feature_examples_without_a_positive_label_may_be_dropped)
+{
+    name_labels("click", "buy");
+    set(job.data.weight, "w");
+    check_made("click,buy,w,user", 1, 0);
+    r.positives_only = true;
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,0,1,u"), 0);
+    ck_assert(r.example.dropped && r.example.keys == 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,1,1,u"), 0);
+    ck_assert(!r.example.dropped && r.example.keys == 1);
+    check_bad_line("0,x,1,u", "no number as label");
+    r.positives_only = false;
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,0,1,u"), 0);
+    ck_assert(!r.example.dropped && r.example.keys == 1);
+}
+END_TEST
+
+static bool time_of(const char *text, enum time_unit unit, uint32_t *out)
+{
+    struct cell cell = {text, (uint32_t)strlen(text)};
+    return feature_time(&cell, unit, out);
+}
+
+START_TEST(feature_time_takes_numbers_and_dates)
+{
+    static const struct {
+        const char *text;
+        enum time_unit unit;
+        uint32_t seconds;
+    } good[] = {{"1700000000", TIME_SECONDS, 1700000000},
+                {"1700000000.9", TIME_SECONDS, 1700000000},
+                {"1700000000123", TIME_MILLISECONDS, 1700000000},
+                {"1700000000123456", TIME_MICROSECONDS, 1700000000},
+                {"4294967295", TIME_SECONDS, UINT32_MAX},
+                {"2023-11-14 22:13:20", TIME_SECONDS, 1700000000},
+                {"2023-11-14T22:13:20Z", TIME_MILLISECONDS, 1700000000},
+                {"2023-11-14 22:13:20.999", TIME_MICROSECONDS, 1700000000},
+                {"1970-01-02", TIME_SECONDS, 86400},
+                {"2000-02-29 23:59:59", TIME_SECONDS, 951868799},
+                {"2100-03-01", TIME_SECONDS, 4107542400u}};
+    static const char *const bad[] = {"",
+                                      "0",
+                                      "-5",
+                                      "soon",
+                                      "4294967296",
+                                      "2023-02-29",
+                                      "2100-02-29",
+                                      "2023-13-01",
+                                      "2023-00-01",
+                                      "2023-01-00",
+                                      "2023-04-31",
+                                      "1969-12-31 23:59:59",
+                                      "2023-11-14 24:00:00",
+                                      "2023-11-14 22:13",
+                                      "2023-11-14 22:13:20+01",
+                                      "2023-11-14_22:13:20",
+                                      "23-11-14 22:13:20",
+                                      "1e19",
+                                      "9999999999999999999"};
+    uint32_t got;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        ck_assert_msg(time_of(good[i].text, good[i].unit, &got), "%s", good[i].text);
+        ck_assert_msg(got == good[i].seconds, "%s: %u", good[i].text, got);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!time_of(bad[i], TIME_SECONDS, &got), "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(feature_time_is_a_column_and_no_feature)
+{
+    set(job.data.time, "at");
+    check_made("label,at,user", 1, 0);
+    ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,at", 13, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u,1,2023-11-14 22:13:20"), 0);
+    ck_assert_uint_eq(r.time, 1700000000);
+    check_bad_line("u,1,yesterday", "no time since 1970 in column 3");
+    job.data.time_unit = TIME_MILLISECONDS;
+    check_made("label,at,user", 1, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1700000000123,u"), 0);
+    ck_assert_uint_eq(r.time, 1700000000);
+}
+END_TEST
+
+START_TEST(feature_times_that_are_none_are_refused)
+{
+    set(job.data.time, "att");
+    check_refused("label,at,user", SHOAL_E_CONFIG, "did you mean \"at\"?");
+    set(job.data.time, "label");
+    check_refused("label,at,user", SHOAL_E_CONFIG, "is a label");
+    set(job.data.time, "at");
+    set(job.data.weight, "at");
+    check_refused("label,at,user", SHOAL_E_CONFIG, "is the weight");
+    job.data.weight[0] = '\0';
+    string_list_add(&job.features.fields, "at");
+    job.features.fields_auto = false;
+    check_refused("label,at,user", SHOAL_E_CONFIG,
+                  "which is the time; take it out or change data.time");
+    string_list_free(&job.features.fields);
+    column_add("at", COLUMN_CATEGORY);
+    check_refused("label,at,user", SHOAL_E_CONFIG, "give it type: skip");
+}
+END_TEST
+
+/* Rules by field name their fields; what they are for are the numbers in keys. */
+START_TEST(feature_rules_by_field_find_their_numbers)
+{
+    struct job_field_rule rule[2] = {{.field = "item"}, {.field = "user"}};
+    struct job_table table = {.name = "emb", .rule = rule, .rule_count = 2};
+    column_add("user", COLUMN_CATEGORY);
+    column_add("item", COLUMN_CATEGORY);
+    struct column *history = column_add("history", COLUMN_MULTI);
+    set(history->share, "item");
+    job.table = &table;
+    job.table_count = 1;
+    check_made("label,history,user,item", 3, 0);
+    ck_assert_uint_eq(f.shape.rule_field[0], 2); /* fields in the order of the header */
+    ck_assert_uint_eq(f.shape.rule_field[1], 1);
+    set(rule[0].field, "itm");
+    check_refused("label,history,user,item", SHOAL_E_CONFIG,
+                  "tables[0].rules names column \"itm\"");
+    set(rule[0].field, "label");
+    check_refused("label,history,user,item", SHOAL_E_CONFIG, "which is no field");
+    set(rule[0].field, "history");
+    check_refused("label,history,user,item", SHOAL_E_CONFIG, "shares the rows of another column");
+    job.table = NULL;
+    job.table_count = 0;
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("feature");
+    TCase *t = tcase_create("feature");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, feature_all_but_the_label_are_categories_by_default);
+    tcase_add_test(t, feature_columns_have_types);
+    tcase_add_test(t, feature_list_restricts_and_orders);
+    tcase_add_test(t, feature_without_header_columns_are_named_by_place);
+    tcase_add_test(t, feature_wrong_names_are_refused_with_the_nearest);
+    tcase_add_test(t, feature_columns_that_contradict_are_refused);
+    tcase_add_test(t, feature_too_many_fields_are_refused);
+    tcase_add_test(t, feature_label_is_compared_with_label_above);
+    tcase_add_test(t, feature_byte_order_mark_is_no_part_of_a_name);
+    tcase_add_test(t, feature_bind_finds_columns_of_another_header);
+    tcase_add_test(t, feature_log1p_is_that_of_libm);
+    tcase_add_test(t, feature_bucket_is_floor_of_log2);
+    tcase_add_test(t, feature_number_takes_decimals_and_nothing_else);
+    tcase_add_test(t, feature_number_too_large_for_a_float_is_malformed);
+    tcase_add_test(t, feature_several_labels_keep_the_order_of_the_job);
+    tcase_add_test(t, feature_labels_that_contradict_are_refused);
+    tcase_add_test(t, feature_weight_is_a_number_and_no_feature);
+    tcase_add_test(t, feature_weight_of_criteo_is_one_of_its_columns);
+    tcase_add_test(t, feature_weights_that_are_none_are_refused);
+    tcase_add_test(t, feature_shared_columns_have_the_same_keys);
+    tcase_add_test(t, feature_shares_that_lead_nowhere_are_refused);
+    tcase_add_test(t, feature_max_takes_the_last_values);
+    tcase_add_test(t, feature_attention_names_its_target);
+    tcase_add_test(t, feature_gates_are_found_by_name);
+    tcase_add_test(t, feature_attention_without_a_single_target_is_refused);
+    tcase_add_test(t, feature_groups_are_hashes_of_any_column);
+    tcase_add_test(t, feature_groups_that_are_no_column_are_refused);
+    tcase_add_test(t, feature_examples_without_a_positive_label_may_be_dropped);
+    tcase_add_test(t, feature_time_takes_numbers_and_dates);
+    tcase_add_test(t, feature_time_is_a_column_and_no_feature);
+    tcase_add_test(t, feature_times_that_are_none_are_refused);
+    tcase_add_test(t, feature_rules_by_field_find_their_numbers);
+    suite_add_tcase(s, t);
+    SRunner *run = srunner_create(s);
+    srunner_run_all(run, CK_ENV);
+    int failed = srunner_ntests_failed(run);
+    srunner_free(run);
+    return failed != 0;
+}

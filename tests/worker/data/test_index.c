@@ -1,0 +1,266 @@
+/* test_index.c: rows are found, summed, kept and believed only when they check out. */
+#include "proto/job/config.h"
+#include "tests/lib/worker_files.h"
+#include "worker/data/index.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct cache cache;
+static struct string_list list;
+static struct source source;
+static struct index x;
+static struct err e;
+
+static void setup(void)
+{
+    worker_folder_make();
+    list = (struct string_list){0};
+    e = (struct err){0};
+    ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
+}
+
+static void teardown(void)
+{
+    index_close(&x);
+    source_close(&source);
+    string_list_free(&list);
+    worker_folder_remove();
+}
+
+static void open_all(bool header)
+{
+    index_close(&x);
+    source_close(&source);
+    ck_assert_msg(source_open(&list, "data.train", &cache, &source, &e) == 0, "%s", e.text);
+    ck_assert_msg(index_open(&source, header, &cache, &x, &e) == 0, "%s", e.text);
+}
+
+static void open_one(const char *text, bool header)
+{
+    string_list_free(&list);
+    string_list_add(&list, worker_text("a.txt", text));
+    open_all(header);
+}
+
+START_TEST(index_counts_lines_that_are_not_empty)
+{
+    open_one("a\n\nbb\r\n\r\nccc", false);
+    ck_assert_uint_eq(x.rows, 3);
+    ck_assert_uint_eq(x.chunks, 3);
+    ck_assert_uint_eq(x.chunk[1].at, 3);
+    ck_assert_uint_eq(x.chunk[1].number, 2);
+    ck_assert_uint_eq(x.chunk[2].at, 9);
+    ck_assert_uint_eq(x.chunk[2].number, 4);
+}
+END_TEST
+
+START_TEST(index_leaves_out_the_header_of_each_file)
+{
+    worker_text("b.txt", "head\nb1\n");
+    worker_text("c.txt", "");
+    worker_text("d.txt", "\nhead\nd1\nd2\n");
+    string_list_add(&list, worker_path("[bcd].txt"));
+    open_all(true);
+    ck_assert_uint_eq(x.rows, 3);
+    ck_assert_uint_eq(x.chunk[1].number, 2);
+    open_all(false);
+    ck_assert_uint_eq(x.rows, 5);
+}
+END_TEST
+
+START_TEST(index_digest_is_of_content_alone)
+{
+    open_one("a\nb\nc\n", false);
+    uint64_t digest = x.digest;
+    open_one("\na\r\nb\r\n\r\nc", false);
+    ck_assert_uint_eq(x.digest, digest);
+    string_list_free(&list);
+    worker_text("p1", "a\n");
+    worker_text("p2", "b\nc\n");
+    string_list_add(&list, worker_path("p*"));
+    open_all(false);
+    ck_assert_uint_eq(x.digest, digest);
+    open_one("a\nc\nb\n", false);
+    ck_assert_uint_ne(x.digest, digest);
+    open_one("a\nb\n", false);
+    ck_assert_uint_ne(x.digest, digest);
+    open_one("a\nb\nd\n", false);
+    ck_assert_uint_ne(x.digest, digest);
+}
+END_TEST
+
+/* Turns a byte of the only .index file of the cache: what is written over may be what was there. */
+static void damage_index(long offset)
+{
+    char command[2048], path[2048] = "";
+    snprintf(command, sizeof command, "ls %s/*.index", cache.folder);
+    FILE *names = popen(command, "r");
+    ck_assert_int_eq(fscanf(names, "%2047s", path), 1);
+    pclose(names);
+    FILE *f = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fseek(f, offset, SEEK_SET), 0);
+    int byte = fgetc(f);
+    ck_assert_int_ge(byte, 0);
+    ck_assert_int_eq(fseek(f, offset, SEEK_SET), 0);
+    ck_assert_int_ge(fputc(byte ^ 0xff, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Which file the index is: its number, which a file system may give again at once, and when it was
+ * written. */
+static uint64_t index_file(void)
+{
+    char command[2048];
+    unsigned long long inode = 0, s = 0, ns = 0;
+    snprintf(command, sizeof command, "stat -c '%%i %%.9Z' %s/*.index", cache.folder);
+    FILE *f = popen(command, "r");
+    ck_assert_int_eq(fscanf(f, "%llu %llu.%llu", &inode, &s, &ns), 3);
+    pclose(f);
+    return inode * 31 + s * 1000000000 + ns;
+}
+
+START_TEST(index_is_kept_and_used_again)
+{
+    open_one("a\nb\nc\n", false);
+    uint64_t digest = x.digest;
+    ck_assert_int_eq(worker_count_files("cache", ".index"), 1);
+    uint64_t file = index_file();
+    open_all(false);
+    ck_assert_uint_eq(x.digest, digest);
+    ck_assert_uint_eq(x.rows, 3);
+    ck_assert(index_file() == file);
+}
+END_TEST
+
+START_TEST(index_is_made_again_when_the_file_changed)
+{
+    open_one("a\nb\nc\n", false);
+    uint64_t digest = x.digest;
+    usleep(20000); /* file times are taken by the tick */
+    open_one("a\nb\nx\n", false);
+    ck_assert_uint_ne(x.digest, digest);
+    ck_assert_int_eq(worker_count_files("cache", ".index"), 1); /* the old one is gone */
+}
+END_TEST
+
+START_TEST(index_that_is_damaged_is_made_again)
+{
+    static const long places[] = {0, 9, 17, 33, 36, 41, 49, 57, 66, 75, 90};
+    open_one("a\nb\nc\n", false);
+    uint64_t digest = x.digest;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        damage_index(places[i]);
+        uint64_t file = index_file();
+        open_all(false);
+        ck_assert_uint_eq(x.digest, digest);
+        ck_assert_uint_eq(x.rows, 3);
+        ck_assert_msg(index_file() != file, "damage at %ld was not seen", places[i]);
+    }
+}
+END_TEST
+
+START_TEST(index_joins_rows_when_there_are_many)
+{
+    /* 2^18 chunks of one row are the most; one row more makes them chunks of two. */
+    size_t bytes = 0, rows = INDEX_CHUNKS_MAX;
+    char *text = malloc(8 * (rows + 3));
+    for (size_t i = 0; i < rows; i++)
+        bytes += (size_t)sprintf(text + bytes, "%zu\n", i);
+    string_list_add(&list, worker_write("a.txt", text, bytes));
+    open_all(false);
+    ck_assert_uint_eq(x.chunk_rows, 1);
+    ck_assert_uint_eq(x.chunks, rows);
+    uint64_t sum = x.chunk[100].sum + x.chunk[101].sum, at = x.chunk[100].at;
+    bytes += (size_t)sprintf(text + bytes, "last\n");
+    worker_write("a.txt", text, bytes);
+    open_all(false);
+    ck_assert_uint_eq(x.rows, rows + 1);
+    ck_assert_uint_eq(x.chunk_rows, 2);
+    ck_assert_uint_eq(x.chunks, rows / 2 + 1);
+    ck_assert_uint_eq(x.chunk[50].sum, sum);
+    ck_assert_uint_eq(x.chunk[50].at, at);
+    ck_assert_uint_eq(x.chunk[50].number, 100);
+    free(text);
+}
+END_TEST
+
+START_TEST(lines_hand_out_the_start_of_a_line_that_is_too_long)
+{
+    size_t length = 3u << 20;
+    char *text = malloc(length + 16);
+    memset(text, 'x', length);
+    memcpy(text, "a\n", 2);
+    memcpy(text + length, "\nb\n", 3);
+    string_list_add(&list, worker_write("a.txt", text, length + 3));
+    open_all(false);
+    ck_assert_uint_eq(x.rows, 3);
+    struct lines lines;
+    struct line line;
+    ck_assert_int_eq(lines_init(&lines, &e), 0);
+    lines_start(&lines, &source, false, x.chunk[1].at, source.bytes, x.chunk[1].number);
+    ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
+    ck_assert(line.too_long);
+    ck_assert_uint_eq(line.bytes, LIMIT_LINE_BYTES);
+    ck_assert_uint_eq(line.number, 2);
+    ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
+    ck_assert(!line.too_long);
+    ck_assert_uint_eq(line.number, 3);
+    ck_assert_int_eq(memcmp(line.text, "b", 1), 0);
+    ck_assert_int_eq(lines_next(&lines, &line, &e), SHOAL_E_END);
+    lines_free(&lines);
+    free(text);
+}
+END_TEST
+
+START_TEST(lines_of_just_the_limit_are_whole)
+{
+    size_t limit = LIMIT_LINE_BYTES;
+    char *text = malloc(2 * limit + 16);
+    memset(text, 'x', 2 * limit + 16);
+    text[limit] = '\n';                 /* a line of the limit */
+    text[limit + 1 + limit + 1] = '\n'; /* and one of a byte more */
+    string_list_add(&list, worker_write("a.txt", text, 2 * limit + 3));
+    open_all(false);
+    ck_assert_uint_eq(x.rows, 2);
+    struct lines lines;
+    struct line line;
+    ck_assert_int_eq(lines_init(&lines, &e), 0);
+    lines_start(&lines, &source, false, 0, source.bytes, 0);
+    ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
+    ck_assert(!line.too_long);
+    ck_assert_uint_eq(line.bytes, LIMIT_LINE_BYTES);
+    ck_assert_int_eq(lines_next(&lines, &line, &e), 0);
+    ck_assert(line.too_long);
+    lines_free(&lines);
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("index");
+    TCase *t = tcase_create("index");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, index_counts_lines_that_are_not_empty);
+    tcase_add_test(t, index_leaves_out_the_header_of_each_file);
+    tcase_add_test(t, index_digest_is_of_content_alone);
+    tcase_add_test(t, index_is_kept_and_used_again);
+    tcase_add_test(t, index_is_made_again_when_the_file_changed);
+    tcase_add_test(t, index_that_is_damaged_is_made_again);
+    tcase_add_test(t, index_joins_rows_when_there_are_many);
+    tcase_add_test(t, lines_hand_out_the_start_of_a_line_that_is_too_long);
+    tcase_add_test(t, lines_of_just_the_limit_are_whole);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

@@ -1,0 +1,356 @@
+/* test_source.c: plain, packed and streamed input become text that is read by position. */
+#include "proto/job/config.h"
+#include "tests/lib/worker_files.h"
+#include "worker/data/lines.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* zstd's own packing of "one\ntwo\n", and of 256 KiB of x. */
+static const unsigned char zstd_two_lines[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x41,
+                                               0x00, 0x00, 0x6f, 0x6e, 0x65, 0x0a, 0x74,
+                                               0x77, 0x6f, 0x0a, 0xe6, 0xa6, 0x0e, 0x40};
+static const unsigned char zstd_block[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x54, 0x00, 0x00,
+                                           0x10, 0x78, 0x78, 0x01, 0x00, 0xfb, 0xff, 0x39, 0xc0,
+                                           0x02, 0x03, 0x00, 0x10, 0x78, 0x54, 0xb3, 0x31, 0x72};
+
+static struct cache cache;
+static struct string_list list;
+static struct err e;
+
+static void setup(void)
+{
+    worker_folder_make();
+    e = (struct err){0};
+    list = (struct string_list){0};
+    ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
+}
+
+static void teardown(void)
+{
+    string_list_free(&list);
+    worker_folder_remove();
+}
+
+/* Runs a shell command in which %s is a path. */
+static void shell(const char *format, const char *path)
+{
+    char command[2048];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(command, sizeof command, format, path, path);
+#pragma GCC diagnostic pop
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* The whole text of the list, joined. */
+static void check_text(const char *expected)
+{
+    struct source s;
+    static char text[65536];
+    size_t at = 0;
+    ck_assert_msg(source_open(&list, "data.train", &cache, &s, &e) == 0, "%s", e.text);
+    for (uint32_t i = 0; i < s.count; i++) {
+        ck_assert_uint_eq(s.file[i].base, at);
+        ck_assert_int_eq(pread(s.file[i].fd, text + at, sizeof text - at, 0),
+                         (ssize_t)s.file[i].bytes);
+        at += s.file[i].bytes;
+    }
+    ck_assert_uint_eq(at, strlen(expected));
+    ck_assert_uint_eq(s.bytes, at);
+    ck_assert_int_eq(memcmp(text, expected, at), 0);
+    source_close(&s);
+}
+
+static int fails(void)
+{
+    struct source s;
+    int code = source_open(&list, "data.train", &cache, &s, &e);
+    ck_assert_int_lt(code, 0);
+    ck_assert_int_eq(code, e.code);
+    return code;
+}
+
+START_TEST(source_uses_plain_files_in_place)
+{
+    string_list_add(&list, worker_text("a.txt", "one\ntwo\n"));
+    check_text("one\ntwo\n");
+    ck_assert_int_eq(access(cache.folder, F_OK), -1); /* nothing to keep, so no folder */
+}
+END_TEST
+
+START_TEST(source_sorts_globs_and_keeps_the_list_order)
+{
+    string_list_add(&list, worker_text("z.txt", "z\n"));
+    worker_text("b2.log", "b2\n");
+    worker_text("b10.log", "b10\n");
+    string_list_add(&list, worker_path("b*.log"));
+    check_text("z\nb10\nb2\n");
+}
+END_TEST
+
+START_TEST(source_decodes_gzip_once)
+{
+    string_list_add(&list, worker_text("a.txt", "one\ntwo\n"));
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    string_list_free(&list);
+    string_list_add(&list, worker_path("a.txt.gz"));
+    check_text("one\ntwo\n");
+    ck_assert_int_eq(worker_count_files("cache", ".text"), 1);
+    /* The second time it comes from the cache: what we put there is what we get. */
+    shell("for f in %s/*.text; do printf 'ONE\\ntwo\\n' > $f; done", cache.folder);
+    check_text("ONE\ntwo\n");
+    struct stat st;
+    ck_assert_int_eq(stat(cache.folder, &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0700);
+}
+END_TEST
+
+START_TEST(source_decodes_anew_when_the_file_changes)
+{
+    worker_text("a.txt", "one\n");
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    string_list_add(&list, worker_path("a.txt.gz"));
+    check_text("one\n");
+    worker_text("a.txt", "something else\n");
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    check_text("something else\n");
+    ck_assert_int_eq(worker_count_files("cache", ".text"), 1); /* one generation is kept */
+}
+END_TEST
+
+START_TEST(source_decodes_joined_gzip_members)
+{
+    worker_text("a.txt", "one\n");
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    shell("cd $(dirname %s) && cat a.txt.gz a.txt.gz a.txt.gz > b.gz", worker_path("a.txt"));
+    string_list_add(&list, worker_path("b.gz"));
+    check_text("one\none\none\n");
+}
+END_TEST
+
+START_TEST(source_decodes_output_of_exactly_one_block)
+{
+    /* The last member fills the decoder's output block to the last byte. */
+    size_t bytes = 256u << 10;
+    char *text = malloc(bytes);
+    memset(text, 'x', bytes);
+    worker_write("a.txt", text, bytes);
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    worker_write("a.txt.zst", zstd_block, sizeof zstd_block);
+    for (int i = 0; i < 2; i++) {
+        struct source s;
+        string_list_free(&list);
+        string_list_add(&list, worker_path(i == 0 ? "a.txt.gz" : "a.txt.zst"));
+        ck_assert_msg(source_open(&list, "data.train", &cache, &s, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(s.bytes, bytes);
+        source_close(&s);
+    }
+    free(text);
+}
+END_TEST
+
+START_TEST(source_decodes_zstd)
+{
+    string_list_add(&list, worker_write("a.txt.zst", zstd_two_lines, sizeof zstd_two_lines));
+    check_text("one\ntwo\n");
+}
+END_TEST
+
+START_TEST(source_refuses_damaged_gzip)
+{
+    worker_text("a.txt", "one\ntwo\nthree\nfour\nfive\n");
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    string_list_add(&list, worker_path("a.txt.gz"));
+    shell("printf 'XXXX' | dd of=%s bs=1 seek=24 conv=notrunc 2>/dev/null",
+          worker_path("a.txt.gz"));
+    ck_assert_int_eq(fails(), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "a.txt.gz"));
+    ck_assert_int_eq(worker_count_files("cache", ""), 0); /* no half text, no temporary */
+}
+END_TEST
+
+START_TEST(source_refuses_packed_files_cut_short)
+{
+    char *text = malloc(100000);
+    for (int i = 0; i < 100000; i++)
+        text[i] = (char)('a' + (i * 7919 >> 3) % 26);
+    worker_write("a.txt", text, 100000);
+    free(text);
+    shell("gzip -c %s | head -c 200 > %s.gz", worker_path("a.txt"));
+    worker_write("a.txt.zst", zstd_block, sizeof zstd_block - 4);
+    string_list_add(&list, worker_path("a.txt.gz"));
+    ck_assert_int_eq(fails(), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "too early"));
+    string_list_free(&list);
+    string_list_add(&list, worker_path("a.txt.zst"));
+    ck_assert_int_eq(fails(), SHOAL_E_DATA);
+    ck_assert_int_eq(worker_count_files("cache", ""), 0);
+}
+END_TEST
+
+START_TEST(source_refuses_missing_input)
+{
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT); /* an empty list */
+    string_list_add(&list, worker_path("none.txt"));
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "none.txt"));
+    string_list_free(&list);
+    string_list_add(&list, worker_path("none*.txt"));
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "no file matches"));
+    string_list_free(&list);
+    string_list_add(&list, worker_path(""));
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "is a folder"));
+}
+END_TEST
+
+START_TEST(source_runs_commands_once_a_process)
+{
+    char command[2048];
+    snprintf(command, sizeof command, "cmd:echo ran >> %s; printf 'one\\ntwo\\n' | gzip -c",
+             worker_path("runs"));
+    string_list_add(&list, command);
+    check_text("one\ntwo\n");
+    check_text("one\ntwo\n");
+    struct stat st;
+    ck_assert_int_eq(stat(worker_path("runs"), &st), 0);
+    ck_assert_int_eq(st.st_size, 4);
+    ck_assert_int_eq(worker_count_files("cache", ""), 0); /* the spool has no name */
+}
+END_TEST
+
+START_TEST(source_refuses_failed_commands)
+{
+    string_list_add(&list, "cmd:echo one; exit 3");
+    ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "ended with status 3"));
+}
+END_TEST
+
+START_TEST(source_reads_standard_input_once_and_keeps_it)
+{
+    int end[2];
+    ck_assert_int_eq(pipe(end), 0);
+    ck_assert_int_eq(write(end[1], "one\ntwo\n", 8), 8);
+    close(end[1]);
+    ck_assert_int_eq(dup2(end[0], STDIN_FILENO), STDIN_FILENO);
+    string_list_add(&list, "-");
+    char *name, *line;
+    size_t bytes;
+    ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e), 0);
+    ck_assert_str_eq(line, "one");
+    free(name);
+    free(line);
+    check_text("one\ntwo\n");
+    check_text("one\ntwo\n");
+}
+END_TEST
+
+START_TEST(source_head_is_the_first_line)
+{
+    char *name, *line;
+    size_t bytes;
+    worker_text("a.txt", "\r\n\nthe head\r\nrest\n");
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    string_list_add(&list, worker_path("a.txt.gz"));
+    ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e), 0);
+    ck_assert_str_eq(line, "the head");
+    ck_assert_uint_eq(bytes, 8);
+    ck_assert_str_eq(name, worker_path("a.txt.gz"));
+    ck_assert_int_eq(worker_count_files("cache", ""), 0); /* nothing else is decoded */
+    free(name);
+    free(line);
+    string_list_free(&list);
+    string_list_add(&list, worker_text("b.txt", "\n\n"));
+    ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e),
+                     SHOAL_E_DATA);
+}
+END_TEST
+
+START_TEST(source_says_when_the_disk_is_full)
+{
+    char text[20000];
+    memset(text, 'x', sizeof text);
+    worker_write("a.txt", text, sizeof text);
+    shell("gzip -c %s > %s.gz", worker_path("a.txt"));
+    string_list_add(&list, worker_path("a.txt.gz"));
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = {8192, 8192};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(fails(), SHOAL_E_CANTCREATE);
+    ck_assert_ptr_nonnull(strstr(e.text, "data.cache"));
+    ck_assert_int_eq(worker_count_files("cache", ""), 0);
+}
+END_TEST
+
+START_TEST(cache_removes_temporaries_of_the_dead_only)
+{
+    struct cache_file f;
+    ck_assert_int_eq(cache_create(&cache, 1, 1, "text", &f, &e), 0);
+    cache_drop(&f);
+    worker_text("cache/dead.text.tmp-abcdef", "x");
+    worker_text("cache/live.text.tmp-abcdef", "x");
+    worker_text("cache/young.text.tmp-abcdef", "x");
+    shell("touch -d '1 hour ago' %s", worker_path("cache/dead.text.tmp-abcdef"));
+    shell("touch -d '1 hour ago' %s", worker_path("cache/live.text.tmp-abcdef"));
+    int live = open(worker_path("cache/live.text.tmp-abcdef"), O_RDWR);
+    ck_assert_int_eq(flock(live, LOCK_EX), 0);
+    ck_assert_int_eq(cache_create(&cache, 1, 1, "text", &f, &e), 0);
+    cache_drop(&f);
+    ck_assert_int_eq(worker_count_files("cache", "dead"), 0);
+    ck_assert_int_eq(worker_count_files("cache", "live"), 1);
+    ck_assert_int_eq(worker_count_files("cache", "young"), 1);
+    close(live);
+}
+END_TEST
+
+START_TEST(cache_refuses_a_folder_that_anybody_may_write)
+{
+    struct cache_file f;
+    ck_assert_int_eq(mkdir(cache.folder, 0700), 0);
+    ck_assert_int_eq(chmod(cache.folder, 0777), 0);
+    ck_assert_int_eq(cache_create(&cache, 1, 1, "text", &f, &e), SHOAL_E_DENIED);
+    ck_assert_int_eq(cache_find(&cache, 1, 1, "text"), -1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("source");
+    TCase *t = tcase_create("source");
+    tcase_set_timeout(t, 60);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, source_uses_plain_files_in_place);
+    tcase_add_test(t, source_sorts_globs_and_keeps_the_list_order);
+    tcase_add_test(t, source_decodes_gzip_once);
+    tcase_add_test(t, source_decodes_anew_when_the_file_changes);
+    tcase_add_test(t, source_decodes_joined_gzip_members);
+    tcase_add_test(t, source_decodes_output_of_exactly_one_block);
+    tcase_add_test(t, source_decodes_zstd);
+    tcase_add_test(t, source_refuses_damaged_gzip);
+    tcase_add_test(t, source_refuses_packed_files_cut_short);
+    tcase_add_test(t, source_refuses_missing_input);
+    tcase_add_test(t, source_runs_commands_once_a_process);
+    tcase_add_test(t, source_refuses_failed_commands);
+    tcase_add_test(t, source_reads_standard_input_once_and_keeps_it);
+    tcase_add_test(t, source_head_is_the_first_line);
+    tcase_add_test(t, source_says_when_the_disk_is_full);
+    tcase_add_test(t, cache_removes_temporaries_of_the_dead_only);
+    tcase_add_test(t, cache_refuses_a_folder_that_anybody_may_write);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

@@ -1,0 +1,337 @@
+/* test_client.c: requests and the map, in the simulator, against a peer whose answers a case writes
+ * itself. */
+#include "proto/base/hash.h"
+#include "tests/sim/sim.h"
+#include "worker/train/client.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+
+/* ---- a peer with a script -------------------------------------------------------------------- */
+
+static struct {
+    struct sim *sim;
+    struct sim_node *peer, *node;
+    struct client *client;
+    int status[16];  /* of the n-th answer; beyond: 0 */
+    bool silent[16]; /* the n-th request is not answered */
+    uint64_t id[64]; /* of the n-th request */
+    uint64_t at_ms[64];
+    uint32_t seen, maps_seen;
+    uint32_t answers_each; /* copies of each answer */
+    uint32_t map_shards;
+    const char *map_lines;
+    uint32_t map_changes;
+} world;
+
+static struct wire in, out;
+
+static void send_map(peer_t from)
+{
+    wire_reply_to(&in, 0, &out);
+    out.u.MAP_GET_reply =
+        (struct wire_MAP_GET_reply){.map_epoch = 3, .tablet_count = 4, .shards = world.map_shards};
+    struct msg *m = wire_encode(&out);
+    uint16_t *shard = msg_add(m, 8);
+    for (uint32_t t = 0; t < 4; t++)
+        shard[t] = (uint16_t)(t * world.map_shards / 4);
+    memcpy(msg_add(m, strlen(world.map_lines)), world.map_lines, strlen(world.map_lines));
+    env_send(sim_node_env(world.peer), from, m);
+}
+
+static void peer_on_message(void *core, peer_t from, struct msg *m)
+{
+    struct err e;
+
+    (void)core;
+    ck_assert_int_eq(wire_decode(m, &in, &e), 0);
+    msg_free(m);
+    if (in.type == WIRE_TYPE_HELLO)
+        return;
+    if (in.type == WIRE_TYPE_MAP_GET) {
+        world.maps_seen++;
+        send_map(from);
+        return;
+    }
+    uint32_t n = world.seen++;
+    ck_assert_uint_lt(n, 64);
+    world.id[n] = in.id;
+    world.at_ms[n] = sim_now_ns(world.sim) / MS;
+    if (n < 16 && world.silent[n])
+        return;
+    for (uint32_t copy = 0; copy < world.answers_each; copy++)
+        env_send(sim_node_env(world.peer), from,
+                 wire_refusal(&in, n < 16 ? world.status[n] : 0, "scripted"));
+}
+
+static void nothing(void *core)
+{
+    (void)core;
+}
+
+static const struct env_handler peer_handler = {.on_message = peer_on_message,
+                                                .on_drained = nothing};
+
+static void client_on_message(void *core, peer_t from, struct msg *m)
+{
+    (void)core;
+    client_message(world.client, from, m);
+}
+
+static const struct env_handler client_handler = {.on_message = client_on_message,
+                                                  .on_drained = nothing};
+
+static void map_changed(void *context)
+{
+    (void)context;
+    world.map_changes++;
+}
+
+/* ---- a request of the case's ----------------------------------------------------------------- */
+
+static struct question {
+    struct request request;
+    int status;
+    uint32_t answers;
+    enum request_verdict verdict; /* of refusals */
+} question, other;
+
+static struct msg *question_build(struct request *r)
+{
+    memset(&out, 0, sizeof out);
+    out.type = WIRE_TYPE_WORKER_BEAT;
+    out.id = r->id;
+    return wire_encode(&out);
+}
+
+static enum request_verdict question_reply(struct request *r, const struct wire *w,
+                                           const struct msg *m)
+{
+    struct question *q = (struct question *)r;
+
+    ck_assert_ptr_nonnull(m);
+    q->answers++;
+    q->status = w->status;
+    return w->status == 0 ? REQUEST_DONE : q->verdict;
+}
+
+static void run_ms(uint64_t ms)
+{
+    sim_run(world.sim, sim_now_ns(world.sim) + ms * MS, NULL, NULL);
+}
+
+static void setup(void)
+{
+    struct sim_options options = {.seed = 3, .delay_min_ns = MS / 10, .delay_max_ns = MS / 10};
+    struct client_options client = {.coordinator = "sim://peer", .on_map = map_changed};
+    struct err e = {0};
+
+    memset(&world, 0, sizeof world);
+    world.answers_each = 1;
+    world.map_shards = 2;
+    world.map_lines = "sim://peer\nsim://peer\n";
+    world.sim = sim_new(&options);
+    world.peer = sim_node_new(world.sim, "peer", &peer_handler, NULL);
+    sim_listen(world.peer, "sim://peer");
+    world.node = sim_node_new(world.sim, "client", &client_handler, NULL);
+    ck_assert_int_eq(client_new(sim_node_env(world.node), &client, &world.client, &e), 0);
+    question = other = (struct question){.request = {.type = WIRE_TYPE_WORKER_BEAT,
+                                                     .target = CLIENT_COORDINATOR,
+                                                     .build = question_build,
+                                                     .reply = question_reply},
+                                         .verdict = REQUEST_LATER};
+}
+
+static void teardown(void)
+{
+    client_free(world.client);
+    sim_free(world.sim);
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+START_TEST(client_answers_once)
+{
+    world.answers_each = 3; /* late copies of an answer are nobody's */
+    client_start(world.client, &question.request);
+    run_ms(100);
+    ck_assert_uint_eq(question.answers, 1);
+    ck_assert(!request_active(&question.request));
+    ck_assert_uint_gt(client_heard_ns(world.client), 0);
+    run_ms(5000);
+    ck_assert_uint_eq(world.seen, 1);
+}
+END_TEST
+
+START_TEST(client_sends_again_with_the_same_id)
+{
+    world.silent[0] = world.silent[1] = true;
+    client_set_resend(world.client, 200);
+    client_start(world.client, &question.request);
+    run_ms(1000);
+    ck_assert_uint_eq(world.seen, 3);
+    ck_assert_uint_eq(world.id[0], world.id[2]);
+    ck_assert_uint_eq(world.at_ms[1] - world.at_ms[0], 200);
+    ck_assert_uint_eq(question.answers, 1);
+}
+END_TEST
+
+START_TEST(client_pauses_when_told_later)
+{
+    for (int i = 0; i < 4; i++)
+        world.status[i] = SHOAL_E_BUSY;
+    client_start(world.client, &question.request);
+    run_ms(3000);
+    ck_assert_uint_eq(world.seen, 5);
+    ck_assert_uint_ge(world.at_ms[1] - world.at_ms[0], 50);
+    ck_assert_uint_ge(world.at_ms[4] - world.at_ms[3], 400);
+    ck_assert_int_eq(question.status, 0);
+}
+END_TEST
+
+START_TEST(client_ids_grow)
+{
+    client_start(world.client, &question.request);
+    client_start(world.client, &other.request);
+    run_ms(10);
+    client_start(world.client, &question.request);
+    run_ms(10);
+    ck_assert_uint_eq(world.seen, 3);
+    ck_assert_uint_lt(world.id[0], world.id[1]);
+    ck_assert_uint_lt(world.id[1], world.id[2]);
+}
+END_TEST
+
+START_TEST(client_forgets_what_is_cancelled)
+{
+    client_start(world.client, &question.request);
+    client_cancel(world.client, &question.request);
+    client_cancel(world.client, &question.request);
+    run_ms(5000);
+    ck_assert_uint_eq(question.answers, 0);
+    ck_assert_uint_eq(world.seen, 1);
+}
+END_TEST
+
+START_TEST(client_is_not_fooled_by_another_type)
+{
+    question.request.type = WIRE_TYPE_INDEX_DONE; /* the answers come as WORKER_BEAT */
+    client_start(world.client, &question.request);
+    run_ms(500);
+    ck_assert_uint_eq(question.answers, 0);
+}
+END_TEST
+
+START_TEST(client_muted_holds_writes_back)
+{
+    question.request.write = true;
+    client_mute(world.client, true);
+    client_start(world.client, &question.request);
+    client_start(world.client, &other.request);
+    run_ms(3000);
+    ck_assert_uint_eq(world.seen, 1);
+    ck_assert_uint_eq(other.answers, 1);
+    client_mute(world.client, false);
+    run_ms(10);
+    ck_assert_uint_eq(question.answers, 1);
+}
+END_TEST
+
+START_TEST(client_waits_for_a_complete_map)
+{
+    question.request.target = 1;
+    world.map_lines = "sim://peer\n\n"; /* shard 1 is not up yet */
+    client_map_refresh(world.client);
+    client_start(world.client, &question.request);
+    run_ms(1000);
+    ck_assert_ptr_null(client_map(world.client));
+    ck_assert_uint_eq(world.seen, 0);
+    world.map_lines = "sim://peer\nsim://peer\n";
+    run_ms(1000);
+    ck_assert_ptr_nonnull(client_map(world.client));
+    ck_assert_uint_eq(client_map(world.client)->epoch, 3);
+    ck_assert_uint_eq(world.map_changes, 1);
+    ck_assert_uint_eq(question.answers, 1);
+    client_map_refresh(world.client); /* the same again: nobody is told */
+    run_ms(100);
+    ck_assert_uint_eq(world.map_changes, 1);
+    world.map_shards = 1;
+    world.map_lines = "sim://peer\n";
+    client_map_refresh(world.client);
+    run_ms(100);
+    ck_assert_uint_eq(world.map_changes, 2);
+}
+END_TEST
+
+START_TEST(client_looks_at_the_map_when_a_shard_is_silent)
+{
+    for (int i = 0; i < 8; i++)
+        world.silent[i] = true;
+    client_set_resend(world.client, 100);
+    client_map_refresh(world.client);
+    run_ms(10);
+    uint32_t before = world.maps_seen;
+    question.request.target = 0;
+    client_start(world.client, &question.request);
+    run_ms(2000);
+    ck_assert_uint_gt(world.maps_seen, before);
+}
+END_TEST
+
+START_TEST(map_refuses_what_does_not_fit)
+{
+    uint16_t shards[4] = {0, 0, 1, 1};
+    struct wire_MAP_GET_reply reply = {.map_epoch = 1, .tablet_count = 4, .shards = 2};
+    struct frame numbers = {.data = shards, .bytes = sizeof shards};
+    char good[] = "a\nb\n", few[] = "a\n", open[] = "a\nb";
+    struct map m;
+    struct err e;
+
+    map_init(&m);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+                     0);
+    ck_assert(map_complete(&m));
+    ck_assert_uint_eq(map_stretch(&m, 0, 4), 2);
+    ck_assert_uint_eq(map_stretch(&m, 3, 4), 1);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = few, .bytes = 2}, &e),
+                     SHOAL_E_MALFORMED);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = open, .bytes = 3}, &e),
+                     SHOAL_E_MALFORMED);
+    numbers.bytes = 6;
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+                     SHOAL_E_MALFORMED);
+    numbers.bytes = 8;
+    shards[3] = 2;
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+                     SHOAL_E_MALFORMED);
+    ck_assert_uint_eq(m.shard[3], 1); /* as it was */
+    map_close(&m);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("client");
+    TCase *c = tcase_create("client");
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, client_answers_once);
+    tcase_add_test(c, client_sends_again_with_the_same_id);
+    tcase_add_test(c, client_pauses_when_told_later);
+    tcase_add_test(c, client_ids_grow);
+    tcase_add_test(c, client_forgets_what_is_cancelled);
+    tcase_add_test(c, client_is_not_fooled_by_another_type);
+    tcase_add_test(c, client_muted_holds_writes_back);
+    tcase_add_test(c, client_waits_for_a_complete_map);
+    tcase_add_test(c, client_looks_at_the_map_when_a_shard_is_silent);
+    tcase_add_test(c, map_refuses_what_does_not_fit);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,670 @@
+/* test_lane.c: parts of a batch, and one lane's flow of batches against fake shards in the
+ * simulator. */
+#include "tests/lib/dense_case.h"
+#include "tests/lib/worker_fake.h"
+#include "tests/lib/worker_files.h"
+
+#include "proto/base/hash.h"
+#include "worker/train/lane_inner.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+
+static struct fake fake;
+static struct job job;
+static char text[2048];
+static struct backend *backend;
+static struct model_shape shape;
+static struct model *model;
+static struct table_schema schema[MODEL_TABLES_MAX];
+static uint32_t table_count;
+static struct stats stats;
+static struct lane_base base;
+static struct sim_node *node;
+static struct lane *lane;
+static uint32_t ends;
+static uint32_t lane_ahead, lane_readers_wanted;
+static const char *more_data = ""; /* of the job */
+static uint32_t with_statistics;
+static uint32_t times_are = 1; /* the first entry of a line is this and up to 59 more */
+
+static const struct sim_options calm = {.seed = 1,
+                                        .delay_min_ns = 50000,
+                                        .delay_max_ns = 200000,
+                                        .work_min_ns = 100000,
+                                        .work_max_ns = 3000000};
+
+/* ---- a lane without a trainer ---------------------------------------------------------------- */
+
+static void on_message(void *core, peer_t from, struct msg *m)
+{
+    (void)core;
+    client_message(base.client, from, m);
+}
+
+static void nothing(void *core)
+{
+    (void)core;
+}
+
+static const struct env_handler handler = {.on_message = on_message, .on_drained = nothing};
+
+static void ended(void *owner)
+{
+    (void)owner;
+    ends++;
+}
+
+static bool has_ended(void *context)
+{
+    (void)context;
+    return ends > 0;
+}
+
+static bool has_map(void *context)
+{
+    (void)context;
+    return client_map(base.client) != NULL;
+}
+
+static void open_with(const struct sim_options *options, const char *mode, uint32_t rows)
+{
+    static char data[1 << 16];
+    size_t at = 0;
+    struct err e = {0};
+
+    for (uint32_t i = 0; i < rows; i++)
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 2,
+                               times_are + i % 60, 100 + i % 7);
+    snprintf(text, sizeof text,
+             "job: lane\ndata: {format: libsvm, train: [%s], cache: %s%s}\n"
+             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: "
+             "sgd, lr: 1}}\n"
+             "model: {kind: probe}\n"
+             "train: {batch: 16, epochs: 1, consistency: %s, staleness: 2, prefetch: 2, lanes: 2, "
+             "backend: cpu}\n"
+             "net: {resend: 200ms}\n",
+             worker_write("train.libsvm", data, at), worker_path("cache"), more_data, mode);
+    ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0);
+    backend = dense_backend();
+    ck_assert_int_eq(model_schemas(&job, &shape, schema, &table_count, &e), 0);
+    ck_assert_int_eq(model_new(&job, &shape, backend, &model, &e), 0);
+    schema[0].rules.stats = with_statistics;
+    fake_open(&fake, options, text, 2, 2);
+    fake.schema[0] = schema[0];
+    fake.tables = table_count;
+    fake.declared[0] = true;
+    node = sim_node_new(fake.sim, "lane", &handler, NULL);
+    struct client_options client = {.coordinator = FAKE_COORDINATOR};
+    base = (struct lane_base){.env = sim_node_env(node),
+                              .job = &job,
+                              .model = model,
+                              .schema = schema,
+                              .table_count = table_count,
+                              .ahead = lane_ahead,
+                              .readers = lane_readers_wanted,
+                              .worker = 9,
+                              .stats = &stats};
+    memset(&stats, 0, sizeof stats);
+    ends = 0;
+    ck_assert_int_eq(client_new(base.env, &client, &base.client, &e), 0);
+    client_set_resend(base.client, 200);
+    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &base.data[WIRE_TRAIN], &e), 0);
+    client_map_refresh(base.client);
+    ck_assert(sim_run(fake.sim, 10 * SECOND, has_map, NULL));
+    ck_assert_int_eq(lane_new(&base, ended, NULL, &lane, &e), 0);
+    lane_begin(lane);
+}
+
+static struct wire_LANE_NEXT_reply task_of(uint64_t position, uint64_t rows, uint64_t first_batch,
+                                           uint32_t batch_count)
+{
+    return (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_TASK,
+                                         .lane = 0,
+                                         .generation = 1,
+                                         .epoch = 1,
+                                         .split = WIRE_TRAIN,
+                                         .position = position,
+                                         .rows = rows,
+                                         .first_batch = first_batch,
+                                         .batch_count = batch_count,
+                                         .lr_scale = 1.0f,
+                                         .run = FAKE_RUN};
+}
+
+static void run_task(const struct wire_LANE_NEXT_reply *task)
+{
+    ends = 0;
+    lane_start(lane, task);
+    ck_assert(has_ended(NULL) ||
+              sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, has_ended, NULL));
+    ck_assert(lane_idle(lane));
+    ck_assert_uint_eq(ends, 1);
+}
+
+static void setup(void)
+{
+    worker_folder_make();
+}
+
+static void close_lane(void)
+{
+    lane_free(lane);
+    client_free(base.client);
+    dataset_close(base.data[WIRE_TRAIN]);
+    fake_close(&fake);
+    model_free(model);
+    job_free(&job);
+    lane = NULL;
+}
+
+static void teardown(void)
+{
+    if (lane != NULL)
+        close_lane();
+    worker_folder_remove();
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+START_TEST(lane_pushes_every_batch_everywhere)
+{
+    open_with(&calm, "async", 200);
+    struct wire_LANE_NEXT_reply task = task_of(0, 100, 1, 7);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(lane_result(lane)->examples, 100);
+    ck_assert_uint_eq(lane_result(lane)->drawn, 100);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 7);
+    ck_assert_uint_eq(fake.applied, 7 * 64);
+    ck_assert_uint_eq(stats.batches, 7);
+    task = task_of(100, 100, 8, 7); /* the next one, on the same memory */
+    run_task(&task);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 14);
+    ck_assert_uint_eq(lane_result(lane)->examples, 100);
+}
+END_TEST
+
+/* bsp pads lanes: batches beyond the rows are ticks for every tablet, without a pull. */
+START_TEST(lane_pushes_ticks_for_empty_batches)
+{
+    open_with(&calm, _i == 0 ? "bsp" : "async", 100);
+    struct wire_LANE_NEXT_reply task = task_of(90, 10, 1, 5);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(lane_result(lane)->examples, 10);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 5);
+    ck_assert_uint_le(fake.pulls, 2);
+}
+END_TEST
+
+/* Batches up to the mark are done everywhere; those above may be done in part, and count as
+ * computed again. */
+START_TEST(lane_goes_on_after_the_mark)
+{
+    open_with(&calm, "async", 200);
+    for (uint32_t t = 0; t < 64; t++)
+        fake.mark[t][0] = t < 10 ? 4 : 3;
+    struct wire_LANE_NEXT_reply task = task_of(0, 112, 1, 7);
+    task.mark = 3;
+    run_task(&task);
+    ck_assert_uint_eq(lane_result(lane)->examples, 64);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 7);
+    ck_assert_uint_eq(fake.skipped, 10);
+    ck_assert_uint_eq(stats.skipped, 1);
+    ck_assert_uint_eq(stats.recomputed, 1);
+    task.mark = 7; /* all done: nothing is read */
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(lane_result(lane)->examples, 0);
+}
+END_TEST
+
+START_TEST(lane_ends_when_it_is_fenced)
+{
+    open_with(&calm, "async", 200);
+    fake_expire(&fake, 0);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_FENCED);
+    ck_assert_uint_eq(fake.applied, 0);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 0);
+}
+END_TEST
+
+START_TEST(lane_gives_up_when_acknowledged_pushes_are_lost)
+{
+    open_with(&calm, "async", 200);
+    struct wire_LANE_NEXT_reply task = task_of(0, 100, 6, 7);
+    task.mark = 5; /* but the shards have nothing */
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_GAP);
+}
+END_TEST
+
+/* A push is lost, its successors meet a gap: the lost one is sent again at once, not when its time
+ * is over. */
+START_TEST(lane_fills_gaps)
+{
+    open_with(&calm, "async", 200);
+    client_set_resend(base.client, 20000);
+    fake.lose_count[WIRE_TYPE_PUSH] = 2;
+    uint64_t before = sim_now_ns(fake.sim);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(fake.gaps, 0);
+    ck_assert_uint_lt(sim_now_ns(fake.sim) - before, SECOND);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 13);
+    ck_assert_uint_eq(fake.applied, 13 * 64);
+}
+END_TEST
+
+/* Copies of acknowledged pushes are still in the network: their bytes must stay as they were (the
+ * fake shard checks keys against tablets). */
+START_TEST(lane_keeps_memory_while_frames_borrow_it)
+{
+    struct sim_options slow = calm;
+
+    slow.reorder = true;
+    slow.delay_max_ns = 60000000;
+    open_with(&slow, "async", 400);
+    client_set_resend(base.client, 5);
+    struct wire_LANE_NEXT_reply task = task_of(0, 400, 1, 25);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(fake.skipped, 0);
+    ck_assert_uint_eq(fake.applied, 25 * 64);
+}
+END_TEST
+
+START_TEST(lane_dropped_writes_nothing_more)
+{
+    open_with(&calm, "async", 200);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    ends = 0;
+    lane_start(lane, &task);
+    sim_run(fake.sim, sim_now_ns(fake.sim) + 5000000, NULL, NULL);
+    lane_drop(lane, SHOAL_E_STOPPED);
+    uint32_t pushes = fake.seen[WIRE_TYPE_PUSH];
+    sim_run(fake.sim, sim_now_ns(fake.sim) + 10 * SECOND, NULL, NULL);
+    ck_assert_uint_eq(ends, 1);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_STOPPED);
+    ck_assert_uint_le(fake.seen[WIRE_TYPE_PUSH] - pushes, 6); /* what was in the network */
+}
+END_TEST
+
+START_TEST(lane_refuses_rows_that_are_not_there)
+{
+    open_with(&calm, "async", 100);
+    struct wire_LANE_NEXT_reply task = task_of(90, 20, 1, 2);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(lane_result(lane)->text, "100"));
+}
+END_TEST
+
+/* Warm, a lane takes nothing from malloc for messages, and gives every frame back. */
+START_TEST(lane_allocates_nothing_when_warm)
+{
+    open_with(&calm, "async", 2000);
+    struct wire_LANE_NEXT_reply task = task_of(0, 1000, 1, 63);
+    run_task(&task);
+    sim_run(fake.sim, sim_now_ns(fake.sim) + SECOND, NULL, NULL);
+    uint64_t allocations = msg_allocations();
+    task = task_of(1000, 1000, 64, 63);
+    run_task(&task);
+    ck_assert_uint_le(msg_allocations() - allocations, 4);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 126);
+}
+END_TEST
+
+/* What a lane has in its hands, looked at after every event. */
+struct flow_seen {
+    uint32_t reading, read, pulling, full, floats; /* the most at one moment */
+    bool overlapped;                               /* a batch was read while another was computed */
+};
+
+static uint32_t in_states(enum batch_state from, enum batch_state to)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < lane->batch_count; i++)
+        count += lane->batch[i].state >= from && lane->batch[i].state <= to;
+    return count;
+}
+
+static void most(uint32_t *most, uint32_t now)
+{
+    *most = now > *most ? now : *most;
+}
+
+static bool flow_look(void *context)
+{
+    struct flow_seen *s = context;
+    uint32_t floats = 0;
+
+    for (uint32_t i = 0; i < lane->batch_count; i++)
+        floats += rows_has_floats(lane->batch[i].rows);
+    most(&s->reading, in_states(READING, READING));
+    most(&s->read, in_states(READING, READ));
+    most(&s->pulling, in_states(PULLING, COMPUTED));
+    most(&s->full, in_states(PULLING, DRAINING));
+    most(&s->floats, floats);
+    s->overlapped = s->overlapped || (lane->computing != NULL && in_states(READING, READING) > 0);
+    return ends > 0;
+}
+
+/* Reading runs ahead in parallel, as far as it may; the queues between the stages are bounded, and
+ * so is the memory. */
+START_TEST(lane_reads_ahead_within_its_bounds)
+{
+    static const uint32_t ahead[] = {1, 3, 8, 8}, readers[] = {1, 3, 2, 8};
+    struct sim_options slow = calm;
+    struct flow_seen seen = {0};
+
+    slow.delay_max_ns = 20000000; /* pulls take as long as reading and computing */
+    lane_ahead = ahead[_i];
+    lane_readers_wanted = readers[_i];
+    open_with(&slow, "async", 800);
+    struct wire_LANE_NEXT_reply task = task_of(0, 800, 1, 50);
+    ends = 0;
+    lane_start(lane, &task);
+    ck_assert(sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, flow_look, &seen));
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 50);
+    ck_assert_uint_eq(seen.reading, readers[_i]);
+    ck_assert_uint_eq(seen.read, ahead[_i]);
+    ck_assert_uint_eq(seen.pulling, 3); /* 1 + prefetch */
+    ck_assert_uint_le(seen.full, 5);    /* 3 + prefetch */
+    ck_assert_uint_le(seen.floats, 5);  /* however many are read ahead */
+    ck_assert(seen.overlapped);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_PARSE], 0);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_COMPUTE], 0);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_PULL], 0);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_PUSH], 0);
+    ck_assert_uint_eq(stats.busy_ns[STAGE_FILE], 0); /* no clock was lent */
+}
+END_TEST
+
+/* Where reading is what takes long, reading several batches at the same time is what helps. */
+START_TEST(lane_reads_in_parallel)
+{
+    struct sim_options slow = calm;
+    uint64_t took[2];
+
+    slow.work_min_ns = slow.work_max_ns = 8000000;
+    for (uint32_t i = 0; i < 2; i++) {
+        lane_ahead = lane_readers_wanted = i == 0 ? 1 : 4;
+        open_with(&slow, "async", 640);
+        struct wire_LANE_NEXT_reply task = task_of(0, 640, 1, 40);
+        uint64_t begin = sim_now_ns(fake.sim);
+        run_task(&task);
+        took[i] = sim_now_ns(fake.sim) - begin;
+        close_lane();
+    }
+    /* One after the other each batch would take a turn of reading; computing takes as long and
+     * overlaps. */
+    ck_assert_uint_gt(took[0], 40 * 8000000ull);
+    ck_assert_uint_lt(took[1], took[0]);
+    ck_assert_uint_eq(lane_readers(16, 2), 8);
+    ck_assert_uint_eq(lane_readers(2, 2), 1);
+    ck_assert_uint_eq(lane_readers(3, 2), 2);
+    ck_assert_uint_eq(lane_readers(1, 8), 1);
+    ck_assert_uint_eq(lane_readers(0, 8), 1);
+    ck_assert_uint_eq(lane_readers(500, 1), LANE_READERS_MAX);
+}
+END_TEST
+
+/* What a shard cannot know of a batch: whose it is, and when its examples were. */
+START_TEST(lane_pushes_say_whose_they_are_and_of_what_time)
+{
+    if (_i == 1)
+        more_data = ", time: 1"; /* the first entry of a line: 1..60 */
+    open_with(&calm, "async", 200);
+    struct wire_LANE_NEXT_reply task = task_of(0, 16, 1, 1);
+    task.task = 5;
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(fake.push.worker, 9);
+    ck_assert_uint_eq(fake.push.task, 5);
+    if (_i == 0)
+        ck_assert_uint_eq(fake.push.event_time, 0);
+    else
+        ck_assert(fake.push.event_time >= 1 && fake.push.event_time <= 60);
+    task = task_of(16, 0, 2, 1); /* a batch without rows has no time */
+    run_task(&task);
+    ck_assert_uint_eq(fake.push.event_time, 0);
+}
+END_TEST
+
+/* Old logs are as they are; of a log that is a day ahead of the calendar (1970 here) every example
+ * is clamped. */
+START_TEST(lane_clamps_times_to_the_calendar)
+{
+    struct sim_options dated = calm;
+    dated.wall_s = _i == 0 ? 1700000000 : 1;
+    more_data = ", time: 1";
+    times_are = _i == 0 ? 1 : 100000;
+    open_with(&dated, "async", 200);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    if (_i == 0) {
+        ck_assert_uint_le(fake.push.event_time, 60);
+        ck_assert_uint_eq(stats.clamped, 0);
+    } else {
+        ck_assert_uint_ge(fake.push.event_time, 1 + LANE_TIME_GRACE_S);
+        ck_assert_uint_le(fake.push.event_time, 60 + LANE_TIME_GRACE_S);
+        ck_assert_uint_eq(stats.clamped, 200);
+    }
+    struct wire_WORKER_BEAT beat;
+    stats_to_wire(&stats, 9, &beat);
+    ck_assert_uint_eq(beat.clamped_times, stats.clamped);
+}
+END_TEST
+
+/* Every example shows its two keys once, however the keys are cut into parts; half of the examples
+ * are clicks. */
+START_TEST(lane_pushes_shows_and_clicks)
+{
+    with_statistics = 1;
+    open_with(&calm, _i == 0 ? "async" : "bsp", 200);
+    fake.scattered = true;
+    client_map_refresh(base.client);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_double_eq(fake.shows, 400);
+    ck_assert_double_eq(fake.clicks, 200);
+    const struct fake_row *row =
+        fake_row(&fake, 0, key_of_value(0, "7", 1)); /* the probe's 1 an example, beside them */
+    ck_assert_ptr_nonnull(row);
+    ck_assert_double_eq((double)row->value[0], 4);
+}
+END_TEST
+
+/* Pushes are slow and all else is quick: the time is charged to push, though the batches after them
+ * lie there unpulled (async: no memory is left; bsp: one push at a time). */
+START_TEST(lane_charges_slow_pushes_to_push)
+{
+    lane_ahead = lane_readers_wanted = 4;
+    open_with(&calm, _i == 0 ? "async" : "bsp", 1600);
+    client_set_resend(base.client, 20000);
+    fake.push_late_ns = SECOND / 10;
+    struct wire_LANE_NEXT_reply task = task_of(0, 1600, 1, 100);
+    uint64_t begin = sim_now_ns(fake.sim);
+    run_task(&task);
+    uint64_t took = sim_now_ns(fake.sim) - begin;
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(took, SECOND);
+    ck_assert_uint_gt(stats.time_ns[STATS_PUSH], took / 10 * 8);
+    ck_assert_uint_lt(stats.time_ns[STATS_PULL], took / 10);
+}
+END_TEST
+
+static void beat_fire(struct env_timer *t)
+{
+    lane_account(lane);
+    env_timer_start(base.env, t, SECOND / 25);
+}
+
+/* Every pull is held for the bound: that is waiting, however often the time is taken meanwhile. */
+START_TEST(lane_charges_held_pulls_to_waiting)
+{
+    struct env_timer beat = {.fire = beat_fire};
+
+    lane_ahead = lane_readers_wanted = 4;
+    open_with(&calm, "async", 1600);
+    client_set_resend(base.client, 20000);
+    fake.hold_ns = SECOND / 10;
+    if (_i == 1)
+        beat_fire(&beat);
+    struct wire_LANE_NEXT_reply task = task_of(0, 1600, 1, 100);
+    uint64_t begin = sim_now_ns(fake.sim);
+    run_task(&task);
+    uint64_t took = sim_now_ns(fake.sim) - begin;
+    env_timer_stop(base.env, &beat);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(took, SECOND);
+    ck_assert_uint_gt(stats.held_ns, took / 10 * 8);
+    ck_assert_uint_lt(stats.time_ns[STATS_PULL], took / 10);
+}
+END_TEST
+
+static void split_check(struct rows *r, const struct map *map, uint32_t keys_most)
+{
+    struct err e = {0};
+    uint32_t tablet = 0, key = 0;
+
+    ck_assert_msg(rows_split(r, map, true, &e) == 0, "%s", e.text);
+    for (uint32_t i = 0; i < r->part_count; i++) {
+        const struct part *p = &r->part[i];
+        ck_assert_uint_eq(p->tablet_first, tablet);
+        ck_assert_uint_eq(p->key_first, key);
+        ck_assert_uint_le(p->key_count, keys_most);
+        for (uint32_t t = 0; t < p->tablet_count; t++)
+            ck_assert_uint_eq(map->shard[tablet + t], p->shard);
+        for (uint32_t k = 0; k < p->key_count; k++) {
+            uint32_t in = mixed_tablet(key_mix(r->table[0].keys[key + k]), schema[0].tablet_bits);
+            ck_assert(in >= tablet && in < tablet + p->tablet_count);
+        }
+        tablet += p->tablet_count;
+        key += p->key_count;
+    }
+    ck_assert_uint_eq(tablet, 64);
+    ck_assert_uint_eq(key, r->table[0].key_count);
+}
+
+static int by_mix(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
+
+/* Parts cover every tablet once, follow any map, and never pass what a message carries. */
+START_TEST(rows_split_covers_every_tablet)
+{
+    struct rows *r;
+    struct map map = {.tablet_count = 64, .shard_count = 3};
+    struct err e = {0};
+    uint32_t count = 300000;
+
+    open_with(&calm, "async", 20);
+    schema[0].width = 100; /* 16 MiB / 400 = 41943 keys a message */
+    ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
+    uint64_t *keys = malloc(count * sizeof *keys);
+    for (uint32_t i = 0; i < count; i++)
+        keys[i] = i;
+    qsort(keys, count, sizeof *keys, by_mix);
+    uint64_t *own = r->batch.keys;
+    map.shard = calloc(64, sizeof *map.shard);
+    for (int kind = 0; kind < 3; kind++) {
+        for (uint32_t t = 0; t < 64; t++)
+            map.shard[t] = (uint16_t)(kind == 0 ? 0 : kind == 1 ? t / 22 : t % 3);
+        r->table[0].keys = keys;
+        r->table[0].key_count = count;
+        split_check(r, &map, 41943);
+        ck_assert_uint_ge(r->part_count, kind == 2 ? 64 : 8);
+        r->table[0].key_count = 0;
+        split_check(r, &map, 0);
+        ck_assert_uint_eq(r->part_count, kind == 0 ? 1 : kind == 1 ? 3 : 64);
+    }
+    schema[0].width = 4096; /* 1024 keys a message, 4687 in a tablet: no way to send that */
+    r->table[0].key_count = count;
+    ck_assert_int_eq(rows_split(r, &map, true, &e), SHOAL_E_TOO_BIG);
+    map.tablet_count = 63;
+    ck_assert_int_eq(rows_split(r, &map, true, &e), SHOAL_E_INTERNAL);
+    r->batch.keys = own;
+    rows_release(r);
+    free(map.shard);
+    free(keys);
+    schema[0].width = model_row_width(model);
+}
+END_TEST
+
+/* Memory of a batch outlives its owner while a frame borrows from it. */
+START_TEST(rows_live_as_long_as_their_frames)
+{
+    struct rows *r;
+    struct err e = {0};
+    uint64_t keys[2] = {1, 2};
+
+    open_with(&calm, "async", 20);
+    ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
+    r->table[0].keys = keys;
+    r->table[0].key_count = 2;
+    struct part p = {.tablet_count = 64, .key_count = 2};
+    struct msg *m = msg_new();
+    ck_assert(rows_quiet(r));
+    ck_assert_int_eq(rows_add_keys(r, &p, true, m), 0);
+    ck_assert(!rows_quiet(r));
+    ck_assert_ptr_eq(m->frame[0].data, keys);
+    struct msg *second = msg_new();
+    ck_assert_int_eq(rows_add_keys(r, &p, true, second), 0);
+    msg_free(m);
+    ck_assert(!rows_quiet(r));
+    rows_release(r);
+    ck_assert_mem_eq(second->frame[0].data, keys, sizeof keys);
+    msg_free(second); /* the last reference: a sanitizer would speak up */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("lane");
+    TCase *c = tcase_create("lane");
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, lane_pushes_every_batch_everywhere);
+    tcase_add_loop_test(c, lane_pushes_ticks_for_empty_batches, 0, 2);
+    tcase_add_test(c, lane_goes_on_after_the_mark);
+    tcase_add_test(c, lane_ends_when_it_is_fenced);
+    tcase_add_test(c, lane_gives_up_when_acknowledged_pushes_are_lost);
+    tcase_add_test(c, lane_fills_gaps);
+    tcase_add_test(c, lane_keeps_memory_while_frames_borrow_it);
+    tcase_add_test(c, lane_dropped_writes_nothing_more);
+    tcase_add_test(c, lane_refuses_rows_that_are_not_there);
+    tcase_add_test(c, lane_allocates_nothing_when_warm);
+    tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
+    tcase_add_test(c, lane_reads_in_parallel);
+    tcase_add_loop_test(c, lane_pushes_say_whose_they_are_and_of_what_time, 0, 2);
+    tcase_add_loop_test(c, lane_clamps_times_to_the_calendar, 0, 2);
+    tcase_add_loop_test(c, lane_pushes_shows_and_clicks, 0, 2);
+    tcase_add_loop_test(c, lane_charges_slow_pushes_to_push, 0, 2);
+    tcase_add_loop_test(c, lane_charges_held_pulls_to_waiting, 0, 2);
+    tcase_add_test(c, rows_split_covers_every_tablet);
+    tcase_add_test(c, rows_live_as_long_as_their_frames);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}

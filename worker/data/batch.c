@@ -1,0 +1,285 @@
+/* batch.c: lines -> examples, with their keys value by value; then their unique keys (unique.c).
+ *
+ * Arrays that a device reads come from backend_host_alloc. What is in them is not kept when they
+ * grow: all but the keys have their size before the first line, and those are copied out at the
+ * end. */
+#include "worker/data/batch.h"
+
+#include "proto/base/assert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void batch_init(struct batch *b)
+{
+    *b = (struct batch){0};
+}
+
+void batch_free(struct batch *b)
+{
+    struct batch_space *s = b->space;
+    if (s != NULL) {
+        lines_free(&s->lines);
+        unique_free(&s->unique);
+        free(s->mixed);
+        free(s->group);
+        free(s->by);
+        backend_host_free(b->backend, s->weight);
+        backend_host_free(b->backend, s->offset);
+        backend_host_free(b->backend, s->time);
+        free(s);
+    }
+    backend_host_free(b->backend, b->label);
+    backend_host_free(b->backend, b->numeric);
+    backend_host_free(b->backend, b->index);
+    *b = (struct batch){0};
+}
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, SHOAL_E_NOMEM,
+                   "no memory for a batch; lower train.batch or train.prefetch, or free some");
+}
+
+/* Makes room for `count` elements of an array that a device reads; what is in it is not kept when
+ * it grows. *array is any pointer. */
+static int host_room(const struct batch *b, void *array, size_t *capacity, size_t count,
+                     size_t bytes)
+{
+    void *old, *more;
+    memcpy(&old, array, sizeof old);
+    if (count <= *capacity && old != NULL)
+        return 0;
+    more = backend_host_alloc(b->backend, (count > 0 ? count : 1) * bytes);
+    if (more == NULL)
+        return SHOAL_E_NOMEM;
+    backend_host_free(b->backend, old);
+    memcpy(array, &more, sizeof more);
+    *capacity = count;
+    return 0;
+}
+
+/* The same in plain memory, keeping what is in it. On NOMEM it is as it was. */
+static int room(uint64_t **array, size_t *capacity, size_t count)
+{
+    if (count <= *capacity && *array != NULL)
+        return 0;
+    uint64_t *more = realloc(*array, (count > 0 ? count : 1) * sizeof *more);
+    if (more == NULL)
+        return SHOAL_E_NOMEM;
+    *array = more;
+    *capacity = count;
+    return 0;
+}
+
+static int space_new(struct batch *b, struct err *e)
+{
+    struct batch_space *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return no_memory(e);
+    int error = lines_init(&s->lines, e);
+    if (error != 0) {
+        free(s);
+        return error;
+    }
+    unique_init(&s->unique);
+    b->space = s;
+    return 0;
+}
+
+static int values_grow(struct batch *b, uint64_t values, struct err *e)
+{
+    struct batch_space *s = b->space;
+    if (values > BATCH_VALUES_MAX)
+        return err_set(e, SHOAL_E_TOO_BIG, "a batch has more than %u values; lower train.batch",
+                       BATCH_VALUES_MAX);
+    if (values > s->value_capacity && values < 2 * s->value_capacity)
+        values = 2 * s->value_capacity;
+    return room(&s->mixed, &s->value_capacity, values) != 0 ? no_memory(e) : 0;
+}
+
+/* What only some jobs have: weights, offsets, and in evaluation what it groups by. */
+static int extras_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating)
+{
+    struct batch_space *s = b->space;
+    bool weight = f->weight != FEATURE_NO_COLUMN, time = f->time != FEATURE_NO_COLUMN,
+         group = evaluating && f->group != FEATURE_NO_COLUMN;
+    uint32_t by_count = evaluating ? f->by_count : 0;
+    if ((weight && host_room(b, &s->weight, &s->weight_capacity, rows, sizeof s->weight[0]) != 0) ||
+        (time && host_room(b, &s->time, &s->time_capacity, rows, sizeof s->time[0]) != 0) ||
+        (f->multi && host_room(b, &s->offset, &s->offset_capacity,
+                               (size_t)rows * f->shape.fields + 1, sizeof s->offset[0]) != 0) ||
+        (group && room(&s->group, &s->group_capacity, rows) != 0) ||
+        (by_count > 0 && room(&s->by, &s->by_capacity, (size_t)rows * by_count) != 0))
+        return SHOAL_E_NOMEM;
+    b->weight = weight ? s->weight : NULL;
+    b->group = group ? s->group : NULL;
+    b->by = by_count > 0 ? s->by : NULL;
+    b->by_count = by_count;
+    return 0;
+}
+
+int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating,
+                struct err *e)
+{
+    int error = b->space == NULL ? space_new(b, e) : 0;
+    if (error != 0)
+        return error;
+    struct batch_space *s = b->space;
+    b->tasks = f->shape.tasks;
+    b->fields = f->shape.fields;
+    b->field_table = f->shape.table;
+    s->unique.table = f->shape.table;
+    s->unique.tables = f->tables;
+    if (host_room(b, &b->label, &s->label_capacity, (size_t)rows * b->tasks, sizeof b->label[0]) !=
+            0 ||
+        host_room(b, &b->numeric, &s->numeric_capacity, (size_t)rows * f->shape.numerics,
+                  sizeof b->numeric[0]) != 0 ||
+        extras_begin(b, f, rows, evaluating) != 0)
+        return no_memory(e);
+    error = values_grow(b, (uint64_t)rows * f->shape.fields, e);
+    if (error != 0)
+        return error;
+    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time =
+        b->clamped = 0;
+    b->bad_where[0] = '\0';
+    b->offset = NULL;
+    s->single = true;
+    s->timed = f->time != FEATURE_NO_COLUMN;
+    s->rows = rows;
+    return 0;
+}
+
+static reader reader_of(enum data_format format)
+{
+    return format == DATA_CRITEO   ? read_criteo_line
+           : format == DATA_LIBSVM ? read_libsvm_line
+                                   : read_csv_line;
+}
+
+static void bad_line(struct batch *b, const struct line *line, const char *name)
+{
+    if (b->bad_lines++ > 0)
+        return;
+    /* The end of a path says more than its start; the reason has to fit whole. */
+    size_t length = strlen(name), shown = length < 40 ? length : 40;
+    snprintf(b->bad_where, sizeof b->bad_where, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "",
+             name + length - shown, line->number, b->space->reason);
+}
+
+/* Offsets are positions in values: example by example, field by field. */
+static void offsets_add(struct batch *b, const struct features *f)
+{
+    uint32_t *offset = b->space->offset + (size_t)b->examples * f->shape.fields;
+    uint32_t at = b->values;
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        offset[i] = at;
+        at += b->space->counts[i];
+        b->space->single &= b->space->counts[i] == 1;
+    }
+    offset[f->shape.fields] = at;
+}
+
+int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
+              bool positives_only, struct err *e)
+{
+    struct batch_space *s = b->space;
+    uint32_t n = b->examples;
+    SHOAL_ASSERT(n < s->rows);
+    b->drawn += !positives_only;
+    if (f->multi) { /* each value has a byte of its own at least */
+        int error = values_grow(b, (uint64_t)b->values + f->shape.fields + line->bytes, e);
+        if (error != 0)
+            return error;
+    }
+    struct example example = {.label = &b->label[(size_t)n * b->tasks],
+                              .weight = b->weight != NULL ? &b->weight[n] : NULL,
+                              .time = s->timed ? &s->time[n] : NULL,
+                              .numeric = &b->numeric[(size_t)n * f->shape.numerics],
+                              .key = &s->mixed[b->values],
+                              .count = f->multi ? s->counts : NULL,
+                              .group = b->group != NULL ? &b->group[n] : NULL,
+                              .by = b->by != NULL ? &b->by[(size_t)n * b->by_count] : NULL,
+                              .positives_only = positives_only};
+    int error = SHOAL_E_DATA;
+    if (line->too_long)
+        snprintf(s->reason, sizeof s->reason, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
+    else
+        error = reader_of(f->format)(f, line->text, line->bytes, s->cell, s->reason);
+    if (error == 0)
+        error = features_example(f, s->cell, &example, s->reason);
+    if (positives_only && (error != 0 || example.dropped)) {
+        /* a line that cannot be read is not known to be positive */
+        b->dropped++;
+        return 0;
+    }
+    if (error != 0) {
+        bad_line(b, line, name);
+        return 0;
+    }
+    if (f->multi)
+        offsets_add(b, f);
+    b->values += example.keys;
+    b->examples++;
+    return 0;
+}
+
+/* The k-th smallest of the times; their order is lost (Hoare's quickselect). */
+static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
+{
+    int64_t low = 0, high = count - 1;
+    while (low < high) {
+        uint32_t pivot = time[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (time[i] < pivot)
+                i++;
+            while (time[j] > pivot)
+                j--;
+            if (i <= j) {
+                uint32_t kept = time[i];
+                time[i++] = time[j];
+                time[j--] = kept;
+            }
+        }
+        if (k <= j)
+            high = j;
+        else if (k >= i)
+            low = i;
+        else
+            break; /* all between j and i are the pivot */
+    }
+    return time[k];
+}
+
+/* A stamp of the future would move the clocks of tablets forward, and they never go back
+ * (embedding/rows/age.h). */
+static void times_clamp(struct batch *b)
+{
+    uint32_t *time = b->space->time;
+    for (uint32_t i = 0; b->time_limit > 0 && i < b->examples; i++)
+        if (time[i] > b->time_limit) {
+            time[i] = b->time_limit;
+            b->clamped++;
+        }
+}
+
+int batch_end(struct batch *b, struct err *e)
+{
+    struct batch_space *s = b->space;
+    if (host_room(b, &b->index, &s->index_capacity, s->value_capacity, sizeof b->index[0]) != 0 ||
+        unique_make(&s->unique, s->mixed, b->values, b->index) != 0)
+        return no_memory(e);
+    b->keys = s->unique.keys;
+    b->key_count = s->unique.key_count;
+    b->table_first = s->unique.first;
+    b->offset = s->single ? NULL : s->offset;
+    if (s->timed && b->examples > 0) {
+        /* of an even number the earlier one of the two in the middle */
+        times_clamp(b);
+        b->event_time = time_select(s->time, b->examples, (b->examples - 1) / 2);
+    }
+    return 0;
+}

@@ -1,0 +1,216 @@
+/* cache.c: the folder that keeps decoded text and indexes.
+ *
+ * 1. A name without ".tmp-" in it is a whole file, synced before it got that name.
+ * 2. A temporary is locked by its writer from creation to rename; one older than a minute whose
+ * lock is free belongs to nobody. */
+#include "worker/data/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STALE_SECONDS 60
+
+int cache_init(struct cache *c, const char *configured, struct err *e)
+{
+    int length;
+    if (configured[0] != '\0') {
+        length = snprintf(c->folder, sizeof c->folder, "%s", configured);
+    } else {
+        const char *base = getenv("TMPDIR");
+        if (base == NULL || base[0] != '/')
+            base = "/tmp";
+        length =
+            snprintf(c->folder, sizeof c->folder, "%s/shoal-cache-%u", base, (unsigned)geteuid());
+    }
+    if (length < 0 || (size_t)length >= sizeof c->folder)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.cache: the path is longer than %u bytes; give a shorter one",
+                       LIMIT_PATH - 1);
+    return 0;
+}
+
+static int make_folders(const char *path)
+{
+    char part[LIMIT_PATH];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *p = part + 1; *p != '\0'; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        if (mkdir(part, 0700) != 0 && errno != EEXIST)
+            return -1;
+        *p = '/';
+    }
+    return mkdir(part, 0700) != 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int folder_make(const struct cache *c, struct err *e)
+{
+    struct stat st;
+    if (make_folders(c->folder) != 0 || lstat(c->folder, &st) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cache folder %s: %s; set data.cache to a folder that can be written",
+                       c->folder, strerror(errno));
+    if (S_ISLNK(st.st_mode) && stat(c->folder, &st) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cache folder %s: %s; mend the link or set data.cache", c->folder,
+                       strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cache folder %s is not a folder; set data.cache to another path",
+                       c->folder);
+    /* In /tmp anybody may have made it first, to feed us text of their own. */
+    if (st.st_uid != geteuid() && geteuid() != 0)
+        return err_set(e, SHOAL_E_DENIED,
+                       "cache folder %s belongs to user %u; set data.cache to a folder of your own",
+                       c->folder, (unsigned)st.st_uid);
+    if ((st.st_mode & S_IWOTH) != 0)
+        return err_set(e, SHOAL_E_DENIED,
+                       "cache folder %s may be written by anybody; chmod go-w it or set data.cache",
+                       c->folder);
+    return 0;
+}
+
+static void remove_stale(const struct cache *c, const char *entry)
+{
+    char path[LIMIT_PATH + 300];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", c->folder, entry);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtime > STALE_SECONDS &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlink(path);
+    close(fd);
+}
+
+/* Removes dead temporaries and, when keep is given, the other files of its group and suffix. */
+static void sweep(const struct cache *c, uint64_t group, const char *keep)
+{
+    DIR *dir = opendir(c->folder);
+    if (dir == NULL)
+        return;
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "%016" PRIx64 "-", group);
+    const char *suffix = keep != NULL ? strrchr(keep, '.') : NULL;
+    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+        const char *dot = strrchr(d->d_name, '.');
+        if (dot != NULL && strncmp(dot, ".tmp-", 5) == 0) {
+            remove_stale(c, d->d_name);
+        } else if (keep != NULL && dot != NULL && strcmp(dot, suffix) == 0 &&
+                   strncmp(d->d_name, prefix, 17) == 0 && strcmp(d->d_name, keep) != 0) {
+            char path[LIMIT_PATH + 300];
+            snprintf(path, sizeof path, "%s/%s", c->folder, d->d_name);
+            unlink(path);
+        }
+    }
+    closedir(dir);
+}
+
+static int temporary_make(const struct cache *c, const char *name, char *path, size_t path_bytes,
+                          struct err *e)
+{
+    int error = folder_make(c, e);
+    if (error != 0)
+        return error;
+    sweep(c, 0, NULL);
+    snprintf(path, path_bytes, "%s/%s.tmp-XXXXXX", c->folder, name);
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", path,
+                       strerror(errno));
+    flock(fd, LOCK_EX | LOCK_NB); /* where locks are not to be had, the age alone protects it */
+    return fd;
+}
+
+int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix,
+                 struct cache_file *f, struct err *e)
+{
+    f->cache = c;
+    f->group = group;
+    snprintf(f->name, sizeof f->name, "%016" PRIx64 "-%016" PRIx64 ".%s", group, identity, suffix);
+    f->fd = temporary_make(c, f->name, f->temporary, sizeof f->temporary, e);
+    return f->fd < 0 ? f->fd : 0;
+}
+
+int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
+{
+    char path[LIMIT_PATH + 64];
+    snprintf(path, sizeof path, "%s/%s", f->cache->folder, f->name);
+    if (fdatasync(f->fd) != 0 || rename(f->temporary, path) != 0) {
+        int code = err_set(e, errno == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                           "%s: %s; free some space or set data.cache", path, strerror(errno));
+        cache_drop(f);
+        return code;
+    }
+    if (fd_out != NULL) {
+        flock(f->fd, LOCK_UN);
+        *fd_out = f->fd;
+    } else {
+        close(f->fd);
+    }
+    f->fd = -1;
+    sweep(f->cache, f->group, f->name);
+    return 0;
+}
+
+void cache_drop(struct cache_file *f)
+{
+    unlink(f->temporary);
+    close(f->fd);
+    f->fd = -1;
+}
+
+int cache_spool(const struct cache *c, int *fd_out, struct err *e)
+{
+    char path[LIMIT_PATH + 64];
+    int fd = temporary_make(c, "spool", path, sizeof path, e);
+    if (fd < 0)
+        return fd;
+    unlink(path);
+    *fd_out = fd;
+    return 0;
+}
+
+int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, struct err *e)
+{
+    const char *from = data;
+    while (bytes > 0) {
+        ssize_t n = write(fd, from, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+            return err_set(
+                e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                "cache folder %s: %s; free some space or set data.cache to a larger disk",
+                c->folder, strerror(errno));
+        }
+        from += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
+{
+    char path[LIMIT_PATH + 64];
+    struct stat st;
+    /* A folder that others can write is not believed, as in folder_make. */
+    if (stat(c->folder, &st) != 0 || (st.st_uid != geteuid() && geteuid() != 0) ||
+        (st.st_mode & S_IWOTH) != 0)
+        return -1;
+    snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s", c->folder, group, identity,
+             suffix);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}

@@ -1,0 +1,260 @@
+/* count.c: keys of a log, counted. */
+#include "worker/data/count.h"
+
+#include "dense/model.h"
+#include "proto/base/hash.h"
+#include "proto/wire/wire.h"
+#include "worker/data/dataset.h"
+#include "worker/data/fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS_FIRST (1u << 16)
+
+int counter_init(struct counter *c)
+{
+    *c = (struct counter){.slots = SLOTS_FIRST};
+    c->key = malloc(c->slots * sizeof *c->key);
+    c->times = calloc(c->slots, sizeof *c->times);
+    c->field = calloc(LIMIT_FIELDS, sizeof *c->field);
+    if (c->key != NULL && c->times != NULL && c->field != NULL)
+        return 0;
+    counter_free(c);
+    return SHOAL_E_NOMEM;
+}
+
+void counter_free(struct counter *c)
+{
+    free(c->key);
+    free(c->times);
+    free(c->field);
+    *c = (struct counter){0};
+}
+
+static uint64_t slot_of(const struct counter *c, uint64_t key)
+{
+    uint64_t at = key_mix(key) & (c->slots - 1);
+    while (c->times[at] != 0 && c->key[at] != key)
+        at = (at + 1) & (c->slots - 1);
+    return at;
+}
+
+static int grow(struct counter *c)
+{
+    struct counter wide = {.slots = 2 * c->slots, .keys = c->keys, .field = c->field};
+    wide.key = malloc(wide.slots * sizeof *wide.key);
+    wide.times = calloc(wide.slots, sizeof *wide.times);
+    if (wide.key == NULL || wide.times == NULL) {
+        free(wide.key);
+        free(wide.times);
+        return SHOAL_E_NOMEM;
+    }
+    for (uint64_t i = 0; i < c->slots; i++) {
+        if (c->times[i] == 0)
+            continue;
+        uint64_t at = slot_of(&wide, c->key[i]);
+        wide.key[at] = c->key[i];
+        wide.times[at] = c->times[i];
+    }
+    free(c->key);
+    free(c->times);
+    *c = wide;
+    return 0;
+}
+
+int counter_add(struct counter *c, uint64_t key, uint32_t times)
+{
+    if (key_field(key) >= LIMIT_FIELDS)
+        return SHOAL_E_TOO_BIG;
+    uint64_t at = slot_of(c, key);
+    if (c->times[at] == 0) {
+        if (c->keys == COUNT_KEYS_MAX)
+            return SHOAL_E_TOO_BIG;
+        if (c->keys >= c->slots / 4 * 3) {
+            int error = grow(c);
+            if (error != 0)
+                return error;
+            at = slot_of(c, key);
+        }
+        c->key[at] = key;
+        c->keys++;
+    }
+    struct key_count *f = &c->field[key_field(key)];
+    uint32_t before = c->times[at],
+             after = before > UINT32_MAX - times ? UINT32_MAX : before + times;
+    for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++)
+        f->kept[i] += before < count_threshold[i] && after >= count_threshold[i];
+    f->appearances += times;
+    c->times[at] = after;
+    return 0;
+}
+
+/* ---- a job's log ---- */
+
+struct sample {
+    const struct job *job;
+    struct dataset *data;
+    uint64_t rows, bad_lines;
+    struct counter counter;
+    struct batch batch;
+    uint32_t *times; /* owned; (times_room): of the keys of the batch */
+    size_t times_room;
+};
+
+static int batch_count(struct sample *s, struct err *e)
+{
+    const struct batch *b = &s->batch;
+    if (b->key_count > s->times_room) {
+        free(s->times);
+        s->times_room = b->key_count;
+        s->times = malloc(s->times_room * sizeof *s->times);
+        if (s->times == NULL) {
+            s->times_room = 0;
+            return err_set(e, SHOAL_E_NOMEM, "no memory to count a batch of %u keys", b->key_count);
+        }
+    }
+    for (uint32_t i = 0; i < b->key_count; i++)
+        s->times[i] = 0;
+    for (uint32_t i = 0; i < b->values; i++)
+        s->times[b->index[i]]++;
+    for (uint32_t i = 0; i < b->key_count; i++) {
+        int error = counter_add(&s->counter, b->keys[i], s->times[i]);
+        if (error != 0)
+            return err_set(e, error,
+                           "%llu distinct keys, and there is no room for more; count a smaller "
+                           "share of the log "
+                           "(--share)",
+                           (unsigned long long)s->counter.keys);
+    }
+    return 0;
+}
+
+static int sample_read(struct sample *s, struct err *e)
+{
+    const uint32_t batch = s->job->train.batch;
+    bool quarter = false, half = false;
+    int error = 0;
+    for (uint64_t at = 0; at < s->rows && error == 0;) {
+        uint32_t rows = s->rows - at < batch ? (uint32_t)(s->rows - at) : batch;
+        error = batch_read(s->data, s->job->train.seed, 1, at, rows, &s->batch, e);
+        if (error == 0)
+            error = batch_count(s, e);
+        s->bad_lines += s->batch.bad_lines;
+        at += rows;
+        for (uint32_t i = 0; i < LIMIT_FIELDS; i++) {
+            struct key_count *f = &s->counter.field[i];
+            if (!quarter && at >= s->rows / 4)
+                f->quarter = f->kept[0];
+            if (!half && at >= s->rows / 2)
+                f->half = f->kept[0];
+        }
+        quarter |= at >= s->rows / 4;
+        half |= at >= s->rows / 2;
+    }
+    return error;
+}
+
+static struct json *field_json(const struct key_count *f, double factor, const char *name,
+                               uint32_t number, const char *table)
+{
+    struct json *j = json_new_object(), *kept = json_new_object(), *whole = json_new_object();
+    struct count_curve curve = {.quarter = (double)f->quarter, .half = (double)f->half};
+    double all[COUNT_THRESHOLDS];
+    char threshold[16];
+    for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++)
+        curve.now[i] = (double)f->kept[i];
+    count_extrapolate(&curve, factor, all);
+    json_set_string(j, "name", name);
+    json_set_int(j, "field", number);
+    json_set_string(j, "table", table);
+    json_set_int(j, "appearances", (int64_t)f->appearances);
+    json_set_int(j, "keys", (int64_t)f->kept[0]);
+    for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++) {
+        snprintf(threshold, sizeof threshold, "%u", count_threshold[i]);
+        json_set_int(kept, threshold, (int64_t)f->kept[i]);
+        json_set_int(whole, threshold, (int64_t)(all[i] + 0.5));
+    }
+    json_set(j, "kept", kept);
+    json_set(j, "whole", whole);
+    return j;
+}
+
+static struct json *tables_json(const struct job *job, const uint32_t *row_floats)
+{
+    struct json *list = json_new_array();
+    for (size_t t = 0; t < job->table_count; t++) {
+        struct json *j = json_new_object();
+        json_set_string(j, "name", job->table[t].name);
+        json_set_int(j, "row_floats", row_floats[t]);
+        json_append(list, j);
+    }
+    return list;
+}
+
+/* row_floats: (tables). */
+static struct json *sample_json(const struct sample *s, const struct features *f,
+                                const uint32_t *row_floats)
+{
+    struct json *j = json_new_object(), *fields = json_new_array();
+    uint64_t all = dataset_rows(s->data);
+    double factor = (double)all / (double)s->rows;
+    char name[LIMIT_NAME];
+    json_set_int(j, "rows", (int64_t)all);
+    json_set_int(j, "sampled", (int64_t)s->rows);
+    json_set_int(j, "bad_lines", (int64_t)s->bad_lines);
+    json_set(j, "tables", tables_json(s->job, row_floats));
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        if (f->field[i].key_field != i)
+            continue; /* its values are among another field's */
+        fields_name(f, i, name);
+        json_append(fields, field_json(&s->counter.field[i], factor, name, i,
+                                       s->job->table[f->shape.table[i]].name));
+    }
+    json_set(j, "fields", fields);
+    return j;
+}
+
+/* Floats of a row of each sparse table. */
+static int tables_of(const struct job *job, const struct model_shape *shape,
+                     uint32_t row_floats[LIMIT_JOB_TABLES], struct err *e)
+{
+    struct table_schema *schema = calloc(MODEL_TABLES_MAX, sizeof *schema);
+    uint32_t count;
+    if (schema == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the tables of job %s", job->name);
+    int error = model_schemas(job, shape, schema, &count, e);
+    for (size_t t = 0; t < job->table_count && error == 0; t++)
+        row_floats[t] = schema_row_floats(&schema[t]);
+    free(schema);
+    return error;
+}
+
+int count_job(const struct job *job, double share, struct json **out, struct err *e)
+{
+    struct sample s = {.job = job};
+    struct features f = {0};
+    uint32_t row_floats[LIMIT_JOB_TABLES] = {0};
+    batch_init(&s.batch);
+    int error = dataset_features(job, &f, e);
+    if (error == 0)
+        error = tables_of(job, &f.shape, row_floats, e);
+    if (error == 0)
+        error = dataset_open(job, WIRE_TRAIN, &s.data, e);
+    if (error == 0 && counter_init(&s.counter) != 0)
+        error = err_set(e, SHOAL_E_NOMEM, "no memory to count keys");
+    if (error == 0) {
+        uint64_t all = dataset_rows(s.data), rows = (uint64_t)((double)all * share);
+        s.rows = rows < 1 ? 1 : rows > all ? all : rows;
+        error = sample_read(&s, e);
+    }
+    if (error == 0)
+        *out = sample_json(&s, &f, row_floats);
+    counter_free(&s.counter);
+    free(s.times);
+    batch_free(&s.batch);
+    dataset_close(s.data);
+    features_free(&f);
+    return error;
+}

@@ -1,0 +1,309 @@
+/* dataset.c: source, index and features of one split put together; batches read by position.
+ *
+ * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last,
+ * smaller chunk come last, so that every position before them is (chunk, row in chunk) by division
+ * alone.
+ * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
+ *    its rows.
+ * 3. After dataset_open nothing in a dataset changes.
+ * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
+ * so a change of order or batch leaves the choice as it is. */
+#include "worker/data/dataset.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+#include "proto/wire/wire.h"
+#include "worker/data/batch.h"
+#include "worker/data/feature.h"
+#include "worker/data/index.h"
+#include "worker/data/order.h"
+#include "worker/data/source.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dataset {
+    struct cache cache;
+    struct source source;
+    struct index index;
+    struct features features;
+    bool shuffle;
+    uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
+};
+
+/* draws of their own, whatever else the seed is used for */
+#define NEGATIVES_SALT 0x6e65676174697665ULL
+
+/* Chunks that follow one another in the input and in the order, read at one go. */
+struct span {
+    uint64_t chunk, chunks;
+    uint64_t skip; /* rows of its first chunk that are not wanted */
+    uint64_t rows; /* wanted */
+};
+
+/* What of it: the caller's part of batch_read. */
+struct wish {
+    uint64_t seed;
+    uint32_t epoch;
+};
+
+/* ---- opening ---- */
+
+static const struct string_list *list_of(const struct job *job, uint32_t split, const char **what)
+{
+    *what = split == WIRE_TRAIN ? "data.train" : split == WIRE_VALID ? "data.valid" : "data.test";
+    return split == WIRE_TRAIN   ? &job->data.train
+           : split == WIRE_VALID ? &job->data.valid
+                                 : &job->data.test;
+}
+
+/* From the first line of the training input, so that every split has the same fields; a job without
+ * training input uses `other`. */
+static int features_open(const struct job *job, const struct cache *cache, uint32_t other,
+                         struct features *f, struct err *e)
+{
+    const char *what;
+    const struct string_list *list =
+        list_of(job, job->data.train.count > 0 ? WIRE_TRAIN : other, &what);
+    if (job->data.format == DATA_CRITEO)
+        return features_make(job, what, NULL, 0, f, e);
+    char *name, *line;
+    size_t bytes;
+    int error = source_head(list, what, cache, &name, &line, &bytes, e);
+    if (error != 0)
+        return error;
+    error = features_make(job, name, line, bytes, f, e);
+    free(name);
+    free(line);
+    return error;
+}
+
+int dataset_features(const struct job *job, struct features *out, struct err *e)
+{
+    struct cache cache;
+    int error = cache_init(&cache, job->data.cache, e);
+    return error == 0 ? features_open(job, &cache, WIRE_TRAIN, out, e) : error;
+}
+
+int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
+{
+    struct features f;
+    int error = dataset_features(job, &f, e);
+    if (error != 0)
+        return error;
+    *out = f.shape;
+    features_free(&f);
+    return 0;
+}
+
+/* The header of file i; *text lives in `lines`. An empty file has none: END. */
+static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
+                     struct err *e)
+{
+    if (s->file[i].bytes == 0)
+        return SHOAL_E_END;
+    lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
+    return lines_next(lines, line, e);
+}
+
+/* csv with a header: the columns are found again in this split's first header, and its other files
+ * must have that very header. */
+static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
+{
+    const struct source *s = &d->source;
+    struct line line;
+    char *first = NULL;
+    size_t bytes = 0;
+    int error = 0;
+    const char *first_name = NULL;
+    for (uint32_t i = 0; i < s->count && error == 0; i++) {
+        error = header_of(s, i, lines, &line, e);
+        if (error == SHOAL_E_END) {
+            error = 0;
+        } else if (error == 0 && first == NULL) {
+            first_name = s->file[i].name;
+            bytes = line.bytes;
+            first = malloc(bytes);
+            if (first == NULL) {
+                error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for its header; free some",
+                                first_name);
+                break;
+            }
+            memcpy(first, line.text, bytes);
+            error = features_bind(&d->features, first_name, first, bytes, e);
+        } else if (error == 0 && (line.bytes != bytes || memcmp(first, line.text, bytes) != 0)) {
+            error = err_set(
+                e, SHOAL_E_CONFIG,
+                "%s:%" PRIu64
+                ": the header is not that of %s; give both the same columns in the same order",
+                s->file[i].name, line.number, first_name);
+        }
+    }
+    free(first);
+    return error;
+}
+
+static int bind(struct dataset *d, struct err *e)
+{
+    struct lines lines;
+    if (!d->features.header)
+        return 0;
+    int error = lines_init(&lines, e);
+    if (error != 0)
+        return error;
+    error = headers_bind(d, &lines, e);
+    lines_free(&lines);
+    return error;
+}
+
+int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e)
+{
+    const char *what;
+    const struct string_list *list = list_of(job, split, &what);
+    struct dataset *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", what);
+    d->shuffle = job->data.shuffle && split == WIRE_TRAIN;
+    if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
+        d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
+    int error = cache_init(&d->cache, job->data.cache, e);
+    if (error == 0)
+        error = source_open(list, what, &d->cache, &d->source, e);
+    if (error == 0)
+        error = features_open(job, &d->cache, split, &d->features, e);
+    if (error == 0)
+        error = bind(d, e);
+    if (error == 0)
+        error = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
+    if (error == 0 && d->index.rows == 0)
+        error = err_set(e, SHOAL_E_DATA,
+                        "%s: there is no row in it (first file: %s); look at the files", what,
+                        d->source.file[0].name);
+    if (error != 0) {
+        dataset_close(d);
+        return error;
+    }
+    log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks,
+              d->index.chunk_rows);
+    *out = d;
+    return 0;
+}
+
+void dataset_close(struct dataset *d)
+{
+    if (d == NULL)
+        return;
+    source_close(&d->source);
+    index_close(&d->index);
+    features_free(&d->features);
+    free(d);
+}
+
+uint64_t dataset_rows(const struct dataset *d)
+{
+    return d->index.rows;
+}
+
+uint64_t dataset_digest(const struct dataset *d)
+{
+    return d->index.digest;
+}
+
+/* ---- reading ---- */
+
+static int changed(const struct dataset *d, uint64_t at, struct err *e)
+{
+    return err_set(e, SHOAL_E_CHECKSUM,
+                   "%s: its rows are not those that were indexed; leave the input alone while a "
+                   "job runs, and start it again "
+                   "(if it happens again, remove the folder %s)",
+                   d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
+}
+
+/* Each epoch draws anew (4): over several of them every line is seen, and the correction of the
+ * predictions holds in each, for the share is the same (He et al., Practical Lessons from
+ * Predicting Clicks on Ads at Facebook, 2014). */
+static bool negative_dropped(const struct dataset *d, const struct wish *w, uint64_t row)
+{
+    struct rng rng = rng_of(w->seed ^ NEGATIVES_SALT, w->epoch, row);
+    return d->negatives != 0 && w->epoch > 0 && rng_next(&rng) >= d->negatives;
+}
+
+static int read_span(const struct dataset *d, const struct wish *w, const struct span *span,
+                     struct batch *b, struct err *e)
+{
+    const struct index *x = &d->index;
+    struct lines *lines = &b->space->lines;
+    uint64_t row = span->chunk * x->chunk_rows, first = row + span->skip, last = first + span->rows;
+    uint64_t end = (span->chunk + span->chunks) * x->chunk_rows, chunk = span->chunk, sum = 0;
+    struct line line;
+    int error;
+    if (end > x->rows)
+        end = x->rows;
+    lines_start(lines, &d->source, d->features.header, x->chunk[chunk].at,
+                index_chunk_end(x, chunk + span->chunks - 1), x->chunk[chunk].number);
+    while ((error = lines_next(lines, &line, e)) == 0) {
+        if (row == end)
+            return changed(d, x->chunk[chunk - 1].at, e);
+        sum += index_row_sum(row, &line);
+        if (row >= first && row < last)
+            error = batch_add(b, &d->features, &line, d->source.file[line.file].name,
+                              negative_dropped(d, w, row), e);
+        if (error != 0)
+            return error;
+        row++;
+        if ((row & (x->chunk_rows - 1)) == 0 || row == x->rows) {
+            if (sum != x->chunk[chunk].sum)
+                return changed(d, x->chunk[chunk].at, e);
+            chunk++;
+            sum = 0;
+        }
+    }
+    if (error != SHOAL_E_END)
+        return error;
+    return row == end ? 0 : changed(d, x->chunk[chunk].at, e);
+}
+
+int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+               uint32_t rows, struct batch *out, struct err *e)
+{
+    const struct index *x = &d->index;
+    SHOAL_ASSERT(rows <= LIMIT_BATCH);
+    if (rows > x->rows || position > x->rows - rows)
+        return err_set(e, SHOAL_E_DATA,
+                       "a batch of %u rows at %" PRIu64 " goes beyond the %" PRIu64
+                       " rows of the input (first file: %s)",
+                       rows, position, x->rows, d->source.file[0].name);
+    struct wish wish = {seed, epoch};
+    int error = batch_begin(out, &d->features, rows, epoch == 0, e);
+    if (error == 0) {
+        out->space->lines.clock_ns = out->clock_ns;
+        out->space->lines.file_ns = 0;
+    }
+    uint64_t whole = x->rows / x->chunk_rows, left = rows;
+    struct span span = {0};
+    for (uint64_t at = position; error == 0 && left > 0;) {
+        uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
+        uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
+        uint64_t chunk = d->shuffle && epoch > 0 && place < whole
+                             ? order_chunk(seed, epoch, whole, place)
+                             : place;
+        if (span.chunks > 0 && chunk == span.chunk + span.chunks) {
+            span.chunks++;
+            span.rows += take;
+        } else {
+            if (span.chunks > 0)
+                error = read_span(d, &wish, &span, out, e);
+            span = (struct span){chunk, 1, skip, take};
+        }
+        at += take;
+        left -= take;
+    }
+    if (error == 0 && span.chunks > 0)
+        error = read_span(d, &wish, &span, out, e);
+    if (error == 0)
+        out->file_ns = out->space->lines.file_ns;
+    return error == 0 ? batch_end(out, e) : error;
+}

@@ -1,0 +1,99 @@
+/* dataset.h: one split of the input (train, valid or test): its files, decoded once, indexed, read
+ * by position.
+ *
+ * Opening finds the files (globs sorted), decodes compressed or streamed input once into the cache
+ * folder, and makes the index: byte offset and checksum of every chunk of rows, so that any row can
+ * be read again at any time. A row is a non-empty line (a csv header is none). The index is kept in
+ * the cache folder beside the decoded text and is used again when size and time of the file are as
+ * they were.
+ *
+ * Order: epoch e of training visits rows in the order `position -> row`, a permutation of chunks
+ * drawn from (seed, epoch) that nobody stores (a Feistel network with cycle walking); chunk_rows is
+ * 1 up to 2^18 rows. Without shuffle, and for eval, position = row. A batch of a lane is a range of
+ * positions: so a batch number always leads back to rows of the input. */
+#ifndef WORKER_DATA_DATASET_H
+#define WORKER_DATA_DATASET_H
+
+#include "dense/model.h"
+#include "proto/base/err.h"
+#include "proto/job/job.h"
+
+#include <stdint.h>
+
+struct dataset;
+
+/* split: enum wire_split. NOINPUT (file missing, glob without match), DATA, IO, CONFIG (columns
+ * that do not fit). */
+int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e);
+void dataset_close(struct dataset *d);
+uint64_t dataset_rows(const struct dataset *d);
+/* of content: equal on every worker that reads the same input */
+uint64_t dataset_digest(const struct dataset *d);
+
+/* Fields, numerics, pooling that this job's format and columns give; the same without reading more
+ * than the first line of the first train file. */
+int dataset_shape(const struct job *job, struct model_shape *out, struct err *e);
+/* The same with names, types and transforms; features_free is the caller's. */
+struct features;
+int dataset_features(const struct job *job, struct features *out, struct err *e);
+
+/* A batch as the worker pulls and computes it. Buffers grow to the largest batch and are kept:
+ * batch_init zeroes, batch_free releases. */
+struct batch {
+    uint32_t examples; /* good lines that were not dropped */
+    uint32_t tasks;    /* labels of an example */
+    uint32_t fields;   /* sparse fields of an example */
+    /* median of the examples' times, seconds since 1970; 0: the job names no data.time, or no
+     * example */
+    uint32_t event_time;
+    /* the reader's, set before batch_read: later event times count as this one; 0: none is too
+     * late */
+    uint32_t time_limit;
+    uint32_t clamped; /* examples whose event time was later */
+    float *label;     /* (examples, tasks): 0 or 1 */
+    float *weight;    /* (examples), or NULL: the job names no data.weight */
+    float *numeric;   /* (examples, numerics) */
+    uint32_t *index;  /* (values): position in keys */
+    uint32_t *offset; /* (examples * fields + 1), or NULL: one value a field */
+    uint32_t values;
+    uint64_t *keys; /* (key_count): unique, table by table, in each sorted by key_mix */
+    uint32_t key_count;
+    /* (tables + 1): where in keys each table's begin; the last is key_count */
+    const uint32_t *table_first;
+    /* (fields): the table of each field's rows; borrowed from the features */
+    const uint8_t *field_table;
+    /* (examples): hash of the value that evaluate.group names, or NULL; filled in epoch 0 only */
+    uint64_t *group;
+    /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
+    uint64_t *by;
+    uint32_t by_count;
+    uint32_t bad_lines;
+    /* lines that data.negatives' draw takes whatever is in them: all of them without it. Malformed
+     * ones are counted among these only, so bad_lines / drawn is their share of the input */
+    uint32_t drawn;
+    /* lines that data.negatives leaves out: without a positive label, or malformed */
+    uint32_t dropped;
+    char bad_where[256]; /* "file:line: reason" of the first bad line of this batch, or empty */
+    /* borrowed, NULL: plain memory. Set it after batch_init: where label, weight, numeric, index
+     * and offset are allocated, for a device reads them */
+    const struct backend *backend;
+    uint64_t (*clock_ns)(void); /* lent likewise, NULL: file_ns is not measured */
+    uint64_t file_ns;           /* about how long batch_read was reading files (lines.h) */
+    struct batch_space *space;  /* capacities and scratch; owned */
+};
+void batch_init(struct batch *b);
+void batch_free(struct batch *b);
+
+/* Reads, parses, hashes and makes unique the rows at positions [position, position + rows) (rows <=
+ * LIMIT_BATCH). epoch >= 1 and seed choose the order for training, epoch 0: file order.
+ * Thread-safe: several batches may be read from one dataset at the same time. IO, CHECKSUM, NOMEM,
+ * TOO_BIG (over LIMIT_KEYS unique keys is fine: the client splits pushes). Malformed lines are
+ * counted, never an error here.
+ *
+ * Of the train split's lines without a positive label, epoch >= 1 takes a share data.negatives:
+ * drawn from (seed, epoch, row), so each epoch has others (over several epochs all are seen), and a
+ * batch read again, on whatever worker, has the same. */
+int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+               uint32_t rows, struct batch *out, struct err *e);
+
+#endif

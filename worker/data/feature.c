@@ -1,0 +1,305 @@
+/* feature.c: cells -> example. The plan it follows is made in feature_plan.c. */
+#include "worker/data/feature.h"
+
+#include "proto/base/hash.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* |x| up to 15 digits, exactly: what nearly every cell of a log is. */
+static bool integer(const struct cell *cell, double *out)
+{
+    const char *p = cell->text, *end = p + cell->bytes;
+    bool negative = p < end && *p == '-';
+    p += negative;
+    if (p == end || end - p > 15)
+        return false;
+    int64_t value = 0;
+    for (; p < end; p++) {
+        unsigned digit = (unsigned)(unsigned char)*p - '0';
+        if (digit > 9)
+            return false;
+        value = value * 10 + digit;
+    }
+    *out = (double)(negative ? -value : value);
+    return true;
+}
+
+/* Of up to four digits and nothing else: what most numbers of a log are. An empty cell is 0.
+ * UINT32_MAX when it is something else. */
+static inline uint32_t small_integer(const struct cell *cell)
+{
+    uint32_t value = 0;
+    if (cell->bytes > 4)
+        return UINT32_MAX;
+    for (uint32_t i = 0; i < cell->bytes; i++) {
+        uint32_t digit = (uint32_t)(unsigned char)cell->text[i] - '0';
+        if (digit > 9)
+            return UINT32_MAX;
+        value = value * 10 + digit;
+    }
+    return value;
+}
+
+bool feature_number(const struct cell *cell, double *out)
+{
+    char text[64], *end;
+    if (integer(cell, out))
+        return true;
+    if (cell->bytes == 0 || cell->bytes >= sizeof text)
+        return false;
+    for (uint32_t i = 0; i < cell->bytes; i++) {
+        /* strtod also takes blanks, hexadecimal, inf and nan */
+        char c = cell->text[i];
+        if (!((c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'))
+            return false;
+    }
+    memcpy(text, cell->text, cell->bytes);
+    text[cell->bytes] = '\0';
+    *out = strtod(text, &end);
+    return *end == '\0' && isfinite(*out);
+}
+
+/* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)), then ln m = 2 artanh(s), s = (m - 1) /
+ * (m + 1), |s| < 0.172: eight terms of the series leave an error under 1e-13. */
+static double natural_log(double y)
+{
+    uint64_t bits;
+    memcpy(&bits, &y, sizeof bits);
+    int exponent = (int)(bits >> 52) - 1023;
+    bits = (bits & 0xfffffffffffffULL) | 0x3ff0000000000000ULL;
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    if (m > 1.4142135623730951) {
+        m *= 0.5;
+        exponent++;
+    }
+    double s = (m - 1.0) / (m + 1.0), q = s * s;
+    double series = 1.0 / 15;
+    series = series * q + 1.0 / 13;
+    series = series * q + 1.0 / 11;
+    series = series * q + 1.0 / 9;
+    series = series * q + 1.0 / 7;
+    series = series * q + 1.0 / 5;
+    series = series * q + 1.0 / 3;
+    series = series * q + 1.0;
+    return (double)exponent * 0.6931471805599453 + 2.0 * s * series;
+}
+
+float feature_log1p(double x)
+{
+    double size = x < 0 ? -x : x;
+    if (size < 1e-4) { /* 1 + size would round its small digits away */
+        double log = size - size * size / 2 + size * size * size / 3;
+        return (float)(x < 0 ? -log : log);
+    }
+    double log = natural_log(1.0 + size);
+    return (float)(x < 0 ? -log : log);
+}
+
+uint32_t feature_bucket(double x, char *out)
+{
+    if (x == 0) {
+        out[0] = '0';
+        return 1;
+    }
+    int exponent; /* |x| = m 2^exponent, m in [1/2, 1) */
+    frexp(x, &exponent);
+    int n = snprintf(out, 8, "%c%d", x < 0 ? '-' : '+', exponent - 1);
+    return (uint32_t)n;
+}
+
+static int bad_cell(const char *what, uint32_t column, const struct cell *cell, char *reason)
+{
+    char shown[24];
+    uint32_t n = cell->bytes < sizeof shown - 1 ? cell->bytes : (uint32_t)sizeof shown - 1;
+    for (uint32_t i = 0; i < n; i++) /* a log line is no place for control characters */
+        shown[i] = cell->text[i] >= ' ' && cell->text[i] < 127 ? cell->text[i] : '?';
+    shown[n] = '\0';
+    snprintf(reason, REASON_BYTES, "%s in column %u is \"%s\"%s", what, column + 1, shown,
+             n < cell->bytes ? ".." : "");
+    return SHOAL_E_DATA;
+}
+
+/* An empty cell is no value of a number: 0 as an input, a bucket of its own as a field. */
+static int number_cell(const struct features *f, const struct feature_use *use,
+                       const struct cell *cell, double *out, char *reason)
+{
+    bool whole_only = f->format == DATA_CRITEO;
+    if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
+        return 0;
+    return bad_cell(whole_only ? "no integer of at most 15 digits" : "no number", use->column, cell,
+                    reason);
+}
+
+static int numeric_value(const struct features *f, const struct feature_use *use,
+                         const struct cell *cell, float *out, char *reason)
+{
+    double x = 0;
+    uint32_t small = small_integer(cell);
+    if (small < FEATURE_LOG1P_TABLE) {
+        *out = use->transform == NUMBER_LOG1P ? f->log1p[small] : (float)small;
+        return 0;
+    }
+    int error = number_cell(f, use, cell, &x, reason);
+    if (error != 0)
+        return error;
+    if (use->transform == NUMBER_LOG1P) {
+        *out = feature_log1p(x);
+        return 0;
+    }
+    if (x > FLT_MAX || x < -FLT_MAX)
+        return bad_cell("a number too large for a float", use->column, cell, reason);
+    *out = (float)x;
+    return 0;
+}
+
+static int bucket_key(const struct features *f, const struct feature_use *use,
+                      const struct cell *cell, uint64_t *key, char *reason)
+{
+    char text[8];
+    double x;
+    if (cell->bytes == 0) {
+        *key = key_of_value(use->key_field, "", 0);
+        return 0;
+    }
+    int error = number_cell(f, use, cell, &x, reason);
+    if (error == 0)
+        *key = key_of_value(use->key_field, text, feature_bucket(x, text));
+    return error;
+}
+
+/* Where the last `last` values of a cell begin; empty pieces are none. */
+static const char *multi_start(const struct feature_use *use, const struct cell *cell)
+{
+    const char *start = cell->text, *end = start + cell->bytes, *from = end;
+    for (uint32_t count = 0; end > start;) {
+        const char *before = memrchr(start, use->separator, (size_t)(end - start));
+        const char *piece = before != NULL ? before + 1 : start;
+        if (piece < end) {
+            from = piece;
+            if (++count == use->last)
+                return from;
+        }
+        end = before != NULL ? before : start;
+    }
+    return from;
+}
+
+/* Empty pieces are no values: "a||b" has two, "" has none. */
+static uint32_t multi_keys(const struct feature_use *use, const struct cell *cell, uint64_t *key)
+{
+    const char *p = cell->text, *end = p + cell->bytes;
+    uint32_t count = 0;
+    /* a value has a byte of its own at least, so a shorter cell never has too many */
+    if (use->last < cell->bytes)
+        p = multi_start(use, cell);
+    while (p < end) {
+        const char *stop = memchr(p, use->separator, (size_t)(end - p));
+        if (stop == NULL)
+            stop = end;
+        if (stop > p)
+            key[count++] = key_of_value(use->key_field, p, (size_t)(stop - p));
+        p = stop + 1;
+    }
+    return count;
+}
+
+static int field_keys(const struct features *f, const struct cell *cells, struct example *out,
+                      char *reason)
+{
+    uint64_t *key = out->key;
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        const struct feature_use *use = &f->field[i];
+        const struct cell *cell = &cells[use->column];
+        uint32_t count = 1;
+        if (use->type == COLUMN_CATEGORY) {
+            *key = key_of_value(use->key_field, cell->text, cell->bytes);
+        } else if (use->type == COLUMN_MULTI) {
+            count = multi_keys(use, cell, key);
+        } else {
+            int error = bucket_key(f, use, cell, key, reason);
+            if (error != 0)
+                return error;
+        }
+        key += count;
+        if (out->count != NULL)
+            out->count[i] = count;
+    }
+    out->keys = (uint32_t)(key - out->key);
+    return 0;
+}
+
+/* Whether one of the labels is positive, in *positive. */
+static int labels(const struct features *f, const struct cell *cell, float *label, bool *positive,
+                  char *reason)
+{
+    *positive = false;
+    for (uint32_t i = 0; i < f->shape.tasks; i++) {
+        double value;
+        if (!feature_number(&cell[f->label[i]], &value))
+            return bad_cell("no number as label", f->label[i], &cell[f->label[i]], reason);
+        label[i] = value > f->label_above ? 1.0f : 0.0f;
+        *positive |= value > f->label_above;
+    }
+    return 0;
+}
+
+static int weight_value(const struct features *f, const struct cell *cells, float *out,
+                        char *reason)
+{
+    const struct cell *cell = &cells[f->weight];
+    double x;
+    if (!feature_number(cell, &x) || x > FLT_MAX)
+        return bad_cell("no finite number as weight", f->weight, cell, reason);
+    if (x < 0)
+        return bad_cell("a negative weight", f->weight, cell, reason);
+    *out = (float)x;
+    return 0;
+}
+
+static int time_value(const struct features *f, const struct cell *cells, uint32_t *out,
+                      char *reason)
+{
+    const struct cell *cell = &cells[f->time];
+    return feature_time(cell, f->time_unit, out)
+               ? 0
+               : bad_cell("no time since 1970", f->time, cell, reason);
+}
+
+/* What evaluation groups by: values as they stand, whatever type their columns have. */
+static void group_values(const struct features *f, const struct cell *cells,
+                         const struct example *out)
+{
+    if (out->group != NULL)
+        *out->group = hash_bytes(cells[f->group].text, cells[f->group].bytes, 0);
+    for (uint32_t i = 0; out->by != NULL && i < f->by_count; i++)
+        out->by[i] = hash_bytes(cells[f->by[i]].text, cells[f->by[i]].bytes, 0);
+}
+
+int features_example(const struct features *f, const struct cell *cell, struct example *out,
+                     char *reason)
+{
+    bool positive;
+    int error = labels(f, cell, out->label, &positive, reason);
+    if (error != 0)
+        return error;
+    out->dropped = out->positives_only && !positive;
+    out->keys = 0;
+    if (out->dropped)
+        return 0;
+    if (f->weight != FEATURE_NO_COLUMN)
+        error = weight_value(f, cell, out->weight, reason);
+    if (f->time != FEATURE_NO_COLUMN && error == 0)
+        error = time_value(f, cell, out->time, reason);
+    for (uint32_t i = 0; i < f->shape.numerics && error == 0; i++)
+        error =
+            numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
+    if (error != 0)
+        return error;
+    group_values(f, cell, out);
+    return field_keys(f, cell, out, reason);
+}

@@ -1,0 +1,84 @@
+/* feature.h: how columns become fields and numbers, and cells -> example.
+ *
+ * Field numbers are positions of the sparse fields in the shape: in the order of `features.fields`,
+ * or of the columns when that is auto. A number column is a numeric input, or, with the transform
+ * `bucket`, a field. Columns: criteo "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label),
+ * "1".. (the entries); csv the names of its header, of data.columns, or "0", "1"... A number names
+ * a column by position where no column has that name. Labels, the weight and the time are no
+ * features; what evaluation groups by may be any column, used or not. Made once, then read-only:
+ * any thread. */
+#ifndef WORKER_DATA_FEATURE_H
+#define WORKER_DATA_FEATURE_H
+
+#include "dense/model.h"
+#include "worker/data/example.h"
+
+#define FEATURE_LOG1P_TABLE 1024u
+#define FEATURE_NO_COLUMN UINT32_MAX
+/* values of a field with pooling attention, unless its `max` is smaller */
+#define FEATURE_SEQUENCE_MAX 65536u
+
+struct feature_use {
+    uint32_t last; /* of a MULTI: so many of its values count, the last ones */
+    uint16_t column;
+    /* of a field: the number in its keys: its own, or that of the field whose rows it shares */
+    uint16_t key_field;
+    uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
+    uint8_t transform; /* enum number_transform, of a NUMBER */
+    char separator;    /* of a MULTI */
+};
+
+struct features {
+    enum data_format format;
+    uint32_t columns;            /* that a line must have */
+    uint32_t label[LIMIT_TASKS]; /* (shape.tasks) columns */
+    uint32_t weight;             /* column, or FEATURE_NO_COLUMN: all examples weigh 1 */
+    uint32_t time;               /* column of the event time, or FEATURE_NO_COLUMN */
+    enum time_unit time_unit;    /* of a time that is a number */
+    uint32_t group;        /* column whose values evaluation groups by, or FEATURE_NO_COLUMN */
+    uint32_t by[LIMIT_BY]; /* (by_count) columns by whose values calibration is told */
+    uint32_t by_count;
+    double label_above; /* of each label */
+    char delimiter;     /* csv */
+    bool header;        /* csv: each file starts with one */
+    bool multi;         /* some field may have other than one value */
+    uint32_t tables;    /* that fields lie in (shape.table); 0 counts as 1 */
+    struct model_shape shape;
+    struct feature_use field[LIMIT_FIELDS];    /* (shape.fields) */
+    struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
+    /* feature_log1p of 0, 1, 2..: most integers of a log are small */
+    float log1p[FEATURE_LOG1P_TABLE];
+    struct cell *name; /* owned: (columns) names, in `text` */
+    char *text;        /* owned */
+};
+
+/* head: the first line of the first file (not needed for criteo: NULL), which is `name`. CONFIG
+ * when the job's columns do not fit it, DATA when it is no line of the format. */
+int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
+                  struct features *out, struct err *e);
+/* The same features for files whose header has other columns, or the same in another order (csv
+ * with a header). */
+int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
+                  struct err *e);
+void features_free(struct features *f);
+
+/* cells -> example. SHOAL_E_DATA with the cause in `reason` for a label, weight or number that is
+ * none. */
+int features_example(const struct features *f, const struct cell *cell, struct example *out,
+                     char *reason);
+
+/* sign(x) log(1 + |x|), the same bits on every machine (no libm). */
+float feature_log1p(double x);
+/* The text that stands for the bucket of x: "0", or a sign and floor(log2 |x|). Returns its length;
+ * out has room for 8.
+ */
+uint32_t feature_bucket(double x, char *out);
+/* A decimal number with optional fraction and exponent; nothing else around it. Whether it is one,
+ * and finite. */
+bool feature_number(const struct cell *cell, double *out);
+
+/* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS" in
+ * UTC (with T, Z, a fraction, or the date alone). Whether it is one (feature_time.c). */
+bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out);
+
+#endif

@@ -1,0 +1,201 @@
+/* feature_names.c: job and first line -> what the columns are called. */
+#include "worker/data/feature_names.h"
+
+#include "proto/base/limits.h"
+#include "worker/data/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CRITEO_NUMBERS 13u
+#define CRITEO_CATEGORIES 26u
+
+static bool name_is(const struct cell *cell, const char *name)
+{
+    return strlen(name) == cell->bytes && memcmp(cell->text, name, cell->bytes) == 0;
+}
+
+/* Position named by digits alone, else FEATURE_NO_COLUMN. */
+static uint32_t position_of(const char *name)
+{
+    uint32_t value = 0;
+    for (const char *p = name; *p != '\0'; p++) {
+        if (*p < '0' || *p > '9' || value > CELLS_MAX)
+            return FEATURE_NO_COLUMN;
+        value = value * 10 + (uint32_t)(*p - '0');
+    }
+    return *name == '\0' ? FEATURE_NO_COLUMN : value;
+}
+
+uint32_t names_find(const struct features *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->columns; i++)
+        if (name_is(&f->name[i], name))
+            return i;
+    uint32_t position = position_of(name);
+    return position < f->columns ? position : FEATURE_NO_COLUMN;
+}
+
+/* Levenshtein distance; long names are compared by their first 63 bytes. */
+static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
+{
+    uint32_t row[LIMIT_NAME];
+    an = an < LIMIT_NAME ? an : LIMIT_NAME - 1;
+    bn = bn < LIMIT_NAME ? bn : LIMIT_NAME - 1;
+    for (size_t j = 0; j <= bn; j++)
+        row[j] = (uint32_t)j;
+    for (size_t i = 1; i <= an; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = (uint32_t)i;
+        for (size_t j = 1; j <= bn; j++) {
+            uint32_t change = diagonal + (a[i - 1] != b[j - 1]);
+            uint32_t gap = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = change < gap ? change : gap;
+        }
+    }
+    return row[bn];
+}
+
+int names_missing(const struct features *f, const char *file, const char *key, const char *name,
+                  struct err *e)
+{
+    uint32_t best = 0, least = UINT32_MAX;
+    for (uint32_t i = 0; i < f->columns; i++) {
+        uint32_t d = distance(name, strlen(name), f->name[i].text, f->name[i].bytes);
+        if (d < least) {
+            least = d;
+            best = i;
+        }
+    }
+    int shown = f->name[best].bytes < 63 ? (int)f->name[best].bytes : 63;
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "%s:1: %s names column \"%s\", which is not among its %u columns; did you mean \"%.*s\"?",
+        file, key, name, f->columns, shown, f->name[best].text);
+}
+
+static int names_alloc(struct features *f, uint32_t columns, size_t text_bytes, struct err *e)
+{
+    f->name = calloc(columns, sizeof f->name[0]);
+    f->text = malloc(text_bytes + 1);
+    if (f->name == NULL || f->text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u column names; free some", columns);
+    f->columns = columns;
+    return 0;
+}
+
+/* Copies cells, so that names outlive the line. */
+static int names_copy(struct features *f, const struct cell *cell, uint32_t columns, struct err *e)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < columns; i++)
+        bytes += cell[i].bytes;
+    int error = names_alloc(f, columns, bytes, e);
+    if (error != 0)
+        return error;
+    char *to = f->text;
+    for (uint32_t i = 0; i < columns; i++) {
+        memcpy(to, cell[i].text, cell[i].bytes);
+        f->name[i] = (struct cell){to, cell[i].bytes};
+        to += cell[i].bytes;
+    }
+    return 0;
+}
+
+/* prefix + number for columns [first, end). */
+static size_t names_count(struct features *f, uint32_t first, uint32_t end, const char *prefix,
+                          uint32_t number, size_t at)
+{
+    for (uint32_t i = first; i < end; i++) {
+        int n = sprintf(f->text + at, "%s%u", prefix, number + (i - first));
+        f->name[i] = (struct cell){f->text + at, (uint32_t)n};
+        at += (size_t)n;
+    }
+    return at;
+}
+
+static int names_numbers(struct features *f, uint32_t columns, struct err *e)
+{
+    int error = names_alloc(f, columns, 12ull * columns, e);
+    if (error == 0)
+        names_count(f, 0, columns, "", 0, 0);
+    return error;
+}
+
+static int names_criteo(struct features *f, struct err *e)
+{
+    int error = names_alloc(f, 1 + CRITEO_NUMBERS + CRITEO_CATEGORIES, 512, e);
+    if (error != 0)
+        return error;
+    memcpy(f->text, "label", 5);
+    f->name[0] = (struct cell){f->text, 5};
+    size_t at = names_count(f, 1, 1 + CRITEO_NUMBERS, "I", 1, 5);
+    names_count(f, 1 + CRITEO_NUMBERS, f->columns, "C", 1, at);
+    return 0;
+}
+
+/* A byte order mark before the first name is no part of it. */
+static void skip_mark(const char **head, size_t *bytes)
+{
+    if (*bytes >= 3 && memcmp(*head, "\xef\xbb\xbf", 3) == 0) {
+        *head += 3;
+        *bytes -= 3;
+    }
+}
+
+static int head_cells(const struct features *f, const char *file, char *line, size_t bytes,
+                      struct cell *cell, uint32_t *count, struct err *e)
+{
+    char reason[REASON_BYTES];
+    int error = f->format == DATA_LIBSVM
+                    ? read_libsvm_split(line, bytes, cell, count, reason)
+                    : read_csv_split(f->delimiter, line, bytes, cell, count, reason);
+    if (error != 0)
+        return err_set(e, SHOAL_E_DATA, "%s:1: %s; look at data.format and the file", file, reason);
+    if (f->format == DATA_LIBSVM && *count < 2)
+        return err_set(e, SHOAL_E_DATA,
+                       "%s:1: no entries after the label; look at data.format and the file", file);
+    return 0;
+}
+
+/* Names by header, by the job's columns, or by number. `work` and `cell` are scratch. */
+static int names_of_head(struct features *f, const struct job *job, const char *file, char *work,
+                         size_t bytes, struct cell *cell, struct err *e)
+{
+    uint32_t count;
+    int error = head_cells(f, file, work, bytes, cell, &count, e);
+    if (error != 0)
+        return error;
+    if (f->header)
+        return names_copy(f, cell, count, e);
+    if (f->format == DATA_LIBSVM || job->data.column_count == 0)
+        return names_numbers(f, count, e);
+    if (job->data.column_count != count)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:1: %u columns, but data.columns names %zu; name each (type: skip for "
+                       "those not used)",
+                       file, count, job->data.column_count);
+    for (uint32_t i = 0; i < count; i++)
+        cell[i] =
+            (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
+    return names_copy(f, cell, count, e);
+}
+
+int names_make(struct features *f, const struct job *job, const char *file, const char *head,
+               size_t bytes, struct err *e)
+{
+    if (f->format == DATA_CRITEO)
+        return names_criteo(f, e);
+    if (f->header)
+        skip_mark(&head, &bytes);
+    struct cell *cell = malloc(sizeof *cell * CELLS_MAX + bytes + 1);
+    if (cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read its first line; free some", file);
+    char *work = (char *)(cell + CELLS_MAX); /* taking quotes out changes the line */
+    memcpy(work, head, bytes);
+    int error = names_of_head(f, job, file, work, bytes, cell, e);
+    free(cell);
+    return error;
+}

@@ -1,0 +1,493 @@
+/* feature_plan.c: job and first line -> which column is what. */
+#include "worker/data/feature.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/limits.h"
+#include "worker/data/feature_names.h"
+#include "worker/data/feature_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_NUMBER 1u /* criteo: the column of I1 */
+#define LAST_NUMBER 13u
+
+/* While planning: what each column is. */
+struct plan {
+    const struct job *job;
+    const char *file;             /* for messages */
+    uint8_t *type;                /* (columns) enum column_type */
+    const struct column **column; /* (columns) the job's, or NULL */
+    uint32_t *field;              /* (columns) the field that it is, or FEATURE_NO_FIELD */
+};
+
+/* ---- types ---- */
+
+static int types_of_job(struct plan *p, struct features *f, struct err *e)
+{
+    memset(p->type, COLUMN_SKIP, f->columns);
+    bool positional = !f->header;
+    for (size_t i = 0; i < p->job->data.column_count; i++) {
+        const struct column *c = &p->job->data.column[i];
+        uint32_t at = positional ? (uint32_t)i : names_find(f, c->name);
+        if (at == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "data.columns", c->name, e);
+        if (p->column[at] != NULL)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.columns names column \"%s\" twice; take one out", c->name);
+        p->type[at] = (uint8_t)c->type;
+        p->column[at] = c;
+    }
+    return 0;
+}
+
+static int label_take(struct plan *p, struct features *f, uint32_t task, const char *name,
+                      struct err *e)
+{
+    uint32_t at = names_find(f, name);
+    if (at == FEATURE_NO_COLUMN)
+        return names_missing(f, p->file, "data.label", name, e);
+    if (p->column[at] != NULL && p->type[at] != COLUMN_SKIP && p->type[at] != COLUMN_LABEL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\" is the label (data.label: %s) and has another type in "
+                       "data.columns; give it "
+                       "type: label, or name the right one in data.label",
+                       p->column[at]->name, name);
+    for (uint32_t i = 0; i < task; i++)
+        if (f->label[i] == at)
+            return err_set(e, SHOAL_E_CONFIG, "data.label names column \"%s\" twice; take one out",
+                           name);
+    f->label[task] = at;
+    return 0;
+}
+
+/* Columns of type label that data.label does not name: the one label of a job that names none (the
+ * first of them is then *only), else a contradiction. */
+static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint32_t *only,
+                        struct err *e)
+{
+    *only = FEATURE_NO_COLUMN;
+    for (uint32_t i = 0; i < f->columns; i++) {
+        bool named = false;
+        for (uint32_t t = 0; tasks > 1 && t < tasks; t++)
+            named |= f->label[t] == i;
+        if (p->type[i] != COLUMN_LABEL || named)
+            continue;
+        if (tasks > 1)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "column \"%s\" has type label in data.columns and is not in data.label; "
+                           "name it there too, or "
+                           "give it type: skip",
+                           p->column[i]->name);
+        if (*only != FEATURE_NO_COLUMN)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.columns has two columns of type label: \"%s\" and \"%s\"; keep "
+                           "one, or name both in "
+                           "data.label",
+                           p->column[*only]->name, p->column[i]->name);
+        *only = i;
+    }
+    return 0;
+}
+
+/* Several labels are those that data.label names, in its order. One label is the column of type
+ * label, or else the one that data.label names. */
+static int labels_of_job(struct plan *p, struct features *f, struct err *e)
+{
+    uint32_t tasks = f->shape.tasks, only;
+    const char *name = p->job->data.label[0][0] != '\0' ? p->job->data.label[0] : "0";
+    int error = 0;
+    for (uint32_t i = 0; tasks > 1 && i < tasks && error == 0; i++)
+        error = label_take(p, f, i, p->job->data.label[i], e);
+    if (error == 0)
+        error = labels_typed(p, f, tasks, &only, e);
+    if (error == 0 && tasks == 1 && only != FEATURE_NO_COLUMN)
+        f->label[0] = only;
+    else if (error == 0 && tasks == 1)
+        error = label_take(p, f, 0, name, e);
+    for (uint32_t i = 0; i < tasks && error == 0; i++)
+        p->type[f->label[i]] = COLUMN_LABEL;
+    return error;
+}
+
+static int weight_of_job(struct plan *p, struct features *f, struct err *e)
+{
+    const char *name = p->job->data.weight;
+    if (name[0] == '\0')
+        return 0;
+    uint32_t at = names_find(f, name);
+    if (at == FEATURE_NO_COLUMN)
+        return names_missing(f, p->file, "data.weight", name, e);
+    if (p->type[at] == COLUMN_LABEL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.weight names column \"%s\", which is a label; name another", name);
+    if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\" is the weight (data.weight) and a category in data.columns; "
+                       "give it type: number",
+                       p->column[at]->name);
+    p->type[at] = COLUMN_SKIP;
+    f->weight = at;
+    return 0;
+}
+
+static int time_of_job(struct plan *p, struct features *f, struct err *e)
+{
+    const char *name = p->job->data.time;
+    if (name[0] == '\0')
+        return 0;
+    uint32_t at = names_find(f, name);
+    if (at == FEATURE_NO_COLUMN)
+        return names_missing(f, p->file, "data.time", name, e);
+    if (p->type[at] == COLUMN_LABEL || at == f->weight)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.time names column \"%s\", which is %s; name another", name,
+                       at == f->weight ? "the weight" : "a label");
+    if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\" is the time (data.time) and a category in data.columns; give "
+                       "it type: skip",
+                       p->column[at]->name);
+    p->type[at] = COLUMN_SKIP;
+    f->time = at;
+    return 0;
+}
+
+static int types_make(struct plan *p, struct features *f, struct err *e)
+{
+    int error = 0;
+    memset(p->type, COLUMN_CATEGORY, f->columns);
+    if (f->format == DATA_CRITEO)
+        memset(p->type + FIRST_NUMBER, COLUMN_NUMBER, LAST_NUMBER);
+    if (f->format != DATA_CSV) {
+        if (f->shape.tasks > 1)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.label names %u labels; a line of %s has one: use csv for several",
+                           f->shape.tasks, f->format == DATA_CRITEO ? "criteo" : "libsvm");
+        p->type[0] = COLUMN_LABEL;
+        f->label[0] = 0;
+    } else {
+        if (p->job->data.column_count > 0)
+            error = types_of_job(p, f, e);
+        if (error == 0)
+            error = labels_of_job(p, f, e);
+    }
+    if (error == 0)
+        error = weight_of_job(p, f, e);
+    return error == 0 ? time_of_job(p, f, e) : error;
+}
+
+/* ---- use ---- */
+
+static int use_column(struct plan *p, struct features *f, uint32_t column, struct err *e)
+{
+    const struct column *c = p->column[column];
+    struct feature_use use = {.column = (uint16_t)column,
+                              .type = p->type[column],
+                              .transform = (uint8_t)p->job->features.number};
+    if (use.type == COLUMN_NUMBER && use.transform != NUMBER_BUCKET) {
+        if (f->shape.numerics == LIMIT_NUMERIC)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "%s: more than %u numeric columns; choose some in features.fields",
+                           p->file, LIMIT_NUMERIC);
+        f->numeric[f->shape.numerics++] = use;
+        return 0;
+    }
+    if (f->shape.fields == LIMIT_FIELDS)
+        return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields",
+                       p->file, LIMIT_FIELDS);
+    use.separator = c != NULL && c->separator != '\0' ? c->separator : '|';
+    use.key_field = (uint16_t)f->shape.fields;
+    use.last = UINT32_MAX;
+    f->shape.pooling[f->shape.fields] = (uint8_t)(c != NULL ? c->pooling : POOL_SUM);
+    if (use.type == COLUMN_MULTI && c != NULL) {
+        f->multi = true;
+        f->shape.most[f->shape.fields] = c->max;
+        use.last = c->max > 0                     ? c->max
+                   : c->pooling == POOL_ATTENTION ? FEATURE_SEQUENCE_MAX
+                                                  : UINT32_MAX;
+    }
+    p->field[column] = f->shape.fields;
+    f->field[f->shape.fields++] = use;
+    return 0;
+}
+
+static int use_listed(struct plan *p, struct features *f, struct err *e)
+{
+    const struct string_list *list = &p->job->features.fields;
+    for (size_t i = 0; i < list->count; i++) {
+        uint32_t column = names_find(f, list->item[i]);
+        if (column == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "features.fields", list->item[i], e);
+        if (p->type[column] == COLUMN_LABEL || p->type[column] == COLUMN_SKIP)
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "features.fields names column \"%s\", which is %s; take it out or change %s",
+                list->item[i],
+                column == f->weight               ? "the weight"
+                : column == f->time               ? "the time"
+                : p->type[column] == COLUMN_LABEL ? "the label"
+                                                  : "skipped",
+                column == f->weight ? "data.weight"
+                : column == f->time ? "data.time"
+                                    : "data.columns");
+        for (size_t j = 0; j < i; j++)
+            if (names_find(f, list->item[j]) == column)
+                return err_set(e, SHOAL_E_CONFIG,
+                               "features.fields names column \"%s\" twice; take one out",
+                               list->item[i]);
+        int error = use_column(p, f, column, e);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+static int use_all(struct plan *p, struct features *f, struct err *e)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < f->columns && error == 0; i++)
+        if (p->type[i] != COLUMN_LABEL && p->type[i] != COLUMN_SKIP)
+            error = use_column(p, f, i, e);
+    return error;
+}
+
+/* ---- fields that stand on other fields ---- */
+
+/* The field that `key` (share, attend) of field i names. */
+static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key,
+                       const char *name, uint32_t *out, struct err *e)
+{
+    const struct feature_columns columns = {p->file, p->field};
+    char path[LIMIT_NAME + 32];
+    snprintf(path, sizeof path, "%s of column \"%s\"", key, p->column[f->field[i].column]->name);
+    int error = feature_named(f, &columns, path, name, out, e);
+    if (error == 0 && *out == i)
+        return err_set(e, SHOAL_E_CONFIG, "%s names the column itself; name another", path);
+    return error;
+}
+
+static int share_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c,
+                      struct err *e)
+{
+    uint32_t other;
+    int error = other_field(p, f, i, "share", c->share, &other, e);
+    if (error != 0)
+        return error;
+    const struct column *of = p->column[f->field[other].column];
+    if (of != NULL && of->share[0] != '\0')
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "share of column \"%s\" names \"%s\", which shares with \"%s\": name that one", c->name,
+            c->share, of->share);
+    f->field[i].key_field = (uint16_t)other;
+    return 0;
+}
+
+static int attend_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c,
+                       struct err *e)
+{
+    uint32_t target;
+    if (f->field[i].type != COLUMN_MULTI)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "column \"%s\" has pooling attention and is not of type multi; give it type: multi",
+            c->name);
+    int error = other_field(p, f, i, "attend", c->attend, &target, e);
+    if (error == 0 && f->field[target].type == COLUMN_MULTI)
+        error = err_set(e, SHOAL_E_CONFIG,
+                        "attend of column \"%s\" names \"%s\", which has several values: name a "
+                        "column with one",
+                        c->name, c->attend);
+    if (error == 0)
+        f->shape.attend[i] = (uint16_t)target;
+    return error;
+}
+
+static int links_make(const struct plan *p, struct features *f, struct err *e)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < f->shape.fields && error == 0; i++) {
+        const struct column *c = p->column[f->field[i].column];
+        if (c != NULL && c->share[0] != '\0')
+            error = share_make(p, f, i, c, e);
+        if (error == 0 && c != NULL && c->pooling == POOL_ATTENTION)
+            error = attend_make(p, f, i, c, e);
+    }
+    return error;
+}
+
+/* The fields that gates look at (model.gate_fields). */
+static int gates_make(const struct plan *p, struct features *f, struct err *e)
+{
+    const struct feature_columns columns = {p->file, p->field};
+    int error = 0;
+    if (p->job->model.gate_field[0][0] == '\0')
+        return 0;
+    for (uint32_t i = 0; i < 2 && error == 0; i++) {
+        uint32_t field = 0;
+        error =
+            feature_named(f, &columns, "model.gate_fields", p->job->model.gate_field[i], &field, e);
+        f->shape.gate_field[i] = (uint16_t)field;
+    }
+    f->shape.gate_fields = 2;
+    return error;
+}
+
+static int evaluate_columns(const struct plan *p, struct features *f, struct err *e)
+{
+    const char *group = p->job->evaluate.group;
+    const struct string_list *by = &p->job->evaluate.by;
+    if (group[0] != '\0') {
+        f->group = names_find(f, group);
+        if (f->group == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "evaluate.group", group, e);
+    }
+    if (by->count > LIMIT_BY)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "evaluate.by names %zu columns, at most %u are told apart; take some out",
+                       by->count, LIMIT_BY);
+    for (size_t i = 0; i < by->count; i++) {
+        f->by[i] = names_find(f, by->item[i]);
+        if (f->by[i] == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "evaluate.by", by->item[i], e);
+    }
+    f->by_count = (uint32_t)by->count;
+    return 0;
+}
+
+static int plan_make(struct plan *p, struct features *f, struct err *e)
+{
+    const struct job *job = p->job;
+    const struct feature_columns columns = {p->file, p->field};
+    int error = types_make(p, f, e);
+    if (error == 0)
+        error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e)
+                                                                             : use_listed(p, f, e);
+    if (error == 0 && f->shape.fields + f->shape.numerics == 0)
+        error =
+            err_set(e, SHOAL_E_CONFIG,
+                    "%s: no column is left as a feature; look at data.columns and features.fields",
+                    p->file);
+    if (error == 0)
+        error = links_make(p, f, e);
+    if (error == 0)
+        error = feature_tables_make(job, f, &columns, e);
+    if (error == 0)
+        error = gates_make(p, f, e);
+    return error == 0 ? evaluate_columns(p, f, e) : error;
+}
+
+static int plan_run(const struct job *job, const char *name, struct features *f, struct err *e)
+{
+    struct plan p = {.job = job, .file = name, .type = calloc(f->columns, 1)};
+    int error = SHOAL_E_NOMEM;
+    p.column = calloc(f->columns, sizeof p.column[0]);
+    p.field = malloc(f->columns * sizeof p.field[0]);
+    if (p.type != NULL && p.column != NULL && p.field != NULL) {
+        for (uint32_t i = 0; i < f->columns; i++)
+            p.field[i] = FEATURE_NO_FIELD;
+        error = plan_make(&p, f, e);
+    } else {
+        err_set(e, error, "%s: no memory for its columns; free some", name);
+    }
+    free(p.type);
+    free(p.column);
+    free(p.field);
+    return error;
+}
+
+int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
+                  struct features *out, struct err *e)
+{
+    *out = (struct features){.format = job->data.format,
+                             .label_above = job->data.label_above,
+                             .weight = FEATURE_NO_COLUMN,
+                             .time = FEATURE_NO_COLUMN,
+                             .time_unit = job->data.time_unit,
+                             .group = FEATURE_NO_COLUMN};
+    out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;
+    out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
+    out->header = job->data.format == DATA_CSV && job->data.header;
+    for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
+        out->log1p[i] = feature_log1p(i);
+    int error = names_make(out, job, name, head, bytes, e);
+    if (error == 0)
+        error = plan_run(job, name, out, e);
+    if (error != 0)
+        features_free(out);
+    return error;
+}
+
+/* ---- other headers ---- */
+
+/* *column, of the features as they were, becomes the column of that name in `now`. */
+static int rebind(const struct features *was, const struct features *now, const char *name,
+                  uint32_t *column, struct err *e)
+{
+    SHOAL_ASSERT(*column < was->columns);
+    const struct cell *wanted = &was->name[*column];
+    char text[LIMIT_NAME * 4];
+    int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
+    for (uint32_t i = 0; i < now->columns; i++) {
+        if (now->name[i].bytes == wanted->bytes &&
+            memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0) {
+            *column = i;
+            return 0;
+        }
+    }
+    snprintf(text, sizeof text, "%.*s", shown, wanted->text);
+    return names_missing(now, name, "the header of the training input", text, e);
+}
+
+static int rebind_all(struct features *f, const struct features *now, const char *name,
+                      struct err *e)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < f->shape.tasks && error == 0; i++)
+        error = rebind(f, now, name, &f->label[i], e);
+    if (error == 0 && f->weight != FEATURE_NO_COLUMN)
+        error = rebind(f, now, name, &f->weight, e);
+    if (error == 0 && f->time != FEATURE_NO_COLUMN)
+        error = rebind(f, now, name, &f->time, e);
+    if (error == 0 && f->group != FEATURE_NO_COLUMN)
+        error = rebind(f, now, name, &f->group, e);
+    for (uint32_t i = 0; i < f->by_count && error == 0; i++)
+        error = rebind(f, now, name, &f->by[i], e);
+    for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && error == 0; i++) {
+        struct feature_use *use =
+            i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
+        uint32_t column = use->column;
+        error = rebind(f, now, name, &column, e);
+        use->column = (uint16_t)column;
+    }
+    return error;
+}
+
+int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
+                  struct err *e)
+{
+    struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
+    int error = names_make(&now, NULL, name, head, bytes, e);
+    if (error == 0)
+        error = rebind_all(f, &now, name, e);
+    if (error != 0) {
+        features_free(&now);
+        return error;
+    }
+    free(f->name);
+    free(f->text);
+    f->name = now.name;
+    f->text = now.text;
+    f->columns = now.columns;
+    return 0;
+}
+
+void features_free(struct features *f)
+{
+    free(f->name);
+    free(f->text);
+    f->name = NULL;
+    f->text = NULL;
+}

@@ -1,0 +1,180 @@
+/* feature_table.c: fields -> tables, and the fields that a table's rules are for.
+ *
+ * A field that shares another's rows follows it: it need not be named, and may not be named
+ * elsewhere. */
+#include "worker/data/feature_table.h"
+
+#include "worker/data/feature_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NO_TABLE UINT8_MAX
+_Static_assert(LIMIT_JOB_TABLES < NO_TABLE, "a table's number fits in a byte");
+
+int feature_named(const struct features *f, const struct feature_columns *c, const char *path,
+                  const char *name, uint32_t *out, struct err *e)
+{
+    uint32_t column = names_find(f, name);
+    if (column == FEATURE_NO_COLUMN)
+        return names_missing(f, c->file, path, name, e);
+    *out = c->field[column];
+    if (*out == FEATURE_NO_FIELD)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names \"%s\", which is no field: make it a category, and name it in "
+                       "features.fields where that "
+                       "is a list",
+                       path, name);
+    return 0;
+}
+
+/* A field's name for messages: that of its column. */
+static struct cell name_of(const struct features *f, uint32_t field)
+{
+    struct cell name = f->name[f->field[field].column];
+    name.bytes = name.bytes < LIMIT_NAME ? name.bytes : LIMIT_NAME - 1;
+    return name;
+}
+
+static int fields_take(const struct job_table *t, size_t number, struct features *f,
+                       const struct feature_columns *c, struct err *e)
+{
+    char path[64];
+    uint32_t field;
+    snprintf(path, sizeof path, "line %d: tables[%zu].fields", t->fields_line, number);
+    for (size_t i = 0; i < t->fields.count; i++) {
+        int error = feature_named(f, c, path, t->fields.item[i], &field, e);
+        if (error != 0)
+            return error;
+        if (f->shape.table[field] != NO_TABLE)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "%s names \"%s\", a field that is named before; take one out", path,
+                           t->fields.item[i]);
+        f->shape.table[field] = (uint8_t)number;
+    }
+    return 0;
+}
+
+/* What no table names goes to the one that names nothing. */
+static int rest_take(const struct job *job, struct features *f, struct err *e)
+{
+    size_t rest = 0;
+    while (rest < job->table_count && job->table[rest].fields.count > 0)
+        rest++;
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        if (f->field[i].key_field != i || f->shape.table[i] != NO_TABLE)
+            continue;
+        struct cell name = name_of(f, i);
+        if (rest == job->table_count)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "line %d: tables: field \"%.*s\" is in none of them; name it in "
+                           "`fields` of one, or take "
+                           "`fields` away from the one that is for the rest",
+                           job->table[0].fields_line, (int)name.bytes, name.text);
+        f->shape.table[i] = (uint8_t)rest;
+    }
+    return 0;
+}
+
+static int shared_follow(const struct job *job, struct features *f, struct err *e)
+{
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        uint32_t owner = f->field[i].key_field, table = f->shape.table[owner];
+        struct cell name = name_of(f, i), of = name_of(f, owner);
+        if (f->shape.table[i] != NO_TABLE && f->shape.table[i] != table)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "line %d: tables[%u].fields names \"%.*s\", which shares the rows of "
+                           "\"%.*s\": those lie in "
+                           "table %s; name both in one table, or leave the first out",
+                           job->table[f->shape.table[i]].fields_line, f->shape.table[i],
+                           (int)name.bytes, name.text, (int)of.bytes, of.text,
+                           job->table[table].name);
+        f->shape.table[i] = (uint8_t)table;
+    }
+    return 0;
+}
+
+/* Every one of several tables has a field. */
+static int tables_used(const struct job *job, const struct features *f, struct err *e)
+{
+    for (size_t t = 0; t < job->table_count && job->table_count > 1; t++) {
+        uint32_t fields = 0;
+        for (uint32_t i = 0; i < f->shape.fields; i++)
+            fields += f->shape.table[i] == t;
+        if (fields == 0)
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "line %d: tables[%zu]: table %s has no field: all are in other tables; take it out",
+                job->table[t].fields_line, t, job->table[t].name);
+    }
+    return 0;
+}
+
+/* ---- rules by field -------------------------------------------------------------------------- */
+
+static int rule_take(const struct job *job, size_t number, const char *name, struct features *f,
+                     const struct feature_columns *c, uint32_t *field, struct err *e)
+{
+    char path[64];
+    snprintf(path, sizeof path, "tables[%zu].rules", number);
+    int error = feature_named(f, c, path, name, field, e);
+    if (error != 0)
+        return error;
+    if (f->field[*field].key_field != *field)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names \"%s\", which shares the rows of another column: name that one",
+                       path, name);
+    if (f->shape.table[*field] != number)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names \"%s\", whose rows lie in table %s: give the rule there", path,
+                       name, job->table[f->shape.table[*field]].name);
+    return 0;
+}
+
+/* In the order of tables and their rules. A rule is for a field of its own table, so they are no
+ * more than fields, unless one field is named in two ways. */
+static int rules_make(const struct job *job, struct features *f, const struct feature_columns *c,
+                      struct err *e)
+{
+    uint32_t at = 0;
+    for (size_t t = 0; t < job->table_count; t++) {
+        uint32_t begin = at;
+        for (size_t i = 0; i < job->table[t].rule_count; i++, at++) {
+            const char *name = job->table[t].rule[i].field;
+            uint32_t field;
+            int error = rule_take(job, t, name, f, c, &field, e);
+            if (error != 0)
+                return error;
+            for (uint32_t k = begin; k < at; k++)
+                if (f->shape.rule_field[k] == field)
+                    return err_set(e, SHOAL_E_CONFIG,
+                                   "tables[%zu].rules: there is a rule for \"%s\" already", t,
+                                   name);
+            f->shape.rule_field[at] = (uint16_t)field;
+        }
+    }
+    return 0;
+}
+
+int feature_tables_make(const struct job *job, struct features *f, const struct feature_columns *c,
+                        struct err *e)
+{
+    int error = 0;
+    if (job->table_count == 0)
+        return 0;
+    f->tables = (uint32_t)job->table_count;
+    memset(f->shape.table, NO_TABLE, sizeof f->shape.table);
+    for (size_t t = 0; t < job->table_count && error == 0; t++)
+        error = fields_take(&job->table[t], t, f, c, e);
+    if (error == 0)
+        error = rest_take(job, f, e);
+    if (error == 0)
+        error = shared_follow(job, f, e);
+    if (error == 0)
+        error = tables_used(job, f, e);
+    if (error == 0)
+        error = rules_make(job, f, c, e);
+    for (uint32_t i = f->shape.fields; i < LIMIT_FIELDS; i++)
+        f->shape.table[i] = 0;
+    return error;
+}

@@ -1,0 +1,225 @@
+/* index.c: makes, keeps and finds indexes.
+ *
+ * 1. A kept index is `struct index_file`, then its chunks, all little-endian as the machine has
+ * them; each part has a checksum.
+ * 2. Its name holds the hash of path, size and time of every file and of `header`: what does not
+ *    match is not found.
+ * 3. What is found is believed only if both checksums hold and the numbers fit together; else it is
+ *    made again. */
+#include "worker/data/index.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNKS_START 4096u
+
+struct index_file {
+    char magic[8];
+    uint64_t identity;
+    uint64_t rows;
+    uint64_t bytes;
+    uint32_t chunk_rows;
+    uint32_t chunks;
+    uint64_t chunk_sum; /* XXH3 of the chunks */
+    uint64_t sum;       /* XXH3 of what stands above */
+};
+_Static_assert(sizeof(struct index_file) == 56, "index_file is a disk format");
+#define INDEX_MAGIC "SHOALIX1"
+
+static uint64_t digest_of(const struct index *x)
+{
+    uint64_t digest = rng_mix(x->rows);
+    for (uint32_t i = 0; i < x->chunks; i++)
+        digest = rng_mix(digest ^ x->chunk[i].sum) + i;
+    return digest;
+}
+
+/* Joins neighbours in pairs. */
+static void join(struct index *x)
+{
+    SHOAL_ASSERT(x->chunks % 2 == 0);
+    for (uint32_t i = 0; i < x->chunks / 2; i++) {
+        x->chunk[i] = x->chunk[2 * i];
+        x->chunk[i].sum += x->chunk[2 * i + 1].sum;
+    }
+    x->chunks /= 2;
+    x->chunk_rows *= 2;
+}
+
+static int room_for_chunk(struct index *x, uint32_t *capacity)
+{
+    if (x->chunks < *capacity)
+        return 0;
+    if (x->chunks == INDEX_CHUNKS_MAX) {
+        join(x);
+        return 0;
+    }
+    struct index_chunk *more = realloc(x->chunk, 2 * sizeof *more * *capacity);
+    if (more == NULL)
+        return SHOAL_E_NOMEM;
+    x->chunk = more;
+    *capacity *= 2;
+    return 0;
+}
+
+static int make(const struct source *s, bool header, struct index *x, struct err *e)
+{
+    struct lines lines;
+    struct line line;
+    uint32_t capacity = CHUNKS_START;
+    int error = lines_init(&lines, e);
+    if (error != 0)
+        return error;
+    *x = (struct index){
+        .bytes = s->bytes, .chunk_rows = 1, .chunk = malloc(sizeof x->chunk[0] * capacity)};
+    if (x->chunk == NULL)
+        error = SHOAL_E_NOMEM;
+    lines_start(&lines, s, header, 0, s->bytes, 0);
+    while (error == 0 && (error = lines_next(&lines, &line, e)) == 0) {
+        if (x->rows % x->chunk_rows == 0) {
+            error = room_for_chunk(x, &capacity);
+            if (error != 0)
+                break;
+            x->chunk[x->chunks++] = (struct index_chunk){line.at, 0, line.number - 1};
+        }
+        x->chunk[x->chunks - 1].sum += index_row_sum(x->rows, &line);
+        x->rows++;
+    }
+    lines_free(&lines);
+    if (error == SHOAL_E_NOMEM)
+        err_set(e, error, "no memory for the index of %s; free some", s->file[0].name);
+    return error == SHOAL_E_END ? 0 : error;
+}
+
+static void name_of(const struct source *s, bool header, uint64_t *group, uint64_t *identity)
+{
+    *group = rng_mix(s->count);
+    *identity = rng_mix((uint64_t)header + 1);
+    for (uint32_t i = 0; i < s->count; i++) {
+        *group = rng_mix(*group ^ s->file[i].group) + 1;
+        *identity = rng_mix(*identity ^ s->file[i].identity) + 1;
+    }
+}
+
+static int read_all(int fd, void *to, size_t bytes)
+{
+    char *at = to;
+    while (bytes > 0) {
+        ssize_t n = read(fd, at, bytes);
+        if (n <= 0)
+            return SHOAL_E_CORRUPT;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static int chunks_check(const struct index *x)
+{
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < x->chunks; i++) {
+        if (x->chunk[i].at >= x->bytes || (i > 0 && x->chunk[i].at <= before))
+            return SHOAL_E_CORRUPT;
+        before = x->chunk[i].at;
+    }
+    return 0;
+}
+
+/* 0, or CORRUPT, or NOMEM. */
+static int load(int fd, const struct source *s, uint64_t identity, struct index *x)
+{
+    struct index_file f;
+    struct stat st;
+    if (read_all(fd, &f, sizeof f) != 0 || memcmp(f.magic, INDEX_MAGIC, sizeof f.magic) != 0 ||
+        f.sum != hash_bytes(&f, offsetof(struct index_file, sum), 0) || f.identity != identity ||
+        f.bytes != s->bytes)
+        return SHOAL_E_CORRUPT;
+    if (f.chunks > INDEX_CHUNKS_MAX || f.chunk_rows == 0 ||
+        (f.chunk_rows & (f.chunk_rows - 1)) != 0 || f.rows > f.bytes ||
+        f.chunks != (f.rows + f.chunk_rows - 1) / f.chunk_rows)
+        return SHOAL_E_CORRUPT;
+    size_t bytes = sizeof x->chunk[0] * f.chunks;
+    if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != sizeof f + bytes)
+        return SHOAL_E_CORRUPT;
+    *x = (struct index){.rows = f.rows,
+                        .bytes = f.bytes,
+                        .chunk_rows = f.chunk_rows,
+                        .chunks = f.chunks,
+                        .chunk = malloc(bytes + 1)};
+    if (x->chunk == NULL)
+        return SHOAL_E_NOMEM;
+    if (read_all(fd, x->chunk, bytes) == 0 && hash_bytes(x->chunk, bytes, 0) == f.chunk_sum &&
+        chunks_check(x) == 0)
+        return 0;
+    index_close(x);
+    return SHOAL_E_CORRUPT;
+}
+
+static int keep(const struct index *x, const struct cache *cache, uint64_t group, uint64_t identity,
+                struct err *e)
+{
+    size_t bytes = sizeof x->chunk[0] * x->chunks;
+    struct index_file f = {.identity = identity,
+                           .rows = x->rows,
+                           .bytes = x->bytes,
+                           .chunk_rows = x->chunk_rows,
+                           .chunks = x->chunks};
+    memcpy(f.magic, INDEX_MAGIC, sizeof f.magic);
+    f.chunk_sum = hash_bytes(x->chunk, bytes, 0);
+    f.sum = hash_bytes(&f, offsetof(struct index_file, sum), 0);
+    struct cache_file file;
+    int error = cache_create(cache, group, identity, "index", &file, e);
+    if (error != 0)
+        return error;
+    error = cache_write(cache, file.fd, &f, sizeof f, e);
+    if (error == 0)
+        error = cache_write(cache, file.fd, x->chunk, bytes, e);
+    if (error == 0)
+        return cache_keep(&file, NULL, e);
+    cache_drop(&file);
+    return error;
+}
+
+int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out,
+               struct err *e)
+{
+    uint64_t group, identity;
+    bool stream = false;
+    *out = (struct index){0};
+    for (uint32_t i = 0; i < s->count; i++)
+        stream |= s->file[i].stream;
+    name_of(s, header, &group, &identity);
+    int fd = stream ? -1 : cache_find(cache, group, identity, "index");
+    if (fd >= 0) {
+        int error = load(fd, s, identity, out);
+        close(fd);
+        if (error == 0) {
+            out->digest = digest_of(out);
+            return 0;
+        }
+        if (error == SHOAL_E_CORRUPT)
+            log_warn("the kept index of %s is damaged; making it again", s->file[0].name);
+    }
+    int error = make(s, header, out, e);
+    if (error != 0) {
+        index_close(out);
+        return error;
+    }
+    out->digest = digest_of(out);
+    struct err why = {0};
+    if (!stream && keep(out, cache, group, identity, &why) != 0)
+        log_warn("the index of %s is not kept: %s", s->file[0].name, why.text);
+    return 0;
+}
+
+void index_close(struct index *x)
+{
+    free(x->chunk);
+    *x = (struct index){0};
+}

@@ -1,0 +1,48 @@
+/* index.h: where the rows of a source are, and checksums of them.
+ *
+ * A chunk is chunk_rows rows that follow one another (the last chunk may have fewer): 1 up to 2^18
+ * rows, then doubled as often as it takes to have at most 2^18 chunks. A chunk's checksum is the
+ * sum of index_row_sum over its rows: so chunks can be joined without reading them again, and
+ * neither names of files, line ends nor empty lines enter it. Read-only once open. */
+#ifndef WORKER_DATA_INDEX_H
+#define WORKER_DATA_INDEX_H
+
+#include "proto/base/hash.h"
+#include "proto/base/rng.h"
+#include "worker/data/lines.h"
+
+#define INDEX_CHUNKS_MAX (1u << 18)
+
+struct index_chunk {
+    uint64_t at;     /* position of its first row in the source */
+    uint64_t sum;    /* of its rows */
+    uint64_t number; /* lines before it in its file */
+};
+_Static_assert(sizeof(struct index_chunk) == 24, "index_chunk is a disk format");
+
+struct index {
+    uint64_t rows;
+    uint64_t bytes; /* of the source */
+    uint64_t digest;
+    uint32_t chunk_rows; /* a power of two */
+    uint32_t chunks;
+    struct index_chunk *chunk; /* owned */
+};
+
+/* A row's share of its chunk's checksum: of text, row number and too_long. */
+static inline uint64_t index_row_sum(uint64_t row, const struct line *line)
+{
+    return rng_mix(hash_bytes(line->text, line->bytes, 0) + row * 2 + line->too_long);
+}
+static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
+{
+    return chunk + 1 < x->chunks ? x->chunk[chunk + 1].at : x->bytes;
+}
+
+/* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no error).
+ * IO, NOMEM, CHECKSUM (a file became shorter meanwhile). */
+int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out,
+               struct err *e);
+void index_close(struct index *x);
+
+#endif

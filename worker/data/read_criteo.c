@@ -1,0 +1,16 @@
+/* read_criteo.c: the log of the Criteo challenge: tabs, no header, 40 columns. */
+#include "worker/data/reader.h"
+
+#include <stdio.h>
+
+int read_criteo_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                     char *reason)
+{
+    uint32_t count = reader_split('\t', line, bytes, cell);
+    if (count == f->columns)
+        return 0;
+    snprintf(reason, REASON_BYTES,
+             "%u columns between tabs, not %u (label, 13 integers, 26 categories)", count,
+             f->columns);
+    return SHOAL_E_DATA;
+}

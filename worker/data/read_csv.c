@@ -1,0 +1,92 @@
+/* read_csv.c: cells between delimiters, quoted as in RFC 4180; a row is a line, so a quoted cell
+ * holds no line end. */
+#include "worker/data/reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int fail(char *reason, const char *what, uint32_t column)
+{
+    snprintf(reason, REASON_BYTES, "column %u: %s", column + 1, what);
+    return SHOAL_E_DATA;
+}
+
+/* *at is at the opening quote and is left behind the closing one; the text moves to the front as
+ * quotes are taken out.
+ */
+static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct cell *cell,
+                  char *reason)
+{
+    size_t from = *at + 1, to = from, start = from;
+    for (;;) {
+        char *quote = from < bytes ? memchr(line + from, '"', bytes - from) : NULL;
+        if (quote == NULL)
+            return fail(reason, "a quote is opened and not closed on this line", column);
+        size_t length = (size_t)(quote - line) - from;
+        memmove(line + to, line + from, length);
+        to += length;
+        from += length + 1;
+        if (from < bytes && line[from] == '"') {
+            line[to++] = '"';
+            from++;
+            continue;
+        }
+        break;
+    }
+    *cell = (struct cell){line + start, (uint32_t)(to - start)};
+    *at = from;
+    return 0;
+}
+
+static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *cell,
+                        uint32_t *count, char *reason)
+{
+    size_t at = 0;
+    for (uint32_t n = 0; n < CELLS_MAX; n++) {
+        if (at < bytes && line[at] == '"') {
+            int error = quoted(line, bytes, &at, n, &cell[n], reason);
+            if (error != 0)
+                return error;
+            if (at < bytes && line[at] != delimiter)
+                return fail(reason, "text follows the closing quote", n);
+        } else {
+            char *stop = at < bytes ? memchr(line + at, delimiter, bytes - at) : NULL;
+            size_t end = stop != NULL ? (size_t)(stop - line) : bytes;
+            cell[n] = (struct cell){line + at, (uint32_t)(end - at)};
+            at = end;
+        }
+        if (at >= bytes) {
+            *count = n + 1;
+            return 0;
+        }
+        at++;
+        if (at == bytes && n + 1 < CELLS_MAX) {
+            /* a delimiter at the very end: an empty cell follows it */
+            cell[n + 1] = (struct cell){line + bytes, 0};
+            *count = n + 2;
+            return 0;
+        }
+    }
+    return fail(reason, "more columns than are allowed", CELLS_MAX);
+}
+
+int read_csv_split(char delimiter, char *line, size_t bytes, struct cell *cell, uint32_t *count,
+                   char *reason)
+{
+    if (memchr(line, '"', bytes) != NULL)
+        return split_quoted(delimiter, line, bytes, cell, count, reason);
+    *count = reader_split(delimiter, line, bytes, cell);
+    return *count <= CELLS_MAX ? 0 : fail(reason, "more columns than are allowed", CELLS_MAX);
+}
+
+int read_csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                  char *reason)
+{
+    uint32_t count;
+    int error = read_csv_split(f->delimiter, line, bytes, cell, &count, reason);
+    if (error != 0 || count == f->columns)
+        return error;
+    snprintf(reason, REASON_BYTES, "%u columns, not %u as %s", count, f->columns,
+             f->header ? "in the header" : "on the first line or in data.columns");
+    return SHOAL_E_DATA;
+}

@@ -1,0 +1,524 @@
+/* source.c: files, globs, streams; the one door to zlib and zstd. */
+#include "worker/data/source.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/job/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define BLOCK_BYTES (256u << 10)
+#define FILES_MAX 65536u
+#define STREAMS_MAX 64u
+
+/* Where decoded text goes: 0 go on, SHOAL_E_END enough, else an error. */
+typedef int (*decode_sink)(void *to, const char *data, size_t bytes, struct err *e);
+
+enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
+
+struct decoder {
+    int fd;           /* borrowed: what is decoded */
+    const char *name; /* borrowed: of the input, for messages */
+    char *in;         /* (BLOCK_BYTES) */
+    size_t in_bytes;
+    char *out; /* (BLOCK_BYTES) */
+    decode_sink sink;
+    void *to;
+};
+
+/* ---- decoding ---- */
+
+/* Reads until the block is full or the input ends, so that the first block always holds the magic
+ * bytes. */
+static int fill(struct decoder *d, struct err *e)
+{
+    d->in_bytes = 0;
+    while (d->in_bytes < BLOCK_BYTES) {
+        ssize_t n = read(d->fd, d->in + d->in_bytes, BLOCK_BYTES - d->in_bytes);
+        if (n == 0)
+            break;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", d->name, strerror(errno));
+        d->in_bytes += (size_t)n;
+    }
+    return 0;
+}
+
+static enum packing packing_of(const char *data, size_t bytes)
+{
+    if (bytes >= 2 && memcmp(data, "\x1f\x8b", 2) == 0)
+        return PACKING_GZIP;
+    if (bytes >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
+        return PACKING_ZSTD;
+    return PACKING_NONE;
+}
+
+static int decode_plain(struct decoder *d, struct err *e)
+{
+    int error = 0;
+    while (error == 0 && d->in_bytes > 0) {
+        error = d->sink(d->to, d->in, d->in_bytes, e);
+        if (error == 0)
+            error = fill(d, e);
+    }
+    return error;
+}
+
+/* One or several members, one after the other, as `cat a.gz b.gz` makes them. */
+static int decode_gzip(struct decoder *d, struct err *e)
+{
+    z_stream z = {0};
+    if (inflateInit2(&z, 15 + 16) != Z_OK)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
+    int error = 0, status = Z_OK;
+    while (error == 0 && d->in_bytes > 0) {
+        z.next_in = (Bytef *)d->in;
+        z.avail_in = (uInt)d->in_bytes;
+        do {
+            if (status == Z_STREAM_END)
+                inflateReset(&z);
+            z.next_out = (Bytef *)d->out;
+            z.avail_out = BLOCK_BYTES;
+            status = inflate(&z, Z_NO_FLUSH);
+            if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+                error = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
+                                d->name, z.msg != NULL ? z.msg : "unknown cause");
+            else
+                error = d->sink(d->to, d->out, BLOCK_BYTES - z.avail_out, e);
+        } while (error == 0 && (z.avail_in > 0 || (z.avail_out == 0 && status != Z_STREAM_END)));
+        if (error == 0)
+            error = fill(d, e);
+    }
+    inflateEnd(&z);
+    if (error == 0 && status != Z_STREAM_END)
+        error =
+            err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);
+    return error;
+}
+
+static int decode_zstd(struct decoder *d, struct err *e)
+{
+    ZSTD_DStream *z = ZSTD_createDStream();
+    if (z == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
+    int error = 0;
+    size_t wanted = 1;
+    while (error == 0 && d->in_bytes > 0) {
+        ZSTD_inBuffer in = {d->in, d->in_bytes, 0};
+        ZSTD_outBuffer out;
+        do {
+            out = (ZSTD_outBuffer){d->out, BLOCK_BYTES, 0};
+            wanted = ZSTD_decompressStream(z, &out, &in);
+            if (ZSTD_isError(wanted))
+                error = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again",
+                                d->name, ZSTD_getErrorName(wanted));
+            else
+                error = d->sink(d->to, d->out, out.pos, e);
+        } while (error == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
+        if (error == 0)
+            error = fill(d, e);
+    }
+    ZSTD_freeDStream(z);
+    if (error == 0 && wanted != 0)
+        error =
+            err_set(e, SHOAL_E_DATA, "%s: zstd data ends too early; fetch the file again", d->name);
+    return error;
+}
+
+/* 0, SHOAL_E_END when the sink had enough, or an error. */
+static int decode(int fd, const char *name, decode_sink sink, void *to, struct err *e)
+{
+    struct decoder d = {.fd = fd, .name = name, .sink = sink, .to = to};
+    d.in = malloc(2 * BLOCK_BYTES);
+    if (d.in == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
+    d.out = d.in + BLOCK_BYTES;
+    int error = fill(&d, e);
+    if (error == 0) {
+        enum packing packing = packing_of(d.in, d.in_bytes);
+        error = packing == PACKING_GZIP   ? decode_gzip(&d, e)
+                : packing == PACKING_ZSTD ? decode_zstd(&d, e)
+                                          : decode_plain(&d, e);
+    }
+    free(d.in);
+    return error;
+}
+
+struct file_sink {
+    const struct cache *cache;
+    int fd;
+    uint64_t bytes;
+};
+
+static int file_sink_add(void *to, const char *data, size_t bytes, struct err *e)
+{
+    struct file_sink *s = to;
+    s->bytes += bytes;
+    return cache_write(s->cache, s->fd, data, bytes, e);
+}
+
+/* ---- streams: spooled once a process ---- */
+
+struct stream {
+    char *name; /* owned */
+    int fd;     /* owned; lives as long as the process */
+    uint64_t bytes;
+};
+static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct stream streams[STREAMS_MAX]; /* under stream_lock */
+static uint32_t stream_count;
+
+static int decode_command(const char *name, decode_sink sink, void *to, struct err *e)
+{
+    FILE *pipe = popen(name + 4, "re");
+    if (pipe == NULL)
+        return err_set(e, SHOAL_E_IO, "%s: cannot start it: %s", name, strerror(errno));
+    int error = decode(fileno(pipe), name, sink, to, e);
+    int status = pclose(pipe);
+    if (error == 0 && status != 0)
+        error = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d; run it by hand to see why",
+                        name, WIFSIGNALED(status) ? "was killed by signal" : "ended with status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return error;
+}
+
+static int stream_spool(const char *name, const struct cache *cache, struct stream *out,
+                        struct err *e)
+{
+    struct file_sink sink = {.cache = cache};
+    int error = cache_spool(cache, &sink.fd, e);
+    if (error != 0)
+        return error;
+    if (strncmp(name, "cmd:", 4) == 0) {
+        error = decode_command(name, file_sink_add, &sink, e);
+    } else if (strcmp(name, "-") == 0) {
+        error = decode(STDIN_FILENO, "standard input", file_sink_add, &sink, e);
+    } else {
+        int fd = open(name, O_RDONLY | O_CLOEXEC);
+        error = fd < 0
+                    ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
+                    : decode(fd, name, file_sink_add, &sink, e);
+        if (fd >= 0)
+            close(fd);
+    }
+    out->name = error == 0 ? strdup(name) : NULL;
+    if (error == 0 && out->name == NULL)
+        error = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
+    if (error != 0) {
+        close(sink.fd);
+        return error;
+    }
+    out->fd = sink.fd;
+    out->bytes = sink.bytes;
+    return 0;
+}
+
+static int stream_open(const char *name, const struct cache *cache, int *fd, uint64_t *bytes,
+                       struct err *e)
+{
+    int error = 0;
+    pthread_mutex_lock(&stream_lock);
+    uint32_t i = 0;
+    while (i < stream_count && strcmp(streams[i].name, name) != 0)
+        i++;
+    if (i == STREAMS_MAX)
+        error =
+            err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files",
+                    name, STREAMS_MAX);
+    else if (i == stream_count && (error = stream_spool(name, cache, &streams[i], e)) == 0)
+        stream_count++;
+    if (error == 0) {
+        *bytes = streams[i].bytes;
+        *fd = fcntl(streams[i].fd, F_DUPFD_CLOEXEC, 0);
+        if (*fd < 0)
+            error = err_set(e, SHOAL_E_IO, "%s: %s", name, strerror(errno));
+    }
+    pthread_mutex_unlock(&stream_lock);
+    return error;
+}
+
+/* ---- opening ---- */
+
+static bool is_stream(const char *name)
+{
+    struct stat st;
+    if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0)
+        return true;
+    return stat(name, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* One item of a job's list, as names of files or streams. */
+static int expand(const char *item, const char *what, struct string_list *names, struct err *e)
+{
+    struct stat st;
+    if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 || stat(item, &st) == 0) {
+        if (string_list_add(names, item) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some",
+                           what);
+        return 0;
+    }
+    if (strpbrk(item, "*?[") == NULL)
+        return err_set(e, SHOAL_E_NOINPUT, "%s: %s: %s; check the path", what, item,
+                       strerror(errno));
+    glob_t found = {0};
+    int error = 0;
+    if (glob(item, GLOB_NOSORT, NULL, &found) != 0 || found.gl_pathc == 0)
+        error =
+            err_set(e, SHOAL_E_NOINPUT, "%s: no file matches %s; check the pattern", what, item);
+    else
+        qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0],
+              compare_names); /* byte order, whatever the locale */
+    for (size_t i = 0; i < found.gl_pathc && error == 0; i++)
+        if (string_list_add(names, found.gl_pathv[i]) != 0)
+            error =
+                err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
+    globfree(&found);
+    return error;
+}
+
+static int file_failed(const char *name, struct err *e)
+{
+    if (errno == EMFILE || errno == ENFILE)
+        return err_set(
+            e, SHOAL_E_IO,
+            "%s: too many open files; raise the limit (ulimit -n, LimitNOFILE=) or join the input",
+            name);
+    int code = errno == EACCES ? SHOAL_E_DENIED : errno == ENOENT ? SHOAL_E_NOINPUT : SHOAL_E_IO;
+    return err_set(e, code, "%s: %s; check the path and its rights", name, strerror(errno));
+}
+
+/* Finds the decoded text of a packed file in the cache, or makes it. f->fd is the packed file and
+ * becomes the text. */
+static int unpack(struct source_file *f, const struct cache *cache, struct err *e)
+{
+    struct stat st;
+    int text = cache_find(cache, f->group, f->identity, "text");
+    if (text < 0) {
+        struct cache_file made;
+        int error = cache_create(cache, f->group, f->identity, "text", &made, e);
+        if (error != 0)
+            return error;
+        struct file_sink sink = {.cache = cache, .fd = made.fd};
+        error = decode(f->fd, f->name, file_sink_add, &sink, e);
+        if (error != 0) {
+            cache_drop(&made);
+            return error;
+        }
+        error = cache_keep(&made, &text, e);
+        if (error != 0)
+            return error;
+    }
+    close(f->fd);
+    f->fd = text;
+    if (fstat(text, &st) != 0)
+        return file_failed(f->name, e);
+    f->bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
+static int file_open(struct source_file *f, const char *name, const struct cache *cache,
+                     struct err *e)
+{
+    *f = (struct source_file){.fd = -1, .name = strdup(name)};
+    if (f->name == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", name);
+    f->stream = is_stream(name);
+    if (f->stream)
+        return stream_open(name, cache, &f->fd, &f->bytes, e);
+    struct stat st;
+    char magic[4];
+    char *path = realpath(name, NULL);
+    if (path == NULL)
+        return file_failed(name, e);
+    f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (f->fd < 0 || fstat(f->fd, &st) != 0) {
+        free(path);
+        return file_failed(name, e);
+    }
+    uint64_t facts[3] = {(uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
+                         (uint64_t)st.st_mtim.tv_nsec};
+    f->group = hash_bytes(path, strlen(path), 0);
+    f->identity = hash_bytes(facts, sizeof facts, f->group);
+    free(path);
+    if (S_ISDIR(st.st_mode))
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s is a folder; name its files, with a pattern such as %s/*", name, name);
+    f->bytes = (uint64_t)st.st_size;
+    ssize_t n = pread(f->fd, magic, sizeof magic, 0);
+    if (n < 0)
+        return file_failed(name, e);
+    return packing_of(magic, (size_t)n) == PACKING_NONE ? 0 : unpack(f, cache, e);
+}
+
+static int expand_all(const struct string_list *list, const char *what, struct string_list *names,
+                      struct err *e)
+{
+    if (list->count == 0)
+        return err_set(e, SHOAL_E_NOINPUT, "%s: the job names no input; add a file to it", what);
+    int error = 0;
+    for (size_t i = 0; i < list->count && error == 0; i++)
+        error = expand(list->item[i], what, names, e);
+    if (error == 0 && names->count > FILES_MAX)
+        error = err_set(e, SHOAL_E_CONFIG, "%s: %zu files, more than %u; join some", what,
+                        names->count, FILES_MAX);
+    return error;
+}
+
+int source_open(const struct string_list *list, const char *what, const struct cache *cache,
+                struct source *out, struct err *e)
+{
+    struct string_list names = {0};
+    *out = (struct source){0};
+    int error = expand_all(list, what, &names, e);
+    if (error == 0) {
+        out->file = calloc(names.count, sizeof out->file[0]);
+        if (out->file == NULL)
+            error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for %zu files; free some", what,
+                            names.count);
+    }
+    for (size_t i = 0; i < names.count && error == 0; i++) {
+        struct source_file *f = &out->file[out->count++];
+        error = file_open(f, names.item[i], cache, e);
+        f->base = out->bytes;
+        out->bytes += f->bytes;
+    }
+    string_list_free(&names);
+    if (error != 0)
+        source_close(out);
+    return error;
+}
+
+void source_close(struct source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->file[i].fd >= 0)
+            close(s->file[i].fd);
+        free(s->file[i].name);
+    }
+    free(s->file);
+    *s = (struct source){0};
+}
+
+uint32_t source_file_at(const struct source *s, uint64_t at)
+{
+    SHOAL_ASSERT(at < s->bytes);
+    uint32_t low = 0, high = s->count - 1;
+    while (low < high) {
+        /* the last file whose base is not above: empty files before it share that base and
+                * hold nothing */
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (s->file[middle].base <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* ---- the first line ---- */
+
+struct head_sink {
+    char *text; /* (LIMIT_LINE_BYTES + 2): the line so far */
+    size_t bytes;
+    bool whole;
+};
+
+static int head_sink_add(void *to, const char *data, size_t bytes, struct err *e)
+{
+    struct head_sink *h = to;
+    (void)e;
+    for (size_t i = 0; i < bytes; i++) {
+        if (data[i] != '\n') {
+            if (h->bytes > LIMIT_LINE_BYTES)
+                return SHOAL_E_END;
+            h->text[h->bytes++] = data[i];
+            continue;
+        }
+        if (h->bytes > 0 && h->text[h->bytes - 1] == '\r')
+            h->bytes--;
+        h->whole = h->bytes > 0;
+        if (h->whole)
+            return SHOAL_E_END;
+    }
+    return 0;
+}
+
+/* A spool is read by position: several threads may look at it. */
+static int head_of_stream(const char *name, const struct cache *cache, struct head_sink *sink,
+                          struct err *e)
+{
+    uint64_t bytes;
+    int fd, error = stream_open(name, cache, &fd, &bytes, e);
+    if (error != 0)
+        return error;
+    char block[4096];
+    ssize_t n = 0;
+    for (off_t at = 0; error == 0 && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
+        error = head_sink_add(sink, block, (size_t)n, e);
+    if (n < 0)
+        error = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name,
+                        strerror(errno), cache->folder);
+    close(fd);
+    return error;
+}
+
+static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return file_failed(name, e);
+    int error = decode(fd, name, head_sink_add, sink, e);
+    close(fd);
+    return error;
+}
+
+int source_head(const struct string_list *list, const char *what, const struct cache *cache,
+                char **name, char **line, size_t *bytes, struct err *e)
+{
+    struct string_list names = {0};
+    struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
+    *name = NULL;
+    int error = sink.text == NULL
+                    ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
+                    : expand_all(list, what, &names, e);
+    if (error == 0)
+        error = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
+                                         : head_of_file(names.item[0], &sink, e);
+    if (error == SHOAL_E_END)
+        error = 0;
+    if (error == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')
+        sink.bytes--; /* a last line without a newline */
+    if (error == 0 && (sink.bytes == 0 || sink.bytes > LIMIT_LINE_BYTES))
+        error = err_set(e, SHOAL_E_DATA, "%s: %s; look at the file", names.item[0],
+                        sink.bytes == 0 ? "there is no line in it"
+                                        : "its first line is longer than 1 MiB");
+    if (error == 0 && (*name = strdup(names.item[0])) == NULL)
+        error = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
+    string_list_free(&names);
+    if (error != 0) {
+        free(sink.text);
+        return error;
+    }
+    sink.text[sink.bytes] = '\0';
+    *line = sink.text;
+    *bytes = sink.bytes;
+    return 0;
+}

@@ -1,0 +1,53 @@
+/* source.h: the text of a split: files, globs, standard input and commands, packed or not, as files
+ * that can be read by position.
+ *
+ * A plain file is used where it lies. A packed one (gzip or zstd, known by its first bytes) is
+ * decoded once into the cache folder and found there again as long as its path, size and time are
+ * as they were. A stream (-, "cmd:...", a pipe) is spooled once a process into a nameless file of
+ * the cache folder: it can be read again and again by this process and is gone with it.
+ *
+ * Lying one after the other, the files make one range of bytes, [0, bytes): a position in it names
+ * file and offset. Opening blocks; afterwards a source is read-only and any thread may pread from
+ * it. */
+#ifndef WORKER_DATA_SOURCE_H
+#define WORKER_DATA_SOURCE_H
+
+#include "proto/base/err.h"
+#include "proto/job/job.h"
+#include "worker/data/cache.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct source_file {
+    char *name;        /* owned: as the job has it, globs expanded; for messages */
+    int fd;            /* owned: the text */
+    uint64_t bytes;    /* of text */
+    uint64_t base;     /* position of its first byte */
+    uint64_t group;    /* hash of its path */
+    uint64_t identity; /* hash of path, size and time */
+    bool stream;       /* nothing about it can be kept */
+};
+
+struct source {
+    struct source_file *file; /* owned */
+    uint32_t count;
+    uint64_t bytes;
+};
+
+/* list: as in job.data.train; what: its name for messages ("data.train"). Files of one glob come in
+ * byte order of their names. NOINPUT (missing, no match, a command that failed), DATA (packed text
+ * that is damaged or cut short), IO, CANTCREATE (cache). */
+int source_open(const struct string_list *list, const char *what, const struct cache *cache,
+                struct source *out, struct err *e);
+void source_close(struct source *s);
+/* The file that holds position `at` < bytes. */
+uint32_t source_file_at(const struct source *s, uint64_t at);
+
+/* The first non-empty line of the first file of the list, without "\n" and "\r": *line is owned by
+ * the caller, NUL-ended, its file's name in *name (owned by the caller too). Decodes no more than
+ * that, but spools a stream. DATA when there is no line, or none under LIMIT_LINE_BYTES. */
+int source_head(const struct string_list *list, const char *what, const struct cache *cache,
+                char **name, char **line, size_t *bytes, struct err *e);
+
+#endif

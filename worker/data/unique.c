@@ -1,0 +1,177 @@
+/* unique.c: the unique keys of a batch.
+ *
+ * 1. Keys are mixed, so they are spread evenly, and the top bits of a mixed key say where in the
+ * table it belongs: an open-addressing table whose entries, read from its start, are nearly in
+ * order.
+ * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few
+ * that went round from the table's end to its start).
+ * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of
+ * each follow those of the one before: one walk counts, one places.
+ * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the
+ *    first in order. */
+#include "worker/data/unique.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/err.h"
+#include "proto/base/hash.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AHEAD 16u
+#define NEAR 1024u /* an entry that has to go further is a case for the sort of everything */
+
+void unique_init(struct unique *u)
+{
+    *u = (struct unique){0};
+}
+
+void unique_free(struct unique *u)
+{
+    free(u->keys);
+    free(u->slot);
+    free(u->rank);
+    free(u->found);
+    unique_init(u);
+}
+
+/* The buffers alone: which tables there are stays. */
+static void buffers_free(struct unique *u)
+{
+    const uint8_t *table = u->table;
+    uint32_t tables = u->tables;
+    unique_free(u);
+    u->table = table;
+    u->tables = tables;
+}
+
+/* At most two slots of three are taken, or runs of taken slots grow long. Nothing in the buffers is
+ * kept. */
+static int unique_grow(struct unique *u, uint32_t values)
+{
+    uint32_t slots = u->slots > 0 ? u->slots : 1024;
+    while (slots < values + values / 2)
+        slots *= 2;
+    if (slots == u->slots)
+        return 0;
+    buffers_free(u);
+    u->keys = malloc(slots * sizeof u->keys[0]);
+    u->slot = malloc(slots * sizeof u->slot[0]);
+    u->rank = malloc((slots + 1) * sizeof u->rank[0]);
+    u->found = malloc((slots + 1) * sizeof u->found[0]);
+    if (u->keys == NULL || u->slot == NULL || u->rank == NULL || u->found == NULL)
+        return SHOAL_E_NOMEM;
+    u->slots = slots;
+    return 0;
+}
+
+/* index[i] = slot of value i (1). Whether there is a mixed key of 0 (4). */
+static bool table_fill(struct unique *u, uint64_t *mixed, uint32_t values, uint32_t *index)
+{
+    uint64_t *slot = u->slot;
+    uint32_t mask = u->slots - 1;
+    unsigned shift = 64 - (unsigned)__builtin_ctz(u->slots);
+    bool zero = false;
+    memset(slot, 0, sizeof slot[0] * u->slots);
+    for (uint32_t i = 0; i < values; i++)
+        mixed[i] = key_mix(mixed[i]);
+    for (uint32_t i = 0; i < values; i++) {
+        uint64_t m = mixed[i];
+        if (i + AHEAD < values)
+            __builtin_prefetch(&slot[mixed[i + AHEAD] >> shift], 1);
+        if (__builtin_expect(m == 0, 0)) {
+            index[i] = u->slots;
+            zero = true;
+            continue;
+        }
+        uint32_t at = (uint32_t)(m >> shift);
+        while (slot[at] != m && slot[at] != 0)
+            at = (at + 1) & mask;
+        slot[at] = m;
+        index[i] = at;
+    }
+    return zero;
+}
+
+static int compare_mixed(const void *a, const void *b)
+{
+    uint64_t x = ((const struct unique_key *)a)->mixed, y = ((const struct unique_key *)b)->mixed;
+    return (x > y) - (x < y);
+}
+
+/* The table's entries in order (2): their number. */
+static uint32_t table_sort(struct unique *u, bool zero)
+{
+    struct unique_key *found = u->found;
+    uint32_t count = 0;
+    found[count] = (struct unique_key){0, u->slots};
+    count += zero;
+    for (uint32_t at = 0; at < u->slots; at++) {
+        /* no branch: whether a slot is empty cannot be foreseen */
+        found[count] = (struct unique_key){u->slot[at], at};
+        count += u->slot[at] != 0;
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        struct unique_key k = found[i];
+        uint32_t to = i, least = i > NEAR ? i - NEAR : 0;
+        for (; to > least && found[to - 1].mixed > k.mixed; to--)
+            found[to] = found[to - 1];
+        found[to] = k;
+        if (to == least && to > 0 && found[to - 1].mixed > k.mixed) {
+            /* only chosen keys crowd like this */
+            qsort(found, count, sizeof *found, compare_mixed);
+            break;
+        }
+    }
+    return count;
+}
+
+/* Where each table's keys begin: first[t] for t = 0..tables. */
+static void tables_count(struct unique *u)
+{
+    memset(u->first, 0, sizeof u->first);
+    for (uint32_t i = 0; i < u->key_count; i++)
+        u->first[u->table[key_field(key_unmix(u->found[i].mixed))] + 1]++;
+    for (uint32_t t = 0; t < u->tables; t++)
+        u->first[t + 1] += u->first[t];
+}
+
+/* The keys found, table by table; inside of a table they stay in order. */
+static void tables_place(struct unique *u)
+{
+    uint32_t next[LIMIT_JOB_TABLES + 1];
+    tables_count(u);
+    memcpy(next, u->first, sizeof next);
+    for (uint32_t i = 0; i < u->key_count; i++) {
+        uint64_t key = key_unmix(u->found[i].mixed);
+        uint32_t to = next[u->table[key_field(key)]]++;
+        u->keys[to] = key;
+        u->rank[u->found[i].slot] = to;
+    }
+}
+
+static void keys_place(struct unique *u)
+{
+    for (uint32_t i = 0; i < u->key_count; i++) {
+        u->keys[i] = key_unmix(u->found[i].mixed);
+        u->rank[u->found[i].slot] = i;
+    }
+    u->first[0] = 0;
+    u->first[1] = u->key_count;
+}
+
+int unique_make(struct unique *u, uint64_t *keys, uint32_t values, uint32_t *index)
+{
+    SHOAL_ASSERT(values < 1u << 30);
+    if (unique_grow(u, values) != 0)
+        return SHOAL_E_NOMEM;
+    u->key_count = table_sort(u, table_fill(u, keys, values, index));
+    if (u->tables > 1)
+        tables_place(u);
+    else
+        keys_place(u);
+    for (uint32_t i = 0; i < values; i++)
+        index[i] = u->rank[index[i]];
+    return 0;
+}

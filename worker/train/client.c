@@ -1,0 +1,444 @@
+/* client.c: connections, requests under way, the map.
+ *
+ * 1. A request under way is in exactly one chain of the table and has a due time; the timer is
+ * never later than the earliest one.
+ * 2. A reply counts only if its id and type are those of a request under way and it comes from the
+ * peer that the request is for.
+ * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what
+ *    it likes. */
+#include "worker/train/client.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHAINS = 1024,
+    TRIES_BEFORE_SLOWING = 3,
+    PAUSE_FIRST_MS = 50,
+    PAUSE_LAST_MS = 1000,
+    MAP_PAUSE_MS = 200,
+    PAUSES_SAID = 20,
+    TRIES_SAID = 8
+};
+#define MS 1000000ull
+
+struct connection {
+    peer_t peer; /* 0: none yet */
+    char endpoint[MAP_ENDPOINT_BYTES];
+};
+
+struct client {
+    struct env *env;               /* borrowed */
+    struct client_options options; /* coordinator points to the connection's endpoint */
+    struct connection coordinator;
+    struct connection *shard; /* owned (shard_count) */
+    uint32_t shard_count;
+    struct map map; /* newest complete one */
+    struct request *chain[CHAINS];
+    uint64_t last_id, last_order;
+    struct env_timer timer;
+    struct request map_get;
+    uint64_t heard_ns;
+    uint32_t resend_ms;
+    bool muted;
+};
+
+static struct client *client_of_timer(struct env_timer *t)
+{
+    return (struct client *)((char *)t - offsetof(struct client, timer));
+}
+
+static struct client *client_of_map_get(struct request *r)
+{
+    return (struct client *)((char *)r - offsetof(struct client, map_get));
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+/* The first message on a connection says who we are. Its reply has id 0 and is nobody's. */
+static void connection_hello(struct client *c, peer_t peer)
+{
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_HELLO;
+    w.u.HELLO.version = WIRE_VERSION;
+    snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "worker");
+    struct msg *m = wire_encode(&w);
+    if (m != NULL)
+        (void)env_send(c->env, peer, m);
+}
+
+static int connection_open(struct client *c, struct connection *to, const char *endpoint)
+{
+    if (to->peer != 0 && strcmp(to->endpoint, endpoint) == 0)
+        return 0;
+    if (to->peer != 0)
+        env_disconnect(c->env, to->peer);
+    to->peer = 0;
+    snprintf(to->endpoint, sizeof to->endpoint, "%s", endpoint);
+    int status = env_connect(c->env, endpoint, &to->peer);
+    if (status != 0) {
+        to->peer = 0;
+        return status;
+    }
+    connection_hello(c, to->peer);
+    return 0;
+}
+
+static peer_t peer_of(const struct client *c, uint32_t target)
+{
+    if (target == CLIENT_COORDINATOR)
+        return c->coordinator.peer;
+    return target < c->shard_count ? c->shard[target].peer : 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static void request_link(struct client *c, struct request *r)
+{
+    struct request **chain = &c->chain[r->id % CHAINS];
+
+    r->next = *chain;
+    r->back = chain;
+    if (r->next != NULL)
+        r->next->back = &r->next;
+    *chain = r;
+}
+
+static void request_unlink(struct request *r)
+{
+    *r->back = r->next;
+    if (r->next != NULL)
+        r->next->back = r->back;
+    r->next = NULL;
+    r->back = NULL;
+}
+
+static void request_due(struct client *c, struct request *r, uint64_t delay_ns)
+{
+    r->due_ns = env_now_ns(c->env) + delay_ns;
+    if (c->timer.due_ns == 0 || r->due_ns < c->timer.due_ns)
+        env_timer_start(c->env, &c->timer, delay_ns);
+}
+
+static uint64_t pause_ns(const struct request *r)
+{
+    uint64_t ms = r->pause_ms;
+
+    if (ms == 0)
+        ms = (uint64_t)PAUSE_FIRST_MS << (r->pauses < 5 ? r->pauses : 5);
+    return (r->pause_ms == 0 && ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * MS;
+}
+
+static uint64_t resend_ns(const struct client *c, const struct request *r)
+{
+    uint32_t slow = r->tries <= TRIES_BEFORE_SLOWING ? 0 : r->tries - TRIES_BEFORE_SLOWING;
+
+    return ((uint64_t)c->resend_ms << (slow < 3 ? slow : 3)) * MS;
+}
+
+static void request_send(struct client *c, struct request *r)
+{
+    peer_t peer = peer_of(c, r->target);
+
+    if (peer == 0 || (r->write && c->muted)) {
+        request_due(c, r, MAP_PAUSE_MS * MS);
+        if (peer == 0)
+            client_map_refresh(c);
+        return;
+    }
+    struct msg *m = r->build(r);
+    if (m == NULL || env_send(c->env, peer, m) != 0) {
+        r->pauses++;
+        request_due(c, r, pause_ns(r));
+        return;
+    }
+    r->order = ++c->last_order;
+    if (++r->tries % TRIES_SAID == 0)
+        log_warn("%s has not been answered by %s after %u tries; sent again",
+                 wire_type_name(r->type),
+                 r->target == CLIENT_COORDINATOR ? c->coordinator.endpoint
+                                                 : c->shard[r->target].endpoint,
+                 r->tries - 1);
+    request_due(c, r, resend_ns(c, r));
+    if (r->tries > TRIES_BEFORE_SLOWING && r->target != CLIENT_COORDINATOR)
+        client_map_refresh(c);
+}
+
+void client_start(struct client *c, struct request *r)
+{
+    SHOAL_ASSERT(r->id == 0 && r->build != NULL && r->reply != NULL);
+    r->id = ++c->last_id;
+    r->order = 0;
+    r->tries = 0;
+    r->pauses = 0;
+    request_link(c, r);
+    request_send(c, r);
+}
+
+void client_again(struct client *c, struct request *r)
+{
+    SHOAL_ASSERT(r->id != 0 && r->back != NULL);
+    request_send(c, r);
+}
+
+void client_cancel(struct client *c, struct request *r)
+{
+    (void)c;
+    if (r->id == 0)
+        return;
+    if (r->back != NULL)
+        request_unlink(r);
+    r->id = 0;
+}
+
+/* One pass over the table: what is due is sent; then the timer is set for what is due next (1). */
+static void client_fire(struct env_timer *t)
+{
+    struct client *c = client_of_timer(t);
+    uint64_t now = env_now_ns(c->env), next = UINT64_MAX;
+
+    for (uint32_t i = 0; i < CHAINS; i++)
+        for (struct request *r = c->chain[i], *after; r != NULL; r = after) {
+            after = r->next;
+            if (r->due_ns <= now)
+                request_send(c, r);
+            if (r->due_ns < next)
+                next = r->due_ns;
+        }
+    /* started by the pass, in a chain passed already */
+    if (request_active(&c->map_get) && c->map_get.due_ns < next)
+        next = c->map_get.due_ns;
+    if (next != UINT64_MAX)
+        env_timer_start(c->env, &c->timer, next > now ? next - now : 1);
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static struct request *request_find(struct client *c, peer_t from, const struct wire *w)
+{
+    struct request *r = c->chain[w->id % CHAINS];
+
+    while (r != NULL && r->id != w->id)
+        r = r->next;
+    if (r == NULL || !w->reply || r->type != w->type || peer_of(c, r->target) != from)
+        return NULL;
+    return r;
+}
+
+static void request_answer(struct client *c, struct request *r, const struct wire *w,
+                           const struct msg *m)
+{
+    uint64_t id = r->id;
+
+    request_unlink(r); /* (3) */
+    r->id = 0;
+    enum request_verdict verdict = r->reply(r, w, m);
+    if (verdict == REQUEST_DONE)
+        return;
+    SHOAL_ASSERT(r->id == 0);
+    r->id = id;
+    request_link(c, r);
+    if (verdict == REQUEST_NOW) {
+        request_send(c, r);
+        return;
+    }
+    uint64_t delay = pause_ns(r);
+    /* those with a pause of their own wait as a rule */
+    if (++r->pauses % PAUSES_SAID == 0 && r->pause_ms == 0)
+        log_warn("%s is refused for the %uth time and sent again: %s", wire_type_name(r->type),
+                 r->pauses, w->error[0] != '\0' ? w->error : err_text(w->status));
+    request_due(c, r, delay);
+}
+
+void client_message(struct client *c, peer_t from, struct msg *m)
+{
+    struct wire w;
+    struct err e = {0};
+    int status = wire_decode(m, &w, &e);
+
+    if (status != 0) {
+        log_warn("a message was dropped: %s", e.text);
+    } else {
+        struct request *r = request_find(c, from, &w);
+        if (from == c->coordinator.peer && w.reply)
+            c->heard_ns = env_now_ns(c->env);
+        if (r != NULL)
+            request_answer(c, r, &w, m);
+        else if (w.reply && w.status == SHOAL_E_VERSION)
+            log_error("refused: %s", w.error);
+    }
+    msg_free(m);
+}
+
+bool client_passing(int status)
+{
+    switch (status) {
+    case SHOAL_E_BUSY:
+    case SHOAL_E_AGAIN:
+    case SHOAL_E_NO_SPACE:
+    case SHOAL_E_TIMEOUT:
+    case SHOAL_E_UNAVAILABLE:
+    case SHOAL_E_NO_TABLE:
+    case SHOAL_E_IO:
+    case SHOAL_E_NOMEM:
+    case SHOAL_E_STOPPED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- the map --------------------------------------------------------------------------------- */
+
+static struct msg *map_get_build(struct request *r)
+{
+    struct client *c = client_of_map_get(r);
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_MAP_GET;
+    w.id = r->id;
+    w.u.MAP_GET.map_epoch = c->map.epoch;
+    return wire_encode(&w);
+}
+
+static int shards_connect(struct client *c, const struct map *m)
+{
+    if (m->shard_count > c->shard_count) {
+        struct connection *more = realloc(c->shard, m->shard_count * sizeof *more);
+        if (more == NULL)
+            return SHOAL_E_NOMEM;
+        memset(more + c->shard_count, 0, (m->shard_count - c->shard_count) * sizeof *more);
+        c->shard = more;
+        c->shard_count = m->shard_count;
+    }
+    for (uint32_t s = 0; s < m->shard_count; s++)
+        if (m->endpoint[s][0] != '\0') {
+            int status = connection_open(c, &c->shard[s], m->endpoint[s]);
+            if (status != 0)
+                log_warn("shard %u at %s cannot be reached: %s", s, m->endpoint[s],
+                         err_text(status));
+        }
+    return 0;
+}
+
+static enum request_verdict map_get_reply(struct request *r, const struct wire *w,
+                                          const struct msg *m)
+{
+    struct client *c = client_of_map_get(r);
+    struct map taken;
+    struct err e = {0};
+
+    if (w->status != 0)
+        return REQUEST_LATER;
+    map_init(&taken);
+    int status = map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
+    if (status == 0)
+        status = shards_connect(c, &taken);
+    if (status != 0)
+        log_warn("the coordinator's map was not taken: %s", e.text);
+    if (status != 0 || !map_complete(&taken)) {
+        map_close(&taken);
+        return REQUEST_LATER; /* servers are still coming up */
+    }
+    bool changed = !map_same(&taken, &c->map);
+    map_close(&c->map);
+    c->map = taken;
+    if (changed && c->options.on_map != NULL)
+        c->options.on_map(c->options.context);
+    return REQUEST_DONE;
+}
+
+void client_map_refresh(struct client *c)
+{
+    if (!request_active(&c->map_get))
+        client_start(c, &c->map_get);
+}
+
+const struct map *client_map(const struct client *c)
+{
+    return c->map.tablet_count == 0 ? NULL : &c->map;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int client_new(struct env *env, const struct client_options *options, struct client **out,
+               struct err *e)
+{
+    SHOAL_ASSERT(env != NULL && options->coordinator != NULL);
+    if (strlen(options->coordinator) >= MAP_ENDPOINT_BYTES)
+        return err_set(e, SHOAL_E_USAGE, "the coordinator's endpoint is longer than %u bytes",
+                       MAP_ENDPOINT_BYTES - 1);
+    struct client *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the client");
+    c->env = env;
+    c->options = *options;
+    c->resend_ms = 1000;
+    c->timer.fire = client_fire;
+    c->map_get = (struct request){.type = WIRE_TYPE_MAP_GET,
+                                  .target = CLIENT_COORDINATOR,
+                                  .pause_ms = MAP_PAUSE_MS,
+                                  .build = map_get_build,
+                                  .reply = map_get_reply};
+    map_init(&c->map);
+    int status = connection_open(c, &c->coordinator, options->coordinator);
+    if (status != 0) {
+        err_set(e, status,
+                "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
+                options->coordinator, err_text(status));
+        free(c);
+        return status;
+    }
+    c->options.coordinator = c->coordinator.endpoint;
+    *out = c;
+    return 0;
+}
+
+void client_free(struct client *c)
+{
+    if (c == NULL)
+        return;
+    env_timer_stop(c->env, &c->timer);
+    for (uint32_t s = 0; s < c->shard_count; s++)
+        if (c->shard[s].peer != 0)
+            env_disconnect(c->env, c->shard[s].peer);
+    env_disconnect(c->env, c->coordinator.peer);
+    map_close(&c->map);
+    free(c->shard);
+    free(c);
+}
+
+const char *client_coordinator(const struct client *c)
+{
+    return c->coordinator.endpoint;
+}
+
+void client_set_resend(struct client *c, uint32_t resend_ms)
+{
+    SHOAL_ASSERT(resend_ms > 0);
+    c->resend_ms = resend_ms;
+}
+
+void client_mute(struct client *c, bool muted)
+{
+    if (c->muted == muted)
+        return;
+    c->muted = muted;
+    if (muted)
+        return;
+    for (uint32_t i = 0; i < CHAINS; i++)
+        for (struct request *r = c->chain[i]; r != NULL; r = r->next)
+            if (r->write)
+                request_due(c, r, 0);
+}
+
+uint64_t client_heard_ns(const struct client *c)
+{
+    return c->heard_ns;
+}

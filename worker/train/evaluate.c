@@ -1,0 +1,128 @@
+/* evaluate.c: predictions of an evaluation task. */
+#include "worker/train/evaluate.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void scores_init(struct scores *s)
+{
+    memset(s, 0, sizeof *s);
+}
+
+void scores_close(struct scores *s)
+{
+    free(s->score);
+    free(s->label);
+    free(s->group);
+    free(s->by);
+    scores_init(s);
+}
+
+static int scores_room(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
+{
+    bool grouped = job->evaluate.group[0] != '\0';
+
+    scores_close(s);
+    s->tasks = job->data.label_count == 0 ? 1 : job->data.label_count;
+    s->by_count = (uint32_t)job->evaluate.by.count;
+    s->score = malloc(rows * s->tasks * sizeof(float));
+    s->label = malloc(rows * s->tasks * sizeof(float));
+    s->group = grouped ? malloc(rows * sizeof(uint64_t)) : NULL;
+    s->by = s->by_count > 0 ? malloc(rows * s->by_count * sizeof(uint64_t)) : NULL;
+    if (s->score == NULL || s->label == NULL || (grouped && s->group == NULL) ||
+        (s->by_count > 0 && s->by == NULL)) {
+        scores_close(s);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the predictions of %llu rows",
+                       (unsigned long long)rows);
+    }
+    s->capacity = (uint32_t)rows;
+    return 0;
+}
+
+int scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
+{
+    if (rows > LIMIT_BATCH)
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an evaluation task of %llu rows is over the limit of %u",
+                       (unsigned long long)rows, LIMIT_BATCH);
+    s->count = 0;
+    return rows <= s->capacity ? 0 : scores_room(s, job, rows, e);
+}
+
+/* All arrays as in struct scores. */
+static void scores_append(struct scores *s, const float *score, const float *label,
+                          const uint64_t *group, const uint64_t *by, uint32_t count)
+{
+    size_t floats = (size_t)count * s->tasks * sizeof(float), at = (size_t)s->count * s->tasks;
+
+    SHOAL_ASSERT(count <= s->capacity - s->count);
+    memcpy(s->score + at, score, floats);
+    memcpy(s->label + at, label, floats);
+    if (s->group != NULL)
+        memcpy(s->group + s->count, group, count * sizeof(uint64_t));
+    if (s->by != NULL)
+        memcpy(s->by + (size_t)s->count * s->by_count, by,
+               (size_t)count * s->by_count * sizeof(uint64_t));
+    s->count += count;
+}
+
+void scores_add(struct scores *s, const float *score, const struct batch *batch)
+{
+    if (batch->examples == 0)
+        return;
+    SHOAL_ASSERT(batch->tasks == s->tasks && (s->group == NULL || batch->group != NULL));
+    SHOAL_ASSERT(s->by == NULL || (batch->by != NULL && batch->by_count == s->by_count));
+    scores_append(s, score, batch->label, batch->group, batch->by, batch->examples);
+}
+
+int scores_copy(struct scores *to, const struct scores *from, const struct job *job, struct err *e)
+{
+    int status = scores_reset(to, job, from->capacity, e);
+
+    if (status == 0 && from->count > 0)
+        scores_append(to, from->score, from->label, from->group, from->by, from->count);
+    return status;
+}
+
+/* A frame of two arrays, one after the other; either may be empty. */
+static int frame_add(struct msg *m, const void *first, size_t first_bytes, const void *second,
+                     size_t second_bytes)
+{
+    char *data = msg_add(m, first_bytes + second_bytes);
+
+    if (data == NULL)
+        return SHOAL_E_NOMEM;
+    if (first_bytes > 0)
+        memcpy(data, first, first_bytes);
+    if (second_bytes > 0)
+        memcpy(data + first_bytes, second, second_bytes);
+    return 0;
+}
+
+struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task,
+                           uint64_t bad_lines)
+{
+    size_t floats = (size_t)s->count * s->tasks * sizeof(float),
+           words = s->count * sizeof(uint64_t);
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_EVAL_DONE;
+    w.id = id;
+    w.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = worker,
+                                            .task = task,
+                                            .examples = s->count,
+                                            .bad_lines = bad_lines,
+                                            .tasks = s->tasks,
+                                            .grouped = s->group != NULL,
+                                            .by_count = s->by_count};
+    struct msg *m = wire_encode(&w);
+    if (m != NULL &&
+        (frame_add(m, s->score, floats, s->label, floats) != 0 ||
+         frame_add(m, s->group, s->group == NULL ? 0 : words, s->by, words * s->by_count) != 0)) {
+        msg_free(m);
+        m = NULL;
+    }
+    return m;
+}

@@ -1,0 +1,38 @@
+/* evaluate.h: what an evaluation task found: predictions, labels, and what they are grouped by, in
+ * file order; and the message that reports them.
+ *
+ * A task is at most LIMIT_BATCH rows, and so many that one EVAL_DONE carries it. Thread: the
+ * worker's loop. */
+#ifndef WORKER_TRAIN_EVALUATE_H
+#define WORKER_TRAIN_EVALUATE_H
+
+#include "proto/job/job.h"
+#include "proto/wire/wire.h"
+#include "worker/data/dataset.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct scores {
+    float *score, *label; /* owned (capacity, tasks) */
+    uint64_t *group;      /* owned (capacity); NULL where the job names no evaluate.group */
+    uint64_t *by;         /* owned (capacity, by_count); NULL likewise */
+    uint32_t tasks, by_count;
+    uint32_t count, capacity;
+};
+
+void scores_init(struct scores *s);
+void scores_close(struct scores *s);
+/* Empties it and makes room for `rows` as this job evaluates them. NOMEM, or TOO_BIG above
+ * LIMIT_BATCH. */
+int scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e);
+/* Appends a batch's predictions, score (examples, tasks); there is room, and the batch was read for
+ * evaluation. */
+void scores_add(struct scores *s, const float *score, const struct batch *batch);
+/* Makes *to a copy of what `from` holds; its memory is used again. NOMEM. */
+int scores_copy(struct scores *to, const struct scores *from, const struct job *job, struct err *e);
+/* The EVAL_DONE of a task, or NULL when out of memory. */
+struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task,
+                           uint64_t bad_lines);
+
+#endif

@@ -1,0 +1,393 @@
+/* evaluator.c: one split, scored. */
+#include "worker/train/evaluator.h"
+#include "proto/base/assert.h"
+#include "worker/data/split.h"
+#include "worker/train/lane.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+enum { LANES_DEFAULT = 2, PIECE_BATCHES = 8, LANE_PIECES = 4 };
+
+struct piece_lane {
+    struct evaluator *owner;
+    struct lane *lane;
+    uint64_t position; /* where its piece begins */
+};
+
+struct waiting {
+    struct scores scores;
+    bool done;
+};
+
+struct evaluator {
+    struct evaluator_options options;
+    struct lane_base base;
+    struct stats stats;
+    struct client *client;
+    struct split_set splits;
+    struct model_shape shape;
+    struct model *model;
+    struct table_schema schema[MODEL_TABLES_MAX];
+    struct piece_lane *lane; /* owned (lanes) */
+    uint32_t lanes;
+    uint64_t rows, next;           /* of the split; first row not dealt */
+    uint64_t piece_rows, measured; /* rows of a piece; pieces measured */
+    struct waiting
+        /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the
+         * room */
+        *waiting;
+    uint32_t waiting_room;
+    struct measure measure;
+    uint64_t bad_lines;
+    char bad_where[256];   /* the first of them, in file order as far as pieces go */
+    uint64_t bad_position; /* of its piece */
+    bool shaped, preparing, done;
+    int status;
+    struct err error;
+    struct env_work prepare;
+    /* of the thread that has `prepare`: the loop may fail for another reason meanwhile */
+    int prepare_status;
+    struct err prepare_error;
+    struct env_timer wait_timer, tick_timer;
+};
+
+#define OWNER_OF(pointer, member)                                                                  \
+    ((struct evaluator *)(void *)((char *)(pointer)-offsetof(struct evaluator, member)))
+
+static void evaluator_tick(struct evaluator *v);
+
+static void evaluator_wake(void *context)
+{
+    struct evaluator *v = context;
+    env_timer_start(v->base.env, &v->tick_timer, 0);
+}
+
+static void evaluator_fail(struct evaluator *v, int status, const char *text)
+{
+    if (v->status == 0 && !v->done) {
+        v->status = v->error.code = status;
+        snprintf(v->error.text, sizeof v->error.text, "%s", text);
+    }
+    for (uint32_t i = 0; i < v->lanes; i++)
+        lane_drop(v->lane[i].lane, SHOAL_E_STOPPED);
+    evaluator_wake(v);
+}
+
+/* ---- making ready ---------------------------------------------------------------------------- */
+
+static void prepare_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct evaluator *v = OWNER_OF(w, prepare);
+
+    v->prepare_status = dataset_shape(v->options.job, &v->shape, &v->prepare_error);
+}
+
+static void prepare_done(struct env_work *w)
+{
+    struct evaluator *v = OWNER_OF(w, prepare);
+
+    v->preparing = false;
+    v->shaped = v->prepare_status == 0;
+    if (!v->shaped)
+        evaluator_fail(v, v->prepare_status, v->prepare_error.text);
+    evaluator_wake(v);
+}
+
+static int scores_measure(struct evaluator *v, const struct scores *s, struct err *e)
+{
+    return measure_add(&v->measure, s->score, s->label, s->group, s->by, s->count, e);
+}
+
+/* What a lane has done is measured when its turn has come; then those that waited for it. */
+static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *s, struct err *e)
+{
+    struct waiting *w = &v->waiting[piece % v->waiting_room];
+
+    SHOAL_ASSERT(!w->done && piece - v->measured < v->waiting_room);
+    if (piece != v->measured) {
+        w->done = true;
+        return scores_copy(&w->scores, s, v->options.job, e);
+    }
+    int status = scores_measure(v, s, e);
+    for (v->measured++; status == 0 && v->waiting[v->measured % v->waiting_room].done;
+         v->measured++) {
+        w = &v->waiting[v->measured % v->waiting_room];
+        w->done = false;
+        status = scores_measure(v, &w->scores, e);
+    }
+    return status;
+}
+
+static void bad_lines_add(struct evaluator *v, const struct lane_result *result, uint64_t position)
+{
+    if (result->bad_lines == 0)
+        return;
+    if (v->bad_lines == 0 || position < v->bad_position) {
+        v->bad_position = position;
+        snprintf(v->bad_where, sizeof v->bad_where, "%s", result->bad_where);
+    }
+    v->bad_lines += result->bad_lines;
+}
+
+static void lane_ended(void *owner)
+{
+    struct piece_lane *l = owner;
+    struct evaluator *v = l->owner;
+    const struct lane_result *result = lane_result(l->lane);
+    struct err e = {0};
+
+    if (result->status != 0) {
+        evaluator_fail(v, result->status, result->text);
+        return;
+    }
+    bad_lines_add(v, result, l->position);
+    int status =
+        v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
+    if (status != 0)
+        evaluator_fail(v, status, e.text);
+    evaluator_wake(v);
+}
+
+static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *e)
+{
+    const struct job *job = v->options.job;
+    uint32_t lanes = v->options.lanes == 0 ? LANES_DEFAULT : v->options.lanes;
+    uint32_t batches = LIMIT_BATCH / job->train.batch < PIECE_BATCHES
+                           ? LIMIT_BATCH / job->train.batch
+                           : PIECE_BATCHES;
+
+    int status = model_schemas(job, &v->shape, v->schema, &v->base.table_count, e);
+    if (status == 0)
+        status = model_new(job, &v->shape, v->options.backend, &v->model, e);
+    if (status != 0)
+        return status;
+    v->base.model = v->model;
+    v->base.backend = v->options.backend;
+    v->base.schema = v->schema;
+    v->rows = dataset_rows(d);
+    v->piece_rows = (uint64_t)batches * job->train.batch;
+    v->waiting_room = LANE_PIECES * lanes;
+    v->waiting = calloc(v->waiting_room, sizeof *v->waiting);
+    v->lane = calloc(lanes, sizeof *v->lane);
+    if (v->waiting == NULL || v->lane == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", lanes);
+    struct measure_options measures = measure_options_of(job, v->rows);
+    status = measure_open(&v->measure, &measures, e);
+    v->base.ahead = v->base.readers = lane_readers(v->options.cores, lanes);
+    while (status == 0 && v->lanes < lanes) {
+        v->lane[v->lanes].owner = v;
+        status = lane_new(&v->base, lane_ended, &v->lane[v->lanes], &v->lane[v->lanes].lane, e);
+        if (status == 0)
+            lane_begin(v->lane[v->lanes++].lane);
+    }
+    return status;
+}
+
+/* ---- dealing and the end --------------------------------------------------------------------- */
+
+static void piece_start(struct evaluator *v, struct piece_lane *l)
+{
+    uint64_t left = v->rows - v->next;
+    struct wire_LANE_NEXT_reply task = {.kind = WIRE_NEXT_EVAL,
+                                        .split = v->options.split,
+                                        .position = v->next,
+                                        .rows = left < v->piece_rows ? left : v->piece_rows};
+
+    l->position = v->next;
+    v->next += task.rows;
+    lane_start(l->lane, &task);
+}
+
+/* A piece may be dealt while there is room for it to wait for those before it. */
+static bool piece_left(const struct evaluator *v)
+{
+    return v->next < v->rows && v->next / v->piece_rows - v->measured < v->waiting_room;
+}
+
+/* As the coordinator judges an evaluation of a job (server/coord/epoch.c). */
+static int bad_lines_judge(const struct evaluator *v, struct err *e)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    double limit = v->options.job->data.max_bad;
+
+    if ((double)v->bad_lines <= limit * (double)v->rows)
+        return 0;
+    return err_set(e, SHOAL_E_DATA,
+                   "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share "
+                   "of %.4g; first one: %s",
+                   names[v->options.split], (unsigned long long)v->bad_lines,
+                   (unsigned long long)v->rows, (double)v->bad_lines / (double)v->rows, limit,
+                   v->bad_where);
+}
+
+static void evaluator_measure(struct evaluator *v)
+{
+    v->status = bad_lines_judge(v, &v->error);
+    if (v->status == 0)
+        v->status = measure_finish(&v->measure, &v->error);
+    if (v->status == 0 && v->measure.metric[0].examples == 0)
+        v->status = err_set(&v->error, SHOAL_E_DATA, "the split has no good line");
+}
+
+bool evaluator_settled(const struct evaluator *v)
+{
+    bool settled = !v->preparing && !split_busy(&v->splits);
+
+    for (uint32_t i = 0; i < v->lanes; i++)
+        settled = settled && lane_idle(v->lane[i].lane);
+    return settled;
+}
+
+static void evaluator_end(struct evaluator *v)
+{
+    v->done = true;
+    env_timer_stop(v->base.env, &v->wait_timer);
+    env_stop(v->base.env);
+}
+
+static void evaluator_tick(struct evaluator *v)
+{
+    struct dataset *d = NULL;
+    struct err e = {0};
+
+    if (v->done || v->preparing)
+        return;
+    if (v->status != 0) {
+        if (evaluator_settled(v))
+            evaluator_end(v);
+        return;
+    }
+    int status = v->shaped ? split_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
+    if (status == SHOAL_E_AGAIN || (status == 0 && client_map(v->client) == NULL))
+        return;
+    v->base.data[v->options.split] = d;
+    if (status == 0 && v->lanes == 0)
+        status = lanes_make(v, d, &e);
+    if (status != 0) {
+        evaluator_fail(v, status, e.text);
+        return;
+    }
+    bool busy = false;
+    for (uint32_t i = 0; i < v->lanes && v->status == 0; i++) {
+        if (lane_idle(v->lane[i].lane) && piece_left(v))
+            piece_start(v, &v->lane[i]);
+        busy = busy || !lane_idle(v->lane[i].lane);
+    }
+    if (!busy && v->next >= v->rows && v->status == 0) {
+        evaluator_measure(v);
+        evaluator_end(v);
+    }
+}
+
+static void tick_fire(struct env_timer *t)
+{
+    evaluator_tick(OWNER_OF(t, tick_timer));
+}
+
+static void wait_fire(struct env_timer *t)
+{
+    struct evaluator *v = OWNER_OF(t, wait_timer);
+    struct err e = {0};
+
+    if (client_map(v->client) != NULL)
+        return;
+    err_set(&e, SHOAL_E_UNAVAILABLE,
+            "no map from the coordinator at %s: is shoal-coordinator running, and has a job made "
+            "its tables?",
+            client_coordinator(v->client));
+    evaluator_fail(v, e.code, e.text);
+}
+
+static void map_changed(void *context)
+{
+    struct evaluator *v = context;
+
+    for (uint32_t i = 0; i < v->lanes; i++)
+        lane_remap(v->lane[i].lane);
+    evaluator_wake(v);
+}
+
+static void evaluator_on_message(void *core, peer_t from, struct msg *m)
+{
+    client_message(((struct evaluator *)core)->client, from, m);
+}
+
+static void evaluator_on_drained(void *core)
+{
+    (void)core;
+}
+
+const struct env_handler *evaluator_handler(void)
+{
+    static const struct env_handler handler = {.on_message = evaluator_on_message,
+                                               .on_drained = evaluator_on_drained};
+    return &handler;
+}
+
+int evaluator_new(struct env *env, const struct evaluator_options *options, struct evaluator **out,
+                  struct err *e)
+{
+    struct evaluator *v = calloc(1, sizeof *v);
+
+    if (v == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluation");
+    v->options = *options;
+    struct client_options client = {
+        .coordinator = options->coordinator, .on_map = map_changed, .context = v};
+    int status = client_new(env, &client, &v->client, e);
+    if (status != 0) {
+        free(v);
+        return status;
+    }
+    v->base = (struct lane_base){
+        .env = env, .client = v->client, .job = options->job, .stats = &v->stats};
+    split_init(&v->splits, env, options->job, evaluator_wake, v);
+    v->wait_timer.fire = wait_fire;
+    v->tick_timer.fire = tick_fire;
+    v->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
+    env_timer_start(env, &v->wait_timer, (options->wait_ms == 0 ? 30000 : options->wait_ms) * MS);
+    client_map_refresh(v->client);
+    v->preparing = true;
+    env_work_start(env, &v->prepare);
+    *out = v;
+    return 0;
+}
+
+void evaluator_free(struct evaluator *v)
+{
+    if (v == NULL)
+        return;
+    SHOAL_ASSERT(evaluator_settled(v));
+    env_timer_stop(v->base.env, &v->wait_timer);
+    env_timer_stop(v->base.env, &v->tick_timer);
+    for (uint32_t i = 0; i < v->lanes; i++)
+        lane_free(v->lane[i].lane);
+    split_close(&v->splits);
+    if (v->model != NULL)
+        model_free(v->model);
+    client_free(v->client);
+    free(v->lane);
+    for (uint32_t i = 0; i < v->waiting_room && v->waiting != NULL; i++)
+        scores_close(&v->waiting[i].scores);
+    free(v->waiting);
+    measure_close(&v->measure);
+    free(v);
+}
+
+uint64_t evaluator_bad_lines(const struct evaluator *v)
+{
+    return v->bad_lines;
+}
+
+int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e)
+{
+    if (!v->done)
+        return err_set(e, SHOAL_E_STOPPED, "stopped before the evaluation was complete");
+    if (v->status != 0 && e != NULL)
+        *e = v->error;
+    *out = &v->measure;
+    return v->status;
+}

@@ -1,0 +1,44 @@
+/* evaluator.h: the core of `shoal-worker eval`: scores one split with the tables as the servers
+ * have them now, outside any job's run. It needs the map and the rows, and asks the coordinator for
+ * nothing else; reads never write.
+ *
+ * The split is cut into pieces that lanes work on side by side; predictions are measured in file
+ * order, a few pieces a lane wait for the one before them. At the end it calls env_stop. Thread:
+ * the process's loop. */
+#ifndef WORKER_TRAIN_EVALUATOR_H
+#define WORKER_TRAIN_EVALUATOR_H
+
+#include "dense/model.h"
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/job/job.h"
+#include "proto/metric/measure.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct evaluator_options {
+    const char *coordinator; /* endpoint; copied */
+    const struct job *job;   /* borrowed */
+    uint32_t split;          /* enum wire_split */
+    uint32_t lanes;          /* 0: 2 */
+    uint32_t cores;          /* that reading may keep busy; 0: 1 */
+    struct backend *backend; /* borrowed; NULL for models that need none */
+    uint32_t wait_ms;        /* for the map; 0: 30 s */
+};
+
+struct evaluator;
+
+int evaluator_new(struct env *env, const struct evaluator_options *options, struct evaluator **out,
+                  struct err *e);
+const struct env_handler *evaluator_handler(void);
+bool evaluator_settled(const struct evaluator *v); /* no thread has anything of it */
+void evaluator_free(struct evaluator *v);          /* settled */
+/* After env_stop: 0 and the measures, finished, lent until evaluator_free; STOPPED when it was
+ * stopped before the end; else what went wrong. */
+int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e);
+/* Malformed lines of the split, which are not scored; more than data.max_bad allows end it with
+ * DATA. */
+uint64_t evaluator_bad_lines(const struct evaluator *v);
+
+#endif

@@ -1,0 +1,393 @@
+/* lane.c: the flow of a task's batches: what may start when; tasks, and the life of a lane.
+ *
+ * 1. A batch moves only as `allowed` says.
+ * 2. Batches are pulled, computed and begin to be pushed in order; so a lane's results do not
+ * depend on how reads and pulls overtake one another.
+ * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from
+ *    it.
+ * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its
+ * hands. */
+#include "worker/train/lane_inner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define TO(state) (1u << (state))
+
+static const uint16_t allowed[] = {
+    /* (1) */
+    [FREE] = TO(READING) | TO(READ),
+    [READING] = TO(READ) | TO(DRAINING),
+    [READ] = TO(PLANNING) | TO(PULLING) | TO(READY) | TO(DRAINING),
+    [PLANNING] = TO(PULLING) | TO(READY) | TO(DRAINING),
+    [PULLING] = TO(READY) | TO(DRAINING),
+    [READY] = TO(COMPUTING) | TO(COMPUTED) | TO(DRAINING),
+    [COMPUTING] = TO(COMPUTED) | TO(DRAINING),
+    [COMPUTED] = TO(PUSHING) | TO(DRAINING),
+    [PUSHING] = TO(DRAINING),
+    [DRAINING] = TO(FREE),
+};
+
+void batch_move(struct lane_batch *b, enum batch_state to)
+{
+    SHOAL_ASSERT(allowed[b->state] & TO(to));
+    b->state = to;
+}
+
+struct lane_batch *lane_batch_find(struct lane *l, uint64_t number)
+{
+    for (uint32_t i = 0; i < l->batch_count; i++) {
+        struct lane_batch *b = &l->batch[i];
+        if (b->state != FREE && b->state != DRAINING && b->number == number)
+            return b;
+    }
+    return NULL;
+}
+
+/* Batches in states from..to. */
+static uint32_t lane_count(const struct lane *l, enum batch_state from, enum batch_state to)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        count += l->batch[i].state >= from && l->batch[i].state <= to;
+    return count;
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+/* Memory whose frames are back is free again (3). */
+static void lane_reuse(struct lane *l)
+{
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        if (l->batch[i].state == DRAINING && rows_quiet(l->batch[i].rows))
+            batch_move(&l->batch[i], FREE);
+}
+
+static struct lane_batch *lane_free_batch(struct lane *l)
+{
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        if (l->batch[i].state == FREE)
+            return &l->batch[i];
+    return NULL;
+}
+
+static uint32_t at_least_one(uint32_t count)
+{
+    return count == 0 ? 1 : count;
+}
+
+/* Whether another batch is wanted in reading: memory for it may be missing. */
+static bool lane_wants_read(const struct lane *l)
+{
+    return l->next_read <= l->last && lane_count(l, READING, READ) < at_least_one(l->base->ahead) &&
+           lane_count(l, READING, READING) < at_least_one(l->base->readers);
+}
+
+/* The batch to pull next, or NULL: likewise. */
+static struct lane_batch *lane_wants_pull(struct lane *l)
+{
+    struct lane_batch *b = lane_batch_find(l, l->next_pull);
+    bool may = l->cache.planning == NULL &&
+               lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
+
+    return b != NULL && b->state == READ && may ? b : NULL;
+}
+
+static bool lane_has_room(const struct lane *l)
+{
+    return lane_count(l, PLANNING, DRAINING) < lane_full_batches(l);
+}
+
+static bool lane_may_push(const struct lane *l)
+{
+    return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0;
+}
+
+/* What the lane is at when nothing moves any more. The next batch is then READ and not pulled for
+ * one reason only: those before it are computed, and hold the memory, or under bsp the places,
+ * until their pushes are acknowledged. */
+static enum stats_kind lane_activity(struct lane *l)
+{
+    if (!l->running)
+        return STATS_WAIT;
+    if (l->computing != NULL)
+        return STATS_COMPUTE;
+    struct lane_batch *next = lane_batch_find(l, l->next_compute);
+    if (next == NULL)
+        return STATS_PUSH;
+    return next->state == READING                              ? STATS_READ
+           : next->state == PLANNING || next->state == PULLING ? STATS_PULL
+                                                               : STATS_PUSH;
+}
+
+static void lane_finish(struct lane *l)
+{
+    l->running = false;
+    stats_turn(l->base->stats, &l->clock, STATS_WAIT, env_now_ns(l->base->env));
+    env_timer_stop(l->base->env, &l->reuse_timer);
+    l->on_end(l->owner);
+}
+
+/* Starts everything that may start, until nothing moves. */
+void lane_tick(struct lane *l)
+{
+    bool moved = l->running && !l->dropping;
+
+    while (moved && !l->dropping) {
+        moved = false;
+        lane_reuse(l);
+        struct lane_batch *b = lane_wants_read(l) ? lane_free_batch(l) : NULL;
+        if (b != NULL) {
+            lane_read(l, b);
+            moved = true;
+        }
+        b = lane_wants_pull(l);
+        if (b != NULL && lane_has_room(l)) {
+            lane_pull(l, b);
+            moved = true;
+        }
+        b = l->computing == NULL && !l->dropping ? lane_batch_find(l, l->next_compute) : NULL;
+        if (b != NULL && b->state == READY) {
+            lane_compute(l, b);
+            moved = true;
+        }
+        b = !lane_evaluates(l) && !l->dropping && lane_may_push(l)
+                ? lane_batch_find(l, l->next_push)
+                : NULL;
+        if (b != NULL && b->state == COMPUTED) {
+            lane_push(l, b);
+            moved = true;
+        }
+    }
+    if (!l->running)
+        return;
+    bool in_threads =
+        lane_count(l, READING, READING) > 0 || l->cache.planning != NULL || l->computing != NULL;
+    bool under_way =
+        l->dropping ? in_threads : l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
+    if (!under_way) {
+        lane_finish(l);
+        return;
+    }
+    stats_turn(l->base->stats, &l->clock, lane_activity(l), env_now_ns(l->base->env));
+    if (!l->dropping && lane_count(l, DRAINING, DRAINING) > 0 &&
+        /* only memory is missing: look again soon */
+        (lane_wants_read(l) || lane_wants_pull(l) != NULL))
+        env_timer_start(l->base->env, &l->reuse_timer, 5 * MS);
+}
+
+static void reuse_fire(struct env_timer *t)
+{
+    lane_tick((struct lane *)((char *)t - offsetof(struct lane, reuse_timer)));
+}
+
+void lane_drop(struct lane *l, int status)
+{
+    if (!l->running || l->dropping)
+        return;
+    l->dropping = true;
+    l->result.status = status;
+    lane_cache_drop(l); /* slots that were to be written may not be */
+    for (uint32_t i = 0; i < l->batch_count; i++) {
+        struct lane_batch *b = &l->batch[i];
+        transfer_cancel(&b->transfer);
+        if (b->state != FREE && b->state != DRAINING && b->state != READING &&
+            b->state != PLANNING && b->state != COMPUTING)
+            batch_move(b, DRAINING);
+    }
+    lane_tick(l);
+}
+
+void lane_fail(struct lane *l, int status, const char *text)
+{
+    if (l->dropping)
+        return;
+    snprintf(l->result.text, sizeof l->result.text, "%s", text);
+    lane_drop(l, status);
+}
+
+void lane_remap(struct lane *l)
+{
+    lane_cache_drop(l);
+    for (uint32_t i = 0; i < l->batch_count && l->running && !l->dropping; i++)
+        if (l->batch[i].state == PULLING || l->batch[i].state == PUSHING)
+            lane_send_again(l, &l->batch[i]);
+}
+
+/* ---- tasks and life -------------------------------------------------------------------------- */
+
+/* What the coordinator said against what this worker has. */
+static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, struct err *e)
+{
+    const struct dataset *d = task->split <= WIRE_TEST ? l->base->data[task->split] : NULL;
+
+    SHOAL_ASSERT(d != NULL);
+    uint64_t have = dataset_rows(d);
+    if (task->position > have || task->rows > have - task->position)
+        return err_set(e, SHOAL_E_DATA,
+                       "the coordinator deals rows %llu to %llu of a split that has %llu here: do "
+                       "all workers read the "
+                       "same files?",
+                       (unsigned long long)task->position,
+                       (unsigned long long)(task->position + task->rows), (unsigned long long)have);
+    if (task->kind == WIRE_NEXT_TASK && (task->first_batch == 0 || task->lane >= LIMIT_LANES))
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "the coordinator deals batch 0 or lane %u: not this protocol", task->lane);
+    return 0;
+}
+
+/* The next task of the same grant: what the cache knows holds on. */
+static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
+                          const struct wire_LANE_NEXT_reply *now)
+{
+    return before->kind == WIRE_NEXT_TASK && now->kind == WIRE_NEXT_TASK &&
+           before->run == now->run && before->lane == now->lane &&
+           before->generation == now->generation;
+}
+
+void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
+{
+    uint32_t size = l->base->job->train.batch;
+    struct err e = {0};
+
+    SHOAL_ASSERT(!l->running);
+    l->running = true;
+    l->dropping = false;
+    if (!grant_goes_on(&l->task, task))
+        lane_cache_drop(l);
+    l->task = *task;
+    memset(&l->result, 0, sizeof l->result);
+    if (lane_evaluates(l)) {
+        l->task.first_batch = 1;
+        l->task.mark = 0;
+        l->task.batch_count = (uint32_t)((task->rows + size - 1) / size);
+    }
+    l->last = l->task.first_batch + l->task.batch_count - 1;
+    l->next_read = l->task.mark >= l->task.first_batch ? l->task.mark + 1 : l->task.first_batch;
+    l->next_pull = l->next_compute = l->next_push = l->next_read;
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        l->batch[i].transfer.staleness = lane_evaluates(l) ? NULL : l->result.staleness;
+    int status = task_check(l, task, &e);
+    if (status == 0 && lane_evaluates(l))
+        status = scores_reset(&l->scores, l->base->job, task->rows, &e);
+    if (status != 0)
+        lane_fail(l, status, e.text);
+    else
+        lane_tick(l);
+}
+
+uint32_t lane_readers(uint32_t cores, uint32_t lanes)
+{
+    uint32_t readers = lanes == 0 ? cores : (cores + lanes - 1) / lanes;
+
+    return readers == 0 ? 1 : readers < LANE_READERS_MAX ? readers : LANE_READERS_MAX;
+}
+
+static int batches_make(struct lane *l, struct err *e)
+{
+    const struct lane_base *base = l->base;
+    uint32_t count = lane_full_batches(l) + at_least_one(base->ahead);
+    int status = 0;
+
+    l->batch = calloc(count, sizeof *l->batch);
+    if (l->batch == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
+    for (; status == 0 && l->batch_count < count; l->batch_count += status == 0) {
+        struct lane_batch *b = &l->batch[l->batch_count];
+        status = rows_new(base->model, base->backend, base->schema, base->table_count,
+                          base->job->train.batch, base->job->data.label_count, &b->rows, e);
+        if (status != 0)
+            break;
+        b->rows->batch.clock_ns = base->clock_ns;
+        lane_stages_init(l, b);
+    }
+    return status;
+}
+
+/* Its memory, on whatever thread: nothing of it is with the loop. */
+static void lane_unmake(struct lane *l)
+{
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        rows_release(l->batch[i].rows);
+    model_run_free(l->run);
+    lane_cache_close(l);
+    scores_close(&l->scores);
+    free(l->batch);
+    free(l);
+}
+
+int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out,
+             struct err *e)
+{
+    struct lane *l = calloc(1, sizeof *l);
+
+    if (l == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
+    l->base = base;
+    l->on_end = on_end;
+    l->owner = owner;
+    l->reuse_timer.fire = reuse_fire;
+    scores_init(&l->scores);
+    int status = lane_cache_init(l, e);
+    if (status == 0)
+        status = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows,
+                               &l->run, e);
+    if (status == 0)
+        status = batches_make(l, e);
+    if (status != 0) {
+        lane_unmake(l);
+        return status;
+    }
+    *out = l;
+    return 0;
+}
+
+void lane_begin(struct lane *l)
+{
+    l->clock.begun_ns = l->clock.since_ns = env_now_ns(l->base->env);
+}
+
+void lane_free(struct lane *l)
+{
+    if (l == NULL)
+        return;
+    SHOAL_ASSERT(!l->running);
+    env_timer_stop(l->base->env, &l->reuse_timer);
+    stats_turn(l->base->stats, &l->clock, STATS_WAIT, env_now_ns(l->base->env));
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        transfer_close(&l->batch[i].transfer);
+    lane_unmake(l);
+}
+
+uint64_t lane_computing_ns(const struct lane *l)
+{
+    return l->computing == NULL ? 0 : env_now_ns(l->base->env) - l->computing_since_ns + 1;
+}
+
+bool lane_idle(const struct lane *l)
+{
+    return !l->running;
+}
+
+void lane_account(struct lane *l)
+{
+    stats_turn(l->base->stats, &l->clock, l->clock.kind, env_now_ns(l->base->env));
+}
+
+const struct wire_LANE_NEXT_reply *lane_task(const struct lane *l)
+{
+    return &l->task;
+}
+
+const struct lane_result *lane_result(const struct lane *l)
+{
+    return &l->result;
+}
+
+const struct scores *lane_scores(const struct lane *l)
+{
+    return &l->scores;
+}

@@ -1,0 +1,428 @@
+/* lane_stage.c: what read, pull, compute and push do with a batch. */
+#include "proto/base/log.h"
+#include "worker/train/lane_inner.h"
+#include "worker/train/schedule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void stage_busy(struct lane *l, enum stats_stage stage, uint64_t ns)
+{
+    l->base->stats->busy_ns[stage] += ns;
+}
+
+/* file_ns is an estimate: never more than there is. */
+static void read_busy(struct lane *l, uint64_t ran_ns, uint64_t file_ns)
+{
+    if (file_ns > ran_ns)
+        file_ns = ran_ns;
+    stage_busy(l, STAGE_FILE, file_ns);
+    stage_busy(l, STAGE_PARSE, ran_ns - file_ns);
+}
+
+/* ---- read ------------------------------------------------------------------------------------ */
+
+static struct lane_batch *batch_of_read(struct env_work *w)
+{
+    return (struct lane_batch *)((char *)w - offsetof(struct lane_batch, read));
+}
+
+static void read_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct lane_batch *b = batch_of_read(w);
+    const struct lane *l = b->lane;
+    uint32_t epoch = lane_evaluates(l) ? 0 : l->task.epoch;
+
+    b->status = batch_read(l->base->data[l->task.split], l->base->job->train.seed, epoch,
+                           b->position, b->row_count, &b->rows->batch, &b->error);
+}
+
+static void read_done(struct env_work *w)
+{
+    struct lane_batch *b = batch_of_read(w);
+    struct lane *l = b->lane;
+
+    SHOAL_ASSERT(b->state == READING);
+    read_busy(l, w->ran_ns, b->status == 0 ? b->rows->batch.file_ns : 0);
+    if (l->dropping) {
+        batch_move(b, DRAINING);
+    } else if (b->status != 0) {
+        batch_move(b, DRAINING);
+        lane_fail(l, b->status, b->error.text);
+        return;
+    } else {
+        batch_move(b, READ);
+    }
+    lane_tick(l);
+}
+
+/* The latest event time that is believed: a day past this machine's calendar, for clocks differ and
+ * logs have time zones. 0: the calendar is not known. */
+static uint32_t time_limit(const struct lane *l)
+{
+    uint64_t now = env_wall_s(l->base->env);
+
+    return now == 0 || now > UINT32_MAX - LANE_TIME_GRACE_S ? 0 : (uint32_t)now + LANE_TIME_GRACE_S;
+}
+
+void lane_read(struct lane *l, struct lane_batch *b)
+{
+    uint32_t size = l->base->job->train.batch;
+    uint64_t offset = (l->next_read - l->task.first_batch) * size;
+    uint64_t left = offset < l->task.rows ? l->task.rows - offset : 0;
+
+    b->number = l->next_read++;
+    b->position = l->task.position + offset;
+    b->row_count = left < size ? (uint32_t)left : size;
+    b->error.text[0] = '\0';
+    if (b->row_count > 0) {
+        batch_move(b, READING);
+        b->rows->batch.time_limit = time_limit(l);
+        env_work_start(l->base->env, &b->read);
+        return;
+    }
+    b->rows->batch.examples = 0;
+    b->rows->batch.bad_lines = b->rows->batch.drawn = b->rows->batch.event_time = 0;
+    b->rows->batch.clamped = 0;
+    batch_move(b, READ);
+}
+
+/* ---- pull ------------------------------------------------------------------------------------ */
+
+static float lr_scale(const struct lane *l, uint64_t batch)
+{
+    return l->task.lr_scale * schedule_scale(l->base->job, batch);
+}
+
+static struct transfer_name batch_name(const struct lane *l, const struct lane_batch *b)
+{
+    const struct job *job = l->base->job;
+
+    if (lane_evaluates(l))
+        return (struct transfer_name){
+            .run = l->task.run, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .lr_scale = 1.0f};
+    return (struct transfer_name){.run = l->task.run,
+                                  .generation = l->task.generation,
+                                  .batch = b->number,
+                                  .lane = l->task.lane,
+                                  .bound = job->train.mode == WIRE_ASYNC ? WIRE_BOUND_ASYNC
+                                           : job->train.mode == WIRE_SSP ? job->train.staleness
+                                                                         : 0,
+                                  .lr_scale = lr_scale(l, b->number),
+                                  .event_time = b->rows->batch.event_time,
+                                  .worker = l->base->worker,
+                                  .task = l->task.task};
+}
+
+static void lines_count(struct lane *l, const struct batch *b)
+{
+    if (b->bad_lines > 0 && l->result.bad_lines == 0)
+        snprintf(l->result.bad_where, sizeof l->result.bad_where, "%s", b->bad_where);
+    l->result.bad_lines += b->bad_lines;
+    l->result.drawn += b->drawn;
+    if (!lane_evaluates(l)) {
+        l->base->stats->bad_lines += b->bad_lines;
+        l->base->stats->clamped += b->clamped;
+    }
+}
+
+/* The arrays for rows and gradients of a batch that has none: another's that does not need them
+ * now. */
+static void floats_lend(struct lane *l, struct lane_batch *b)
+{
+    for (uint32_t i = 0; i < l->batch_count && !rows_has_floats(b->rows); i++) {
+        struct lane_batch *other = &l->batch[i];
+        if (other->state <= READ && rows_has_floats(other->rows))
+            rows_floats_swap(b->rows, other->rows);
+    }
+}
+
+void lane_ask(struct lane *l, struct lane_batch *b)
+{
+    struct transfer_name name = batch_name(l, b);
+    bool empty = b->rows->batch.examples == 0;
+
+    b->sent_ns = env_now_ns(l->base->env);
+    int status = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
+    if (status != 0) {
+        batch_move(b, DRAINING);
+        lane_fail(l, status, b->error.text);
+        return;
+    }
+    batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
+}
+
+/* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
+void lane_pull(struct lane *l, struct lane_batch *b)
+{
+    lines_count(l, &b->rows->batch);
+    l->next_pull++;
+    floats_lend(l, b);
+    int status = rows_reserve(b->rows, &b->error);
+    if (status != 0) {
+        batch_move(b, DRAINING);
+        lane_fail(l, status, b->error.text);
+    } else if (l->cache.index != NULL && b->rows->batch.examples > 0 && !lane_evaluates(l)) {
+        lane_cache_plan(l, b);
+    } else {
+        lane_ask(l, b);
+    }
+}
+
+static void pull_done(struct lane *l, struct lane_batch *b)
+{
+    uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
+             took = now - b->sent_ns;
+
+    batch_move(b, READY);
+    stage_busy(l, STAGE_PULL, took > b->transfer.held_ns ? took - b->transfer.held_ns : 0);
+    l->base->stats->keys_pulled += b->transfer.keys;
+    if (l->clock.kind == STATS_PULL && b->number == l->next_compute) {
+        stats_turn(l->base->stats, &l->clock, STATS_PULL, now);
+        stats_held(l->base->stats, b->transfer.held_ns < blocked ? b->transfer.held_ns : blocked);
+    }
+    lane_tick(l);
+}
+
+/* ---- compute --------------------------------------------------------------------------------- */
+
+static struct lane *lane_of_compute(struct env_work *w)
+{
+    return (struct lane *)((char *)w - offsetof(struct lane, compute));
+}
+
+static void compute_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct lane *l = lane_of_compute(w);
+    struct lane_batch *b = l->computing;
+    struct model_input in;
+
+    rows_input(b->rows, &in);
+    rows_output(b->rows, &l->output);
+    if (lane_evaluates(l)) {
+        l->compute_status = model_predict(l->base->model, l->run, &in, &l->output);
+        return;
+    }
+    l->compute_status = model_train(l->base->model, l->run, &in, l->base->job->train.seed,
+                                    l->task.lane, b->number, &l->output);
+    if (l->compute_status == 0 && !l->output.skipped) {
+        rows_gather(b->rows);
+        if (l->base->job->train.mode == WIRE_BSP)
+            rows_check(b->rows);
+    }
+}
+
+/* What a step came to that has no number for a result, and what to do. */
+static const char *not_finite_text(const struct lane *l)
+{
+    if (l->base->job->train.precision == PRECISION_FP16)
+        return "the loss is not finite, or gradients overflow at a loss scale of 1: set "
+               "train.precision to bf16, look "
+               "at the input there or lower the learning rate";
+    return "the loss is not finite: look at the input there or lower the learning rate";
+}
+
+/* A device that failed is this worker's trouble, all else the job's. */
+static void compute_failed(struct lane *l, const struct lane_batch *b)
+{
+    struct err e = {0};
+    int status = l->compute_status;
+
+    if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || status == SHOAL_E_NOMEM) {
+        const char *why = model_run_error(l->run);
+        l->result.broken = true;
+        err_set(&e, status, "the device failed at lane %u batch %llu: %s", l->task.lane,
+                (unsigned long long)b->number, why[0] != '\0' ? why : err_text(status));
+    } else {
+        err_set(&e, status, "lane %u batch %llu (epoch %u, rows from position %llu): %s",
+                l->task.lane, (unsigned long long)b->number, l->task.epoch,
+                (unsigned long long)b->position,
+                status == SHOAL_E_NOT_FINITE ? not_finite_text(l) : err_text(status));
+    }
+    lane_fail(l, status, e.text);
+}
+
+static void result_add(struct lane *l, const struct lane_batch *b)
+{
+    const struct model_output *o = &l->output;
+    struct lane_result *r = &l->result;
+
+    r->examples += b->rows->batch.examples;
+    r->loss_sum += o->loss_sum;
+    r->weight_sum += o->weight_sum;
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        r->loss_task[t] += o->loss_task[t];
+    r->batches++;
+    r->skipped += o->skipped;
+    if (!o->skipped && (o->dense_norm > 0 || o->row_norm > 0)) {
+        r->measured++;
+        r->dense_norm += o->dense_norm;
+        r->row_norm += o->row_norm;
+    }
+    r->lr_scale = lr_scale(l, b->number);
+}
+
+/* A batch is computed: what it came to. A skipped step has nothing to push but that it was. */
+static void compute_count(struct lane *l, struct lane_batch *b)
+{
+    result_add(l, b);
+    if (lane_evaluates(l)) {
+        scores_add(&l->scores, l->output.scores, &b->rows->batch);
+        return;
+    }
+    l->base->stats->examples += b->rows->batch.examples;
+    if (l->output.skipped) {
+        l->base->stats->skipped_steps++;
+        rows_void(b->rows);
+    }
+}
+
+static void compute_done(struct env_work *w)
+{
+    struct lane *l = lane_of_compute(w);
+    struct lane_batch *b = l->computing;
+
+    SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
+    l->computing = NULL;
+    stage_busy(l, STAGE_COMPUTE, w->ran_ns);
+    if (l->dropping || l->compute_status != 0) {
+        batch_move(b, DRAINING);
+        if (!l->dropping) {
+            compute_failed(l, b);
+            return;
+        }
+    } else {
+        compute_count(l, b);
+        batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+    }
+    lane_tick(l);
+}
+
+/* Forward and backward of the next batch in order, on a thread. An empty batch has nothing to
+ * compute. */
+void lane_compute(struct lane *l, struct lane_batch *b)
+{
+    l->next_compute++;
+    if (b->rows->batch.examples == 0) {
+        batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+        return;
+    }
+    batch_move(b, COMPUTING);
+    l->computing = b;
+    l->computing_since_ns = env_now_ns(l->base->env);
+    env_work_start(l->base->env, &l->compute);
+}
+
+/* ---- push ------------------------------------------------------------------------------------ */
+
+static void push_done(struct lane *l, struct lane_batch *b)
+{
+    struct stats *s = l->base->stats;
+
+    batch_move(b, DRAINING);
+    stage_busy(l, STAGE_PUSH, env_now_ns(l->base->env) - b->sent_ns);
+    s->batches++;
+    s->skipped += b->transfer.skipped;
+    s->recomputed += b->transfer.recomputed;
+    s->keys_pushed += b->transfer.keys;
+    lane_tick(l);
+}
+
+/* Gradients of the next batch in order to all shards; ticks where there are none. */
+void lane_push(struct lane *l, struct lane_batch *b)
+{
+    struct transfer_name name = batch_name(l, b);
+
+    b->sent_ns = env_now_ns(l->base->env);
+    int status = transfer_start(&b->transfer, &name, true, &b->error);
+    if (status != 0) {
+        lane_fail(l, status, b->error.text);
+        return;
+    }
+    l->next_push++;
+    b->refused = false;
+    batch_move(b, PUSHING);
+}
+
+/* ---- transfers ------------------------------------------------------------------------------- */
+
+static struct lane_batch *batch_of_transfer(struct transfer *t)
+{
+    return (struct lane_batch *)((char *)t - offsetof(struct lane_batch, transfer));
+}
+
+static void transfer_done(struct transfer *t)
+{
+    struct lane_batch *b = batch_of_transfer(t);
+
+    if (t->push)
+        push_done(b->lane, b);
+    else
+        pull_done(b->lane, b);
+}
+
+static void transfer_refused(struct transfer *t, int status, const char *text)
+{
+    lane_fail(batch_of_transfer(t)->lane, status, text);
+}
+
+/* The batch counts as refused once, whatever became of its other parts. */
+static void transfer_poisoned(struct transfer *t, const struct part *p, const char *text)
+{
+    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_result *r = &b->lane->result;
+
+    if (b->refused)
+        return;
+    b->refused = true;
+    if (r->refused++ > 0)
+        return;
+    snprintf(r->refused_where, sizeof r->refused_where, "shard %u: %s", p->shard, text);
+    log_warn("a push is refused, and sent again without gradients: %s", r->refused_where);
+}
+
+static void transfer_took(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low)
+{
+    struct lane_batch *b = batch_of_transfer(t);
+
+    if (p->table < b->rows->sparse && b->rows->planned)
+        lane_cache_answered(b->lane, b, p, clock, low);
+}
+
+/* Earlier pushes of the lane are sent again, oldest first. */
+static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t order)
+{
+    struct lane *l = batch_of_transfer(t)->lane;
+    uint32_t waiting = 0;
+
+    for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1;
+         n < t->name.batch; n++) {
+        struct lane_batch *earlier = lane_batch_find(l, n);
+        if (earlier != NULL && earlier->state == PUSHING)
+            waiting += transfer_resend(&earlier->transfer, p, order);
+    }
+    return waiting;
+}
+
+void lane_send_again(struct lane *l, struct lane_batch *b)
+{
+    struct transfer_name name = b->transfer.name;
+
+    int status = transfer_start(&b->transfer, &name, b->state == PUSHING, &b->error);
+    if (status != 0)
+        lane_fail(l, status, b->error.text);
+}
+
+void lane_stages_init(struct lane *l, struct lane_batch *b)
+{
+    b->lane = l;
+    b->read = (struct env_work){.run = read_run, .done = read_done};
+    l->compute = (struct env_work){.run = compute_run, .done = compute_done};
+    transfer_init(&b->transfer, l->base->client, b->rows);
+    b->transfer.done = transfer_done;
+    b->transfer.refused = transfer_refused;
+    b->transfer.gap = transfer_gap;
+    b->transfer.poisoned = transfer_poisoned;
+    b->transfer.took = transfer_took;
+}

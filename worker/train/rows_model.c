@@ -1,0 +1,156 @@
+/* rows_model.c: rows into the model's arrays, and gradients out of them. */
+#include "worker/train/rows.h"
+
+#include <string.h>
+
+void rows_take(struct rows *r, const struct part *p, const float *rows)
+{
+    struct rows_table *t = &r->table[p->table];
+    size_t width = t->schema->width;
+
+    if (t->block == NULL) {
+        memcpy(t->pulled + p->key_first * width, rows, p->key_count * width * sizeof(float));
+        return;
+    }
+    for (uint32_t i = 0; i < p->key_count; i++)
+        memcpy(t->pulled + t->block[p->key_first + i] * width, rows + i * width,
+               width * sizeof(float));
+}
+
+/* A table's gradients to the place from which they are pushed, with room for shows and clicks
+ * behind each. From the last one on, so that none is overwritten before it moves. */
+static void gradients_spread(struct rows_table *t, const float *from)
+{
+    size_t width = t->schema->width, floats = schema_push_floats(t->schema);
+
+    for (uint32_t i = t->key_count; i-- > 0;) {
+        float *at = t->gradients + i * floats;
+        memmove(at, from + i * width, width * sizeof(float));
+        memset(at + width, 0, (floats - width) * sizeof(float));
+    }
+}
+
+/* The last table first: gradients only ever move up. */
+static void gradients_place(struct rows *r)
+{
+    const float *end = r->floats.gradients;
+
+    for (uint32_t t = 0; t < r->sparse; t++)
+        end += (size_t)r->table[t].key_count * r->table[t].schema->width;
+    for (uint32_t t = r->sparse; t-- > 0;) {
+        struct rows_table *table = &r->table[t];
+        end -= (size_t)table->key_count * table->schema->width;
+        if (table->schema->rules.stats != 0)
+            gradients_spread(table, end);
+        else if (table->gradients != end)
+            memmove(table->gradients, end,
+                    (size_t)table->key_count * table->schema->width * sizeof(float));
+    }
+}
+
+/* Where shows and clicks of a table's keys are counted; at NULL: nowhere. */
+struct counted {
+    float *at; /* of the table's first key */
+    size_t floats;
+    uint32_t first; /* that key's place among the batch's */
+};
+
+static void counted_find(const struct rows *r, struct counted out[LIMIT_JOB_TABLES])
+{
+    for (uint32_t t = 0; t < r->sparse; t++) {
+        const struct rows_table *table = &r->table[t];
+        bool counts = table->schema->rules.stats != 0;
+        out[t] = (struct counted){counts ? table->gradients + table->schema->width : NULL,
+                                  schema_push_floats(table->schema), r->batch.table_first[t]};
+    }
+}
+
+/* A key may stand several times in one example (a field of several values, or one that shares
+ * another's rows): it is shown once. */
+static void key_count(struct rows *r, const struct counted *c, uint32_t key, uint32_t example,
+                      float click)
+{
+    float *at = c->at + (key - c->first) * c->floats;
+
+    if (r->seen[key] == example + 1)
+        return;
+    r->seen[key] = example + 1;
+    at[0] += 1.0f;
+    at[1] += click;
+}
+
+static void statistics_count(struct rows *r)
+{
+    const struct batch *b = &r->batch;
+    struct counted counted[LIMIT_JOB_TABLES];
+    size_t slot = 0;
+
+    counted_find(r, counted);
+    memset(r->seen, 0, b->key_count * sizeof *r->seen);
+    for (uint32_t i = 0; i < b->examples; i++) {
+        float click = b->label[(size_t)i * b->tasks];
+        for (uint32_t f = 0; f < b->fields; f++, slot++) {
+            const struct counted *c = &counted[b->field_table[f]];
+            size_t v = b->offset != NULL ? b->offset[slot] : slot,
+                   end = b->offset != NULL ? b->offset[slot + 1] : slot + 1;
+            for (; c->at != NULL && v < end; v++)
+                key_count(r, c, b->index[v], i, click);
+        }
+    }
+}
+
+void rows_gather(struct rows *r)
+{
+    if (r->counts) {
+        gradients_place(r);
+        statistics_count(r);
+    }
+    for (uint32_t table = r->sparse; table < r->table_count; table++) {
+        struct rows_table *t = &r->table[table];
+        size_t width = t->schema->width;
+        for (uint32_t i = 0; i < t->key_count; i++)
+            memcpy(t->gradients + i * width, t->flat + t->block[i] * width, width * sizeof(float));
+    }
+}
+
+/* The batch's pulled rows: those of all sparse tables. */
+static uint32_t pulled_count(const struct rows *r)
+{
+    uint32_t count = 0;
+
+    for (uint32_t t = 0; t < r->sparse; t++)
+        count += r->table[t].pull_count;
+    return count;
+}
+
+void rows_input(const struct rows *r, struct model_input *in)
+{
+    *in = (struct model_input){.examples = r->batch.examples,
+                               .label = r->batch.label,
+                               .weight = r->batch.weight,
+                               .numeric = r->batch.numeric,
+                               .index = r->batch.index,
+                               .offset = r->batch.offset,
+                               .row_count = r->batch.key_count,
+                               .part = r->by_table,
+                               .fresh_count = pulled_count(r),
+                               .rows = r->floats.pulled};
+    if (r->planned) {
+        in->source = r->plan.source;
+        in->keep = r->plan.keep;
+        in->keep_count = r->plan.keep_count;
+    }
+    if (r->table_count > r->sparse)
+        in->dense = r->table[r->sparse].pulled;
+    if (r->table_count > r->sparse + 1)
+        in->stats = r->table[r->sparse + 1].pulled;
+}
+
+void rows_output(struct rows *r, struct model_output *out)
+{
+    *out = (struct model_output){.row_gradients = r->floats.gradients, .scores = r->scores};
+    if (r->table_count > r->sparse)
+        out->dense_gradients = r->table[r->sparse].flat;
+    if (r->table_count > r->sparse + 1)
+        out->stats_gradients = r->table[r->sparse + 1].flat;
+}

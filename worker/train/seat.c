@@ -1,0 +1,424 @@
+/* seat.c: what next, do it, report it. */
+#include "worker/train/seat.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+enum { WAIT_MS_MIN = 10, WAIT_MS_MAX = 5000, WAIT_MS_DEFAULT = 200 };
+
+enum seat_state { FREE, ASKING, RESTING, OPENING, WORKING, REPORTING, DROPPING };
+#define TO(state) (1u << (state))
+
+/* DROPPING: given up while its lane was at work; FREE when that ends. */
+static const uint8_t allowed[] = {
+    [FREE] = TO(ASKING),
+    [ASKING] = TO(RESTING) | TO(OPENING) | TO(FREE),
+    [RESTING] = TO(ASKING) | TO(FREE),
+    [OPENING] = TO(WORKING) | TO(REPORTING) | TO(FREE),
+    [WORKING] = TO(REPORTING) | TO(FREE) | TO(DROPPING),
+    [REPORTING] = TO(ASKING) | TO(FREE),
+    [DROPPING] = TO(FREE),
+};
+
+struct seat {
+    struct seat_host *host; /* borrowed */
+    enum seat_state state;
+    uint32_t number;     /* of the lane held, or SEAT_NO_LANE */
+    uint64_t generation; /* of the lane held */
+    uint64_t batch;      /* its last batch acknowledged everywhere */
+    struct lane *lane;   /* owned: the one that works here */
+    struct wire_LANE_NEXT_reply task;
+    struct request ask, report;
+    struct env_timer rest;
+    int index_status; /* of INDEX */
+    struct err index_error;
+};
+
+static struct seat *seat_of_ask(struct request *r)
+{
+    return (struct seat *)((char *)r - offsetof(struct seat, ask));
+}
+
+static struct seat *seat_of_report(struct request *r)
+{
+    return (struct seat *)((char *)r - offsetof(struct seat, report));
+}
+
+static void seat_move(struct seat *s, enum seat_state to)
+{
+    SHOAL_ASSERT(allowed[s->state] & TO(to));
+    s->state = to;
+}
+
+/* The lane, if there was one, is not ours any more. */
+static void seat_leave(struct seat *s)
+{
+    s->number = SEAT_NO_LANE;
+    s->generation = 0;
+    s->batch = 0;
+    seat_move(s, FREE);
+    s->host->freed(s->host->context);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static struct msg *ask_build(struct request *r)
+{
+    struct seat *s = seat_of_ask(r);
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_LANE_NEXT;
+    w.id = r->id;
+    w.u.LANE_NEXT.worker = s->host->worker;
+    w.u.LANE_NEXT.lane = s->number;
+    w.u.LANE_NEXT.generation = s->generation;
+    w.u.LANE_NEXT.batch = s->number == SEAT_NO_LANE ? s->host->lanes(s->host->context) : s->batch;
+    return wire_encode(&w);
+}
+
+void seat_ask(struct seat *s)
+{
+    seat_move(s, ASKING);
+    client_start(s->host->base.client, &s->ask);
+}
+
+static void rest_fire(struct env_timer *t)
+{
+    seat_ask((struct seat *)((char *)t - offsetof(struct seat, rest)));
+}
+
+static void seat_rest(struct seat *s, uint32_t ms)
+{
+    uint64_t wait = ms == 0            ? WAIT_MS_DEFAULT
+                    : ms < WAIT_MS_MIN ? WAIT_MS_MIN
+                    : ms > WAIT_MS_MAX ? WAIT_MS_MAX
+                                       : ms;
+
+    seat_move(s, RESTING);
+    env_timer_start(s->host->base.env, &s->rest, wait * MS);
+}
+
+/* A task for a lane: ours from now on, unless another seat has it (a late copy of an old grant). */
+static void seat_take(struct seat *s)
+{
+    if (s->host->held(s->host->context, s, s->task.lane, s->task.generation)) {
+        seat_leave(s);
+        return;
+    }
+    s->number = s->task.lane;
+    s->generation = s->task.generation;
+    seat_move(s, OPENING);
+    s->host->freed(s->host->context); /* another seat may ask now */
+    seat_look(s);
+}
+
+static enum request_verdict ask_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct seat *s = seat_of_ask(r);
+    struct seat_host *host = s->host;
+
+    (void)m;
+    SHOAL_ASSERT(s->state == ASKING);
+    if (w->status == SHOAL_E_UNAVAILABLE) {
+        host->unknown(host->context);
+        return REQUEST_DONE;
+    }
+    if (client_passing(w->status))
+        return REQUEST_LATER;
+    if (w->status == SHOAL_E_FENCED || w->status == SHOAL_E_OLD_RUN) {
+        seat_leave(s);
+        return REQUEST_DONE;
+    }
+    if (w->status != 0) {
+        host->fatal(host->context, w->status, w->error);
+        return REQUEST_DONE;
+    }
+    s->task = w->u.LANE_NEXT_reply;
+    switch ((enum wire_next)s->task.kind) {
+    case WIRE_NEXT_WAIT:
+        seat_rest(s, s->task.retry_ms);
+        break;
+    case WIRE_NEXT_INDEX:
+    case WIRE_NEXT_EVAL:
+        seat_move(s, OPENING);
+        host->freed(host->context);
+        seat_look(s);
+        break;
+    case WIRE_NEXT_TASK:
+        seat_take(s);
+        break;
+    case WIRE_NEXT_LEAVE:
+        seat_leave(s);
+        break;
+    case WIRE_NEXT_END:
+        host->end(host->context);
+        break;
+    default:
+        host->fatal(host->context, SHOAL_E_MALFORMED,
+                    "the coordinator answers a kind of work that this worker does not know");
+    }
+    return REQUEST_DONE;
+}
+
+/* ---- doing ----------------------------------------------------------------------------------- */
+
+static void seat_report(struct seat *s)
+{
+    seat_move(s, REPORTING);
+    s->report.type = s->task.kind == WIRE_NEXT_INDEX  ? WIRE_TYPE_INDEX_DONE
+                     : s->task.kind == WIRE_NEXT_EVAL ? WIRE_TYPE_EVAL_DONE
+                                                      : WIRE_TYPE_TASK_DONE;
+    client_start(s->host->base.client, &s->report);
+}
+
+void seat_look(struct seat *s)
+{
+    struct err e = {0};
+
+    if (s->state != OPENING)
+        return;
+    bool index = s->task.kind == WIRE_NEXT_INDEX;
+    int status = s->host->ready(s->host->context, s->task.split, !index, &e);
+    if (status == SHOAL_E_AGAIN)
+        return;
+    if (index) {
+        s->index_status = status;
+        s->index_error = e;
+        seat_report(s);
+    } else if (status != 0) {
+        s->host->fatal(s->host->context, status, e.text);
+    } else {
+        seat_move(s, WORKING);
+        lane_start(s->lane, &s->task);
+    }
+}
+
+/* on_end of the lane. */
+static void seat_worked(void *owner)
+{
+    struct seat *s = owner;
+    const struct lane_result *result = lane_result(s->lane);
+
+    if (s->state == DROPPING) {
+        seat_move(s, FREE);
+        s->host->freed(s->host->context);
+        return;
+    }
+    switch (result->status) {
+    case 0:
+        seat_report(s);
+        break;
+    case SHOAL_E_FENCED:
+    case SHOAL_E_OLD_RUN:
+        log_info("lane %u generation %llu was taken away: %s", s->number,
+                 (unsigned long long)s->generation, result->text);
+        seat_leave(s);
+        break;
+    /* acknowledged pushes are lost: who joins anew gets the lane from what is left */
+    case SHOAL_E_GAP:
+        log_warn("%s", result->text);
+        s->host->unknown(s->host->context);
+        break;
+    default:
+        (result->broken ? s->host->broken : s->host->fatal)(s->host->context, result->status,
+                                                            result->text);
+    }
+}
+
+/* ---- reporting ------------------------------------------------------------------------------- */
+
+static struct msg *index_message(const struct seat *s, uint64_t id)
+{
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_INDEX_DONE;
+    w.id = id;
+    w.u.INDEX_DONE.worker = s->host->worker;
+    w.u.INDEX_DONE.split = s->task.split;
+    if (s->index_status != 0) {
+        w.u.INDEX_DONE.fail_status = s->index_status;
+        snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s",
+                 s->index_error.text);
+    } else {
+        const struct dataset *d = s->host->base.data[s->task.split];
+        w.u.INDEX_DONE.rows = dataset_rows(d);
+        w.u.INDEX_DONE.digest = dataset_digest(d);
+    }
+    return wire_encode(&w);
+}
+
+static struct msg *task_message(const struct seat *s, uint64_t id)
+{
+    const struct lane_result *result = lane_result(s->lane);
+    uint32_t labels = s->host->base.job->data.label_count, tasks = labels == 0 ? 1 : labels;
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_TASK_DONE;
+    w.id = id;
+    w.u.TASK_DONE.worker = s->host->worker;
+    w.u.TASK_DONE.lane = s->number;
+    w.u.TASK_DONE.generation = s->generation;
+    w.u.TASK_DONE.task = s->task.task;
+    w.u.TASK_DONE.examples = result->examples;
+    w.u.TASK_DONE.bad_lines = result->bad_lines;
+    w.u.TASK_DONE.drawn = result->drawn;
+    w.u.TASK_DONE.loss_sum = result->loss_sum;
+    w.u.TASK_DONE.weight_sum = result->weight_sum;
+    w.u.TASK_DONE.batches = result->batches;
+    w.u.TASK_DONE.skipped = result->skipped;
+    w.u.TASK_DONE.measured = result->measured;
+    w.u.TASK_DONE.dense_norm_sum = result->dense_norm;
+    w.u.TASK_DONE.row_norm_sum = result->row_norm;
+    w.u.TASK_DONE.lr_scale = result->lr_scale;
+    w.u.TASK_DONE.tasks = tasks;
+    snprintf(w.u.TASK_DONE.bad_where, sizeof w.u.TASK_DONE.bad_where, "%s", result->bad_where);
+    w.u.TASK_DONE.refused = result->refused;
+    snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s",
+             result->refused_where);
+    struct msg *m = wire_encode(&w);
+    void *histogram = m == NULL ? NULL : msg_add(m, sizeof result->staleness);
+    void *losses = histogram == NULL ? NULL : msg_add(m, tasks * sizeof result->loss_task[0]);
+    if (losses == NULL) {
+        msg_free(m);
+        return NULL;
+    }
+    memcpy(histogram, result->staleness, sizeof result->staleness);
+    memcpy(losses, result->loss_task, tasks * sizeof result->loss_task[0]);
+    return m;
+}
+
+static struct msg *report_build(struct request *r)
+{
+    struct seat *s = seat_of_report(r);
+
+    if (s->task.kind == WIRE_NEXT_INDEX)
+        return index_message(s, r->id);
+    if (s->task.kind == WIRE_NEXT_EVAL)
+        return scores_message(lane_scores(s->lane), r->id, s->host->worker, s->task.task,
+                              lane_result(s->lane)->bad_lines);
+    return task_message(s, r->id);
+}
+
+static enum request_verdict report_reply(struct request *r, const struct wire *w,
+                                         const struct msg *m)
+{
+    struct seat *s = seat_of_report(r);
+    struct seat_host *host = s->host;
+
+    (void)m;
+    SHOAL_ASSERT(s->state == REPORTING);
+    if (w->status == SHOAL_E_UNAVAILABLE) {
+        host->unknown(host->context);
+        return REQUEST_DONE;
+    }
+    if (client_passing(w->status))
+        return REQUEST_LATER;
+    if (s->task.kind == WIRE_NEXT_INDEX && s->index_status != 0) {
+        host->fatal(host->context, s->index_status, s->index_error.text);
+        return REQUEST_DONE;
+    }
+    if (w->status == SHOAL_E_FENCED || w->status == SHOAL_E_OLD_RUN) {
+        seat_leave(s);
+        return REQUEST_DONE;
+    }
+    if (w->status != 0)
+        log_warn("the coordinator refused %s: %s", wire_type_name(w->type), w->error);
+    if (s->task.kind == WIRE_NEXT_TASK)
+        s->batch = s->task.first_batch + s->task.batch_count - 1;
+    if (s->number == SEAT_NO_LANE)
+        seat_leave(s);
+    else
+        seat_ask(s);
+    return REQUEST_DONE;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int seat_new(struct seat_host *host, struct seat **out, struct err *e)
+{
+    struct seat *s = calloc(1, sizeof *s);
+
+    if (s == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a lane's seat");
+    s->host = host;
+    s->number = SEAT_NO_LANE;
+    s->rest.fire = rest_fire;
+    s->ask = (struct request){.type = WIRE_TYPE_LANE_NEXT,
+                              .target = CLIENT_COORDINATOR,
+                              .build = ask_build,
+                              .reply = ask_reply};
+    s->report = (struct request){
+        .target = CLIENT_COORDINATOR, .build = report_build, .reply = report_reply};
+    int status = lane_new(&host->base, seat_worked, s, &s->lane, e);
+    if (status != 0) {
+        free(s);
+        return status;
+    }
+    *out = s;
+    return 0;
+}
+
+void seat_begin(struct seat *s)
+{
+    lane_begin(s->lane);
+}
+
+void seat_free(struct seat *s)
+{
+    if (s == NULL)
+        return;
+    SHOAL_ASSERT(s->state == FREE);
+    env_timer_stop(s->host->base.env, &s->rest);
+    lane_free(s->lane);
+    free(s);
+}
+
+void seat_drop(struct seat *s)
+{
+    client_cancel(s->host->base.client, &s->ask);
+    client_cancel(s->host->base.client, &s->report);
+    env_timer_stop(s->host->base.env, &s->rest);
+    s->number = SEAT_NO_LANE;
+    s->generation = 0;
+    s->batch = 0;
+    if (s->state == FREE || s->state == DROPPING)
+        return;
+    if (s->state == WORKING && !lane_idle(s->lane)) {
+        seat_move(s, DROPPING);
+        lane_drop(s->lane, SHOAL_E_STOPPED);
+        return;
+    }
+    seat_move(s, FREE);
+}
+
+bool seat_is_free(const struct seat *s)
+{
+    return s->state == FREE;
+}
+
+bool seat_is_asking(const struct seat *s)
+{
+    return s->number == SEAT_NO_LANE && (s->state == ASKING || s->state == RESTING);
+}
+
+uint32_t seat_lane(const struct seat *s)
+{
+    return s->number;
+}
+
+uint64_t seat_generation(const struct seat *s)
+{
+    return s->generation;
+}
+
+struct lane *seat_work(struct seat *s)
+{
+    return s->lane;
+}

@@ -1,0 +1,68 @@
+/* seat.h: a place for one lane on a worker: asks the coordinator what to do, has it done, reports
+ * it, asks again.
+ *
+ *                      LANE_NEXT sent TASK, EVAL, INDEX split open, map there
+ *            FREE -----------------> ASKING ----------------------> OPENING -----------------------> WORKING
+ *             ^ ^        WAIT ^ | | | INDEX | lane's on_end
+ *             | |             | v | LEAVE, refused v v
+ *             | |           RESTING    |                            REPORTING <-------------------------+
+ *             | +----------------------+ | TASK_DONE, EVAL_DONE, INDEX_DONE answered
+ *             +---------------------------------------------------------+ without a lane (with a
+ *             lane: ASKING at once)
+ *
+ * A seat keeps its lane over tasks until the coordinator says LEAVE, or a shard says FENCED or
+ * OLD_RUN: then it drops the lane without a write and tells nobody. Evaluation and indexing may
+ * come to a seat with or without a lane.
+ *
+ * Which of the free seats may ask is the trainer's to say (one at a time). Thread: the worker's
+ * loop. */
+#ifndef WORKER_TRAIN_SEAT_H
+#define WORKER_TRAIN_SEAT_H
+
+#include "worker/train/lane.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SEAT_NO_LANE UINT32_MAX
+
+struct seat;
+
+/* The trainer, as its seats see it. */
+struct seat_host {
+    struct lane_base base;
+    uint64_t worker; /* number of this worker */
+    void *context;
+    /* 0: base.data[split] is open and the map is there; AGAIN: seat_look will be called; else why
+     * it cannot be. */
+    int (*ready)(void *context, uint32_t split, bool map, struct err *e);
+    void (*freed)(void *context); /* a seat has become free */
+    bool (*held)(void *context, const struct seat *but, uint32_t lane,
+                 uint64_t generation); /* another seat holds the lane at this generation or above */
+    uint32_t (*lanes)(void *context);  /* how many seats hold a lane */
+    void (*end)(void *context);        /* the job is over */
+    void (*unknown)(void *context);    /* the coordinator does not know this worker (any more) */
+    void (*fatal)(void *context, int status, const char *text); /* the job cannot go on */
+    /* this worker cannot go on: its device failed */
+    void (*broken)(void *context, int status, const char *text);
+};
+
+/* On any thread, as lane_new; host stays as it is meanwhile. */
+int seat_new(struct seat_host *host, struct seat **out, struct err *e);
+void seat_begin(struct seat *s); /* on the loop, once, before all else */
+void seat_free(struct seat *s);  /* begun, dropped and idle */
+/* A free seat asks for work. */
+void seat_ask(struct seat *s);
+/* Something that `ready` waited for has changed. */
+void seat_look(struct seat *s);
+/* Gives everything up without a word: the seat is FREE as soon as its lane is idle; freed is not
+ * called. */
+void seat_drop(struct seat *s);
+bool seat_is_free(const struct seat *s);
+/* Asks without a lane, or was told to wait: no other seat should ask. */
+bool seat_is_asking(const struct seat *s);
+uint32_t seat_lane(const struct seat *s); /* SEAT_NO_LANE without */
+uint64_t seat_generation(const struct seat *s);
+struct lane *seat_work(struct seat *s);
+
+#endif

@@ -1,0 +1,577 @@
+/* trainer.c: the life of a worker. Read trainer_tick first: it says what follows what. */
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "worker/train/trainer_inner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+enum {
+    JOIN_PAUSE_MS = 200,
+    LEAVE_MS = 2000,
+    LANES_DEFAULT = 2,
+    LEASE_MS_MIN = 30,
+    STEP_MS = 60000
+};
+
+void trainer_wake(struct trainer *t)
+{
+    if (t->state != DONE)
+        env_timer_start(t->env, &t->tick_timer, 0);
+}
+
+static bool has_device(const struct trainer *t)
+{
+    return t->options.backend != NULL && backend_is_device(t->options.backend);
+}
+
+void trainer_clear(struct trainer *t, bool again, int status, const char *text)
+{
+    if (t->state == DONE || (t->state >= CLEARING && !t->again))
+        return;
+    if (t->state < LEAVING)
+        t->state = CLEARING;
+    t->again = again;
+    t->end.code = status;
+    snprintf(t->end.text, sizeof t->end.text, "%s", text);
+    client_cancel(t->client, &t->join);
+    client_cancel(t->client, &t->declare);
+    /* of the old number: its answer would be taken for one to the new */
+    client_cancel(t->client, &t->beat);
+    env_timer_stop(t->env, &t->beat_timer);
+    env_timer_stop(t->env, &t->wait_timer);
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_drop(t->seat[i]);
+    /* a step under way may be one that never comes back */
+    if (t->state == CLEARING && has_device(t))
+        env_timer_start(t->env, &t->leave_timer, t->options.step_ms * MS);
+    trainer_wake(t);
+}
+
+void trainer_forgotten(struct trainer *t)
+{
+    log_warn("worker %llu gives up its lanes and joins again", (unsigned long long)t->host.worker);
+    trainer_clear(t, true, 0, "");
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static struct msg *join_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, join);
+    const struct backend *backend = t->options.backend;
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_WORKER_JOIN;
+    w.id = r->id;
+    w.u.WORKER_JOIN.pid = t->options.pid;
+    w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
+    snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
+    snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s",
+             backend == NULL ? "none" : backend_kernel(backend));
+    snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s",
+             backend == NULL ? "none" : backend_name(backend));
+    snprintf(w.u.WORKER_JOIN.device, sizeof w.u.WORKER_JOIN.device, "%s",
+             backend == NULL ? "" : backend_about(backend));
+    snprintf(w.u.WORKER_JOIN.why, sizeof w.u.WORKER_JOIN.why, "%s", t->why);
+    return wire_encode(&w);
+}
+
+static void wait_fire(struct env_timer *timer)
+{
+    struct trainer *t = OWNER_OF(timer, wait_timer);
+    struct err e = {0};
+
+    if (client_heard_ns(t->client) != 0)
+        return;
+    err_set(&e, SHOAL_E_UNAVAILABLE,
+            "no answer from the coordinator at %s within %u s: is shoal-coordinator running, and "
+            "is this its endpoint?",
+            client_coordinator(t->client), t->options.wait_ms / 1000);
+    trainer_clear(t, false, e.code, e.text);
+}
+
+static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = OWNER_OF(r, join);
+    const struct wire_WORKER_JOIN_reply *reply = &w->u.WORKER_JOIN_reply;
+    struct err e = {0};
+
+    if (client_passing(w->status))
+        return REQUEST_LATER; /* AGAIN: there is no job yet */
+    if (w->status != 0) {
+        err_set(&e, w->status, "the coordinator at %s refused this worker: %s",
+                client_coordinator(t->client),
+                w->error[0] != '\0' ? w->error : err_text(w->status));
+        trainer_clear(t, false, e.code, e.text);
+        return REQUEST_DONE;
+    }
+    t->host.worker = t->host.base.worker = reply->worker;
+    t->lanes = reply->lanes;
+    t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
+    env_timer_stop(t->env, &t->wait_timer);
+    memset(&t->stats, 0, sizeof t->stats);
+    int status = trainer_job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
+    if (status != 0) {
+        trainer_clear(t, false, status, e.text);
+        return REQUEST_DONE;
+    }
+    t->state = PREPARING;
+    trainer_job_prepare(t);
+    env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
+    trainer_wake(t);
+    return REQUEST_DONE;
+}
+
+static void trainer_join(struct trainer *t)
+{
+    t->state = JOINING;
+    t->again = false;
+    client_start(t->client, &t->join);
+}
+
+/* Whether the worker goes on by another backend. Under bsp it would not give the same bits. */
+static bool device_replaceable(const struct trainer *t, int status)
+{
+    return status == SHOAL_E_UNAVAILABLE && t->options.replace != NULL &&
+           t->job.train.backend == BACKEND_AUTO && t->job.train.mode != WIRE_BSP;
+}
+
+void trainer_break(struct trainer *t, int status, const char *text)
+{
+    const char *about = t->options.backend == NULL ? "" : backend_about(t->options.backend);
+
+    if (t->state == DONE || (t->state >= CLEARING && !t->again))
+        return;
+    if (device_replaceable(t, status)) {
+        log_error("%s: the device (%s) is lost: this worker gives its lanes back and goes on by "
+                  "another backend, as "
+                  "train.backend is auto",
+                  text, about);
+        err_set(&t->lost, status, "%s", text);
+        trainer_clear(t, true, 0, "");
+    } else {
+        log_error("%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and "
+                  "may be started again",
+                  text, about, err_exit_status(status));
+        t->broken = true;
+        trainer_clear(t, false, status, text);
+    }
+    /* a lost device may keep a thread for ever */
+    env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS);
+}
+
+/* How many batches of a lane each stage may have in its hands at once: for stats.h's least time. */
+static void stages_note(struct trainer *t)
+{
+    uint32_t prefetch = t->job.train.prefetch;
+
+    t->stats.wide[STAGE_PARSE] = t->host.base.readers;
+    t->stats.wide[STAGE_PULL] = 1 + prefetch;
+    t->stats.wide[STAGE_PUSH] = t->job.train.mode == WIRE_BSP ? 1 : 3 + prefetch;
+}
+
+/* Model and seats are there. */
+static void trainer_prepared(struct trainer *t)
+{
+    const struct backend *backend = t->options.backend;
+
+    log_info("worker %llu joined job %s: %u lanes here, %u batches of each read at once, backend "
+             "%s (%s)%s%s",
+             (unsigned long long)t->host.worker, t->job.name, t->seat_count, t->host.base.readers,
+             backend == NULL ? "none" : backend_name(backend),
+             backend == NULL ? "" : backend_about(backend), t->why[0] == '\0' ? "" : ": ", t->why);
+    stages_note(t);
+    t->state = WORKING;
+    trainer_job_declare(t);
+    client_map_refresh(t->client);
+}
+
+/* ---- working: seats and map ------------------------------------------------------------------ */
+
+/* A complete map came, other than the last. */
+static void map_changed(void *context)
+{
+    struct trainer *t = context;
+
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        lane_remap(seat_work(t->seat[i]));
+    trainer_wake(t);
+}
+
+/* Seats whose input or map has come go on; of the free ones, one asks. */
+static void seats_tick(struct trainer *t)
+{
+    struct seat *free_one = NULL;
+    bool asking = false;
+
+    for (uint32_t i = 0; i < t->seat_count && t->state == WORKING; i++) {
+        seat_look(t->seat[i]);
+        asking = asking || seat_is_asking(t->seat[i]);
+        if (free_one == NULL && seat_is_free(t->seat[i]))
+            free_one = t->seat[i];
+    }
+    if (t->state == WORKING && !asking && free_one != NULL && seat_is_free(free_one))
+        seat_ask(free_one);
+}
+
+/* ---- working: the lease ---------------------------------------------------------------------- */
+
+static struct msg *beat_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, beat);
+    struct wire w;
+
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        lane_account(seat_work(t->seat[i]));
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_WORKER_BEAT;
+    w.id = r->id;
+    stats_to_wire(&t->stats, t->host.worker, &w.u.WORKER_BEAT);
+    return wire_encode(&w);
+}
+
+static enum request_verdict beat_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = OWNER_OF(r, beat);
+
+    (void)m;
+    if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
+        trainer_forgotten(t);
+    return REQUEST_DONE;
+}
+
+/* Until the coordinator is heard again after a silence longer than the lease, nothing is pushed. */
+static void lease_check(struct trainer *t)
+{
+    uint64_t silent = env_now_ns(t->env) - client_heard_ns(t->client);
+
+    client_mute(t->client, t->state == WORKING && silent > t->lease_ms * MS);
+}
+
+/* The longest that a step of a lane has been in the hands of a thread; 0: there is none. */
+static uint64_t step_ns(const struct trainer *t)
+{
+    uint64_t longest = 0;
+
+    for (uint32_t i = 0; i < t->seat_count; i++) {
+        uint64_t ns = lane_computing_ns(seat_work(t->seat[i]));
+        longest = ns > longest ? ns : longest;
+    }
+    return longest;
+}
+
+/* A step of a device takes milliseconds, kernels that are loaded at first some seconds. One that
+ * does not come back, and no error either, would hold its lane for ever. */
+static void device_check(struct trainer *t)
+{
+    char text[128];
+
+    if (t->state != WORKING || !has_device(t) || step_ns(t) <= t->options.step_ms * MS)
+        return;
+    snprintf(text, sizeof text, "a step has not come back from the device for %llu s",
+             (unsigned long long)(step_ns(t) / (1000 * MS)));
+    trainer_break(t, SHOAL_E_UNAVAILABLE, text);
+}
+
+static void beat_fire(struct env_timer *timer)
+{
+    struct trainer *t = OWNER_OF(timer, beat_timer);
+
+    if (!request_active(&t->beat))
+        client_start(t->client, &t->beat);
+    lease_check(t);
+    device_check(t);
+    if (t->state >= CLEARING)
+        return;
+    env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
+}
+
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+static struct msg *leave_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, leave);
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_WORKER_LEAVE;
+    w.id = r->id;
+    w.u.WORKER_LEAVE.worker = t->host.worker;
+    w.u.WORKER_LEAVE.fatal = t->end.code != 0 && !t->broken;
+    w.u.WORKER_LEAVE.fail_status = t->end.code;
+    snprintf(w.u.WORKER_LEAVE.fail_text, sizeof w.u.WORKER_LEAVE.fail_text, "%s", t->end.text);
+    return wire_encode(&w);
+}
+
+static void trainer_join(struct trainer *t);
+
+/* At once, whatever is under way. */
+static void trainer_stop(struct trainer *t)
+{
+    t->state = DONE;
+    client_cancel(t->client, &t->leave);
+    client_cancel(t->client, &t->beat);
+    env_timer_stop(t->env, &t->leave_timer);
+    env_timer_stop(t->env, &t->tick_timer);
+    env_stop(t->env);
+}
+
+/* Another backend in the place of the one whose device is lost; of what was made with that nothing
+ * is kept. */
+static void trainer_replace(struct trainer *t)
+{
+    t->state = REPLACING;
+    trainer_model_drop(t);
+    trainer_job_replace(t);
+}
+
+void trainer_replaced(struct trainer *t)
+{
+    if (t->replace_status != 0 && t->again) {
+        log_error("there is no other backend: %s", t->replace_error.text);
+        t->end = t->lost;
+        t->again = false;
+    }
+    if (!t->again) {
+        trainer_stop(t);
+        return;
+    }
+    snprintf(t->why, sizeof t->why, "auto: the device was lost: %s", t->lost.text);
+    t->options.backend = t->replacement;
+    t->options.replace = NULL;
+    t->lost = (struct err){.code = 0};
+    trainer_join(t);
+}
+
+/* Farewell is said, or nobody listens. */
+static void trainer_left(struct trainer *t)
+{
+    client_cancel(t->client, &t->leave);
+    client_cancel(t->client, &t->beat);
+    env_timer_stop(t->env, &t->leave_timer);
+    if (!t->again)
+        trainer_stop(t);
+    else if (t->lost.code != 0)
+        trainer_replace(t);
+    else
+        trainer_join(t);
+}
+
+static enum request_verdict leave_reply(struct request *r, const struct wire *w,
+                                        const struct msg *m)
+{
+    (void)w;
+    (void)m;
+    trainer_left(OWNER_OF(r, leave));
+    return REQUEST_DONE;
+}
+
+/* The last beat, so that no example is missing in the report; then the farewell, for which the
+ * coordinator has two seconds. Before joining again too: should it still know this worker, its
+ * lanes are free at once and not when the lease ends. */
+static void trainer_farewell(struct trainer *t)
+{
+    if (t->host.worker == 0 || client_heard_ns(t->client) == 0) {
+        /* never joined: nobody to say it to */
+        trainer_stop(t);
+        return;
+    }
+    t->state = LEAVING;
+    client_cancel(t->client, &t->beat);
+    client_start(t->client, &t->beat);
+    client_start(t->client, &t->leave);
+    env_timer_start(t->env, &t->leave_timer, LEAVE_MS * MS);
+}
+
+/* In CLEARING: the device failed, and keeps a thread. What that has in its hands cannot be freed,
+ * so the process ends; nothing that it would still say is sent, since its lanes are dropped. */
+static void leave_fire(struct env_timer *timer)
+{
+    struct trainer *t = OWNER_OF(timer, leave_timer);
+
+    if (t->state != CLEARING) {
+        trainer_left(t);
+        return;
+    }
+    bool opening = (t->preparing || t->replacing) && (t->broken || t->again);
+    if (step_ns(t) == 0 && !opening) { /* a file that is slow: it will come back */
+        env_timer_start(t->env, timer, t->lease_ms / 2 * MS);
+        return;
+    }
+    log_error("the device keeps a thread at work: this worker ends without it");
+    if (t->again) {
+        t->again = false;
+        t->broken = true;
+        if (t->lost.code == 0)
+            err_set(&t->lost, SHOAL_E_UNAVAILABLE,
+                    "a step has not come back from the device for %llu s",
+                    (unsigned long long)(step_ns(t) / (1000 * MS)));
+        t->end = t->lost;
+    }
+    trainer_farewell(t);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+bool trainer_settled(const struct trainer *t)
+{
+    if (t->preparing || t->replacing || (t->have_job && split_busy(&t->splits)))
+        return false;
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        if (!lane_idle(seat_work(t->seat[i])))
+            return false;
+    return true;
+}
+
+void trainer_tick(struct trainer *t)
+{
+    switch (t->state) {
+    case JOINING: /* join_reply goes on */
+        break;
+    case PREPARING:
+        if (!t->preparing)
+            trainer_prepared(t);
+        if (t->state == WORKING)
+            seats_tick(t);
+        break;
+    case WORKING:
+        seats_tick(t);
+        break;
+    case CLEARING:
+        if (trainer_settled(t))
+            trainer_farewell(t);
+        break;
+    case LEAVING:
+    case REPLACING:
+    case DONE:
+        break;
+    }
+}
+
+static void tick_fire(struct env_timer *timer)
+{
+    trainer_tick(OWNER_OF(timer, tick_timer));
+}
+
+static void trainer_on_message(void *core, peer_t from, struct msg *m)
+{
+    struct trainer *t = core;
+
+    client_message(t->client, from, m);
+}
+
+static void trainer_on_drained(void *core)
+{
+    lease_check(core);
+}
+
+const struct env_handler *trainer_handler(void)
+{
+    static const struct env_handler handler = {.on_message = trainer_on_message,
+                                               .on_drained = trainer_on_drained};
+    return &handler;
+}
+
+static void requests_init(struct trainer *t)
+{
+    t->join = (struct request){.type = WIRE_TYPE_WORKER_JOIN,
+                               .target = CLIENT_COORDINATOR,
+                               .pause_ms = JOIN_PAUSE_MS,
+                               .build = join_build,
+                               .reply = join_reply};
+    t->beat = (struct request){.type = WIRE_TYPE_WORKER_BEAT,
+                               .target = CLIENT_COORDINATOR,
+                               .build = beat_build,
+                               .reply = beat_reply};
+    t->leave = (struct request){.type = WIRE_TYPE_WORKER_LEAVE,
+                                .target = CLIENT_COORDINATOR,
+                                .build = leave_build,
+                                .reply = leave_reply};
+    t->beat_timer.fire = beat_fire;
+    t->wait_timer.fire = wait_fire;
+    t->leave_timer.fire = leave_fire;
+    t->tick_timer.fire = tick_fire;
+}
+
+int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out,
+                struct err *e)
+{
+    struct trainer *t = calloc(1, sizeof *t);
+
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the worker");
+    t->env = env;
+    t->options = *options;
+    if (t->options.lanes_max == 0)
+        t->options.lanes_max = LANES_DEFAULT;
+    if (t->options.lanes_max > LIMIT_LANES)
+        t->options.lanes_max = LIMIT_LANES;
+    if (t->options.wait_ms == 0)
+        t->options.wait_ms = 30000;
+    if (t->options.step_ms == 0)
+        t->options.step_ms = STEP_MS;
+    snprintf(t->name, sizeof t->name, "%s", options->name);
+    snprintf(t->why, sizeof t->why, "%s", options->why == NULL ? "" : options->why);
+    requests_init(t);
+    trainer_job_init(t);
+    struct client_options client = {
+        .coordinator = options->coordinator, .on_map = map_changed, .context = t};
+    int status = client_new(env, &client, &t->client, e);
+    if (status != 0) {
+        free(t);
+        return status;
+    }
+    trainer_host_init(t);
+    env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
+    trainer_join(t);
+    *out = t;
+    return 0;
+}
+
+void trainer_free(struct trainer *t)
+{
+    if (t == NULL)
+        return;
+    SHOAL_ASSERT(trainer_settled(t));
+    struct env_timer *timers[] = {&t->beat_timer, &t->wait_timer, &t->leave_timer, &t->tick_timer};
+    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)
+        env_timer_stop(t->env, timers[i]);
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_drop(t->seat[i]);
+    trainer_job_drop(t);
+    client_free(t->client);
+    free(t);
+}
+
+void trainer_leave(struct trainer *t)
+{
+    if ((t->state == CLEARING || t->state == REPLACING) && !t->again)
+        trainer_stop(t);
+    else
+        trainer_clear(t, false, 0, "");
+    if (t->state == CLEARING && has_device(t))
+        env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS);
+}
+
+int trainer_status(const struct trainer *t, struct err *e)
+{
+    if (t->end.code != 0 && e != NULL)
+        *e = t->end;
+    return t->end.code;
+}
+
+void trainer_describe(const struct trainer *t, char *text, size_t bytes)
+{
+    static const char *const names[] = {
+        "joining", "preparing", "working", "clearing", "leaving", "replacing the device", "done"};
+    uint32_t lanes = 0;
+
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        lanes += seat_lane(t->seat[i]) != SEAT_NO_LANE;
+    snprintf(text, bytes, "%s: %u lanes, %llu examples", names[t->state], lanes,
+             (unsigned long long)t->stats.examples);
+}

@@ -1,0 +1,99 @@
+/* trainer_inner.h: the inside of a worker's core, for trainer.c (its life) and trainer_job.c (what
+ * depends on the job).
+ */
+#ifndef WORKER_TRAIN_TRAINER_INNER_H
+#define WORKER_TRAIN_TRAINER_INNER_H
+
+#include "worker/data/split.h"
+#include "worker/train/seat.h"
+#include "worker/train/trainer.h"
+
+enum trainer_state { JOINING, PREPARING, WORKING, CLEARING, LEAVING, REPLACING, DONE };
+
+/* What a thread makes for the loop, which takes it over when all is done: also of what failed half
+ * way. */
+struct trainer_made {
+    int status;
+    struct err error;
+    bool device; /* what failed is this worker's device or memory: another worker may have more */
+    struct model *model;
+    struct seat **seat;
+    uint32_t seat_count;
+};
+
+struct trainer {
+    struct env *env; /* borrowed */
+    struct trainer_options options;
+    char name[LIMIT_NAME], why[WIRE_WHY];
+    enum trainer_state state;
+    bool again;     /* CLEARING: join again afterwards, else leave */
+    struct err end; /* why it leaves; code 0: in good order */
+    bool broken;    /* ... because of its own device: the job goes on without it */
+    /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0:
+     * no */
+    struct err lost;
+    struct client *client;
+    /* The job, from joining on; made anew when the job's text changes. */
+    uint64_t job_hash;
+    bool have_job, have_model;
+    struct job job;
+    struct model_shape shape;
+    struct model *model;
+    struct table_schema schema[MODEL_TABLES_MAX];
+    struct split_set splits;
+    struct seat_host host; /* client, job, model, schemas, splits: as lanes see them */
+    struct stats stats;
+    struct seat **seat; /* owned (seat_count) */
+    uint32_t seat_count;
+    uint32_t lanes; /* of the job */
+    uint32_t lease_ms;
+    uint32_t declared; /* tables */
+    struct request join, declare, beat, leave;
+    struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
+    struct env_work prepare; /* looks at the input, makes model and seats */
+    bool preparing;
+    struct trainer_made made; /* its result: the thread's while preparing */
+    struct env_work replace;
+    bool replacing;
+    struct backend *replacement; /* its result, likewise */
+    int replace_status;
+    struct err replace_error;
+};
+
+#define OWNER_OF(pointer, member)                                                                  \
+    ((struct trainer *)(void *)((char *)(pointer)-offsetof(struct trainer, member)))
+
+/* trainer.c */
+void trainer_tick(struct trainer *t);
+/* The tick, soon and from the loop: never under the feet of a lane or request that is calling. */
+void trainer_wake(struct trainer *t);
+/* Gives up everything; afterwards joins again, or leaves with this status. The first reason
+ * stands. */
+void trainer_clear(struct trainer *t, bool again, int status, const char *text);
+
+/* The device failed. The lanes go back, the job goes on elsewhere; this process ends with its
+ * status, or goes on by another backend. */
+void trainer_break(struct trainer *t, int status, const char *text);
+void trainer_replaced(struct trainer *t);
+/* The coordinator does not know this worker any more. */
+void trainer_forgotten(struct trainer *t);
+
+/* trainer_host.c */
+void trainer_host_init(struct trainer *t);
+
+/* trainer_job.c */
+void trainer_job_init(struct trainer *t);
+/* Takes the job's text; one that is new replaces the old: all seats are free and idle, no thread
+ * has anything. */
+int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct err *e);
+void trainer_job_drop(struct trainer *t); /* likewise */
+/* The input's shape, the model, its schemas and the seats, unless they are there: on a thread,
+ * while t->preparing; then calls trainer_tick. What fails ends the trainer's work. */
+void trainer_job_prepare(struct trainer *t);
+/* Model and seats alone; likewise. */
+void trainer_model_drop(struct trainer *t);
+/* Another backend, on a thread, while t->replacing; then calls trainer_replaced. */
+void trainer_job_replace(struct trainer *t);
+void trainer_job_declare(struct trainer *t);
+
+#endif

@@ -1,0 +1,245 @@
+/* trainer_job.c: what a worker makes of the job's text: its input's shape, the model, seats, the
+ * tables declared. */
+#include "proto/base/hash.h"
+#include "worker/train/trainer_inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the text -------------------------------------------------------------------------------- */
+
+void trainer_model_drop(struct trainer *t)
+{
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_free(t->seat[i]);
+    free(t->seat);
+    t->seat = NULL;
+    t->seat_count = 0;
+    if (t->have_model)
+        model_free(t->model);
+    t->have_model = false;
+}
+
+void trainer_job_drop(struct trainer *t)
+{
+    trainer_model_drop(t);
+    if (t->have_job) {
+        split_close(&t->splits);
+        memset(t->host.base.data, 0, sizeof t->host.base.data);
+        job_free(&t->job);
+    }
+    t->have_job = false;
+}
+
+static void splits_changed(void *context)
+{
+    trainer_wake(context);
+}
+
+int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct err *e)
+{
+    uint64_t hash = hash_bytes(text, bytes, 1);
+
+    if (t->have_job && hash == t->job_hash)
+        return 0;
+    trainer_job_drop(t);
+    int status = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
+    if (status != 0)
+        return status;
+    t->have_job = true;
+    t->job_hash = hash;
+    client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
+    split_init(&t->splits, t->env, &t->job, splits_changed, t);
+    return 0;
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+/* A place for each lane that this worker may run; under bsp for every lane of the job: a clock
+ * needs all of them, whoever is left to run them. */
+static uint32_t seats_wanted(const struct trainer *t)
+{
+    uint32_t seats = t->options.lanes_max;
+
+    if (t->job.train.mode == WIRE_BSP && t->lanes > seats)
+        seats = t->lanes < LIMIT_LANES ? t->lanes : LIMIT_LANES;
+    return seats;
+}
+
+/* What lanes go by, but for the model: before there is one. */
+static void base_set(struct trainer *t)
+{
+    struct lane_base *base = &t->host.base;
+    uint32_t readers = lane_readers(t->options.cores, seats_wanted(t)),
+             ahead = t->job.train.read_ahead;
+
+    base->ahead = ahead == 0 ? readers : ahead;
+    base->readers = readers < base->ahead ? readers : base->ahead;
+    base->cache_rows = t->job.train.cache.rows;
+    base->clock_ns = t->options.clock_ns;
+    base->job = &t->job;
+    base->backend = t->options.backend;
+    base->schema = t->schema;
+}
+
+static int model_make(struct trainer *t, struct trainer_made *m)
+{
+    struct lane_base *base = &t->host.base;
+
+    int status = model_schemas(&t->job, &t->shape, t->schema, &base->table_count, &m->error);
+    if (status == 0)
+        status = model_new(&t->job, &t->shape, t->options.backend, &m->model, &m->error);
+    base->model = m->model;
+    return status;
+}
+
+static int seats_make(struct trainer *t, struct trainer_made *m)
+{
+    uint32_t seats = seats_wanted(t);
+    int status = 0;
+
+    m->seat = calloc(seats, sizeof *m->seat);
+    if (m->seat == NULL)
+        return err_set(&m->error, SHOAL_E_NOMEM, "no memory for %u lanes", seats);
+    for (; status == 0 && m->seat_count < seats; m->seat_count += status == 0)
+        status = seat_new(&t->host, &m->seat[m->seat_count], &m->error);
+    return status;
+}
+
+/* on a thread of the pool: the loop looks at nothing of this meanwhile */
+static void prepare_run(struct env_work *w)
+{
+    struct trainer *t = OWNER_OF(w, prepare);
+    struct trainer_made *m = &t->made;
+
+    m->status = dataset_shape(&t->job, &t->shape, &m->error);
+    if (m->status != 0)
+        return;
+    m->status = model_make(t, m);
+    bool seats = m->status == 0;
+    if (seats)
+        m->status = seats_make(t, m);
+    m->device = m->status == SHOAL_E_UNAVAILABLE || m->status == SHOAL_E_INTERNAL ||
+                (seats && m->status == SHOAL_E_NOMEM);
+}
+
+static void made_take(struct trainer *t)
+{
+    t->model = t->made.model;
+    t->have_model = t->model != NULL;
+    t->seat = t->made.seat;
+    t->seat_count = t->made.seat_count;
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_begin(t->seat[i]);
+}
+
+static void prepare_done(struct env_work *w)
+{
+    struct trainer *t = OWNER_OF(w, prepare);
+    struct err e = {0};
+
+    t->preparing = false;
+    made_take(t);
+    if (t->made.status != 0 && t->made.device) {
+        err_set(&e, t->made.status, "the device failed while model and lanes were made: %s",
+                t->made.error.text);
+        trainer_break(t, e.code, e.text);
+    } else if (t->made.status != 0) {
+        trainer_clear(t, false, t->made.status, t->made.error.text);
+    }
+    trainer_tick(t);
+}
+
+void trainer_job_prepare(struct trainer *t)
+{
+    t->preparing = !t->have_model;
+    if (!t->preparing)
+        return;
+    t->made = (struct trainer_made){.status = 0};
+    base_set(t);
+    env_work_start(t->env, &t->prepare);
+}
+
+/* ---- another backend ------------------------------------------------------------------------- */
+
+static void replace_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct trainer *t = OWNER_OF(w, replace);
+
+    t->replace_status = t->options.replace(t->options.context, &t->replacement, &t->replace_error);
+}
+
+static void replace_done(struct env_work *w)
+{
+    struct trainer *t = OWNER_OF(w, replace);
+
+    t->replacing = false;
+    trainer_replaced(t);
+}
+
+void trainer_job_replace(struct trainer *t)
+{
+    t->replacing = true;
+    env_work_start(t->env, &t->replace);
+}
+
+/* ---- declaring ------------------------------------------------------------------------------- */
+
+static struct msg *declare_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, declare);
+    const struct table_schema *schema = &t->schema[t->declared];
+    struct wire_TABLE_CREATE create;
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_TABLE_DECLARE;
+    w.id = r->id;
+    wire_schema_to(schema, &create);
+    _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof create,
+                   "DECLARE is CREATE and one more field");
+    memcpy(&w.u.TABLE_DECLARE, &create, offsetof(struct wire_TABLE_DECLARE, declared_total));
+    w.u.TABLE_DECLARE.declared_total = t->host.base.table_count;
+    struct msg *m = wire_encode(&w);
+    size_t bytes = schema->field_rule_count * sizeof schema->field_rule[0];
+    void *data = m == NULL ? NULL : msg_add(m, bytes);
+    if (data == NULL) {
+        msg_free(m);
+        return NULL;
+    }
+    memcpy(data, schema->field_rule, bytes);
+    return m;
+}
+
+static enum request_verdict declare_reply(struct request *r, const struct wire *w,
+                                          const struct msg *m)
+{
+    struct trainer *t = OWNER_OF(r, declare);
+
+    (void)m;
+    if (w->status == SHOAL_E_UNAVAILABLE)
+        trainer_clear(t, true, 0, "");
+    else if (client_passing(w->status))
+        return REQUEST_LATER;
+    else if (w->status != 0)
+        trainer_clear(t, false, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+    else if (++t->declared < t->host.base.table_count)
+        client_start(t->client, r);
+    return REQUEST_DONE;
+}
+
+void trainer_job_declare(struct trainer *t)
+{
+    t->declared = 0;
+    client_start(t->client, &t->declare);
+}
+
+void trainer_job_init(struct trainer *t)
+{
+    t->declare = (struct request){.type = WIRE_TYPE_TABLE_DECLARE,
+                                  .target = CLIENT_COORDINATOR,
+                                  .build = declare_build,
+                                  .reply = declare_reply};
+    t->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
+    t->replace = (struct env_work){.run = replace_run, .done = replace_done};
+}

@@ -1,0 +1,292 @@
+/* transfer.c: pulls and pushes of one batch. */
+#include "worker/train/transfer.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* a late copy of an old GAP answer proves nothing, ten in a row over some seconds do */
+enum { LOST_AFTER = 10 };
+
+struct transfer_part {
+    struct request request;
+    struct transfer *transfer;
+    struct part part;
+    uint32_t gaps; /* GAP answers so far */
+    uint32_t lost; /* ... when no earlier push was under way */
+};
+
+static struct transfer_part *part_of(struct request *r)
+{
+    return (struct transfer_part *)((char *)r - offsetof(struct transfer_part, request));
+}
+
+/* ---- messages out ---------------------------------------------------------------------------- */
+
+static uint64_t map_epoch(const struct transfer *t)
+{
+    const struct map *map = client_map(t->client);
+    return map == NULL ? 0 : map->epoch;
+}
+
+static struct msg *pull_build(struct request *r)
+{
+    struct transfer_part *p = part_of(r);
+    struct transfer *t = p->transfer;
+    struct wire w;
+
+    w.type = WIRE_TYPE_PULL;
+    w.reply = false;
+    w.id = r->id;
+    w.status = 0;
+    w.error[0] = '\0';
+    w.u.PULL = (struct wire_PULL){.run = t->name.run,
+                                  .table = p->part.table,
+                                  .lane = t->name.lane,
+                                  .batch = t->name.batch,
+                                  .bound = t->name.bound,
+                                  .key_count = p->part.key_count,
+                                  .map_epoch = map_epoch(t)};
+    struct msg *m = wire_encode(&w);
+    if (m != NULL && rows_add_keys(t->rows, &p->part, false, m) != 0) {
+        msg_free(m);
+        m = NULL;
+    }
+    return m;
+}
+
+static struct msg *push_build(struct request *r)
+{
+    struct transfer_part *p = part_of(r);
+    struct transfer *t = p->transfer;
+    struct wire w;
+
+    w.type = WIRE_TYPE_PUSH;
+    w.reply = false;
+    w.id = r->id;
+    w.status = 0;
+    w.error[0] = '\0';
+    w.u.PUSH = (struct wire_PUSH){.run = t->name.run,
+                                  .table = p->part.table,
+                                  .lane = t->name.lane,
+                                  .generation = t->name.generation,
+                                  .from = t->name.batch - 1,
+                                  .to = t->name.batch,
+                                  .tablet_first = p->part.tablet_first,
+                                  .tablet_count = p->part.tablet_count,
+                                  .lr_scale = t->name.lr_scale,
+                                  .key_count = p->part.key_count,
+                                  .map_epoch = map_epoch(t),
+                                  .worker = t->name.worker,
+                                  .task = t->name.task,
+                                  .event_time = t->name.event_time};
+    struct msg *m = wire_encode(&w);
+    if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 ||
+                      rows_add_gradients(t->rows, &p->part, m) != 0)) {
+        msg_free(m);
+        m = NULL;
+    }
+    return m;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static enum request_verdict refuse(struct transfer *t, int status, const char *text)
+{
+    transfer_cancel(t);
+    t->refused(t, status, text);
+    return REQUEST_DONE;
+}
+
+static enum request_verdict part_refused(struct transfer_part *p, const struct wire *w)
+{
+    struct transfer *t = p->transfer;
+    struct err e = {0};
+
+    if (client_passing(w->status))
+        return REQUEST_LATER;
+    if (w->status == SHOAL_E_NOT_LEADER) {
+        client_map_refresh(t->client);
+        return REQUEST_LATER;
+    }
+    err_set(&e, w->status, "shard %u refused the %s of lane %d batch %llu, table %s: %s",
+            p->part.shard, t->push ? "push" : "pull", (int)t->name.lane,
+            (unsigned long long)t->name.batch, t->rows->table[p->part.table].schema->name,
+            w->error[0] != '\0' ? w->error : err_text(w->status));
+    return refuse(t, w->status, e.text);
+}
+
+static void part_answered(struct transfer_part *p)
+{
+    struct transfer *t = p->transfer;
+
+    SHOAL_ASSERT(t->pending > 0);
+    t->keys += p->part.key_count;
+    if (--t->pending == 0)
+        t->done(t);
+}
+
+/* staleness = clock - 1 - low: how many clocks the slowest live lane lay behind what this pull
+ * might have seen. */
+static void staleness_count(struct transfer *t, const struct wire_PULL_reply *reply)
+{
+    if (t->staleness == NULL)
+        return;
+    uint64_t clocks =
+        reply->clock > reply->low && reply->low != UINT64_MAX ? reply->clock - 1 - reply->low : 0;
+    t->staleness[clocks < STALENESS_CELLS ? clocks : STALENESS_CELLS - 1]++;
+}
+
+static enum request_verdict pull_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct transfer_part *p = part_of(r);
+    struct transfer *t = p->transfer;
+    const struct wire_PULL_reply *reply = &w->u.PULL_reply;
+    uint32_t width = t->rows->table[p->part.table].schema->width;
+    struct err e = {0};
+
+    if (w->status != 0)
+        return part_refused(p, w);
+    if (reply->key_count != p->part.key_count || reply->width != width ||
+        m->frame[1].bytes != (size_t)reply->key_count * width * sizeof(float)) {
+        err_set(&e, SHOAL_E_SCHEMA,
+                "shard %u answered a pull of %u keys of width %u with %u rows of width %u",
+                p->part.shard, p->part.key_count, width, reply->key_count, reply->width);
+        return refuse(t, SHOAL_E_SCHEMA, e.text);
+    }
+    rows_take(t->rows, &p->part, m->frame[1].data);
+    if (reply->waited_ns > t->held_ns)
+        t->held_ns = reply->waited_ns;
+    staleness_count(t, reply);
+    if (t->took != NULL)
+        t->took(t, &p->part, reply->clock, reply->low);
+    part_answered(p);
+    return REQUEST_DONE;
+}
+
+/* Of a tick it can only be a late copy of the answer to what was sent before. */
+static enum request_verdict part_poisoned(struct transfer_part *p, const struct wire *w)
+{
+    struct transfer *t = p->transfer;
+
+    if (p->part.key_count == 0)
+        return REQUEST_LATER;
+    t->poisoned(t, &p->part, w->error[0] != '\0' ? w->error : err_text(w->status));
+    p->part.key_count = 0;
+    return REQUEST_NOW;
+}
+
+static enum request_verdict push_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct transfer_part *p = part_of(r);
+    struct transfer *t = p->transfer;
+
+    (void)m;
+    if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
+        return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
+    if (w->status == SHOAL_E_NOT_FINITE)
+        return part_poisoned(p, w);
+    if (w->status != 0)
+        return part_refused(p, w);
+    if (w->u.PUSH_reply.skipped > 0) {
+        t->skipped = true;
+        t->recomputed = t->recomputed || r->tries == 1;
+    }
+    part_answered(p);
+    return REQUEST_DONE;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+void transfer_init(struct transfer *t, struct client *client, struct rows *rows)
+{
+    memset(t, 0, sizeof *t);
+    t->client = client;
+    t->rows = rows;
+}
+
+void transfer_close(struct transfer *t)
+{
+    transfer_cancel(t);
+    free(t->part);
+    t->part = NULL;
+    t->part_capacity = 0;
+}
+
+static int parts_reserve(struct transfer *t, uint32_t count, struct err *e)
+{
+    if (count <= t->part_capacity)
+        return 0;
+    struct transfer_part *more = calloc(count, sizeof *more);
+    if (more == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u requests of a batch", count);
+    free(t->part);
+    t->part = more;
+    t->part_capacity = count;
+    return 0;
+}
+
+int transfer_start(struct transfer *t, const struct transfer_name *name, bool push, struct err *e)
+{
+    const struct map *map = client_map(t->client);
+
+    transfer_cancel(t);
+    if (map == NULL)
+        return err_set(e, SHOAL_E_AGAIN, "there is no map yet");
+    int status = rows_split(t->rows, map, push, e);
+    if (status == 0)
+        status = parts_reserve(t, t->rows->part_count, e);
+    if (status != 0)
+        return status;
+    t->name = *name;
+    t->push = push;
+    t->keys = 0;
+    t->held_ns = 0;
+    t->skipped = t->recomputed = false;
+    for (uint32_t i = 0; i < t->rows->part_count; i++) {
+        const struct part *p = &t->rows->part[i];
+        if (!push && p->key_count == 0)
+            continue;
+        t->part[t->part_count++] =
+            (struct transfer_part){.request = {.type = push ? WIRE_TYPE_PUSH : WIRE_TYPE_PULL,
+                                               .target = p->shard,
+                                               .write = push,
+                                               .build = push ? push_build : pull_build,
+                                               .reply = push ? push_reply : pull_reply},
+                                   .transfer = t,
+                                   .part = *p};
+        if (push && t->rows->poisoned && !rows_part_refused(t->rows, p))
+            /* the whole batch goes by, however it is divided */
+            t->part[t->part_count - 1].part.key_count = 0;
+    }
+    t->pending = t->part_count;
+    for (uint32_t i = 0; i < t->part_count; i++)
+        client_start(t->client, &t->part[i].request);
+    return 0;
+}
+
+void transfer_cancel(struct transfer *t)
+{
+    for (uint32_t i = 0; i < t->part_count; i++)
+        client_cancel(t->client, &t->part[i].request);
+    t->part_count = 0;
+    t->pending = 0;
+}
+
+uint32_t transfer_resend(struct transfer *t, const struct part *p, uint64_t order)
+{
+    uint32_t waiting = 0;
+
+    for (uint32_t i = 0; i < t->part_count; i++) {
+        struct transfer_part *own = &t->part[i];
+        if (own->part.table != p->table ||
+            own->part.tablet_first >= p->tablet_first + p->tablet_count ||
+            p->tablet_first >= own->part.tablet_first + own->part.tablet_count ||
+            !request_active(&own->request))
+            continue;
+        waiting++;
+        if (own->request.order < order)
+            client_again(t->client, &own->request);
+    }
+    return waiting;
+}
