@@ -97,6 +97,8 @@ def main():
     parser.add_argument("--control")
     parser.add_argument("--circles", action="store_true")
     given = parser.parse_args()
+    if not given.control and (not given.root or given.circles and not given.build):
+        parser.error("which tree, which build?")
     if given.control:
         return control(pathlib.Path(given.control).resolve())
     root = pathlib.Path(given.root).resolve()
