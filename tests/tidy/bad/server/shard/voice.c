@@ -1,0 +1,18 @@
+/* voice.c: another voice. */
+#include <stddef.h>
+#include <stdio.h>
+
+struct outer {
+    int first, second;
+};
+
+static int voice(int *second, unsigned x)
+{
+    struct outer *o = (struct outer *)((char *)second - offsetof(struct outer, second));
+    int status = 0;
+
+    if (!o)
+        status = -1;
+    printf("%llu\n", (unsigned long long)x);
+    return status;
+}

@@ -1,0 +1,57 @@
+"""docs.py: pages: few words, no file named that is not there, and every source named in the page of its room."""
+import fnmatch
+import re
+
+from rooms import DOORS
+
+RULES = ("words", "gone", "listed")
+WORDS = 15000
+FILE = re.compile(r"(?<![\w<])[\w/{},*.-]*[\w}*]\.(?:\{[chu,]+\}|cu|[ch])\b")
+# Made by a reader who follows dense/README.md.
+EXAMPLES = re.compile(r".*(deep_crossing|own_model)\.c")
+
+
+def pages(tree):
+    return {p.relative_to(tree.root).as_posix(): p.read_text(encoding="utf-8") for p in sorted(tree.root.rglob("*.md"))
+            if not re.match(r"(\.|build)|tests/tidy/bad/", p.relative_to(tree.root).as_posix())}
+
+
+def spread(name):
+    """{a,b}.c -> a.c b.c"""
+    m = re.search(r"\{([^{}]*)\}", name)
+    return [one for part in m[1].split(",") for one in spread(name[:m.start()] + part + name[m.end():])] if m else [name]
+
+
+def foreign(name):
+    return EXAMPLES.fullmatch(name) or any(re.fullmatch(pattern, name) for pattern in DOORS)
+
+
+def exists(name, paths):
+    return any(fnmatch.fnmatch(path, "*/" + name) or fnmatch.fnmatch(path, name) for path in paths)
+
+
+def check(tree, breach):
+    found = pages(tree)
+    words = sum(len(text.split()) for text in found.values())
+    if words > WORDS:
+        breach("words", "*.md", 1, f"{words} words in all pages, {WORDS} at most")
+    for page, text in found.items():
+        for m in FILE.finditer(text):
+            for name in spread(m[0]):
+                if not foreign(name) and not exists(name.lstrip("./"), tree.sources):
+                    breach("gone", page, text.count("\n", 0, m.start()) + 1, f"{name} is not there")
+    for source in tree.product():
+        folder = source.folder
+        while folder and f"{folder}/README.md" not in found:
+            folder = folder.rpartition("/")[0]
+        page = f"{folder}/README.md" if folder else "README.md"
+        if not listed(source, found.get(page, "")):
+            breach("listed", source.path, 1, f"{page} does not name it")
+
+
+def listed(source, text):
+    """By its name or its stem: `journal.c`, `journal`, `opt_*`, `a.{c,h}`; an inner header goes with its module."""
+    stem = re.sub(r"_(inner|state)$", "", source.stem)
+    words = {w for name in re.findall(r"[\w/{},*.]+", text) for w in spread(name)}
+    stems = {re.sub(r"\.(c|h|cu|py)$", "", w.rstrip(".,").rpartition("/")[2]) for w in words}
+    return stem in stems or source.stem in stems or any("*" in s and len(s) > 1 and fnmatch.fnmatch(stem, s) for s in stems)
