@@ -193,7 +193,7 @@ static void body_pool_forward(struct stream *s, const struct pool_args *a, float
 {
     (void)s;
 #define POOL_CALL(kind) pool_forward_rows(a, x, ldx, logit, kind)
-    POOL_SHAPES(POOL_CALL)
+    POOL_SHAPES(POOL_CALL);
 #undef POOL_CALL
 }
 
@@ -202,7 +202,7 @@ static void body_pool_backward(struct stream *s, const struct pool_args *a, cons
 {
     (void)s;
 #define POOL_CALL(kind) pool_backward_rows(a, dx, lddx, dlogit, row_gradients, kind)
-    POOL_SHAPES(POOL_CALL)
+    POOL_SHAPES(POOL_CALL);
 #undef POOL_CALL
 }
 

@@ -68,7 +68,7 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
 static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
 {
     const struct table *t = engine_table(s->engine, q->pull.table);
-    HOAL_ASSERT(t) == NULL;
+    SHOAL_ASSERT(t != NULL);
     uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
