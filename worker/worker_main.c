@@ -311,24 +311,24 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .cores = a->cores,
                                       .clock_ns = time_monotonic_ns,
                                       .wait_ms = a->wait_s * 1000};
-    int status = trainer_new(net_env(d->net), &options, &d->trainer, e);
-    if (status != 0)
-        return status;
+    int rc = trainer_new(net_env(d->net), &options, &d->trainer, e);
+    if (rc != 0)
+        return rc;
     net_set_handler(d->net, trainer_handler(), d->trainer);
     d->status.fire = status_fire;
     status_fire(&d->status);
     notify_ready("joining");
     net_run(d->net);
-    status = trainer_status(d->trainer, e);
+    rc = trainer_status(d->trainer, e);
     if (!trainer_settled(d->trainer)) {
         /* a thread still has memory of ours in its hands: nothing may be freed */
-        if (status != 0)
+        if (rc != 0)
             log_error("%s", e->text);
-        _exit(status == 0 ? 0 : err_exit_status(status));
+        _exit(rc == 0 ? 0 : err_exit_status(rc));
     }
     env_timer_stop(net_env(d->net), &d->status);
     trainer_free(d->trainer);
-    return status;
+    return rc;
 }
 
 /* As `valid` and `test` stand in report.json: proto/metric/measure_json.h; and bad_lines. */
@@ -360,21 +360,21 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
                                         .backend = d->backend,
                                         .wait_ms = a->wait_s * 1000};
     const struct measure *measure;
-    int status = evaluator_new(net_env(d->net), &options, &d->evaluator, e);
-    if (status != 0)
-        return status;
+    int rc = evaluator_new(net_env(d->net), &options, &d->evaluator, e);
+    if (rc != 0)
+        return rc;
     net_set_handler(d->net, evaluator_handler(), d->evaluator);
     net_run(d->net);
-    status = evaluator_result(d->evaluator, &measure, e);
-    if (status == 0)
-        status = measure_print(measure, evaluator_bad_lines(d->evaluator), job, e);
+    rc = evaluator_result(d->evaluator, &measure, e);
+    if (rc == 0)
+        rc = measure_print(measure, evaluator_bad_lines(d->evaluator), job, e);
     if (!evaluator_settled(d->evaluator)) {
-        if (status != 0)
+        if (rc != 0)
             log_error("%s", e->text);
-        _exit(status == 0 ? 0 : err_exit_status(status));
+        _exit(rc == 0 ? 0 : err_exit_status(rc));
     }
     evaluator_free(d->evaluator);
-    return status;
+    return rc;
 }
 
 /* Lanes that may be at work here at the same time; under bsp all of the job's (trainer.h), as far

@@ -12,7 +12,7 @@
 #define CPU_BACKEND_ALIGN 256u
 #define CPU_HUGE ((size_t)2 << 20)
 /* Examples that go through the layers together: enough rows that a matrix product runs at its full
- * rate (measured: ../README.md), few enough for the cache. */
+ * rate, few enough for the cache. */
 #define CPU_RANGE 512u
 
 const struct backend_ops *shoal_backend_v5(void);

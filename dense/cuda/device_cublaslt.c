@@ -20,9 +20,9 @@ int cublaslt_load(struct err *e)
                                          "nvidia/cublas/lib", NULL};
     const struct library_search search = {CUBLASLT_FILE, "SHOAL_CUBLASLT", folders, wheels};
     void *handle = NULL;
-    int code = library_open(&search, &handle, lt.path, e);
-    if (code != 0)
-        return code;
+    int rc = library_open(&search, &handle, lt.path, e);
+    if (rc != 0)
+        return rc;
     const struct {
         const char *name;
         void *function;

@@ -146,28 +146,28 @@ int device_probe(struct err *e)
     struct cudaDeviceProp device;
     struct err why;
     int count = 0;
-    int code = CUDA_TELL(&why, cudaGetDeviceCount(&count));
-    if (code != 0 || count == 0)
+    int rc = CUDA_TELL(&why, cudaGetDeviceCount(&count));
+    if (rc != 0 || count == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the NVIDIA driver is there, but there is no device to compute on: %s; look "
                        "at nvidia-smi, or "
                        "set train.backend to cpu",
-                       code != 0 ? why.text : "it counts 0");
-    code = device_choose(count, e);
-    if (code == 0)
-        code = CUDA_TELL(e, cudaGetDeviceProperties(&device, device_number));
-    if (code != 0)
-        return code;
+                       rc != 0 ? why.text : "it counts 0");
+    rc = device_choose(count, e);
+    if (rc == 0)
+        rc = CUDA_TELL(e, cudaGetDeviceProperties(&device, device_number));
+    if (rc != 0)
+        return rc;
     if (device.major * 10 + device.minor < ARCHITECTURE_MIN)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; "
                        "set train.backend to cpu",
                        device_number, device.name, device.major, device.minor,
                        ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
-    code = cublaslt_load(e);
-    if (code == 0)
+    rc = cublaslt_load(e);
+    if (rc == 0)
         texts_make(&device);
-    return code;
+    return rc;
 }
 
 const char *device_kernel(void)

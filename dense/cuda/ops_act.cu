@@ -83,7 +83,7 @@ static void act_backward(struct stream *s, enum activation act, const struct dro
     double *partial = NULL;
     if (bias_gradient) {
         partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);
-        if (!partial)
+        if (partial == NULL)
             return;
     }
     struct act_backward_args a = {act,  *mask, first, count, width,  ldy,

@@ -83,7 +83,6 @@ BODY void attend_softmax_at(const struct attend_kernel_args *a, size_t i)
     uint32_t example = dropout_example(&a->mask, a->a.first + of_example.row);
     uint32_t value = (example * a->a.heads + of_example.column) * fields * fields + of_head.column;
     float most = -INFINITY, sum = 0.0f;
-
     for (uint32_t k = 0; k < fields; k++)
         most = share[k] > most ? share[k] : most;
     for (uint32_t k = 0; k < fields; k++) {
@@ -114,7 +113,6 @@ BODY void attend_output_at(const struct attend_kernel_args *a, size_t i)
         a->a.x + attend_row(a, of_example.row, 0) + 2 * (size_t)a->a.width + p.column;
     float sum = a->a.residual ? a->a.residual[attend_apart(a, i, a->a.ldresidual)]
                               : a->a.x[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column];
-
     for (uint32_t k = 0; k < a->a.fields; k++)
         sum += attend_kept(a, share[k]) * value[(size_t)k * a->row];
     a->a.y[i] = sum;
@@ -153,7 +151,6 @@ BODY void attend_value_at(const struct attend_kernel_args *a, size_t i)
     const float *share = attend_share(a, of_example.row, p.column / a->part) + of_example.column;
     const float *dy = a->a.dy + (size_t)of_example.row * a->a.fields * a->a.width + p.column;
     float sum = 0.0f;
-
     for (uint32_t q = 0; q < a->a.fields; q++)
         sum += attend_kept(a, share[(size_t)q * a->a.fields]) * dy[(size_t)q * a->a.width];
     a->a.dx[(size_t)p.row * a->row + 2 * (size_t)a->a.width + p.column] = sum;
@@ -181,7 +178,6 @@ BODY void attend_slope_at(const struct attend_kernel_args *a, size_t i)
         attend_share(a, of_example.row, of_example.column) + (size_t)of_head.column * fields;
     const float *dshare = a->dshare + i * fields;
     float sum = 0.0f;
-
     for (uint32_t k = 0; k < fields; k++)
         sum += dshare[k] * fabsf(share[k]);
     for (uint32_t k = 0; k < fields; k++)
@@ -199,7 +195,6 @@ BODY void attend_maps_at(const struct attend_kernel_args *a, size_t i)
                 *key = query + a->a.width;
     float *to = a->a.dx + (size_t)p.row * a->row + p.column;
     float to_query = 0.0f, to_key = 0.0f;
-
     for (uint32_t f = 0; f < fields; f++) {
         to_query += slope[(size_t)of_example.column * fields + f] * key[(size_t)f * a->row];
         to_key += slope[(size_t)f * fields + of_example.column] * query[(size_t)f * a->row];

@@ -57,7 +57,7 @@ static void fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32
     struct scratch_mark mark = cuda_scratch_mark(s);
     float *pairs = (float *)cuda_scratch(s, (size_t)count * dim * sizeof *pairs);
     struct fm_args a = {fields, dim, ldx, stride, 0, x, sums, pairs, logit, NULL, false, NULL};
-    if (!pairs)
+    if (pairs == NULL)
         return;
     fm_sums_run(s, (size_t)count * dim, &a);
     fm_logit_run(s, count, &a);

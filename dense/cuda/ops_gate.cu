@@ -107,7 +107,7 @@ static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const
     float *sums = (float *)cuda_scratch(s, (size_t)count * lanes * sizeof *sums);
     struct dots_kernel_args a = {width,      ldt, ldz,  stride, 0,    lanes, false,
                                  (float *)t, z,   NULL, logit,  NULL, sums};
-    if (!sums)
+    if (sums == NULL)
         return;
     dots_lane_run(s, (size_t)count * lanes, &a);
     dots_logit_run(s, count, &a);

@@ -87,7 +87,7 @@ static void square_sum(struct stream *s, size_t count, const float *x, double *s
     size_t parts = (count + SUM_CHUNK - 1) / SUM_CHUNK;
     double *to = (double *)cuda_scratch(s, parts * sizeof *to);
     struct squares_args a = {x, count, parts, to};
-    if (!to)
+    if (to == NULL)
         return;
     squares_run(s, parts, &a);
     cuda_sum_add(s, to, parts, sum);
@@ -146,7 +146,7 @@ static void clip_rows(struct stream *s, uint32_t count, uint32_t width, float li
     struct scratch_mark mark = cuda_scratch_mark(s);
     float *factor = (float *)cuda_scratch(s, count * sizeof *factor);
     struct clip_rows_args a = {width, limit, factor, x};
-    if (!factor)
+    if (factor == NULL)
         return;
     clip_factor_run(s, count, &a);
     clip_rows_run(s, (size_t)count * width, &a);

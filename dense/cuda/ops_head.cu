@@ -46,7 +46,7 @@ static void bias_backward(struct stream *s, uint32_t count, uint32_t stride, con
     uint32_t chunks = sum_chunks(count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * stride * sizeof *partial);
     struct bias_args a = {count, stride, NULL, dlogit, NULL, partial};
-    if (!partial)
+    if (partial == NULL)
         return;
     bias_backward_run(s, (size_t)chunks * stride, &a);
     cuda_columns_add(s, partial, chunks, stride, bias_gradient);
@@ -91,7 +91,7 @@ static void head_forward(struct stream *s, uint32_t count, uint32_t width, const
     uint32_t lanes = width < HEAD_LANES ? width : HEAD_LANES;
     float *sums = (float *)cuda_scratch(s, (size_t)count * lanes * sizeof *sums);
     struct head_args a = {count, width, ldx, stride, lanes, x, w, logit, sums};
-    if (!sums)
+    if (sums == NULL)
         return;
     head_lane_run(s, (size_t)count * lanes, &a);
     head_logit_run(s, count, &a);
@@ -138,7 +138,7 @@ static void head_backward(struct stream *s, uint32_t count, uint32_t width, cons
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);
     struct head_back_args a = {count, width, ldx,    stride,  lddx, dx_width,
                                x,     w,     dlogit, partial, dx,   add};
-    if (!partial)
+    if (partial == NULL)
         return;
     head_weight_run(s, (size_t)chunks * width, &a);
     cuda_columns_add(s, partial, chunks, width, dw);

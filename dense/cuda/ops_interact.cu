@@ -88,7 +88,6 @@ BODY void products_backward_at(const struct products_backward_args *a, size_t i)
                 *dy = a->p.dy + (size_t)at.row * a->p.lddy;
     const float *pairs = dy + a->kept, *row = pairs + products_at(in.row, 0);
     float *dx = a->p.dx + (size_t)at.row * a->p.lddx + at.column, sum = 0.0f;
-
     for (uint32_t j = 0; j < in.row; j++)
         sum += row[j] * x[(size_t)j * dim];
     for (uint32_t j = in.row + 1; j < vectors; j++)
@@ -143,7 +142,6 @@ BODY void cross_backward_at(const struct cross_backward_args *a, size_t i)
     uint32_t j = at.column, end = part_end(at.row, SUM_CHUNK, a->c.count);
     float bias = a->c.bias[j];
     double sum = 0.0;
-
     for (uint32_t row = at.row * SUM_CHUNK; row < end; row++) {
         float d = a->c.dy[(size_t)row * a->c.lddy + j], *u = a->c.u + (size_t)row * a->c.width + j;
         if (j < a->c.dx0_width) {

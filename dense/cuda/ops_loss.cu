@@ -39,7 +39,7 @@ static void loss_logistic(struct stream *s, uint32_t count, const uint32_t *live
     struct scratch_mark mark = cuda_scratch_mark(s);
     double *term = (double *)cuda_scratch(s, (size_t)count * tasks * sizeof *term);
     struct loss_args a = {tasks, offset, live, logit, label, weight, factor, term, scores, dlogit};
-    if (!term)
+    if (term == NULL)
         return;
     loss_run(s, (size_t)count * tasks, &a);
     cuda_columns_add_double(s, term, count, tasks, loss);

@@ -29,7 +29,6 @@ BODY void mix_share_at(const struct mix_share_args *a, size_t i)
     const float *gate = a->m.gate + (size_t)at.row * a->m.ldgate + at.column * a->choices;
     float *share = a->m.share + i * a->choices;
     float most = -INFINITY, sum = 0.0f;
-
     for (uint32_t e = 0; e < a->choices; e++) {
         share[e] =
             a->m.top_k == 0 || mix_passes(gate, a->choices, a->m.top_k, e) ? gate[e] : -INFINITY;
@@ -56,7 +55,6 @@ BODY void mix_output_at(const struct mix_output_args *a, size_t i)
     const float *share = a->m.share + ((size_t)at.row * a->m.tasks + task) * a->choices;
     const float *x = a->m.x + (size_t)at.row * a->m.ldx + column;
     float sum = 0.0f;
-
     for (uint32_t e = 0; e < a->choices; e++)
         if (share[e] != 0.0f)
             sum += x[(size_t)mix_expert(&a->m, task, e) * a->m.width] * share[e];
@@ -68,7 +66,6 @@ static void cuda_mix_forward(struct stream *s, const struct mix_args *m)
 {
     struct mix_share_args share;
     struct mix_output_args output;
-
     share.m = output.m = *m;
     share.choices = output.choices = m->shared + m->own;
     mix_share_run(s, (size_t)m->count * m->tasks, &share);
@@ -94,7 +91,6 @@ BODY void mix_slope_at(const struct mix_slope_args *a, size_t i)
     const float *dy = a->m.dy + (size_t)at.row * a->m.lddy + (size_t)task * a->m.width;
     bool passed = a->m.share[i / MIX_LANES] != 0.0f;
     float sum = 0.0f;
-
     for (uint32_t j = lane; j < a->m.width && passed; j += MIX_LANES)
         sum += x[j] * dy[j];
     a->part[i] = sum;
@@ -127,7 +123,6 @@ BODY void mix_gate_at(const struct mix_gate_args *a, size_t i)
     size_t first = i - at.column % a->choices; /* of this gate */
     float *to = a->m.dgate + (size_t)at.row * a->m.lddgate + at.column;
     float mean = 0.0f;
-
     for (uint32_t e = 0; e < a->choices; e++)
         mean += a->m.share[first + e] * a->slope[first + e];
     *to = (a->m.add_gate ? *to : 0.0f) + a->m.share[i] * (a->slope[i] - mean);
@@ -170,7 +165,6 @@ static void cuda_mix_backward(struct stream *s, const struct mix_args *m)
     struct mix_slope_sum_args sum;
     struct mix_gate_args gate;
     struct mix_expert_args expert;
-
     slope.m = gate.m = expert.m = *m;
     slope.choices = gate.choices = expert.choices = choices;
     expert.experts = m->shared + m->tasks * m->own;

@@ -127,7 +127,7 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
     struct norm_sums_args a = {
         n->count, n->width, n->ldx, n->lddy, n->x, back ? t.mean : t.pivot, back ? n->dy : NULL,
         n->live,  partial};
-    if (!partial)
+    if (partial == NULL)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);
     /* t.square stands behind it */

@@ -179,7 +179,6 @@ static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
 {
     uint32_t values = p->values;
     size_t bytes = values * sizeof(uint32_t);
-
     stream_batch_begin(s);
     if (!train || values == 0)
         return;

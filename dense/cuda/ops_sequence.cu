@@ -67,7 +67,6 @@ static void *sequence_begin(struct stream *s, const struct sequence_args *from, 
 {
     struct sequence_args with = *from;
     struct sequence_kernel_args a;
-
     with.kept = cuda_scratch(
         s, slots_bytes(from) + (back ? (size_t)from->values * from->dim * sizeof(float) : 0) + 1);
     if (!with.kept)
@@ -94,7 +93,6 @@ static bool sequence_next(struct stream *s, const struct sequence_args *from,
 {
     struct sequence_kernel_args a;
     uint32_t left = from->values - c->place;
-
     if (stream_failed(s) || left == 0)
         return false;
     left = left < from->room ? left : from->room;
@@ -127,7 +125,6 @@ BODY void sequence_features_at(const struct sequence_kernel_args *a, size_t i)
     struct place p = place_of(i, dim);
     uint32_t owner = a->c.owner[p.row];
     float *to = a->a.features + (size_t)p.row * 4 * dim + p.column, h = 0.0f, t = 0.0f;
-
     if (owner != SEQUENCE_NOBODY) {
         const float *row =
             a->a.rows + (size_t)a->a.index[a->begin + p.row] * (a->a.first_order + dim);

@@ -45,7 +45,7 @@ static void columns_add(struct stream *s, const double *partial, uint32_t rows, 
     while (rows > SUM_CHUNK) {
         uint32_t parts = sum_chunks(rows);
         double *to = (double *)cuda_scratch(s, (size_t)parts * width * sizeof *to);
-        if (!to)
+        if (to == NULL)
             return;
         struct columns_args a = {partial, rows, width, to, NULL};
         columns_stage_run(s, (size_t)parts * width, &a);
@@ -91,7 +91,7 @@ void cuda_sum_add(struct stream *s, double *value, size_t n, double *out)
     while (n > SUM_CHUNK) {
         size_t parts = (n + SUM_CHUNK - 1) / SUM_CHUNK;
         double *to = (double *)cuda_scratch(s, parts * sizeof *to);
-        if (!to)
+        if (to == NULL)
             return;
         struct sum_args a = {value, n, parts, to, false};
         sum_run(s, parts, &a);

@@ -343,16 +343,16 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     f = fopen(run, "rb");
     char *text = malloc(1u << 20);
     size_t bytes = f == NULL || text == NULL ? 0 : fread(text, 1, 1u << 20, f);
-    int status = json_parse(text, bytes, &report, e);
-    if (status == 0)
-        status = bench_figure(&b->out, "train_deepfm",
-                              json_as_number(json_get(report, "examples_per_second"), 0), 0,
-                              "examples/s");
+    int rc = json_parse(text, bytes, &report, e);
+    if (rc == 0)
+        rc = bench_figure(&b->out, "train_deepfm",
+                          json_as_number(json_get(report, "examples_per_second"), 0), 0,
+                          "examples/s");
     if (f != NULL)
         fclose(f);
     free(text);
     json_free(report);
-    return status;
+    return rc;
 }
 
 static int only_check(const char *list, struct err *e)

@@ -17,7 +17,6 @@ static _Noreturn void child_run(struct child *c, pid_t parent)
     char *argv[CHILD_ARGS + 1] = {0};
     int log = open(c->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     sigset_t none;
-
     /* A child must not outlive the command that started it, however that one ends. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)

@@ -95,8 +95,9 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
     F32(admit_threshold)                                                                           \
     U32(admit_sketch)                                                                              \
     U32(admit_waiting)                                                                             \
-    U32(age_every) F32(age_decay) F32(age_score) U32(age_ttl) U32(age_capacity) U32(age_by)        \
-        F32(vector_score) F32(weight_max) U32(by_shows) F32(norm_max) U32(norm_refuse)
+    U32(age_every)                                                                                 \
+    F32(age_decay) F32(age_score) U32(age_ttl) U32(age_capacity) U32(age_by) F32(vector_score)     \
+        F32(weight_max) U32(by_shows) F32(norm_max) U32(norm_refuse)
 #define ROW_RULE_U32(n) uint32_t n;
 #define ROW_RULE_F32(n) float n;
 struct row_rules {

@@ -61,8 +61,8 @@
     U64(from)                                                                                      \
     U64(to)                                                                                        \
     U32(tablet_first)                                                                              \
-    U32(tablet_count) F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task)            \
-        U32(event_time)
+    U32(tablet_count)                                                                              \
+    F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
@@ -76,7 +76,8 @@
     U32(zero_first)                                                                                \
     U32(tablet_bits)                                                                               \
     U32(tablet_first)                                                                              \
-    U64(seed) U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)  \
+    U64(seed)                                                                                      \
+    U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)            \
         F32(initial) F32(l1) F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32)        \
             U32(field_rule_count) U32(values)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
@@ -183,10 +184,10 @@
     U64(incarnation)                                                                               \
     B(ready)                                                                                       \
     U64(rows)                                                                                      \
-    U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled)          \
-        U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) U64(evicted) U64(evicted_clean)  \
-            U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked)            \
-                B(disk_short)
+    U64(row_bytes)                                                                                 \
+    U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed)        \
+        U64(skipped) U64(cold_rows) U64(fetched) U64(evicted) U64(evicted_clean) U64(memory_bytes) \
+            U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) B(disk_short)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR)                                     \
     U32(shard) U64(map_epoch) U32(lease_ms)
 
@@ -238,10 +239,11 @@
     U64(recomputed)                                                                                \
     U64(bad_lines)                                                                                 \
     U64(keys_pulled)                                                                               \
-    U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)                \
-        U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s)          \
-            F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s)                \
-                F64(read_least_s) F64(pull_least_s) F64(push_least_s) U64(clamped_times)
+    U64(keys_pushed)                                                                               \
+    F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s) U64(skipped_steps)              \
+        U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) F64(parse_busy_s)           \
+            F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s)                \
+                F64(pull_least_s) F64(push_least_s) U64(clamped_times)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
@@ -298,9 +300,9 @@
     U64(examples)                                                                                  \
     U64(bad_lines)                                                                                 \
     F64(loss_sum)                                                                                  \
-    STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum)              \
-        F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused)           \
-            STR(refused_where, ERR_TEXT_MAX)
+    STR(bad_where, 256)                                                                            \
+    F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale)  \
+        U32(tasks) U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then

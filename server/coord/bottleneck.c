@@ -29,7 +29,6 @@ void coord_bottleneck_find(const struct wire_WORKER_BEAT *sum, struct coord_bott
     };
     double worked = 0, least = 0;
     int first = 0, next = -1;
-
     *out = (struct coord_bottleneck){0};
     for (int i = 0; i < STAGES; i++) {
         worked += stage[i].charge;

@@ -274,7 +274,6 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
     const char *name = request->u.CHECKPOINT.name;
     struct err e = {0};
     int rc = 0;
-
     /* sent again; it is answered when it is there */
     if (k->asker == from && k->asker_id == request->id)
         return;

@@ -38,7 +38,6 @@ static void cut_begin(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_HOLD};
     uint64_t cut = c->counters.next_cut++;
-
     /* Not synced by itself, but before the counters in the same store: a coordinator that dies
      * drops what it was making. */
     /* invariant 1 */

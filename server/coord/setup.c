@@ -106,7 +106,6 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
 static bool greet(struct coord *c, uint32_t shard)
 {
     struct wire w;
-
     /* a job's setting up begins with it */
     if (!coord_flow_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted))
         return false;
@@ -167,7 +166,6 @@ static void step_next(struct coord *c, uint32_t shard)
     uint32_t steps =
         /* RESTORE opens the new run by itself */
         c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2);
-
     if (s->step == steps) {
         s->set_up = true;
         log_info("shard %u (%s) has map, tables and run", shard, s->server);

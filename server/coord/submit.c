@@ -73,7 +73,6 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
                      const struct coord_from *from, struct err *e)
 {
     uint64_t run = c->counters.next_run++;
-
     /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
      * before it fences them. */
     int rc = coord_store_remove(c->store, "lanes", e);
@@ -118,7 +117,6 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
                  struct err *e)
 {
     struct coord_job *j;
-
     /* A request that is sent again, its answer being lost; after a restart nobody knows who had
      * sent it. */
     bool sender = c->job.submitter == from || c->job.submitter == 0;

@@ -47,7 +47,6 @@ START_TEST(wire_every_type_encodes_and_decodes)
 {
     struct wire w, got;
     struct err e;
-
 #define X(name, number, request_frames, reply_frames)                                              \
     for (int reply = 0; reply < 2; reply++) {                                                      \
         memset(&w, 0, sizeof w);                                                                   \

@@ -186,13 +186,13 @@ static int decode_command(const char *name, decode_sink sink, void *to, struct e
     FILE *pipe = popen(name + 4, "re");
     if (pipe == NULL)
         return err_set(e, SHOAL_E_IO, "%s: cannot start it: %s", name, strerror(errno));
-    int error = decode(fileno(pipe), name, sink, to, e);
+    int rc = decode(fileno(pipe), name, sink, to, e);
     int status = pclose(pipe);
-    if (error == 0 && status != 0)
-        error = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d; run it by hand to see why",
-                        name, WIFSIGNALED(status) ? "was killed by signal" : "ended with status",
-                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    return error;
+    if (rc == 0 && status != 0)
+        rc = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d; run it by hand to see why", name,
+                     WIFSIGNALED(status) ? "was killed by signal" : "ended with status",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return rc;
 }
 
 static int stream_spool(const char *name, const struct cache *cache, struct stream *out,

@@ -570,8 +570,8 @@ START_TEST(shortage_is_told_with_what_would_help)
     setenv("SHOAL_CUDAHOST_FAIL", "1:full", 1);
     ck_assert_int_eq(model_run_new(c.model, 150, 4, &run, &e), SHOAL_E_NOMEM);
     ck_assert_msg(strstr(e.text, "train.batch") != NULL &&
-                      strstr(e.text, "cache of 4 rows; make train.batch, train.cache.rows"),
-                  != NULL "%s", e.text);
+                      strstr(e.text, "cache of 4 rows; make train.batch, train.cache.rows") != NULL,
+                  "%s", e.text);
     ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), SHOAL_E_NOMEM);
     ck_assert_msg(strstr(e.text, "cache") == NULL, "%s", e.text);
     setenv("SHOAL_CUDAHOST_FAIL", "8:full", 1); /* a run takes 4 arrays, zeroes, copies, waits */

@@ -221,8 +221,8 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
             ck_assert_msg(strstr(p.text, facts[i]) != NULL, "%s: \"%s\" is not in: %s", text,
                           facts[i], p.text);
-        ck_assert((jobs[_i].precision == PRECISION_FP32) == strstr(p.text, "train.precision") ==
-                  NULL);
+        ck_assert((jobs[_i].precision == PRECISION_FP32) ==
+                  (strstr(p.text, "train.precision") == NULL));
     }
     ck_assert_uint_gt(told, products / 2);
     ck_assert_uint_ge(told, 6);

@@ -84,12 +84,12 @@ static void made_cb(void *context, int status, uint64_t rows, uint64_t bytes)
 static int make_cut(uint64_t cut)
 {
     uint64_t sequence;
-    int status = -1, rc = engine_hold(s.g, cut, &sequence);
+    int outcome = -1, rc = engine_hold(s.g, cut, &sequence);
     if (rc != 0)
-        return rc;
-    ck_assert_int_eq(engine_go(s.g, cut, made_cb, &status), 0);
+        return outcome;
+    ck_assert_int_eq(engine_go(s.g, cut, made_cb, &outcome), 0);
     embedding_env_run(&s.env);
-    return status;
+    return outcome;
 }
 
 /* one after the other, with time for looks in between: what can be had back has been had back */

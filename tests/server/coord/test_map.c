@@ -45,7 +45,6 @@ START_TEST(coord_map_too_few_tablets_a_shard_are_refused)
 {
     uint16_t shard_of[68];
     struct err e;
-
     /* 16 each; the dense table may have one */
     ck_assert_int_eq(coord_map_make(table, 2, 4, shard_of, &e), 0);
     ck_assert_int_eq(coord_map_make(table, 2, 5, shard_of, &e), SHOAL_E_CONFIG);
