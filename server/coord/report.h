@@ -1,5 +1,5 @@
-/* report.h: the report of a finished job as JSON text. What its keys mean: deploy/README.md,
- * "report.json". */
+/* report.h: the report of a finished job as JSON text. What its keys mean:
+ * deploy/manual/report.md. */
 #ifndef SERVER_COORD_REPORT_H
 #define SERVER_COORD_REPORT_H
 

@@ -138,7 +138,7 @@ int fleet_push_some(struct fleet *f, uint64_t run, uint32_t table, uint32_t lane
     static struct rig_push all, share;
     struct push_plan plan;
     rig_push_make(&all, run, table, lane, 0, from, to);
-    int first = 0;
+    int refused = 0;
     for (uint32_t i = first; i < first + count && i < f->shards; i++) {
         cut_push(f, &all, i, &share);
         int rc = rig_push(&f->s[i], &share, &plan);
@@ -146,10 +146,10 @@ int fleet_push_some(struct fleet *f, uint64_t run, uint32_t table, uint32_t lane
             embedding_env_run(&f->s[i].env);
             rc = rig_push(&f->s[i], &share, &plan);
         }
-        first = first == 0 ? rc : first;
+        refused = refused == 0 ? rc : refused;
         engine_flush_step(f->s[i].g);
     }
-    return first;
+    return refused;
 }
 
 void fleet_run(struct fleet *f)

@@ -86,7 +86,7 @@ static int make_cut(uint64_t cut)
     uint64_t sequence;
     int outcome = -1, rc = engine_hold(s.g, cut, &sequence);
     if (rc != 0)
-        return outcome;
+        return rc;
     ck_assert_int_eq(engine_go(s.g, cut, made_cb, &outcome), 0);
     embedding_env_run(&s.env);
     return outcome;
