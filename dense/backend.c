@@ -1,5 +1,5 @@
 /* backend.c: finding and loading the module. */
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 
 #include <dlfcn.h>
 #include <libgen.h>

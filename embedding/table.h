@@ -57,6 +57,8 @@ struct table_counts {
     uint64_t beside_bytes; /* memory beside the arena: waiting keys, sketches, names, undo */
 };
 void table_counts_get(const struct table *t, struct table_counts *out);
+/* Rows that are in the store and not in memory. */
+uint64_t table_cold_rows(const struct table *t);
 
 /* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width).
  * Absent keys: their initial value; zeros where someone else than the first push decides about the

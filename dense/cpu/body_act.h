@@ -4,7 +4,7 @@
 #ifndef DENSE_CPU_BODY_ACT_H
 #define DENSE_CPU_BODY_ACT_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 #include "dense/cpu/vector.h"
 
 static const vu lane_numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

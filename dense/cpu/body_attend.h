@@ -10,7 +10,7 @@
 #ifndef DENSE_CPU_BODY_ATTEND_H
 #define DENSE_CPU_BODY_ATTEND_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 #include "dense/cpu/body_act.h"
 #include "dense/cpu/vector.h"
 

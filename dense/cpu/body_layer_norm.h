@@ -2,15 +2,14 @@
 #ifndef DENSE_CPU_BODY_LAYER_NORM_H
 #define DENSE_CPU_BODY_LAYER_NORM_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 #include "dense/cpu/body_act.h"
 #include "dense/cpu/vector.h"
 
 #include <math.h>
 
-#define LAYER_NORM_ROWS                                                                            \
-    16u /* whose sums are kept at once: the gradients of gamma and beta are touched once for them                      \
-         */
+/* whose sums are kept at once: the gradients of gamma and beta are touched once for them */
+#define LAYER_NORM_ROWS 16u
 
 /* Lanes behind the last number of the row: zeros. */
 KERNEL_INLINE vf layer_norm_part(vf v, uint32_t n)

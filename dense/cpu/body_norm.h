@@ -2,7 +2,7 @@
 #ifndef DENSE_CPU_BODY_NORM_H
 #define DENSE_CPU_BODY_NORM_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 #include "dense/cpu/vector.h"
 #include "dense/layer/norm.h"
 

@@ -3,7 +3,7 @@
 #ifndef DENSE_CPU_BODY_POOL_H
 #define DENSE_CPU_BODY_POOL_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 #include "dense/cpu/vector.h"
 
 #include <math.h>

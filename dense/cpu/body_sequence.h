@@ -3,7 +3,7 @@
 #ifndef DENSE_CPU_BODY_SEQUENCE_H
 #define DENSE_CPU_BODY_SEQUENCE_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 #include "dense/cpu/vector.h"
 
 /* Enough rows for a matrix product at nearly its full rate; few enough that a chunk's activations

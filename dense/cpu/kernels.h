@@ -7,7 +7,7 @@
 #ifndef DENSE_CPU_KERNELS_H
 #define DENSE_CPU_KERNELS_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 
 /* Fill everything in *ops but what backend_cpu.c fills itself. */
 void kernels_base(struct backend_ops *ops);

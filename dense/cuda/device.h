@@ -45,7 +45,8 @@ void device_zero(struct stream *s, void *to, size_t bytes);
 void device_launch(struct stream *s, const char *name, kernel_function function, size_t n,
                    const void *args, size_t bytes);
 
-/* From record_begin to record_end what is queued is kept, not run. NULL: the stream has failed. */
+/* From device_record_begin to device_record_end what is queued is kept, not run. NULL: the stream
+ * has failed. */
 void device_record_begin(struct stream *s);
 struct recording *device_record_end(struct stream *s);
 void device_play(struct stream *s, struct recording *r);

@@ -53,7 +53,7 @@ extern "C" {
 #ifdef __cplusplus
 #undef inline
 #endif
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 
 /* ---- one element ----------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
-/* ops_norm.cu: batch norm (dense/layer/norm.h): column sums in stages, the rest element by element. */
+/* ops_norm.cu: batch norm (dense/layer/norm.h): column sums in stages, the rest element by
+ * element. */
 #include "dense/cuda/stream.h"
 
 #ifdef __cplusplus

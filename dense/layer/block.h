@@ -7,7 +7,11 @@
 #ifndef DENSE_LAYER_BLOCK_H
 #define DENSE_LAYER_BLOCK_H
 
-#include "dense/model.h"
+#include "dense/model_input.h"
+#include "proto/base/err.h"
+#include "proto/job/schema.h"
+
+#include <stddef.h>
 
 #define BLOCK_TENSORS_MAX 512u
 #define BLOCK_TABLE_FLOATS_MAX ((size_t)1 << 28)

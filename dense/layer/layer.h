@@ -14,7 +14,7 @@
 #ifndef DENSE_LAYER_LAYER_H
 #define DENSE_LAYER_LAYER_H
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 
 #define TENSOR_NONE UINT32_MAX
 #define PARAMETER_NONE SIZE_MAX

@@ -9,8 +9,8 @@ uint32_t norm_state_floats(uint32_t width)
 }
 
 /* Batches of a lane that are pulled and whose push is not applied: 1 + prefetch up to their
- * computing and two more on their way (worker/train/lane.h). A bound holds the pull of clock c back until
- * the lane's own push of c - staleness - 1 is applied. */
+ * computing and two more on their way (worker/train/lane.h). A bound holds the pull of clock c back
+ * until the lane's own push of c - staleness - 1 is applied. */
 static uint32_t batches_under_way(const struct job *job)
 {
     uint32_t batches = 3 + job->train.prefetch;

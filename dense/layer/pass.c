@@ -4,8 +4,8 @@
  * begins, so that its activations never leave the core's cache. With batch norm all ranges go up to
  * the next norm layer, whose sums are then settled, and so on:
  *
- *     ranges: layers .. up to norm, norm gathers -> norm settles -> ranges: norm, layers .. up to
- *     the next norm, ..
+ *     ranges: layers .. up to norm, norm gathers  ->  norm settles
+ *       ->  ranges: norm, layers .. up to the next norm, ..
  *
  * and the same on the way back. From the last norm on a range goes to the loss and back at once,
  * for it only looks back at itself. Prediction needs no sums: ranges go straight through.

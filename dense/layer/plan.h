@@ -1,8 +1,8 @@
 /* plan.h: a model taken apart: its layers in order, the tensors between them, its parameters in the
  * dense tables.
  *
- * plan_build_kind is a function of job and shape alone, the same on every worker and on whoever makes
- * the schemas. Each model_<kind>.c says in a few lines which parts it is made of: parts are
+ * plan_build_kind is a function of job and shape alone, the same on every worker and on whoever
+ * makes the schemas. Each model_<kind>.c says in a few lines which parts it is made of: parts are
  * functions from views to views, and where gradients go is worked out at the end, from who reads
  * what (plan_settle.c). Read-only once built. */
 #ifndef DENSE_LAYER_PLAN_H

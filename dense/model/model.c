@@ -1,4 +1,5 @@
 /* model.c: making a model, and what others need to know of it. Batches run in run.c. */
+#include "dense/model.h"
 #include "dense/model/models.h"
 #include "dense/model/run.h"
 

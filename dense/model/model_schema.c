@@ -1,4 +1,5 @@
 /* model_schema.c: the tables that a job needs. */
+#include "dense/model.h"
 #include "dense/model/models.h"
 
 #include "proto/base/assert.h"

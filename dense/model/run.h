@@ -4,6 +4,7 @@
 #define DENSE_MODEL_RUN_H
 
 #include "dense/layer/plan.h"
+#include "dense/model.h"
 
 struct model {
     struct plan plan;

@@ -1,9 +1,13 @@
 /* load.c: tables filled from a checkpoint. What becomes of the rows on the way is in load_build.c.
  *
- *     engine_load -> BUILDING (an I/O thread: verify, read, translate) -> READY (waits for quiet)
- *     -> WRITING (an I/O thread, a batch at a time) -> SEALING (an I/O thread) -> taken in, done
- *                          not all rows fit into memory: BUILDING -> READY -> WRITING -> BUILDING
- *                          -> WRITING -> ... -> SEALING without a store: READY -> taken in, done
+ *     engine_load -> BUILDING   an I/O thread: verify, read, translate     load_build_run
+ *                 -> READY      waits for quiet                            load_step
+ *                 -> WRITING    an I/O thread, a batch at a time           load_write_run
+ *                 -> SEALING    an I/O thread                              load_write_run
+ *                 -> taken in, done                                        take_in
+ *
+ *     not all rows fit into memory: BUILDING -> READY -> WRITING -> BUILDING -> WRITING -> ..
+ *     without a store:              READY -> taken in, done
  *
  *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's
  *     own, in an arena of their own, and change places in one step on the loop.

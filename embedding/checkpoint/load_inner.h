@@ -1,4 +1,4 @@
-/* load_inner.h: a load under way, for load.c and load_build.c. Nobody else includes it. */
+/* load_inner.h: a load under way: what it has built, where it stands. */
 #ifndef EMBEDDING_CHECKPOINT_LOAD_INNER_H
 #define EMBEDDING_CHECKPOINT_LOAD_INNER_H
 

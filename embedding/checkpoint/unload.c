@@ -1,8 +1,12 @@
 /* unload.c: what a load brought goes again, as long as nobody has trained on it.
  *
- *     engine_load_drop -> a load under way ends at its next step (load_call_off) -> quiet ->
- *     CLEARING (an I/O thread)
- *                      -> tables are empty, the run is dropped, done without a store: at once
+ *     engine_load_drop -> a load under way ends at its next step     load_call_off
+ *                      -> quiet                                      unload_step
+ *                      -> CLEARING, an I/O thread                    clear_run
+ *                      -> tables are empty, the run is dropped       take_out
+ *                      -> done
+ *
+ *     without a store CLEARING is left out.
  *
  *  1. The marker "a load is under way" (load.c, 3) is durable again before the first image goes,
  *     and goes itself after the last: killed in between, recovery takes the rest of the images out,

@@ -3,19 +3,19 @@
  *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by
  *     one rename.
  *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no
- *     stored tablet is
- * beyond the noted sequence.
+ *     stored tablet is beyond the noted sequence.
  *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all
- *     written here), or where
- * there is no journal, a cut copies all tablets instead of linking the journal, and with them the
- * pairs of rows in the store: of a row that is cold at GO the pair does not change until the cut is
- * made, for flushing pauses.
+ *     written here), or where there is no journal, a cut copies all tablets instead of linking the
+ *     journal, and with them the pairs of rows in the store: of a row that is cold at GO the pair
+ *     does not change until the cut is made, for flushing pauses.
  *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of
- *     the record: till then
- * a file `dropped` in it remembers that it was asked for.
+ *     the record: till then a file `dropped` in it remembers that it was asked for.
  *
- *      hold ----> holding --go--> cut_busy (waits for the batch under way, then on an I/O thread) --> done
- *                    \--release--> (nothing)
+ *      hold ----> holding --go--> cut_busy: waits for the batch under way, then on an I/O thread
+ *                    |               |
+ *                 release            +--> done
+ *                    v
+ *                (nothing)
  */
 #include "embedding/engine/cut.h"
 

@@ -3,8 +3,7 @@
  *  1. The last line holds the XXH3 of all lines before it; a manifest without it, or with another,
  *     is no manifest.
  *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their
- *     sizes; what is in
- * them carries checksums of its own (RocksDB's blocks and blobs, our images).
+ *     sizes; what is in them carries checksums of its own (RocksDB's blocks and blobs, our images).
  */
 #include "embedding/engine/cut_manifest.h"
 

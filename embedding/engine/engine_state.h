@@ -1,5 +1,4 @@
-/* engine_state.h: the engine's insides, for engine*.c, control.c, flush.c, recover.c and cut*.c
- * alone. */
+/* engine_state.h: the engine's insides, as its room and the checkpoints' see them. */
 #ifndef EMBEDDING_ENGINE_ENGINE_STATE_H
 #define EMBEDDING_ENGINE_ENGINE_STATE_H
 

@@ -1,4 +1,4 @@
-/* fetch.h: rows come from the store to memory (cold.h), for the engine's own files.
+/* fetch.h: rows come from the store to memory.
  *
  *     engine_warm notes keys -> fetches, each on an I/O thread -> rows come in -> on_fetched
  *

@@ -1,16 +1,13 @@
 /* flush.c: pacing, copying, writing and trimming.
  *
  *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission,
- *     rows at apply, an
- * image needs both.
+ *     rows at apply, an image needs both.
  *  2. Images reach the disk after the journal has: the journal is synced before the store is
- *     flushed. So a stored
- * tablet is never ahead of it.
+ *     flushed. So a stored tablet is never ahead of it.
  *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by
  *     `durable` alone.
  *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is
- *     always among the next
- * to be written.
+ *     always among the next to be written.
  *
  * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a
  * sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles there

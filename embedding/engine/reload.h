@@ -2,8 +2,9 @@
  *
  *     open:   the tablets of a push or of keys come back before it is replayed, all of them before
  *             a restore
- *     then:   engine_warm says no and asks for its keys' tablets --> each step those first, else the next ones --> on_fetched
- *     at last all are back --> on_recovered
+ *     then:   engine_warm says no and asks for its keys' tablets
+ *                --> each step those first, else the next ones --> on_fetched
+ *             at last all are back --> on_recovered
  *
  * A tablet that is away has no row and no mark, and its sequences are 0: it is clean, and no record
  * of the journal is newer than its image. Until all are back nothing changes and nothing is written

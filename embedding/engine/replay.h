@@ -1,5 +1,5 @@
 /* replay.h: stored tablets and the records above them, put together: for recover.c and reload.c (a
- * restart; a part of a checkpoint) and restore.c (a cut). Nobody else includes it. Invariants:
+ * restart; a part of a checkpoint) and restore.c (a cut). Invariants:
  * recover.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint is read
  * into. */
 #ifndef EMBEDDING_ENGINE_REPLAY_H

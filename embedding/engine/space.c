@@ -7,7 +7,10 @@
  *  3. Writing all images once stays within the bound, for so much was kept free when pushes were
  *     still taken.
  *
- *      enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY --look--> enough, or refused until a later look
+ *      enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY
+ *         ^                                                                   |
+ *         +--------------------------------- look ----------------------------+
+ *                             (or refused until a later look)
  */
 #include "embedding/engine/space.h"
 

@@ -1,11 +1,10 @@
-/* tier.h: rows between memory and the store (cold.h), for the engine's own files. The promise is in
- * engine.h.
+/* tier.h: rows between memory and the store. The promise is in engine.h.
  *
  *     wanted:   fetch.h
  *     too full: a hand goes round the tablets; in each it chooses the rows that are used least
  *               -> those that the store has are dropped at once
- *               -> else pairs and image go into a flush (flush.h) -> written -> what nobody has
- *               touched is dropped
+ *               -> else pairs and image go into a flush (flush.h) -> written
+ *                  -> what nobody has touched is dropped
  *
  * So a tablet's stored image and the pairs that it lists are of one instant, its flushed_seq.
  * Memory is what the arenas have handed out and what tables keep beside them; making room begins at

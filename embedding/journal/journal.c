@@ -2,13 +2,11 @@
  * journal_read.c.
  *
  *  1. A segment's generation is never used twice: it is one above every generation found in the
- *     folder, free files
- * included.
+ *     folder, free files included.
  *  2. A segment's header goes to the file before its first record; a file whose header does not
  *     check holds no record.
  *  3. After a recovery appends go to a new segment, so that what is left behind a torn tail is
- *     never followed by new
- * records.
+ *     never followed by new records.
  *  4. `synced` moves only when every segment written to by then has been synced, and the folder
  *     with it.
  *  5. A linked segment's file is never written to by another generation.

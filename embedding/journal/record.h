@@ -28,8 +28,8 @@ enum record_kind {
     RECORD_KEYS = 7 /* keys erased, blocked, allowed */
 };
 
-/* A record's fixed part, 104 bytes or so, little-endian on disk (layout: struct record_header); the bulk
- * parts follow it. Points into the message. */
+/* A push. Its fixed part is on disk as struct record_header; the bulk parts follow it. Points into
+ * the message. */
 struct push_record {
     uint64_t run, generation, from, to;
     uint32_t lane, table, tablet_first, tablet_count; /* tablets of the table, not global numbers */

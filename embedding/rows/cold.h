@@ -47,7 +47,6 @@ struct cold {
 };
 
 /* ---- what there is ---- */
-uint64_t table_cold_rows(const struct table *t);
 uint32_t table_tablet_cold(const struct table *t, uint32_t tablet);
 uint32_t table_cold_epoch(const struct table *t, uint32_t tablet);
 bool table_cold_has(const struct table *t, uint64_t key);

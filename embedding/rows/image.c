@@ -1,8 +1,7 @@
 /* image.c: writing and reading images.
  *
  *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are
- *     checked before any row
- * is.
+ *     checked before any row is.
  *  2. Lengths are checked by division, so that no count from a damaged header can overflow.
  *  3. Every key belongs to the tablet and stands once; every undo key has a row, but where rows may
  *     go (age.h).

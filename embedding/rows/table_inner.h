@@ -1,6 +1,4 @@
-/* table_inner.h: struct table, for the files that make up table.h: table.c, pull.c, push.c,
- * image.c, translate.c, l2.c, rules.c, admit.c, age.c, keep.c, keys.c, cold.c. Nobody else includes
- * it.
+/* table_inner.h: struct table, as the files that make up table.h see it.
  *
  * A row has two forms. Stored: as it lies in its page, in images and in what table_row shows;
  * weights are of schema.values, state begins behind them at weight_floats. Wide: weights f32

@@ -21,7 +21,7 @@ struct spill {
     struct store_item *item;           /* owned; (items_most) */
     size_t items, items_most, bytes;
     uint64_t spilled;                 /* rows so far */
-    uint32_t hand_table, hand_tablet; /* for spill_next's callers */
+    uint32_t hand_table, hand_tablet; /* where the callers' round stands */
     struct err *err;
 };
 

@@ -1,11 +1,10 @@
 /* store_rocks.c: the row store in RocksDB, and the one place that includes rocksdb/c.h.
  *
  *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are
- *     flushed whole and
- * in order, so after a crash the store holds all batches up to some point and none behind it.
- *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half
- *     of them at each
- * compaction.
+ *     flushed whole and in order, so after a crash the store holds all batches up to some point and
+ *     none behind it.
+ *  2. Images go to blob files, and none is garbage-collected: images are overwritten in rounds, so
+ *     a blob file dies as a whole; flush.c rewrites everything when the dead grow beyond its bound.
  *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
  */
 #include "embedding/store/crc32c.h"

@@ -6,7 +6,7 @@
  * 2. Ageing and the least recently used need data.time; without it nothing would ever age, and that
  *    is refused too.
  * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same
- * schema. */
+ *    schema. */
 #include "proto/job/job_inner.h"
 
 #include <math.h>
@@ -412,7 +412,8 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
 
 /* ---- fields ---------------------------------------------------------------------------------- */
 
-/* Whether columns of these names are the job's is known with the input (worker/data/feature_plan.c). */
+/* Whether columns of these names are the job's is known with the input
+ * (worker/data/feature_plan.c). */
 static int fields_take(const struct place *p, struct job_table *t, struct err *e)
 {
     char path[PATH_BYTES];

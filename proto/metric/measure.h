@@ -5,10 +5,10 @@
  * the order given, bit for bit: who gathers them from several sides keeps one order. Memory is
  * bounded by the options, whatever comes:
  *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished),
- *                  beyond 16 MiB a
- * label groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group
- *                    (metric_group.h) values
- * MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each (metric_by.h) One thread. */
+ *                  beyond 16 MiB a label
+ *     groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group (metric_group.h)
+ *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each (metric_by.h)
+ * One thread. */
 #ifndef PROTO_METRIC_MEASURE_H
 #define PROTO_METRIC_MEASURE_H
 

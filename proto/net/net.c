@@ -1,8 +1,8 @@
 /* net.c: one loop: sockets are drained, the core is called, queues are flushed, time goes on.
  *
  * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or
- * received on it, until ZMQ_EVENTS or a receive has said that there is no input. Only then may the
- * loop sleep on its descriptor: the edge may be gone already.
+ *    received on it, until ZMQ_EVENTS or a receive has said that there is no input. Only then may
+ *    the loop sleep on its descriptor: the edge may be gone already.
  * 2. prepare: if a touched socket has input, the idle handle runs, so that the loop does not sleep.
  *    check: drain at most drain_budget messages, call on_drained once if there was one, flush what
  *    waits for peers.

@@ -1,5 +1,4 @@
-/* peer.h: the peers of a net: who they are and what waits to be sent to them. Inside of proto/net;
- * nobody above includes it.
+/* peer.h: the peers of a net: who they are and what waits to be sent to them. An inside header.
  *
  * A peer is a connection out (one DEALER) or somebody who wrote to our ROUTER (a routing id). Its
  * name (peer_t) is used once and never again. There are at most LIMIT_PEERS of the second kind, the

@@ -4,7 +4,7 @@
  * 1. A message goes out whole or not at all: only its first frame may answer EAGAIN (on a ROUTER
  *    the routing id).
  * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones,
- * and those that ZeroMQ decoded inside a shared receive buffer, are copied into the pool.
+ *    and those that ZeroMQ decoded inside a shared receive buffer, are copied into the pool.
  * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and
  *    nothing of it is kept. */
 #include "proto/net/sock.h"

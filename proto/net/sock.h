@@ -1,5 +1,5 @@
 /* sock.h: one ZeroMQ socket and what crosses it: its options, whole messages in, whole messages
- * out. Inside of proto/net; nobody above includes it.
+ * out. An inside header.
  *
  * Thread: a sock belongs to its net's thread. Bytes of a message may be released on any thread:
  * ZeroMQ releases what was sent on its own I/O threads. No call blocks. Any send or receive may

@@ -1,5 +1,4 @@
-/* wire_inner.h: the shape of a message, for wire.c and wire_shape.c. Sees protobuf-c: nobody else
- * includes it. */
+/* wire_inner.h: the shape of a message, for wire.c and wire_shape.c. It sees protobuf-c. */
 #ifndef PROTO_WIRE_WIRE_INNER_H
 #define PROTO_WIRE_WIRE_INNER_H
 

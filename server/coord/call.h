@@ -6,9 +6,10 @@
  * back). A shard that is away is waited for. Requests must be idempotent: they are sent more than
  * once.
  *
- *   coord_call_start -> [sent] -coord_call_on_reply-> on_reply for each shard -> last one: on_done,
- *   call freed
- *                          ^------ coord_call_tick, every resend_ns; coord_call_shard_ready
+ *   coord_call_start -> [sent] -coord_call_on_reply-> on_reply for each shard
+ *                        |  ^                           -> last one: on_done, call freed
+ *                        +--+ coord_call_tick, every resend_ns; coord_call_shard_ready
+ *
  * Thread: the coordinator's loop. on_done may start and cancel calls. */
 #ifndef SERVER_COORD_CALL_H
 #define SERVER_COORD_CALL_H

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOOK_TERM_NS                                                                               \
-    UINT64_C(10000000000) /* a command that was asked to end has so long to do it */
-#define HOOK_WAIT_NS                                                                               \
-    UINT64_C(60000000000) /* a job that is over waits for its command for so long */
+/* a command that was asked to end has so long to do it */
+#define HOOK_TERM_NS UINT64_C(10000000000)
+/* a job that is over waits for its command for so long */
+#define HOOK_WAIT_NS UINT64_C(60000000000)
 
 uint64_t coord_checkpoint_batches(const struct coord *c)
 {

@@ -1,5 +1,4 @@
-/* core.h: what the files of the coordinator share. Included by coord*.c only; everybody else
- * sees coord.h. */
+/* core.h: what the files of the coordinator share; coord.h is the door. */
 #ifndef SERVER_COORD_CORE_H
 #define SERVER_COORD_CORE_H
 

@@ -3,11 +3,12 @@
  * while another is at hand waits for its end.
  *
  *   coord_cut_make -> HOLDING -all held: `held`-> GOING -all complete-> idle, done(cut)
- *                        |                           |
- *                        +-- refused, or held for too long (HOLD ends by itself after 10 s) ->
- *                        PAUSED, a second in which
- *                            pushes go on -coord_cut_tick-> HOLDING again, under a new number,
- *                            ATTEMPTS times
+ *                        |  ^                        |
+ *                        |  +-- coord_cut_tick ---+  |
+ *                        v                        |  v
+ *       refused, or held for too long ---------> PAUSED: a second in which pushes go on, then
+ *       (HOLD ends by itself after 10 s)         HOLDING under a new number, ATTEMPTS times
+ *
  *   coord_cut_restore -> RESTORING -all restored-> idle, done(cut)
  *
  * Invariants:

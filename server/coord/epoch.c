@@ -15,9 +15,8 @@
 #include <string.h>
 
 #define GAIN_MIN 1e-6
-#define REPORT_WAIT_NS                                                                             \
-    UINT64_C(                                                                                      \
-        3000000000) /* after the last push: reports of tasks that were lost are not waited for longer */
+/* after the last push: reports of tasks that were lost are not waited for longer */
+#define REPORT_WAIT_NS UINT64_C(3000000000)
 
 static bool epoch_ended(struct coord *c);
 

@@ -1,7 +1,7 @@
 /* grant.c: LANE_NEXT and the fences.
  *
  * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is
- * stored before it is told.
+ *    stored before it is told.
  * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it. */
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
@@ -14,10 +14,8 @@
 
 /* a grant answered this long ago and never used was perhaps never heard */
 #define ANSWER_LOST_NS UINT64_C(500000000)
-#define SHARE_WAIT_NS                                                                              \
-    UINT64_C(                                                                                      \
-        2000000000) /* after this a free lane goes to whoever asks: those it was kept for do not come                    \
-                   */
+/* after this a free lane goes to whoever asks: those it was kept for do not come */
+#define SHARE_WAIT_NS UINT64_C(2000000000)
 
 static void lane_fence(struct coord *c, uint32_t lane, bool live);
 

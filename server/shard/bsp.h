@@ -8,9 +8,8 @@
  *
  *     push -> to <= mark:  skipped, answered                   (already applied)
  *          -> from > mark: GAP, answered
- *          -> checked for all that admission could refuse, then held; replaces older parts that it
- *          overlaps or
- *             whose batch differs
+ *          -> checked for all that admission could refuse, then held; replaces older parts that
+ *             it overlaps or whose batch differs
  *     all lanes here, and all rows of their keys in memory -> push_admit in lane order
  *
  * All lanes of the run count, live or not. Thread: the shard's. */

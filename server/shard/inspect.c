@@ -2,7 +2,6 @@
 #include "server/shard/inspect.h"
 
 #include "embedding/row_json.h"
-#include "embedding/rows/cold.h"
 #include "proto/base/json.h"
 
 void inspect_on_message(struct shard *s, peer_t from, struct msg *m)

@@ -1,10 +1,10 @@
 /* push.c: pushes.
  *
  * 1. A push is answered only after engine_commit has returned 0 for it and, under fsync,
- * engine_acknowledged has reached it.
+ *    engine_acknowledged has reached it.
  * 2. Pushes are applied in the order of admission, which is journal order.
  * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report
- * may not be synced yet.
+ *    may not be synced yet.
  * 4. The message's bytes live until the push is applied, not until it is answered. */
 #include "server/shard/push.h"
 

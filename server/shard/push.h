@@ -1,8 +1,7 @@
 /* push.h: gradients to rows: admission, the group of a drain, replies.
  *
- *     checked -> (held by a cut) -> (held by bsp, or parked until its rows and room are there) ->
- *     admitted to the group
- *             -> committed -> applied -> synced -> answered
+ *     checked -> (held by a cut) -> (held by bsp, or parked until its rows and room are there)
+ *             -> admitted to the group -> committed -> applied -> synced -> answered
  *
  * Refusals other than GAP are answered at once: they promise nothing. A GAP names a mark, and
  * "skipped" says that a push is kept, so both wait in the group like an applied push: under fsync

@@ -1,5 +1,6 @@
 /* test_backend.c: loading the module, and that the kernels give the same bits at every vector
  * width. */
+#include "dense/model.h"
 #include "tests/lib/dense_check.h"
 
 #include "dense/layer/dropout.h"

@@ -9,7 +9,7 @@
  *   SHOAL_BROKEN_GONE   a file that is made by the first wait that fails; where it is, the module
  *                       cannot be loaded
  *   SHOAL_BROKEN_FAIL   SHOAL_CUDAHOST_FAIL of this process */
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 
 #include <dlfcn.h>
 #include <libgen.h>

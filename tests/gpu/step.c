@@ -21,6 +21,7 @@
  * a stream of their own; the figure is of all together. --leave-out rows: the rows are never
  * uploaded, and kernels read what was never written: a control for checkers. */
 #include "tests/gpu/step.h"
+#include "dense/model.h"
 
 #include "dense/cuda/stream.h"
 #include "proto/base/time.h"

@@ -1,4 +1,5 @@
 /* step_model.c: made-up jobs and batches for gpu_step. */
+#include "dense/model.h"
 #include "tests/gpu/step.h"
 
 #include "proto/base/rng.h"

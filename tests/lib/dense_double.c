@@ -1,6 +1,7 @@
 /* dense_double.c: plans in double: the layers that every model has, the loss, and the check of
  * gradients. */
 #include "tests/lib/dense_double.h"
+#include "dense/model.h"
 
 #include "dense/layer/act.h"
 #include "dense/layer/dropout.h"

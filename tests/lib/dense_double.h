@@ -7,6 +7,7 @@
 #ifndef TESTS_LIB_DENSE_DOUBLE_H
 #define TESTS_LIB_DENSE_DOUBLE_H
 
+#include "dense/model.h"
 #include "tests/lib/dense_case.h"
 
 struct double_pass {

@@ -3,8 +3,7 @@
  * for its report. Every failure to build it ends the test.
  *
  * A killed node's process is gone between two events: what its engine had written stays in its
- * folder, what its coordinator had put stays in the store, all else is lost. Included by tests/sim
- * only. */
+ * folder, what its coordinator had put stays in the store, all else is lost. */
 #ifndef TESTS_LIB_SIM_CLUSTER_H
 #define TESTS_LIB_SIM_CLUSTER_H
 

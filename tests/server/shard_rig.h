@@ -1,5 +1,4 @@
 /* shard_rig.h: one shard in the simulator with a client that plays coordinator and workers at once.
- * Included by tests/server/test_*.c.
  *
  * Ids count up from 1; rig_reply(id) is what came back for it, and rig_status its status (1 while
  * nothing has come). Table 0 has width 2, initial value 0 and SGD with rate 1 by default, so that a

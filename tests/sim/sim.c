@@ -1,14 +1,14 @@
 /* sim.c: many nodes, one virtual clock, one heap of events, one seed. The network is in sim_net.c.
  *
  * 1. Events run in order of (time, number); numbers are given out as events are made. Nothing else
- * decides an order: no address, no hash table, no real clock.
+ *    decides an order: no address, no hash table, no real clock.
  * 2. What the network does is drawn from one generator, in the order of the sends; each node has a
- * generator of its own.
+ *    generator of its own.
  * 3. Messages of a connection arrive in the order sent, unless `reorder`. A copy of a message is
  *    deep.
  * 4. A message is meant for the node that listens when it is sent: if that node is dead when it
- * arrives, or nobody listens, it is lost. The next message of an old connection reaches whoever
- * listens at the address by then, under a new name.
+ *    arrives, or nobody listens, it is lost. The next message of an old connection reaches whoever
+ *    listens at the address by then, under a new name.
  * 5. A dead or stopped node gets nothing more, and none of the core's memory is touched again. */
 #include "tests/sim/sim_inner.h"
 

@@ -3,11 +3,12 @@
  * step, in evaluation. The worker must leave with its status, or go on by the CPU where it may, its
  * lanes must be another's within the lease, and the job must end as if nothing had been: under bsp
  * bit for bit, else with each example counted once (model probe). */
+#include "dense/model.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/worker_files.h"
 
-#include "dense/backend.h"
+#include "dense/backend_ops.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"

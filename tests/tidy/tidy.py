@@ -27,15 +27,12 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
-    "includers": 9,
-    "arrow": 2,
-    "inside": 1,
     "format": 2,
-    "columns": 25,
+    "columns": 9,
     "owner": 46,
     "invariant": 164,
     "listed": 28,
-    "names": 234,
+    "names": 227,
     "declared": 2,
     "circles": 3,
 }

@@ -2,7 +2,7 @@
  *
  * 1. A name without ".tmp-" in it is a whole file, synced before it got that name.
  * 2. A temporary is locked by its writer from creation to rename; one older than a minute whose
- * lock is free belongs to nobody. */
+ *    lock is free belongs to nobody. */
 #include "worker/data/cache.h"
 
 #include <dirent.h>

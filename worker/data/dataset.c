@@ -1,13 +1,13 @@
 /* dataset.c: source, index and features of one split put together; batches read by position.
  *
  * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last,
- * smaller chunk come last, so that every position before them is (chunk, row in chunk) by division
- * alone.
+ *    smaller chunk come last, so that every position before them is (chunk, row in chunk) by
+ *    division alone.
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
  *    its rows.
  * 3. After dataset_open nothing in a dataset changes.
  * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
- * so a change of order or batch leaves the choice as it is. */
+ *    so a change of order or batch leaves the choice as it is. */
 #include "worker/data/dataset.h"
 
 #include "proto/base/assert.h"

@@ -1,7 +1,7 @@
 /* index.c: makes, keeps and finds indexes.
  *
  * 1. A kept index is `struct index_file`, then its chunks, all little-endian as the machine has
- * them; each part has a checksum.
+ *    them; each part has a checksum.
  * 2. Its name holds the hash of path, size and time of every file and of `header`: what does not
  *    match is not found.
  * 3. What is found is believed only if both checksums hold and the numbers fit together; else it is

@@ -4,8 +4,8 @@
  * 1. Every round is a bijection of [0, 2^bits), whatever the round function does: so the network is
  *    one.
  * 2. A value that falls outside [0, chunks) is put through the network again; as its cycle holds
- * the start, which is inside, the walk ends, and what is left is a bijection of [0, chunks). Fewer
- * than two walks are expected, as 2^bits < 2 chunks.
+ *    the start, which is inside, the walk ends, and what is left is a bijection of [0, chunks).
+ *    Fewer than two walks are expected, as 2^bits < 2 chunks.
  * 3. The number of rounds is even, so the two sides, which differ by a bit when bits is odd, end as
  *    wide as they began.
  */

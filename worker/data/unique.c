@@ -1,12 +1,12 @@
 /* unique.c: the unique keys of a batch.
  *
  * 1. Keys are mixed, so they are spread evenly, and the top bits of a mixed key say where in the
- * table it belongs: an open-addressing table whose entries, read from its start, are nearly in
- * order.
+ *    table it belongs: an open-addressing table whose entries, read from its start, are nearly in
+ *    order.
  * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few
- * that went round from the table's end to its start).
+ *    that went round from the table's end to its start).
  * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of
- * each follow those of the one before: one walk counts, one places.
+ *    each follow those of the one before: one walk counts, one places.
  * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the
  *    first in order. */
 #include "worker/data/unique.h"

@@ -1,9 +1,9 @@
 /* client.c: connections, requests under way, the map.
  *
  * 1. A request under way is in exactly one chain of the table and has a due time; the timer is
- * never later than the earliest one.
+ *    never later than the earliest one.
  * 2. A reply counts only if its id and type are those of a request under way and it comes from the
- * peer that the request is for.
+ *    peer that the request is for.
  * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what
  *    it likes. */
 #include "worker/train/client.h"

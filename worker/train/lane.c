@@ -2,11 +2,11 @@
  *
  * 1. A batch moves only as `allowed` says.
  * 2. Batches are pulled, computed and begin to be pushed in order; so a lane's results do not
- * depend on how reads and pulls overtake one another.
+ *    depend on how reads and pulls overtake one another.
  * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from
  *    it.
  * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its
- * hands. */
+ *    hands. */
 #include "worker/train/lane_inner.h"
 
 #include <inttypes.h>

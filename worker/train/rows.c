@@ -1,9 +1,9 @@
 /* rows.c: the memory of one batch.
  *
  * 1. Parts of a table are in order of tablets, touch one another and cover all its tablets: so
- * pushes of all parts cover every tablet once.
+ *    pushes of all parts cover every tablet once.
  * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked
- * before the memory is used for another batch. */
+ *    before the memory is used for another batch. */
 #include "worker/train/rows.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"

@@ -1,5 +1,6 @@
 /* test_norm.c: statistics of batch norm, forward and back, against double; its running
  * statistics. */
+#include "dense/model.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 

@@ -1,6 +1,7 @@
 /* test_model.c: LR, FM, Wide & Deep and DeepFM: gradients against finite differences, each once
  * against its formula written out by hand; determinism, prediction, the probe, a golden loss
  * curve. */
+#include "dense/model.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 

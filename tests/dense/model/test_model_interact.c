@@ -1,6 +1,7 @@
 /* test_model_interact.c: the models of products of field vectors (fwfm, ipnn, dcnv2, dlrm,
  * xdeepfm): gradients against finite differences, the same bits, other backends, what is refused.
  * Their formulas: test_model_interact_formula.c. */
+#include "dense/model.h"
 #include "dense/model/models.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"

@@ -1,5 +1,6 @@
 /* test_model_interact_formula.c: scores of fwfm, ipnn, dcnv2, dlrm and xdeepfm against their
  * formulas, written out example by example without a plan. */
+#include "dense/model.h"
 #include "tests/lib/dense_check.h"
 
 #include <string.h>

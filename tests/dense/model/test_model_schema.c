@@ -1,4 +1,5 @@
 /* test_model_schema.c: the tables of each model, and the jobs that are refused. */
+#include "dense/model.h"
 #include "tests/lib/dense_check.h"
 
 #include <string.h>

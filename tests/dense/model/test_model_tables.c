@@ -1,5 +1,6 @@
 /* test_model_tables.c: models over several tables: vectors of several dims side by side, rows of a
  * cache, clipping; and tables of one dim, which are the same to a model as one table. */
+#include "dense/model.h"
 #include "dense/model/models.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"

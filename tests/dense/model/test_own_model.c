@@ -1,5 +1,6 @@
 /* test_own_model.c: the example of dense/README.md, "a model of your own", compiled and held
  * against finite differences and its formula; and that the README quotes it to the letter. */
+#include "dense/model.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 

@@ -1,6 +1,6 @@
-/* test_run.c: what happens to a batch around its pass (dense/model/run.c, run_input.c): weights, tasks,
- * L2, measuring and clipping of gradients, the correction for left out negatives, rows from the
- * cache. */
+/* test_run.c: what happens to a batch around its pass (dense/model/run.c, run_input.c): weights,
+ * tasks, L2, measuring and clipping of gradients, the correction for left out negatives, rows from
+ * the cache. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 

@@ -1,5 +1,6 @@
 /* test_evaluator.c: `shoal-worker eval` in the simulator: every good line of a split is scored
  * once, in file order, whatever the network does. */
+#include "dense/model.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"

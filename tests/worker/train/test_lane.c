@@ -1,5 +1,6 @@
 /* test_lane.c: parts of a batch, and one lane's flow of batches against fake shards in the
  * simulator. */
+#include "dense/model.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"

@@ -1,9 +1,9 @@
 /* test_row_cache.c: the index of a lane's cached rows, against an oracle that knows which pushes
  * every served row contains.
  *
- * The oracle plays a shard and its lanes: marks, offsets and clocks as embedding/rows/run.c keeps them,
- * pulls answered in two parts at moments of their own, lanes that leave, come back and join. A
- * row's content is the mark of every lane at the moment of its pull, so what it lacks is known
+ * The oracle plays a shard and its lanes: marks, offsets and clocks as embedding/rows/run.c keeps
+ * them, pulls answered in two parts at moments of their own, lanes that leave, come back and join.
+ * A row's content is the mark of every lane at the moment of its pull, so what it lacks is known
  * exactly. */
 #include "dense/model.h"
 #include "proto/base/hash.h"

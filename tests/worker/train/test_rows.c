@@ -1,5 +1,6 @@
 /* test_rows.c: the batch as the model takes and leaves it, and where its arrays are allocated.
  * Parts and frames are tested with the lane (test_lane.c). */
+#include "dense/model.h"
 #include "proto/base/hash.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"

@@ -1,5 +1,6 @@
 /* test_rows_model.c: a batch over several tables: whose keys, rows and gradients lie where, with a
  * cache and with statistics. */
+#include "dense/model.h"
 #include "proto/base/hash.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"

@@ -1,0 +1,293 @@
+/* backend_ops.h: the vtable of matrix products and element-wise kernels, and the loading of the module
+ * that fills it.
+ *
+ * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
+ * shoal_backend_v5, which gives its table of functions. It is loaded with dlopen, so that the
+ * program needs neither BLAS nor CUDA to start, and so that the BLAS can be told its kernel type
+ * (OPENBLAS_CORETYPE) before it is loaded.
+ *
+ * Memory. Every float pointer that a kernel takes lies in the backend's memory: the host's on the
+ * CPU (`host` is true), the card's with CUDA. What changes from step to step without changing the
+ * shape (mask keys, loss factors) is read from that memory too and not passed by value, so that a
+ * recorded graph can be played again.
+ *
+ * Streams. Kernels are queued on a stream, in order, and may run later; stream_finish waits. A
+ * kernel that fails is remembered by the stream: later calls do nothing, stream_finish says what
+ * happened. On the CPU all is done at once.
+ *
+ * All matrices are row-major float: activations (examples, features), weights (out, in); ld*:
+ * floats from a row to the next. Every function is a pure function of its arguments with a fixed
+ * order of reduction: the same bits at each call on one kernel type. Of the element-wise kernels of
+ * the CPU module the bits are the same at every vector width; those of a matrix product differ.
+ *
+ * Threads: a stream belongs to one thread at a time; several threads may work on streams of their
+ * own. */
+#ifndef DENSE_BACKEND_OPS_H
+#define DENSE_BACKEND_OPS_H
+
+#include "dense/backend.h"
+#include "dense/model_input.h"
+#include "dense/ops_attention.h"
+#include "dense/ops_interact.h"
+#include "dense/ops_mix.h"
+
+#define BACKEND_ABI 5u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_SYMBOL "shoal_backend_v5"
+
+struct stream;
+
+struct stream_spec {
+    enum precision precision; /* of matrix products; the CPU computes in fp32 whatever is asked */
+    bool deterministic;
+};
+
+/* Which values dropout keeps: value i of a layer stays when draw(key, i) >= threshold, in 2^-24,
+ * and is multiplied by scale = 1 / (1 - rate). threshold 0: no dropout. */
+struct dropout_mask {
+    const uint32_t *key; /* (2), in the backend's memory; not read when threshold is 0 */
+    uint32_t threshold;
+    float scale;
+    /* as in struct norm_args: examples beyond are copies of the first, and drop what it drops */
+    const uint32_t *live;
+};
+
+/* Where the rows of one of several tables lie among those of a batch, which are one array: row i of
+ * the batch, of this table, begins at float base + i * (first_order + dim), in arithmetic modulo
+ * 2^64. */
+struct pool_table {
+    uint64_t base;
+    uint32_t first; /* row of the batch */
+    uint32_t dim;
+};
+
+/* Rows of the sparse tables and where they go in the input of a batch. first and count say which
+ * examples are meant; index, offset and numeric are those of the whole batch, x and logit begin at
+ * example `first`. */
+struct pool_args {
+    uint32_t first, count;
+    uint32_t examples, values, row_count; /* of the whole batch */
+    uint32_t fields, dim, numerics;
+    uint32_t vectors; /* with `table`: columns of x that vectors fill; else they are fields * dim */
+    uint32_t first_order; /* 1: a row begins with its first-order weight; else 0 */
+    uint32_t tasks;       /* floats from a logit to the next */
+    /* (fields): enum pooling, in the backend's memory. attention: x is left alone, and the
+     * first-order weight is averaged */
+    const uint8_t *pooling;
+    const uint32_t *index;  /* as in struct model_input */
+    const uint32_t *offset; /* or NULL */
+    const float *rows;      /* (rows, first_order + dim) */
+    const float *numeric;   /* (examples, numerics) */
+    /* Of tables of several dims, in the backend's memory; `dim` is then that of the widest: */
+    const struct pool_table *table; /* (tables); NULL: all rows have `dim` */
+    uint32_t tables;
+    const uint8_t *field_table; /* (fields): the table of each field's rows */
+    /* (fields + 1): where in x each field's vector begins; the last is `vectors` */
+    const uint32_t *column;
+};
+
+/* Columns of x that vectors fill. */
+static inline uint32_t pool_columns(const struct pool_args *a)
+{
+    return a->table != NULL ? a->vectors : a->fields * a->dim;
+}
+
+/* A linear layer with bias, activation and dropout: y = dropout(act(x w' + bias)). */
+struct linear_args {
+    uint32_t first, count; /* number of the first row, for the mask; rows */
+    uint32_t in, out;
+    const float *x;
+    uint32_t ldx;
+    const float *w;    /* (out, in) */
+    const float *bias; /* (out) or NULL */
+    enum activation act;
+    struct dropout_mask mask;
+    float *y;
+    uint32_t ldy;
+    /* the way back */
+    float *dy; /* in: gradient of y; overwritten */
+    uint32_t lddy;
+    float *dw;    /* += */
+    float *dbias; /* += unless NULL */
+    float *dx;    /* NULL: not wanted */
+    uint32_t lddx;
+    uint32_t dx_width; /* leading columns of x whose gradient is wanted */
+    bool add;          /* dx +=, else = */
+};
+
+struct norm_args {
+    uint32_t count, width;
+    const float *x; /* (count, width) */
+    uint32_t ldx;
+    float *y; /* forward: (count, width) */
+    uint32_t ldy;
+    float *dy; /* backward: in place: becomes dx */
+    uint32_t lddy;
+    /* in the device's memory: rows beyond so many only fill the batch up, and count in nothing;
+     * NULL: there are none, as on the host */
+    const uint32_t *live;
+    /* for the settling */
+    uint32_t examples; /* of the batch; *live where there is one */
+    bool of_batch; /* statistics of the batch, unless it is of one example; else the running ones */
+    double momentum; /* share of the way to the batch's by which the running ones move */
+    const float *gamma, *beta, *running_mean, *running_variance;               /* (width) */
+    float *gamma_gradient, *beta_gradient, *mean_gradient, *variance_gradient; /* (width), += */
+    float *state; /* norm_state_floats(width), 64-byte aligned, the layer's own */
+};
+
+struct backend_ops {
+    uint32_t abi;                /* BACKEND_ABI */
+    const char *name;            /* "cpu" */
+    const char *(*kernel)(void); /* kernel type of the matrix product, "SkylakeX" */
+    /* device and libraries, for people; after probe. NULL: nothing to say */
+    const char *(*about)(void);
+    /* after loading: UNAVAILABLE when there is no device to work on. NULL: there always is */
+    int (*probe)(struct err *e);
+    bool host;      /* the backend's memory is the host's */
+    bool exact;     /* for checkers of memory: each array is allocated by itself, at its size */
+    uint32_t range; /* examples that should go through the layers together; 0: all */
+    /* with range 0: a batch is filled up to a multiple of this (pass.c); 0: it is not */
+    uint32_t granule;
+
+    /* UNAVAILABLE: no device; NOMEM; UNSUPPORTED precision. */
+    int (*stream_new)(const struct stream_spec *spec, struct stream **out, struct err *e);
+    void (*stream_free)(struct stream *s);
+    /* Waits for all that is queued. 0, or the first failure (UNAVAILABLE: the device is lost,
+     * INTERNAL). It stays. */
+    int (*stream_finish)(struct stream *s, struct err *e);
+    void *(*host_alloc)(size_t bytes); /* pinned, 64-byte aligned; NULL */
+    void (*host_free)(void *p);
+    /* 256-byte aligned, of the backend's memory; NULL */
+    void *(*alloc)(struct stream *s, size_t bytes);
+    void (*release)(struct stream *s, void *p);
+    /* host -> backend */
+    void (*upload)(struct stream *s, void *to, const void *from, size_t bytes);
+    /* backend -> host */
+    void (*download)(struct stream *s, void *to, const void *from, size_t bytes);
+    /* backend -> backend */
+    void (*copy)(struct stream *s, void *to, const void *from, size_t bytes);
+    void (*zero)(struct stream *s, void *to, size_t bytes);
+    /* true: queue the kernels of this section, which the backend may record; false: it has played
+     * them from a recording with the same number. graph_end after true only; it says whether the
+     * section must be queued once more, because recording it failed and nothing of it has run. All
+     * kernels between have the same arguments for the same number: addresses too. NULL on the host,
+     * where there is nothing to record. */
+    bool (*graph_begin)(struct stream *s, uint64_t number);
+    bool (*graph_end)(struct stream *s);
+    /* Rows [first, first + count) of x (.., width) become copies of row 0. NULL where granule is
+     * 0. */
+    void (*rows_repeat)(struct stream *s, uint32_t first, uint32_t count, uint32_t width, float *x);
+
+    /* c (m, n) = op(a) op(b) + beta c; beta 0 does not read c. op(a) is (m, k), op(b) is (k, n);
+     * `transpose` says that the matrix lies the other way round. */
+    void (*gemm)(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+                 uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
+                 float *c, uint32_t ldc);
+    void (*linear_forward)(struct stream *s, const struct linear_args *a);
+    void (*linear_backward)(struct stream *s, const struct linear_args *a);
+
+    /* y (count, width) = dropout(act(y + bias)); bias (width) or NULL. first: number of the first
+     * row, for the mask. */
+    void (*act_forward)(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                        uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
+                        uint32_t ldy);
+    /* dy *= derivative, from the output y; bias_gradient (width) += sum of dy over the rows, unless
+     * NULL. */
+    void (*act_backward)(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                         uint32_t first, uint32_t count, uint32_t width, const float *y,
+                         uint32_t ldy, float *dy, uint32_t lddy, float *bias_gradient);
+
+    /* Batch norm (norm.h). begin: zeroes the sums, and takes x's first row as the pivot on the way
+     * forward; gather adds a range to the sums; settle ends them, once; apply works on ranges. */
+    void (*norm_begin)(struct stream *s, const struct norm_args *a, bool back);
+    void (*norm_gather)(struct stream *s, const struct norm_args *a, bool back);
+    void (*norm_settle)(struct stream *s, const struct norm_args *a, bool back);
+    void (*norm_apply)(struct stream *s, const struct norm_args *a, bool back);
+
+    /* logit[i * stride] = bias[0] (NULL: 0), for each of `stride` tasks bias[t]; and
+     * bias_gradient[t] += sum of dlogit. */
+    void (*bias_forward)(struct stream *s, uint32_t count, uint32_t stride, const float *bias,
+                         float *logit);
+    void (*bias_backward)(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit,
+                          float *bias_gradient);
+
+    /* One output: logit[i * stride] += x_i . w. */
+    void (*head_forward)(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                         uint32_t ldx, const float *w, float *logit, uint32_t stride);
+    /* dw += sum of dlogit[i * stride] * x_i; dx = (add ? dx : 0) + dlogit[i] * w, in the leading
+     * dx_width columns. */
+    void (*head_backward)(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                          uint32_t ldx, const float *w, const float *dlogit, uint32_t stride,
+                          float *dw, float *dx, uint32_t lddx, uint32_t dx_width, bool add);
+
+    /* Before a batch's first pool_*: the backend may sort its values by row. first, count: the
+     * whole batch. */
+    void (*pool_begin)(struct stream *s, const struct pool_args *a, bool train);
+    /* x (count, pool_columns, then numerics where they are wanted): pooled vectors, then the
+     * numerics (x is NULL when dim is 0); logit[i * tasks] += pooled first-order weights. */
+    void (*pool_forward)(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx,
+                         float *logit);
+    /* row_gradients (laid out as rows) += dlogit and dx (count, pool_columns), spread over the
+     * values; in the order of the examples. */
+    void (*pool_backward)(struct stream *s, const struct pool_args *a, const float *dx,
+                          uint32_t lddx, const float *dlogit, float *row_gradients);
+    /* A row's gradient is -1 for each example that has it (model_probe.c). */
+    void (*probe_backward)(struct stream *s, const struct pool_args *a, float *row_gradients);
+    /* Rows with a cache: out (count, width): row i is rows[source[i] - first], or the cache's
+     * (struct model_input), where a slot has ld_cache floats. rows_keep: likewise, keep holds
+     * places in rows from `first` on. */
+    void (*rows_gather)(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                        const uint32_t *source, const float *rows, const float *cache,
+                        uint32_t ld_cache, float *out);
+    void (*rows_keep)(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                      const uint32_t *keep, const float *rows, float *cache, uint32_t ld_cache);
+
+    /* Pairwise products of the field vectors: logit[i * stride] += 1/2 (|sum v|^2 - sum |v|^2).
+     * sums (count, dim): sum v, for the way back. */
+    void (*fm_forward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                       const float *x, uint32_t ldx, float *sums, float *logit, uint32_t stride);
+    /* dx (count, fields * dim) = (add ? dx : 0) + dlogit[i * stride] * (sums_i - v). */
+    void (*fm_backward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                        const float *x, uint32_t ldx, const float *sums, const float *dlogit,
+                        uint32_t stride, bool add, float *dx, uint32_t lddx);
+
+    /* Logistic loss of `count` examples, z = logit + offset: loss[t] += weight_i (max(z, 0) - z y +
+     * log(1 + e^-|z|)), in double; scores = 1 / (1 + e^-z); dlogit = factor[t] weight_i (score -
+     * y), unless NULL. weight may be NULL: 1. A logit that is not a number makes the loss not a
+     * number. live: as in struct norm_args, NULL on the host; rows beyond have dlogit 0, and
+     * neither a label, a weight nor a score. */
+    void (*loss_logistic)(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
+                          const float *logit, float offset, const float *label, const float *weight,
+                          const float *factor, double *loss, float *scores, float *dlogit);
+
+    /* y = factor * x; factor 0 does not read x. */
+    void (*scale)(struct stream *s, size_t count, float factor, const float *x, float *y);
+    /* y = *factor * y, *factor in the backend's memory. */
+    void (*scale_by)(struct stream *s, size_t count, const float *factor, float *y);
+    /* y += x, (count, width). */
+    void (*add)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
+                float *y, uint32_t ldy);
+    /* *sum += sum of squares. In double. */
+    void (*square_sum)(struct stream *s, size_t count, const float *x, double *sum);
+    /* Scales x to the norm `limit` where sqrt(*square) is larger. */
+    void (*clip)(struct stream *s, size_t count, double limit, const double *square, float *x);
+    /* The same for each row by itself. */
+    void (*clip_rows)(struct stream *s, uint32_t count, uint32_t width, float limit, float *x);
+
+    /* dense/ops_*.h: what single models need. */
+    struct interact_ops interact;
+    struct attention_ops attention;
+    struct mix_ops mix;
+};
+
+/* backend_load sets OPENBLAS_CORETYPE, so call it before other threads read the
+ * environment. */
+const struct backend_ops *backend_ops_of(const struct backend *b);
+
+/* Loads a module by its file's name, from the places that backend_load looks in.
+ * UNAVAILABLE: it is not there or does not load; VERSION: it is of another version of shoal. */
+int backend_load_module(const char *file, struct backend **out, struct err *e);
+
+/* The kernel type that OpenBLAS should be told on this processor, or NULL to let it choose. */
+const char *backend_core_type(void);
+
+#endif
