@@ -31,7 +31,6 @@ ALLOWED = {
     "columns": 9,
     "owner": 46,
     "invariant": 164,
-    "listed": 28,
     "names": 227,
     "declared": 2,
     "circles": 3,
