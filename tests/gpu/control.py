@@ -173,7 +173,7 @@ def check_smoke(folder):
 
 
 def tests_of(folder, **programs):
-    s = play(folder, {"dense_test_" + name: text for name, text in programs.items()})
+    s = play(folder, {"dense_layer_test_" + name: text for name, text in programs.items()})
     s.stage("tests", 30, correctness.stage_tests)
     return s
 
@@ -183,7 +183,7 @@ def check_tests(folder):
     assert tests_of(folder / "b", plan='test "$CK_FORK" = yes').complete(), "what aborts on purpose is forked"
     for name, text in (("c", "exit 77"), ("d", "echo 'skipped: not here'; exit 77"), ("e", "exit 1"), ("f", "kill -SEGV $$")):
         s = tests_of(folder / name, a="exit 0", b=text)
-        assert len(s.failures) == 1 and "dense_test_b" in s.failures[0] and s.missing() == ["tests/dense_test_b"], (name, s.failures)
+        assert len(s.failures) == 1 and "dense_layer_test_b" in s.failures[0] and s.missing() == ["tests/dense_layer_test_b"], (name, s.failures)
     assert tests_of(folder / "g").failures
 
 
