@@ -11,12 +11,13 @@
  *
  * 1. Nothing is chosen while a section is recorded: a product that was not met before, or a way
  *    that is refused, spoils the recording, and the section is queued as it is (stream.h).
- *    Libraries differ in what they allow there.
+ *    Libraries differ in what they allow there. [assert: ladder_try, ladder_climb, choices_grow]
  * 2. Nothing is forgotten while the stream lives, so what a recording holds stays. There are few
- *    shapes, because sizes of batches are few (dense/layer/pass.c).
+ *    shapes, because sizes of batches are few (dense/layer/pass.c). [assert: choices_grow]
  * 3. The same shape is computed the same way at each step, and, the library's advice being a
  *    function of shape, card and version, at each run; unless it refuses what it has advised, which
- *    is told in a warning with the shape. */
+ *    is told in a warning with the shape.
+ *    [assert: ladder_try] [test: model_is_repeatable_bit_for_bit] */
 #include "dense/cuda/stream.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -106,7 +107,8 @@ static struct choice *choice_find(const struct choices *all, const struct shape 
 
 static bool choices_grow(struct stream *s, struct choices *all)
 {
-    uint32_t places = all->places == 0 ? PLACES_BEGIN : 2 * all->places;
+    SHOAL_ASSERT(s->recorded == NULL); /* 1 */
+    uint32_t places = all->places == 0 ? PLACES_BEGIN : 2 * all->places, kept = 0;
     struct choices more = {
         .choice = calloc(places, sizeof *more.choice), .places = places, .count = all->count};
     if (more.choice == NULL) {
@@ -114,8 +116,11 @@ static bool choices_grow(struct stream *s, struct choices *all)
         return false;
     }
     for (uint32_t i = 0; i < all->places; i++)
-        if (all->choice[i].shape.type != 0)
+        if (all->choice[i].shape.type != 0) {
             *choice_find(&more, &all->choice[i].shape) = all->choice[i];
+            kept++;
+        }
+    SHOAL_ASSERT(kept == all->count && 2 * kept < places); /* 2 */
     free(all->choice);
     *all = more;
     return true;
@@ -231,6 +236,8 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
     struct product q = rung_product(s, c->rung, p);
     bool ran = stream_failed(s);
     if (!ran && !c->asked) {
+        /* what is recorded was queued before, and what has its ways keeps them (3) */
+        SHOAL_ASSERT(s->recorded == NULL && c->ways == NULL); /* 1 */
         counter_add(&cuda_counters.choices);
         c->ways = device_ways_new(s, &q, &c->count);
         c->asked = true;
@@ -249,6 +256,7 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
 /* The way is refused: the next one, or the next rung. */
 static void ladder_climb(struct stream *s, struct choice *c, const struct product *p)
 {
+    SHOAL_ASSERT(s->recorded == NULL); /* 1 */
     counter_add(&cuda_counters.refusals);
     if (c->way < c->count) {
         c->refused++;

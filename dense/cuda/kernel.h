@@ -23,13 +23,17 @@
  * 1. An element writes only what no other element of the same run reads or writes. No atomics, no
  *    shared memory: sums over many elements go in stages (cuda_columns_add, cuda_sum_add, or
  *    scratch of one's own), in a fixed order.
+ *    [test: kernels_do_not_depend_on_the_order_of_their_elements]
  * 2. Pointers of the arguments are the device's memory; nothing of the host is read by an element.
+ *    [test: mixed_up_pointers_are_caught]
  * 3. Between graph_begin and graph_end the arguments are the same for the same number of the
  *    recording: what changes from step to step is read from device memory.
- * 4. Neighbouring elements touch neighbouring memory: let the innermost column run fastest
- *    (place_of).
- * 5. After a failure (cuda_scratch gives NULL, or any call before) the stream does nothing more: an
- *    op returns, and stream_finish tells. */
+ *    [test: recorded_steps_give_what_queued_ones_give, recording_keeps_its_arguments]
+ * 4. After a failure (cuda_scratch gives NULL, or any call before) the stream does nothing more: an
+ *    op returns, and stream_finish tells. [test: every_failing_call_is_told_or_made_good]
+ *
+ * For speed neighbouring elements touch neighbouring memory: let the innermost column run fastest
+ * (place_of). */
 #ifndef DENSE_CUDA_KERNEL_H
 #define DENSE_CUDA_KERNEL_H
 

@@ -3,6 +3,7 @@
 
 #include "embedding/rows/rules/stats.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static uint32_t clock_after(uint32_t clock, uint32_t event_time)
  * lies. */
 static uint64_t boundaries(const struct table *t, uint32_t tablet, uint32_t clock, uint64_t *last)
 {
+    SHOAL_ASSERT(t->schema.rules.age_every > 0 && tablet < t->tablet_count);
     uint64_t every = t->schema.rules.age_every, shift = tablet * every / t->tablet_count;
     uint64_t count = (clock + every - shift) / every;
     *last = count > 0 ? shift + (count - 1) * every : 0;
@@ -106,6 +108,7 @@ static int sweep(struct table *t, uint32_t tablet, uint64_t times, uint64_t now,
     if (!sweep_begin(t, times, now, &w))
         return 0;
     int rc = table_keep(t, tablet, sweep_stays, &w, undo_clock, &gone);
+    SHOAL_ASSERT(rc != 0 || gone == w.aged + w.expired);
     t->counts.aged += w.aged;
     t->counts.expired += w.expired;
     return rc;
@@ -116,6 +119,7 @@ enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float
 {
     struct sweep w;
     uint64_t last;
+    SHOAL_ASSERT(tablet < t->tablet_count);
     if (then == 0 && t->tablets[tablet].cold != NULL)
         then = t->tablets[tablet].cold->began;
     if (!t->ages || t->schema.rules.age_every == 0 || then == 0 || now <= then)
@@ -131,6 +135,7 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
     if (life == NULL)
         return SHOAL_E_NOMEM;
     uint32_t before = life->clock, after = clock_after(before, args->event_time);
+    SHOAL_ASSERT(after >= before && (before == 0 || after - before <= AGE_STEP_MAX));
     life->clock = after;
     struct cold *cold = t->tablets[tablet].cold;
     if (before == 0 && cold != NULL && cold->began == 0)
@@ -190,6 +195,7 @@ static struct age_rank rank_of(const struct table *t, uint64_t key, const float 
 /* The rank that has `place` ranks below it (Hoare 1961); ranks are put around it. */
 static struct age_rank select_rank(struct age_rank *list, size_t count, size_t place)
 {
+    SHOAL_ASSERT(place < count);
     size_t low = 0, high = count - 1;
     while (low < high) {
         struct age_rank pivot = list[low + (high - low) / 2];
@@ -236,11 +242,13 @@ static int make_room(struct table *t, uint32_t tablet, uint64_t undo_clock)
         for (uint32_t i = 0; i < own->buckets[b].count; i++)
             list[n++] =
                 rank_of(t, own->buckets[b].key[i], row_at(&t->shape, own->buckets[b].row[i]));
+    SHOAL_ASSERT(n == own->row_count && stay > 0 && stay < n);
     uint32_t go = n - stay;
     struct room room = {t, select_rank(list, n, go)};
     free(list);
     uint64_t gone;
     int rc = table_keep(t, tablet, room_stays, &room, undo_clock, &gone);
+    SHOAL_ASSERT(rc != 0 || gone == go); /* no two ranks are equal */
     t->counts.evicted += rc == 0 ? gone : 0;
     return rc;
 }

@@ -1,11 +1,13 @@
 /* cold.c: the set of cold keys, rows coming in and leaving.
  *
- *  1. A key is in the index, or in the set, or in neither.
+ *  1. A key is in the index, or in the set, or in neither; but in a reader's copy that thaws into
+ *     itself (table_cold_copy). [assert: set_add, put_in, table_cold_add, table_insert]
  *  2. A row whose note says `stored` is, in the store, what it is in memory, but for ageing that it
- *     has had since: that is made up for when it comes in.
+ *     has had since: that is made up for when it comes in. [test: plain_rows_come_and_go,
+ *     late_ageing_is_as_ageing_in_time, a_row_that_was_only_read_leaves_without_a_write]
  *  3. A row that ended unnoticed in the clock that undo is kept for has its weights kept when it is
  *     noticed, as a row in memory had when it ended: a batch of that clock may still have to be
- *     computed again.
+ *     computed again. [test: a_row_that_ended_unnoticed_in_this_clock_has_its_undo]
  */
 #include "embedding/rows/age.h"
 #include "embedding/rows/table_inner.h"
@@ -63,12 +65,13 @@ static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, ui
             c->slot[slot_of(c, tablet_bits, old.slot[i])] = old.slot[i];
     if (old.slot != NULL)
         arena_block_give(a, old.slot, old.slots * sizeof *old.slot, old.unit);
+    SHOAL_ASSERT(count < c->slots / 5 * 4ull); /* a free slot ends every search */
     return 0;
 }
 
 static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t mixed)
 {
-    SHOAL_ASSERT(!set_has(c, tablet_bits, mixed)); /* 1. */
+    SHOAL_ASSERT(!set_has(c, tablet_bits, mixed)); /* 1 */
     if (mixed == 0) {
         c->zero = true;
     } else {
@@ -78,6 +81,7 @@ static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64
         c->used++;
     }
     c->count++;
+    SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0));
     return 0;
 }
 
@@ -85,8 +89,10 @@ static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64
  * R). */
 static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
+    SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0) && c->count > 0);
     c->count--;
     if (mixed == 0) {
+        SHOAL_ASSERT(c->zero);
         c->zero = false;
         return;
     }
@@ -125,6 +131,7 @@ static struct cold *cold_of(struct tablet *own)
 
 int cold_new(struct tablet *own, uint32_t epoch, uint32_t began)
 {
+    SHOAL_ASSERT(own->cold == NULL || own->cold->count == 0);
     struct cold *c = cold_of(own);
     if (c == NULL)
         return SHOAL_E_NOMEM;
@@ -177,6 +184,7 @@ int cold_gone_add(struct cold *c, uint64_t key)
         c->gone = gone;
         c->gone_room = room;
     }
+    SHOAL_ASSERT(c->gone_count < c->gone_room);
     c->gone[c->gone_count++] = key;
     return 0;
 }
@@ -195,18 +203,21 @@ uint64_t table_cold_rows(const struct table *t)
 
 uint32_t table_tablet_cold(const struct table *t, uint32_t tablet)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     const struct cold *c = t->tablets[tablet].cold;
     return c == NULL ? 0 : c->count;
 }
 
 uint32_t table_cold_epoch(const struct table *t, uint32_t tablet)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     const struct cold *c = t->tablets[tablet].cold;
     return c == NULL ? 0 : c->epoch;
 }
 
 uint32_t table_cold_drops(const struct table *t, uint32_t tablet)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     const struct cold *c = t->tablets[tablet].cold;
     return c == NULL ? 0 : c->drops;
 }
@@ -283,6 +294,7 @@ void table_cold_keep(struct table *t, const uint64_t *keys, size_t count)
 
 void table_cold_keys(const struct table *t, uint32_t tablet, uint64_t *keys)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     const struct cold *c = t->tablets[tablet].cold;
     uint32_t n = 0;
     for (uint32_t i = 0; c != NULL && i < c->slots; i++)
@@ -333,6 +345,7 @@ static int keep_undo(struct table *t, uint64_t key, const void *value)
 static int put_in(struct table *t, uint64_t key, const float *row, uint32_t notes)
 {
     uint32_t tablet = number_of(t, key);
+    SHOAL_ASSERT(tablet_find(&t->tablets[tablet], &t->shape, key) == NULL); /* 1 */
     float *to = tablet_insert_noted(&t->tablets[tablet], &t->shape, tablet, key, notes);
     if (to == NULL)
         return SHOAL_E_NOMEM;
@@ -357,6 +370,7 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
         return rc;
     t->counts.aged += end == AGE_LOW;
     t->counts.expired += end == AGE_EXPIRED;
+    SHOAL_ASSERT(t->cold > 0);
     set_take_out(c, t->shape.tablet_bits, key_mix(key));
     t->cold--;
     return 0;
@@ -369,6 +383,7 @@ int cold_erase(struct table *t, uint64_t key)
         return 0;
     if (cold_gone_add(c, key) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(t->cold > 0);
     set_take_out(c, t->shape.tablet_bits, key_mix(key));
     t->cold--;
     return 0;
@@ -378,6 +393,7 @@ int table_cold_copy(const struct table *t, struct table *into, uint64_t key, con
                     size_t bytes)
 {
     enum age_end end;
+    SHOAL_ASSERT(into->shape.row_bytes == t->shape.row_bytes);
     if (bytes != table_cold_bytes(t) || !table_cold_has(t, key))
         return SHOAL_E_CORRUPT;
     const float *row = row_aged(t, key, value, &end);
@@ -455,12 +471,14 @@ static int choose_row(void *context, struct bucket *b, uint32_t place)
     c->left[heat]--;
     c->chosen++;
     bucket_note(b, place, NOTES_STORED | NOTES_CHOSEN);
+    SHOAL_ASSERT(is_stored(b, place) && is_chosen(b, place) && !is_asked(b, place));
     return 0;
 }
 
 int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
                       uint32_t *chosen)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet_life *life = t->tablets[tablet].life;
     struct choice c = {
         .table = t, .clock = life == NULL ? 0 : life->clock, .put = put, .context = context};
@@ -475,12 +493,15 @@ int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put 
         most -= c.left[heat];
     }
     int rc = each_row(t, tablet, choose_row, &c);
+    /* as many as were counted */
+    SHOAL_ASSERT(rc != 0 || (c.left[0] | c.left[1] | c.left[2] | c.left[HEAT_FULL]) == 0);
     *chosen = c.chosen;
     return rc;
 }
 
 int table_cold_leaving(struct table *t, uint32_t tablet, bool leaving)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     struct cold *c = cold_of(&t->tablets[tablet]);
     if (c == NULL)
         return SHOAL_E_NOMEM;
@@ -491,6 +512,7 @@ int table_cold_leaving(struct table *t, uint32_t tablet, bool leaving)
 /* The sets get room first, so that nothing is half done when memory is out. */
 int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     struct tablet *own = &t->tablets[tablet];
     struct kept_row *list = malloc((own->row_count + 1ULL) * sizeof *list);
     uint32_t stay = 0, go = 0;
@@ -504,6 +526,7 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
             bool goes = is_chosen(at, i) && is_stored(at, i);
             list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
         }
+    SHOAL_ASSERT(stay + go == own->row_count);
     int rc = go == 0 ? 0
                      : set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits,
                                    own->cold->used + (uint64_t)go);
@@ -511,6 +534,7 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
         rc = table_rebuild(t, tablet, list, stay);
     for (uint32_t i = 0; rc == 0 && i < go; i++)
         rc = set_add(own->cold, t->shape.arena, t->shape.tablet_bits, key_mix(list[stay + i].key));
+    SHOAL_ASSERT(rc != 0 || (own->row_count == stay && t->rows >= go));
     if (rc == 0 && go > 0) {
         own->cold->drops++;
         t->rows -= go;
@@ -523,6 +547,7 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
 
 uint32_t table_cold_gone(const struct table *t, uint32_t tablet, const uint64_t **keys)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     const struct cold *c = t->tablets[tablet].cold;
     *keys = c == NULL ? NULL : c->gone;
     return c == NULL ? 0 : c->gone_count;
@@ -530,6 +555,7 @@ uint32_t table_cold_gone(const struct table *t, uint32_t tablet, const uint64_t 
 
 void table_cold_gone_clear(struct table *t, uint32_t tablet)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     struct cold *c = t->tablets[tablet].cold;
     if (c == NULL)
         return;
@@ -546,6 +572,7 @@ void table_cold_forget(struct table *t, uint32_t tablet)
     struct cold *c = own->cold;
     if (c == NULL)
         return;
+    SHOAL_ASSERT(t->cold >= c->count);
     t->cold -= c->count;
     set_clear(c, t->shape.arena);
     table_cold_gone_clear(t, tablet);
@@ -558,6 +585,7 @@ void table_cold_forget(struct table *t, uint32_t tablet)
 
 int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     struct cold *c = cold_of(&t->tablets[tablet]);
     if (c == NULL)
         return SHOAL_E_NOMEM;
@@ -569,11 +597,13 @@ int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch)
 
 bool table_cold_stale(const struct table *t, uint32_t tablet)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     return t->tablets[tablet].cold != NULL && t->tablets[tablet].cold->stale;
 }
 
 void table_cold_fresh(struct table *t, uint32_t tablet)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     if (t->tablets[tablet].cold != NULL)
         t->tablets[tablet].cold->stale = false;
 }
@@ -581,6 +611,7 @@ void table_cold_fresh(struct table *t, uint32_t tablet)
 int table_cold_add(struct table *t, uint64_t key)
 {
     struct tablet *own = &t->tablets[number_of(t, key)];
+    SHOAL_ASSERT(table_cold_may(t) && tablet_find(own, &t->shape, key) == NULL); /* 1 */
     struct cold *c = cold_of(own);
     if (c == NULL || set_add(c, t->shape.arena, t->shape.tablet_bits, key_mix(key)) != 0)
         return SHOAL_E_NOMEM;

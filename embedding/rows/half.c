@@ -98,7 +98,7 @@ struct half half_of(enum value_kind kind, enum isa isa, uint32_t width)
     }
     static const struct half all[2][2][ISA_COUNT] = {{HALF_ROW(_fp16), HALF_ROW(_bf16)},
                                                      {HALF_ROW(_fp16_16), HALF_ROW(_bf16_16)}};
-    SHOAL_ASSERT(kind == VALUES_FP16 || kind == VALUES_BF16);
+    SHOAL_ASSERT((kind == VALUES_FP16 || kind == VALUES_BF16) && isa < ISA_COUNT);
     return all[width == 16][kind == VALUES_BF16][isa];
 }
 
@@ -144,6 +144,7 @@ void half_nearest(enum value_kind kind, float *weights, uint32_t count)
 
 float half_bound(enum value_kind kind, float x)
 {
+    SHOAL_ASSERT(x >= 0);
     if (kind == VALUES_FP32)
         return x;
     uint16_t h = (uint16_t)(kind == VALUES_BF16 ? half_to_bf16(x, 0) : half_to_fp16(x, 0));

@@ -1,13 +1,17 @@
 /* image.c: writing and reading images.
  *
  *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are
- *     checked before any row is.
+ *     checked before any row is. [test: image_flipped_in_any_bit_is_refused,
+ *     image_cut_short_or_lengthened_is_refused, image_of_another_tablet_or_schema_is_refused]
  *  2. Lengths are checked by division, so that no count from a damaged header can overflow.
+ *     [assert: table_image_read]
  *  3. Every key belongs to the tablet and stands once; every undo key has a row, but where rows may
- *     go (age.h).
- *  5. A key that waits or is erased has no row (image_life.c).
+ *     go (age.h). [assert: rows_read, undo_read, cold_read] [test:
+ *     image_with_wrong_content_under_a_right_checksum_is_refused]
  *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused
- *     image changes nothing.
+ *     image changes nothing. [assert: table_image_read] [test: image_flipped_in_any_bit_is_refused]
+ *  5. A key that waits or is erased has no row (image_life.c).
+ *     [test: image_with_a_life_that_cannot_be_is_refused]
  */
 #include "embedding/rows/image.h"
 
@@ -129,6 +133,7 @@ static char *rows_write(const struct table *t, const struct tablet *own, uint64_
             row += t->shape.row_bytes;
         }
     }
+    SHOAL_ASSERT(key == out + count * sizeof(uint64_t));
     return row;
 }
 
@@ -276,6 +281,7 @@ static int rows_read(const struct table *t, uint32_t tablet, const struct image_
                            tablet);
         memcpy(to, row, t->shape.row_bytes);
     }
+    SHOAL_ASSERT(into->row_count == h->row_count); /* 3 */
     return 0;
 }
 
@@ -309,6 +315,7 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name,
                            tablet);
     }
+    SHOAL_ASSERT(into->undo->count == h->undo_count); /* 3 */
     return 0;
 }
 
@@ -339,6 +346,7 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys",
                            name, tablet);
     }
+    SHOAL_ASSERT(into->cold->count == h->cold_count); /* 3 */
     return 0;
 }
 
@@ -348,13 +356,15 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     SHOAL_ASSERT(tablet < t->tablet_count);
     struct image_header h;
     struct tablet fresh;
+    const uint64_t rows_before = t->rows, cold_before = t->cold;
     int rc = header_check(t, tablet, image, bytes, &h, e);
     if (rc != 0)
         return rc;
     const char *rows = (const char *)image + header_bytes(&h);
     const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
     const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
-    const char *cold = life + image_life_bytes(&h);
+    const char *cold = life + image_life_bytes(&h), *end = (const char *)image + bytes;
+    SHOAL_ASSERT(cold + (h.cold_count + 1ull) * sizeof(uint64_t) == end); /* 2 */
     tablet_init(&fresh);
     rc = rows_read(t, tablet, &h, rows, &fresh, e);
     if (rc == 0)
@@ -363,6 +373,7 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
         rc = image_life_read(t, tablet, &h, life, &fresh, e);
     if (rc == 0)
         rc = cold_read(t, tablet, &h, cold, &fresh, e);
+    SHOAL_ASSERT(t->rows == rows_before && t->cold == cold_before); /* 4 */
     if (rc != 0) {
         tablet_clear(&fresh, &t->shape);
         return rc;

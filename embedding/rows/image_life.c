@@ -3,6 +3,7 @@
 #include "embedding/rows/admit.h"
 #include "embedding/rows/image.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@ char *image_life_write(const struct tablet_life *l, const struct image_header *h
     at += h->young_count * sizeof(struct waiting_key);
     waiting_write(&l->waiting.old, at);
     at += h->old_count * sizeof(struct waiting_key);
+    SHOAL_ASSERT(sketch_part(h) == sketch_bytes(&l->sketch));
     if (h->sketch_cells > 0)
         memcpy(at, l->sketch.cell, sketch_part(h));
     at += sketch_part(h);
@@ -124,6 +126,7 @@ int image_life_read(const struct table *t, uint32_t tablet, const struct image_h
     if (rc == 0)
         rc = waiting_read(t, tablet, h->old_count, at, false, into, e);
     at += h->old_count * sizeof(struct waiting_key);
+    SHOAL_ASSERT(rc != 0 || into->life->waiting.old.count == h->old_count);
     if (rc == 0 && h->sketch_cells > 0) {
         struct sketch *s = &into->life->sketch;
         if (sketch_take(s, h->sketch_cells) != 0)

@@ -1,5 +1,6 @@
 /* keep.c: table_keep: a tablet without the rows that go. */
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ static int undo_keep_gone(struct table *t, uint32_t tablet, uint64_t key, const 
 {
     int rc = table_undo_keep(t, tablet, key, weights, clock);
     if (rc == 0) {
+        SHOAL_ASSERT(t->tablets[tablet].undo->clock == clock);
         t->tablets[tablet].undo->went = true;
         t->undo_went = clock;
     }
@@ -45,6 +47,7 @@ static int ask(struct table *t, uint32_t tablet, table_stays stays, void *contex
 int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list, uint32_t count)
 {
     struct tablet *own = &t->tablets[tablet], fresh;
+    SHOAL_ASSERT(tablet < t->tablet_count && count <= own->row_count);
     tablet_init(&fresh);
     int rc = count > 0 ? tablet_reserve(&fresh, &t->shape, tablet, count) : 0;
     for (uint32_t i = 0; i < count && rc == 0; i++) {
@@ -54,6 +57,7 @@ int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list,
         else
             memcpy(row, row_at(&t->shape, list[i].row), t->shape.row_bytes);
     }
+    SHOAL_ASSERT(rc != 0 || fresh.row_count == count);
     if (rc == 0) {
         fresh.batches = own->batches;
         fresh.undo = own->undo;
@@ -66,6 +70,7 @@ int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list,
         *own = fresh;
         fresh = old;
     }
+    SHOAL_ASSERT(fresh.undo == NULL && fresh.life == NULL && fresh.cold == NULL);
     tablet_clear(&fresh, &t->shape);
     return rc;
 }
@@ -78,9 +83,11 @@ int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *contex
     if (list == NULL)
         return SHOAL_E_NOMEM;
     int rc = ask(t, tablet, stays, context, undo_clock, list, &count);
+    SHOAL_ASSERT(count <= rows);
     *gone = rc == 0 ? rows - count : 0;
     if (*gone > 0)
         rc = table_rebuild(t, tablet, list, count);
+    SHOAL_ASSERT(rc != 0 || (t->tablets[tablet].row_count == count && t->rows >= *gone));
     if (rc == 0)
         t->rows -= *gone;
     free(list);

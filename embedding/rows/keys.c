@@ -1,5 +1,6 @@
 /* keys.c: table_keys: names given to keys, and what follows from them. */
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static int undo_erase(struct tablet *own, const struct named *names)
     for (uint32_t i = 0; i < old->count && rc == 0; i++)
         if (named_find(names, old->keys[i]) != NAME_ERASED)
             rc = undo_save(fresh, old->keys[i], old->weights + (size_t)i * old->width);
+    SHOAL_ASSERT(fresh->count <= old->count && fresh->clock == old->clock);
     undo_free(rc == 0 ? old : fresh);
     own->undo = rc == 0 ? fresh : old;
     return rc;
@@ -42,10 +44,12 @@ static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
                                              [KEY_BLOCK] = NAME_BLOCKED,
                                              [KEY_ALLOW] = NAME_ALLOWED,
                                              [KEY_RESET] = NAME_NONE};
+    SHOAL_ASSERT((unsigned)action <= KEY_RESET && count > 0);
     struct tablet_life *life = table_life(t, tablet);
     uint64_t renamed, gone;
     if (life == NULL || named_set(&life->named, keys, count, kind_of[action], &renamed) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(renamed <= count);
     *changed += renamed;
     if (action == KEY_ERASE || action == KEY_BLOCK)
         for (size_t i = 0; i < count; i++)
@@ -84,6 +88,7 @@ int table_keys(struct table *t, enum key_action action, const uint64_t *keys, si
         rc = name_in_tablet(t, tablet, action, sorted + from, to - from, changed);
         from = to;
     }
+    SHOAL_ASSERT(rc != 0 || from == unique);
     free(sorted);
     return rc;
 }

@@ -15,6 +15,7 @@ struct lane_marks {
 struct marks {
     uint32_t lanes;
     struct lane_marks *table[LIMIT_TABLES]; /* owned; (lanes), or NULL: never touched */
+    uint32_t tablets[LIMIT_TABLES];         /* of its arrays; 0: there is none yet */
     bool led[LIMIT_TABLES];                 /* marks_refresh saw a led tablet */
 };
 
@@ -63,7 +64,9 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
 {
     const uint64_t *mark = array_of(m, lane, table);
     uint64_t low = 0, high = 0;
+    SHOAL_ASSERT(count > 0 && from < to);
     if (mark != NULL) {
+        SHOAL_ASSERT((uint64_t)first + count <= m->tablets[table]);
         low = high = mark[first];
         for (uint32_t i = first + 1; i < first + count; i++) {
             low = mark[i] < low ? mark[i] : low;
@@ -83,6 +86,7 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     out->verdict = PUSH_SOME;
     for (uint32_t i = first; i < first + count; i++)
         out->applied += mark[i] < to;
+    SHOAL_ASSERT(out->applied > 0 && out->applied < count); /* some, neither none nor all */
     out->skipped = count - out->applied;
 }
 
@@ -90,6 +94,7 @@ void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
                 uint32_t count, uint64_t from, uint64_t to, uint8_t *take)
 {
     const uint64_t *mark = array_of(m, lane, table);
+    SHOAL_ASSERT(from < to && (mark == NULL || (uint64_t)first + count <= m->tablets[table]));
     for (uint32_t i = first; i < first + count; i++)
         take[i] = push_rule(mark == NULL ? 0 : mark[i], from, to) == PUSH_TAKE;
 }
@@ -102,6 +107,8 @@ int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t table
         if (m->table[table] == NULL)
             return SHOAL_E_NOMEM;
     }
+    SHOAL_ASSERT(tablets > 0 && (m->tablets[table] == 0 || m->tablets[table] == tablets));
+    m->tablets[table] = tablets;
     struct lane_marks *l = &m->table[table][lane];
     if (l->mark == NULL)
         l->mark = calloc(tablets, sizeof *l->mark);
@@ -121,7 +128,8 @@ static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scop
 void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
                 uint64_t to, const uint8_t *take, const struct mark_scope *scope)
 {
-    SHOAL_ASSERT(array_of(m, lane, table) != NULL && first + count <= scope->tablets);
+    SHOAL_ASSERT(array_of(m, lane, table) != NULL && m->tablets[table] == scope->tablets);
+    SHOAL_ASSERT((uint64_t)first + count <= scope->tablets);
     struct lane_marks *l = &m->table[table][lane];
     uint64_t *mark = l->mark;
     if (take == NULL)
@@ -131,17 +139,20 @@ void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, 
         for (uint32_t i = first; i < first + count; i++)
             mark[i] = take[i] ? to : mark[i];
     uint32_t covered = scope->led_before[first + count] - scope->led_before[first];
+    SHOAL_ASSERT(covered <= count && covered <= scope->led_count);
     if (scope->led_count == 0)
         return;
     if (take == NULL && covered == scope->led_count)
         l->lowest = to;
     else
         l->lowest = count_lowest(mark, scope);
+    SHOAL_VERIFY_ASSERT(l->lowest == count_lowest(mark, scope));
 }
 
 uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_t tablet)
 {
     const uint64_t *mark = array_of(m, lane, table);
+    SHOAL_ASSERT(mark == NULL || tablet < m->tablets[table]);
     return mark == NULL ? 0 : mark[tablet];
 }
 
@@ -159,6 +170,8 @@ int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, 
 
 void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *scope)
 {
+    SHOAL_ASSERT(table < LIMIT_TABLES && scope->led_count <= scope->tablets);
+    SHOAL_ASSERT(m->tablets[table] == 0 || m->tablets[table] == scope->tablets);
     m->led[table] = scope->led_count > 0;
     for (uint32_t lane = 0; m->table[table] != NULL && lane < m->lanes; lane++) {
         struct lane_marks *l = &m->table[table][lane];

@@ -2,6 +2,7 @@
 #include "embedding/rows/names.h"
 
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 static const struct named *named_of(const struct table *t, uint32_t tablet)
 {
     static const struct named none;
+    SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet_life *life = t->tablets[tablet].life;
     return life == NULL ? &none : &life->named;
 }
@@ -57,7 +59,10 @@ static int give(const struct names_of_tablet *n)
         rc = name_all(n->table, n->list, n->count, NAME_ERASED, KEY_ERASE);
     if (rc == 0)
         rc = name_all(n->table, n->list, n->count, NAME_BLOCKED, KEY_BLOCK);
-    return rc == 0 ? name_all(n->table, n->list, n->count, NAME_ALLOWED, KEY_ALLOW) : rc;
+    if (rc == 0)
+        rc = name_all(n->table, n->list, n->count, NAME_ALLOWED, KEY_ALLOW);
+    SHOAL_ASSERT(rc != 0 || named_of(n->table, n->tablet)->count == n->count);
+    return rc;
 }
 
 int names_give(const struct names *n)

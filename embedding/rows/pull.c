@@ -1,5 +1,6 @@
 /* pull.c: table_pull, the walk over keys that copies weights out and changes nothing. */
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ void table_pull(const struct table *t, const uint64_t *keys, size_t count, float
 {
     static void (*const pull[ISA_COUNT])(const struct table *, const uint64_t *, size_t,
                                          float *) = {pull_base, pull_avx2, pull_avx512};
+    SHOAL_ASSERT(t->isa < ISA_COUNT);
     pull[t->isa](t, keys, count, rows);
 }
 

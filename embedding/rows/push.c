@@ -5,12 +5,14 @@
 #include "embedding/rows/l2.h"
 #include "embedding/rows/rules.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 #include "proto/base/limits.h"
 
 #include <string.h>
 
 int table_undo_begin(struct table *t, uint32_t number, uint64_t clock, uint32_t from)
 {
+    SHOAL_ASSERT(number < t->tablet_count);
     struct tablet *tablet = &t->tablets[number];
     if (tablet->undo == NULL && (tablet->undo = undo_new(t->schema.width)) == NULL)
         return SHOAL_E_NOMEM;
@@ -44,6 +46,7 @@ static bool undo_is_past(const struct undo *u, uint64_t clock)
 static void undo_let_go(struct table *t, const struct push_args *args)
 {
     uint64_t left = 0;
+    SHOAL_ASSERT(args->undo_clock != 0);
     for (uint32_t i = 0; i < t->tablet_count; i++) {
         struct undo *u = t->tablets[i].undo;
         if (u == NULL || !u->went)
@@ -96,6 +99,10 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
     static int (*const push[ISA_COUNT])(struct table *, const uint64_t *, const float *, size_t,
                                         const struct push_args *) = {push_base, push_avx2,
                                                                      push_avx512};
+    SHOAL_ASSERT(t->isa < ISA_COUNT &&
+                 (uint64_t)args->tablet_first + args->tablet_count <= t->tablet_count);
+    SHOAL_VERIFY_ASSERT(table_gradients_ok(gradients, count * t->push_floats) &&
+                        table_stats_ok(&t->schema, gradients, count));
     if (t->pulled_back != NULL)
         l2_count(t, args);
     if (t->undo_went != 0 && args->undo_clock != 0 && args->undo_clock != t->undo_went)

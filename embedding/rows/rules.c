@@ -4,6 +4,7 @@
 #include "embedding/rows/l2.h"
 #include "embedding/rows/rules/stats.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 #include "proto/job/gradient.h"
 
 #include <string.h>
@@ -39,6 +40,8 @@ static void vector_begin(struct table *t, uint64_t key, float *row)
 {
     const struct table_schema *s = &t->schema;
     const uint32_t first = s->zero_first, floats = s->width - first;
+    /* an optimizer that state_blocks does not know has its state here, too */
+    SHOAL_ASSERT(state_blocks(s->optimizer.kind) * s->width <= t->state_floats);
     table_initial(t, key, t->fresh);
     t->optimizer.start(t->fresh, s);
     for (uint32_t block = 0; block <= state_blocks(s->optimizer.kind); block++) {

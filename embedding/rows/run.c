@@ -25,6 +25,7 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
              struct run **out)
 {
     SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && runs_find(r, id) == NULL);
+    SHOAL_ASSERT(mode <= RUN_BSP);
     if (r->count == r->capacity) {
         uint32_t capacity = r->capacity == 0 ? LIMIT_RUNS : 2 * r->capacity;
         struct run **grown = realloc(r->run, capacity * sizeof *grown);
@@ -72,6 +73,7 @@ int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until)
         r->past = grown;
         r->past_capacity = capacity;
     }
+    SHOAL_ASSERT(at <= r->past_count && at < r->past_capacity);
     r->past[at] = (struct run_past){run->id, run->tables, run->lanes, run->mode, seen, until};
     r->past_count += at == r->past_count;
     runs_drop(r, run);
@@ -124,11 +126,13 @@ static uint64_t lowest_of(const struct run *run, uint32_t lane)
 
 void run_lane_moved(struct run *run, uint32_t lane)
 {
+    SHOAL_ASSERT(lane < run->lanes);
     struct run_lane *l = &run->lane[lane];
     uint64_t was = l->lowest;
     l->lowest = lowest_of(run, lane);
     if (l->lowest != was && l->live && (l->lowest < was || run_clock(run, lane, was) == run->low))
         count_low(run);
+    SHOAL_ASSERT(!l->live || run->low <= run_clock(run, lane, l->lowest));
 }
 
 void run_refresh(struct run *run, uint32_t table, const struct mark_scope *scope)
@@ -141,6 +145,7 @@ void run_refresh(struct run *run, uint32_t table, const struct mark_scope *scope
 
 void run_fence(struct run *run, uint32_t lane, uint64_t generation, bool live, int64_t offset)
 {
+    SHOAL_ASSERT(lane < run->lanes);
     struct run_lane *l = &run->lane[lane];
     l->generation = generation;
     l->live = live;
@@ -150,6 +155,7 @@ void run_fence(struct run *run, uint32_t lane, uint64_t generation, bool live, i
 
 int64_t run_offset(const struct run *run, uint32_t lane)
 {
+    SHOAL_ASSERT(lane < run->lanes);
     const struct run_lane *l = &run->lane[lane];
     if (run->mode == RUN_BSP)
         return 0;
@@ -206,6 +212,7 @@ void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, vo
         }
         head[0]++;
     }
+    SHOAL_ASSERT((size_t)(at - (char *)out) == runs_column_bytes(r, table, tablet));
     memcpy(out, head, sizeof head);
 }
 
@@ -214,6 +221,7 @@ int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t 
 {
     const char *at = bytes, *end = at + count;
     uint32_t head[2];
+    SHOAL_ASSERT(table < LIMIT_TABLES && tablet < tablets);
     if (count < sizeof head)
         return SHOAL_E_CORRUPT;
     memcpy(head, at, sizeof head);

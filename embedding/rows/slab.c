@@ -36,6 +36,7 @@ uint64_t arena_bytes(const struct arena *a)
 
 uint64_t arena_used(const struct arena *a)
 {
+    SHOAL_ASSERT(a->free_total <= (uint64_t)a->chunk_count * ARENA_CHUNK_UNITS);
     return arena_bytes(a) - a->free_total * ARENA_UNIT_BYTES;
 }
 
@@ -43,6 +44,7 @@ uint64_t arena_used(const struct arena *a)
  * refuses. */
 static void *map_aligned(size_t bytes)
 {
+    SHOAL_ASSERT(bytes > 0 && bytes % ARENA_CHUNK_BYTES == 0);
     size_t slack = ARENA_CHUNK_BYTES;
     char *p = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -55,11 +57,13 @@ static void *map_aligned(size_t bytes)
         munmap(p + head + bytes, slack - head);
     /* Huge pages are speed only; without them everything still works. */
     (void)madvise(p + head, bytes, MADV_HUGEPAGE);
+    SHOAL_ASSERT((uintptr_t)(p + head) % ARENA_CHUNK_BYTES == 0);
     return p + head;
 }
 
 static int regions_add(struct arena *a)
 {
+    SHOAL_ASSERT(a->region_left == 0);
     if (a->region_count == a->region_room) {
         uint32_t room = a->region_room == 0 ? 16 : 2 * a->region_room;
         void **regions = realloc(a->regions, room * sizeof *regions);
@@ -104,6 +108,7 @@ static int chunk_add(struct arena *a)
         return SHOAL_E_NOMEM;
     if (a->region_left == 0 && regions_add(a) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(a->region_left > 0 && a->chunk_count < a->chunk_room);
     uint32_t c = a->chunk_count++;
     a->chunk[c] = a->region;
     a->region += ARENA_CHUNK_BYTES;
@@ -172,6 +177,7 @@ uint32_t arena_take(struct arena *a, uint32_t units)
         uint32_t at = run_find(a->used[c], units);
         if (at == ARENA_CHUNK_UNITS)
             continue;
+        SHOAL_ASSERT(at + units <= ARENA_CHUNK_UNITS && a->free_total >= units);
         uint32_t unit = c * ARENA_CHUNK_UNITS + at;
         run_flip(a, unit, units, true);
         a->free_units[c] = (uint16_t)(a->free_units[c] - units);
@@ -184,6 +190,7 @@ void arena_give(struct arena *a, uint32_t unit, uint32_t units)
 {
     uint32_t c = unit / ARENA_CHUNK_UNITS;
     SHOAL_ASSERT(c < a->chunk_count && unit % ARENA_CHUNK_UNITS + units <= ARENA_CHUNK_UNITS);
+    SHOAL_ASSERT(units >= 1 && a->free_units[c] + units <= ARENA_CHUNK_UNITS);
     run_flip(a, unit, units, false);
     a->free_units[c] = (uint16_t)(a->free_units[c] + units);
     a->free_total += units;
@@ -198,6 +205,7 @@ static size_t whole_chunks(size_t bytes)
 
 static void *large_take(struct arena *a, size_t bytes)
 {
+    SHOAL_ASSERT(bytes > ARENA_CHUNK_BYTES);
     void *p = map_aligned(whole_chunks(bytes));
     if (p != NULL)
         a->large_bytes += whole_chunks(bytes);
@@ -219,6 +227,7 @@ static uint32_t whole_units(size_t bytes)
 void *arena_block_take(struct arena *a, size_t bytes, uint32_t *unit)
 {
     void *block = NULL;
+    SHOAL_ASSERT(bytes > 0);
     *unit = ARENA_NONE;
     if (bytes > ARENA_CHUNK_BYTES)
         return large_take(a, bytes); /* fresh from the system: zeros */
@@ -236,6 +245,8 @@ void *arena_block_take(struct arena *a, size_t bytes, uint32_t *unit)
 
 void arena_block_give(struct arena *a, void *block, size_t bytes, uint32_t unit)
 {
+    bool in_units = bytes >= ARENA_UNIT_BYTES && bytes <= ARENA_CHUNK_BYTES;
+    SHOAL_ASSERT(in_units == (unit != ARENA_NONE));
     if (bytes > ARENA_CHUNK_BYTES)
         large_give(a, block, bytes);
     else if (bytes < ARENA_UNIT_BYTES)

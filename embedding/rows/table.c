@@ -74,12 +74,16 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->weight_max = half_bound((enum value_kind)schema->values, schema->rules.weight_max);
     if (halves)
         t->half = half_of((enum value_kind)schema->values, t->isa, schema->width);
+    SHOAL_ASSERT(t->weight_max <= schema->rules.weight_max);
     t->ruled = has_rules(schema);
     t->ages = schema->rules.stats != 0 || schema->rules.age_every > 0;
     t->push_floats = schema_push_floats(schema);
     t->stats_at = schema->rules.stats != 0 ? schema_stats_at(schema) : 0;
     t->wide_stats_at = t->stats_at + (wide_floats - floats);
     t->last_at = schema->rules.stats != 0 ? t->wide_stats_at - 1 : wide_floats - 1;
+    SHOAL_ASSERT(t->last_at < wide_floats && wide_floats >= floats);
+    SHOAL_ASSERT(schema->rules.stats == 0 ||
+                 t->stats_at + sizeof(struct row_stats) / sizeof(float) == floats);
     for (uint32_t i = 0; i < tablet_count; i++)
         tablet_init(&tablets[i]);
     *out = t;
@@ -91,7 +95,8 @@ void table_free(struct table *t)
     if (t == NULL)
         return;
     for (uint32_t i = 0; i < t->tablet_count; i++)
-        tablet_clear(&t->tablets[i], &t->shape);
+        table_clear(t, i);
+    SHOAL_ASSERT(t->rows == 0 && t->cold == 0); /* they were the sums over tablets */
     free(t->tablets);
     free(t->whole_row);
     free(t->pulled_back);
@@ -141,6 +146,7 @@ uint64_t table_tablet_memory(const struct table *t, uint32_t tablet)
 
 float *table_insert(struct table *t, uint32_t tablet, uint64_t key)
 {
+    SHOAL_VERIFY_ASSERT(!table_cold_has(t, key)); /* cold.c, 1 */
     float *row = tablet_insert(&t->tablets[tablet], &t->shape, tablet, key);
     if (row == NULL)
         return NULL;
@@ -184,6 +190,7 @@ const float *table_row_state(const struct table_schema *s, const void *row)
 
 struct tablet_life *table_life(struct table *t, uint32_t tablet)
 {
+    SHOAL_ASSERT(tablet < t->tablet_count);
     struct tablet *own = &t->tablets[tablet];
     if (own->life == NULL)
         own->life = life_new();
@@ -207,6 +214,8 @@ void table_counts_get(const struct table *t, struct table_counts *out)
 void table_clear(struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
+    SHOAL_ASSERT(t->rows >= t->tablets[tablet].row_count &&
+                 t->cold >= table_tablet_cold(t, tablet));
     t->rows -= t->tablets[tablet].row_count;
     t->cold -= table_tablet_cold(t, tablet);
     tablet_clear(&t->tablets[tablet], &t->shape);

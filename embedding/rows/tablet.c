@@ -21,6 +21,7 @@ static struct bucket empty_bucket;
 void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits,
                        uint32_t floats)
 {
+    SHOAL_ASSERT(floats > 0 && 1u << tablet_bits <= LIMIT_TABLETS);
     size_t row_bytes = floats * sizeof(float);
     uint32_t units = 0;
     size_t waste = 0;
@@ -42,6 +43,7 @@ void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tab
     uint32_t rows = (uint32_t)(units * ARENA_UNIT_BYTES / row_bytes), bits = 0;
     while ((1u << bits) < rows)
         bits++;
+    SHOAL_ASSERT(rows > 0 && rows * row_bytes <= units * ARENA_UNIT_BYTES);
     *s = (struct tablet_shape){arena, tablet_bits, floats, (uint32_t)row_bytes, rows, units, bits};
 }
 
@@ -102,6 +104,7 @@ static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint
 static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t number,
                         uint64_t buckets)
 {
+    SHOAL_ASSERT(buckets > t->bucket_count);
     if (buckets > UINT32_MAX)
         return SHOAL_E_NOMEM;
     struct tablet old = *t;
@@ -112,6 +115,8 @@ static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t
     }
     t->bucket_count = (uint32_t)buckets;
     t->grow_at = rows_of_size(buckets, number);
+    /* a place is always free, which ends every search */
+    SHOAL_ASSERT(t->grow_at > t->row_count && t->grow_at < buckets * BUCKET_KEYS);
     for (uint32_t i = 0; i < old.bucket_count; i++)
         for (uint32_t k = 0; k < old.buckets[i].count; k++)
             index_put(t, s->tablet_bits, old.buckets[i].key[k], old.buckets[i].row[k],
@@ -128,6 +133,7 @@ int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t numb
         buckets = next_size(buckets);
         room = rows_of_size(buckets, number);
     }
+    SHOAL_ASSERT(buckets >= t->bucket_count && room >= t->row_count);
     return buckets == t->bucket_count ? 0 : index_resize(t, s, number, buckets);
 }
 
@@ -135,6 +141,7 @@ int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t numb
 
 static int page_add(struct tablet *t, const struct tablet_shape *s)
 {
+    SHOAL_ASSERT(t->row_count == (uint64_t)t->page_count * s->page_rows); /* all are full */
     if (t->page_count == t->page_room) {
         uint32_t room = t->page_room == 0 ? 4 : t->page_room + t->page_room / 2;
         uint32_t *pages = realloc(t->pages, room * sizeof *pages);
@@ -151,6 +158,7 @@ static int page_add(struct tablet *t, const struct tablet_shape *s)
         arena_give(s->arena, unit, s->page_units);
         return SHOAL_E_NOMEM;
     }
+    SHOAL_ASSERT(t->page_count < t->page_room);
     t->pages[t->page_count++] = unit;
     return 0;
 }
@@ -163,6 +171,7 @@ float *tablet_insert(struct tablet *t, const struct tablet_shape *s, uint32_t nu
 float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
                            uint64_t key, uint32_t notes)
 {
+    SHOAL_VERIFY_ASSERT(tablet_find(t, s, key) == NULL);
     if (t->row_count >= t->grow_at && index_resize(t, s, number, next_size(t->bucket_count)) != 0)
         return NULL;
     uint32_t place = t->row_count % s->page_rows;
@@ -171,11 +180,13 @@ float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint3
     uint32_t row = (t->pages[t->row_count / s->page_rows] << s->place_bits) | place;
     index_put(t, s->tablet_bits, key, row, notes);
     t->row_count++;
+    SHOAL_ASSERT(t->row_count <= t->grow_at);
     return row_at(s, row);
 }
 
 void tablet_clear(struct tablet *t, const struct tablet_shape *s)
 {
+    SHOAL_ASSERT(t->row_count <= (uint64_t)t->page_count * s->page_rows);
     index_give(s, t->buckets, t->bucket_count, t->index_unit);
     for (uint32_t i = 0; i < t->page_count; i++)
         arena_give(s->arena, t->pages[i], s->page_units);

@@ -12,6 +12,7 @@ static const char *optimizer_name(const struct table_schema *s)
     static const char *const name[] = {
         [OPT_SGD] = "sgd",   [OPT_ADAGRAD] = "adagrad", [OPT_ROW_ADAGRAD] = "row_adagrad",
         [OPT_ADAM] = "adam", [OPT_FTRL] = "ftrl",       [OPT_CTR_ADAGRAD] = "ctr_adagrad"};
+    SHOAL_ASSERT((unsigned)s->optimizer.kind < sizeof name / sizeof *name);
     return name[s->optimizer.kind];
 }
 
@@ -120,6 +121,7 @@ int translate_check(const struct table_schema *from, const struct table_schema *
 void translate_tablets(uint32_t bits, uint32_t other_bits, uint32_t tablet, uint32_t *first,
                        uint32_t *count)
 {
+    SHOAL_ASSERT(tablet >> bits == 0);
     *first = other_bits >= bits ? tablet << (other_bits - bits) : tablet >> (bits - other_bits);
     *count = other_bits >= bits ? 1u << (other_bits - bits) : 1;
 }
@@ -127,11 +129,13 @@ void translate_tablets(uint32_t bits, uint32_t other_bits, uint32_t tablet, uint
 void translate_move(struct table *from, struct table *to, uint32_t tablet, uint64_t from_run,
                     uint64_t to_run)
 {
+    SHOAL_ASSERT(tablet < from->tablet_count && from->tablet_count == to->tablet_count);
     struct tablet *t = &to->tablets[tablet];
     SHOAL_ASSERT(from->shape.arena == to->shape.arena && from->shape.floats == to->shape.floats);
     table_clear(to, tablet);
     *t = from->tablets[tablet];
     tablet_init(&from->tablets[tablet]);
+    SHOAL_ASSERT(from->rows >= t->row_count && from->cold >= table_tablet_cold(to, tablet));
     from->rows -= t->row_count;
     to->rows += t->row_count;
     from->cold -= table_tablet_cold(to, tablet);
@@ -181,6 +185,7 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
                    const uint8_t *wanted)
 {
+    SHOAL_ASSERT(from->schema.width == to->schema.width && from->schema.dense == to->schema.dense);
     const struct tablet *own = &from->tablets[tablet];
     uint32_t first, count;
     translate_tablets(from->shape.tablet_bits, to->shape.tablet_bits, tablet, &first, &count);
@@ -191,6 +196,7 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {
             uint64_t key = own->buckets[b].key[i];
             uint32_t target = mixed_tablet(key_mix(key), to->shape.tablet_bits);
+            SHOAL_ASSERT(target - first < count);
             if (!wanted[target])
                 continue;
             float *row = table_insert(to, target, key);

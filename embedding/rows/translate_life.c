@@ -5,6 +5,7 @@
 
 #include "embedding/rows/admit.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/assert.h"
 
 #include <stdlib.h>
 
@@ -69,6 +70,7 @@ static int take_sketch(const struct sketch *from, struct sketch *into, uint32_t 
 {
     if (into->cell == NULL && sketch_take(into, cells) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(into->columns == from->columns);
     for (size_t i = 0; i < sketch_bytes(from) / sizeof *from->cell; i++)
         if (into->cell[i] < from->cell[i])
             into->cell[i] = from->cell[i];

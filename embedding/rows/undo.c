@@ -1,6 +1,7 @@
 /* undo.c: a list of entries in order of saving, and a small index over it. */
 #include "embedding/rows/undo.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
 
@@ -11,6 +12,7 @@
 
 struct undo *undo_new(uint32_t width)
 {
+    SHOAL_ASSERT(width > 0);
     struct undo *u = calloc(1, sizeof *u);
     if (u != NULL)
         u->width = width;
@@ -35,6 +37,7 @@ void undo_free(struct undo *u)
 
 void undo_begin(struct undo *u, uint64_t clock, uint32_t from)
 {
+    SHOAL_ASSERT(clock != 0); /* 0 is no clock's name */
     if (u->clock == clock)
         return;
     if (u->went)
@@ -77,6 +80,7 @@ static int grow(struct undo *u)
     u->slots = slots;
     u->slot_mask = mask;
     u->room = room;
+    SHOAL_ASSERT((mask & (mask + 1)) == 0 && u->count < room);
     for (uint32_t i = 0; i < u->count; i++)
         u->slots[slot_of(u, u->keys[i])] = i + 1;
     return 0;
@@ -107,6 +111,7 @@ uint64_t undo_bytes(const struct undo *u)
 {
     if (u == NULL)
         return 0;
+    SHOAL_ASSERT(u->count <= u->room);
     uint64_t slots = u->slots == NULL ? 0 : u->slot_mask + 1ULL;
     return sizeof *u + u->room * (sizeof *u->keys + u->width * sizeof *u->weights) +
            slots * sizeof *u->slots;

@@ -3,6 +3,7 @@
 
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
+#include "proto/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,12 @@ void spill_init(struct spill *s, struct store *store, uint64_t memory)
     *s = (struct spill){.store = store};
     s->batch = batch < BATCH_LEAST ? BATCH_LEAST : batch > BATCH_MOST ? BATCH_MOST : (size_t)batch;
     s->flush_every = s->batch;
+    SHOAL_ASSERT(s->batch >= BATCH_LEAST && s->batch <= BATCH_MOST);
 }
 
 void spill_free(struct spill *s)
 {
+    SHOAL_ASSERT(s->items <= s->items_most);
     free(s->value);
     free(s->item);
 }
@@ -28,6 +31,7 @@ void spill_free(struct spill *s)
  * of memory. */
 static int write_out(struct spill *s)
 {
+    SHOAL_ASSERT(s->items <= s->items_most && s->bytes <= s->batch);
     if (s->items == 0)
         return 0;
     int rc = store_write(s->store, s->item, s->items, s->err);
@@ -49,6 +53,7 @@ struct leaving {
 static int next_item(struct spill *s, size_t bytes, struct store_item **item)
 {
     int rc = s->items == s->items_most || s->bytes + bytes > s->batch ? write_out(s) : 0;
+    SHOAL_ASSERT(rc != 0 || (s->items < s->items_most && s->bytes + bytes <= s->batch));
     if (rc == 0)
         *item = &s->item[s->items++];
     return rc;
@@ -96,6 +101,7 @@ static int put(void *context, uint64_t key, const void *row, size_t row_bytes, u
 
 static int reserve(struct spill *s, size_t row_bytes)
 {
+    SHOAL_ASSERT(s->value == NULL || row_bytes <= s->batch); /* made for rows of another table */
     if (s->value != NULL)
         return 0;
     s->batch = s->batch < row_bytes ? row_bytes : s->batch;
@@ -113,6 +119,7 @@ int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, 
     uint32_t chosen;
     *count = 0;
     s->err = e;
+    SHOAL_ASSERT(table_cold_may(t) && s->items == 0);
     int rc = reserve(s, table_cold_bytes(t));
     if (rc == 0 && fresh)
         rc = put_gone(s, t, tablet);

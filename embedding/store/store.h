@@ -8,10 +8,13 @@
 #ifndef EMBEDDING_STORE_STORE_H
 #define EMBEDDING_STORE_STORE_H
 
+#include "proto/base/assert.h"
 #include "proto/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct store_item {
     char key[16];
@@ -41,7 +44,8 @@ struct store_ops {
     int (*flush_begin)(struct store *s, struct err *e);
     /* Every pair in order of key (bytewise); stops at visit's first non-zero, which is returned. */
     int (*scan)(struct store *s, store_visit visit, void *context, struct err *e);
-    /* The same for keys from `from` on that are below `below` (of both the keys alone count). */
+    /* The same for keys from `from` on that are below `below` (of both the keys alone count; NULL:
+     * from the first on, up to the last). */
     int (*range)(struct store *s, const struct store_item *from, const struct store_item *below,
                  store_visit visit, void *context, struct err *e);
     /* Values of `bytes` bytes each, to values (count, bytes) in the keys' order; sizes[i]: bytes of
@@ -83,9 +87,30 @@ int store_rocks_open_copy(const char *dir, struct store **out, struct err *e);
 int store_rocks_open_verified(const char *dir, struct store **out, struct err *e);
 int store_mem_open(struct store **out);
 
+/* Whether it is a key at all; and whether it stands before another, bytewise. */
+static inline bool store_item_ok(const struct store_item *i)
+{
+    return i->key_bytes > 0 && i->key_bytes <= sizeof i->key;
+}
+static inline bool store_item_below(const struct store_item *a, const struct store_item *b)
+{
+    size_t n = a->key_bytes < b->key_bytes ? a->key_bytes : b->key_bytes;
+    int c = memcmp(a->key, b->key, n);
+    return c != 0 ? c < 0 : a->key_bytes < b->key_bytes;
+}
+/* Nothing may lie between the two, but they are not turned; NULL: open at that end. */
+static inline bool store_range_ok(const struct store_item *from, const struct store_item *below)
+{
+    if (from == NULL || below == NULL)
+        return (from == NULL || store_item_ok(from)) && (below == NULL || store_item_ok(below));
+    return store_item_ok(from) && store_item_ok(below) && !store_item_below(below, from);
+}
+
 static inline int store_write(struct store *s, const struct store_item *items, size_t count,
                               struct err *e)
 {
+    for (size_t i = 0; i < count; i++)
+        SHOAL_ASSERT(store_item_ok(&items[i]));
     return s->ops->write(s, items, count, e);
 }
 static inline int store_flush(struct store *s, struct err *e)
@@ -104,20 +129,24 @@ static inline int store_range(struct store *s, const struct store_item *from,
                               const struct store_item *below, store_visit visit, void *context,
                               struct err *e)
 {
+    SHOAL_ASSERT(store_range_ok(from, below));
     return s->ops->range(s, from, below, visit, context, e);
 }
 static inline int store_get(struct store *s, const struct store_item *keys, size_t count,
                             void *values, size_t bytes, size_t *sizes, struct err *e)
 {
+    SHOAL_ASSERT(count == 0 || (store_item_ok(&keys[0]) && bytes > 0));
     return s->ops->get(s, keys, count, values, bytes, sizes, e);
 }
 static inline int store_drop(struct store *s, const struct store_item *from,
                              const struct store_item *below, struct err *e)
 {
+    SHOAL_ASSERT(store_range_ok(from, below));
     return s->ops->drop(s, from, below, e);
 }
 static inline int store_checkpoint(struct store *s, const char *dir, struct err *e)
 {
+    SHOAL_ASSERT(dir[0] != '\0');
     return s->ops->checkpoint(s, dir, e);
 }
 static inline struct store_space store_space(struct store *s)
@@ -133,6 +162,7 @@ static inline uint64_t store_written(struct store *s)
 static inline int store_tidy(struct store *s, const struct store_item *from,
                              const struct store_item *below, struct err *e)
 {
+    SHOAL_ASSERT(store_range_ok(from, below));
     return s->ops->tidy(s, from, below, e);
 }
 static inline int store_compact(struct store *s, struct err *e)

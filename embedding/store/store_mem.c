@@ -1,6 +1,7 @@
 /* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder
  * live in one, and tests. */
 #include "embedding/store/store.h"
+#include "proto/base/assert.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -40,6 +41,14 @@ static size_t lower_bound(const struct store_mem *s, const void *key, size_t key
     return low;
 }
 
+/* Whether the pair stands between its neighbours. */
+static bool sorted_at(const struct store_mem *s, size_t at)
+{
+    const struct pair *p = &s->pair[at];
+    return (at == 0 || compare(p - 1, p->key, p->key_bytes) < 0) &&
+           (at + 1 >= s->count || compare(p + 1, p->key, p->key_bytes) > 0);
+}
+
 static int put(struct store_mem *s, const struct store_item *item, struct err *e)
 {
     void *value = malloc(item->value_bytes + 1);
@@ -65,6 +74,7 @@ static int put(struct store_mem *s, const struct store_item *item, struct err *e
         s->pair[at].key_bytes = item->key_bytes;
         memcpy(s->pair[at].key, item->key, item->key_bytes);
     }
+    SHOAL_ASSERT(s->count <= s->capacity && sorted_at(s, at));
     s->pair[at].value = value;
     s->pair[at].value_bytes = item->value_bytes;
     return 0;
@@ -75,6 +85,7 @@ static void take_out(struct store_mem *s, const struct store_item *item)
     size_t at = lower_bound(s, item->key, item->key_bytes);
     if (at == s->count || compare(&s->pair[at], item->key, item->key_bytes) != 0)
         return;
+    SHOAL_ASSERT(sorted_at(s, at));
     free(s->pair[at].value);
     memmove(&s->pair[at], &s->pair[at + 1], (--s->count - at) * sizeof *s->pair);
 }
@@ -107,6 +118,7 @@ static int mem_range(struct store *base, const struct store_item *from,
     struct store_mem *s = (struct store_mem *)base;
     size_t first = from == NULL ? 0 : lower_bound(s, from->key, from->key_bytes);
     size_t end = below == NULL ? s->count : lower_bound(s, below->key, below->key_bytes);
+    SHOAL_ASSERT(end <= s->count && first <= end);
     for (size_t i = first; i < end; i++) {
         int rc = visit(context, s->pair[i].key, s->pair[i].key_bytes, s->pair[i].value,
                        s->pair[i].value_bytes, e);
@@ -143,6 +155,7 @@ static int mem_drop(struct store *base, const struct store_item *from,
     (void)e;
     size_t first = lower_bound(s, from->key, from->key_bytes),
            end = lower_bound(s, below->key, below->key_bytes);
+    SHOAL_ASSERT(end <= s->count && first <= end);
     for (size_t i = first; i < end; i++)
         free(s->pair[i].value);
     if (end > first)

@@ -2,10 +2,12 @@
  *
  *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are
  *     flushed whole and in order, so after a crash the store holds all batches up to some point and
- *     none behind it.
+ *     none behind it. [assert: rocks_write]
  *  2. Images go to blob files, and none is garbage-collected: images are overwritten in rounds, so
  *     a blob file dies as a whole; flush.c rewrites everything when the dead grow beyond its bound.
+ *     [assert: rocks_open]
  *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
+ *     [assert: rocks_open]
  */
 #include "embedding/store/crc32c.h"
 #include "embedding/store/store.h"
@@ -40,6 +42,7 @@ struct store_rocks {
     rocksdb_block_based_table_options_t *blocks; /* NULL: as it comes */
     char *dir;
     atomic_uint_fast64_t written;
+    bool read_only;
     bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
 };
 
@@ -59,6 +62,7 @@ static int rocks_write(struct store *base, const struct store_item *items, size_
 {
     struct store_rocks *s = (struct store_rocks *)base;
     uint64_t bytes = 0;
+    SHOAL_ASSERT(!s->read_only && rocksdb_writeoptions_get_disable_WAL(s->write_options)); /* 1 */
     rocksdb_writebatch_clear(s->batch);
     for (size_t i = 0; i < count; i++)
         bytes += items[i].key_bytes + (items[i].value == NULL ? 0 : items[i].value_bytes);
@@ -79,6 +83,7 @@ static int rocks_flush(struct store *base, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     char *text = NULL;
+    SHOAL_ASSERT(rocksdb_flushoptions_get_wait(s->flush_options));
     rocksdb_flush(s->db, s->flush_options, &text);
     return failed(e, text, "flush", s->dir);
 }
@@ -89,6 +94,7 @@ static int rocks_flush_begin(struct store *base, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     char *text = NULL;
+    SHOAL_ASSERT(!rocksdb_flushoptions_get_wait(s->begin_options));
     rocksdb_flush(s->db, s->begin_options, &text);
     return failed(e, text, "flush", s->dir);
 }
@@ -144,6 +150,7 @@ static int get_batch(struct store_rocks *s, const struct store_item *keys, size_
     rocksdb_pinnableslice_t *value[GET_BATCH];
     char *text[GET_BATCH];
     int rc = 0;
+    SHOAL_ASSERT(count > 0 && count <= GET_BATCH);
     for (size_t i = 0; i < count; i++) {
         key[i] = keys[i].key;
         key_bytes[i] = keys[i].key_bytes;
@@ -181,6 +188,7 @@ static int rocks_drop(struct store *base, const struct store_item *from,
 {
     struct store_rocks *s = (struct store_rocks *)base;
     char *text = NULL;
+    SHOAL_ASSERT(!s->read_only);
     rocksdb_delete_range_cf(s->db, s->write_options, s->family, from->key, from->key_bytes,
                             below->key, below->key_bytes, &text);
     return failed(e, text, "delete", s->dir);
@@ -256,6 +264,7 @@ static int rocks_compact(struct store *base, struct err *e)
     struct store_rocks *s = (struct store_rocks *)base;
     static const char *const names[] = {"enable_blob_garbage_collection",
                                         "blob_garbage_collection_age_cutoff"};
+    SHOAL_ASSERT(!s->read_only);
     static const char *const all[] = {"true", "1.0"}, *const usual[] = {"false", "0.25"};
     char *text = NULL;
     int rc = rocks_flush(base, e);
@@ -322,6 +331,7 @@ static rocksdb_options_t *options_new(void)
  * there, so the last level, nine tenths of all, has no filters. */
 static void take_memory(struct store_rocks *s, uint64_t memory)
 {
+    SHOAL_ASSERT(s->blocks == NULL && s->db == NULL && memory > 0);
     s->blocks = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
     rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
@@ -337,6 +347,7 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
      * about as much, so that not all rows are written again for a few; each has a filter and holds
      * but some tablets. */
     uint64_t flush = memory / 2 < FLUSH_MOST ? memory / 2 : FLUSH_MOST;
+    SHOAL_ASSERT(flush < MEMTABLE_MOST); /* a memtable must not fill up before a flush */
     rocksdb_options_set_level0_file_num_compaction_trigger(s->options, FILES_MERGED);
     rocksdb_options_set_level0_slowdown_writes_trigger(s->options, 2 * FILES_MERGED);
     rocksdb_options_set_level0_stop_writes_trigger(s->options, 3 * FILES_MERGED);
@@ -380,10 +391,15 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
         return err_set(e, SHOAL_E_NOMEM, "no memory to open the rows in %s", dir);
     }
     s->base.ops = &rocks_ops;
+    s->read_only = read_only != 0;
     s->dir = copy;
     s->options = options_new();
     if (memory > 0)
         take_memory(s, memory);
+    SHOAL_ASSERT(!rocksdb_options_get_enable_blob_gc(s->options)); /* 2 */
+    SHOAL_ASSERT(rocksdb_options_get_compression(s->options) == rocksdb_no_compression &&
+                 rocksdb_options_get_blob_compression_type(s->options) ==
+                     rocksdb_no_compression); /* 3 */
     s->read_options = rocksdb_readoptions_create();
     /* a row that is asked for comes to memory: who shares its block is as cold as before */
     rocksdb_readoptions_set_fill_cache(s->read_options, 0);
@@ -420,7 +436,10 @@ int store_rocks_open_copy(const char *dir, struct store **out, struct err *e)
 int store_rocks_open_verified(const char *dir, struct store **out, struct err *e)
 {
     int rc = rocks_open(dir, 1, 0, out, e);
-    if (rc == 0)
-        ((struct store_rocks *)*out)->verified = true;
+    if (rc == 0) {
+        struct store_rocks *s = (struct store_rocks *)*out;
+        SHOAL_ASSERT(s->read_only);
+        s->verified = true;
+    }
     return rc;
 }

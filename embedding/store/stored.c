@@ -1,8 +1,10 @@
 /* stored.c: tablets and control state as values of the row store.
  *
  *  1. A tablet's value holds everything that its pushes change: rows, undo, marks; all complete up
- *     to flushed_seq.
- *  2. Nothing is believed before its checksum has been found right.
+ *     to flushed_seq. [assert: stored_tablet_write] [test:
+ *     killed_shard_comes_back_from_rows_and_journal, undo_survives]
+ *  2. Nothing is believed before its checksum has been found right. [test: damaged_image_is_named,
+ *     fuzz_stored]
  */
 #include "embedding/store/stored.h"
 
@@ -69,6 +71,7 @@ static uint32_t get_be32(const char *in)
 
 void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
 {
+    SHOAL_ASSERT(table <= LIMIT_TABLES && tablet <= LIMIT_TABLETS); /* or the end of a range */
     item->key[0] = 'i';
     put_be32(item->key + 1, table);
     put_be32(item->key + 5, tablet);
@@ -99,6 +102,7 @@ static uint64_t get_be(const char *in, int bytes)
 static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed,
                     struct store_item *item)
 {
+    SHOAL_ASSERT(table <= LIMIT_TABLES && tablet < LIMIT_TABLETS);
     item->key[0] = 'r';
     put_be(item->key + 1, table, 1);
     put_be(item->key + 2, tablet, 2);
@@ -121,6 +125,7 @@ void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct st
     row_key(table, tablet, epoch, 0, from);
     row_key(table, tablet, epoch, UINT64_MAX, below);
     below->key[below->key_bytes++] = 0; /* just above the last key */
+    SHOAL_ASSERT(below->key_bytes <= sizeof below->key && store_item_below(from, below));
 }
 
 bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet,
@@ -176,6 +181,7 @@ void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t t
 {
     uint32_t table = table_schema_of(t)->table;
     char *column = (char *)out + sizeof(struct tablet_head);
+    SHOAL_ASSERT(tablet >> table_schema_of(t)->tablet_bits == 0);
     struct tablet_head h = {.magic = TABLET_MAGIC,
                             .flushed_seq = flushed_seq,
                             .table = table,
@@ -185,6 +191,8 @@ void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t t
     h.checksum = head_checksum(&h, column);
     memcpy(out, &h, sizeof h);
     table_image_write(t, tablet, column + h.column_bytes);
+    /* the column, whole: a mark more or less is a batch lost or applied twice */
+    SHOAL_ASSERT(h.column_bytes == runs_column_bytes(r, table, tablet)); /* 1 */
 }
 
 int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s,
@@ -211,6 +219,7 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
 {
     const struct table_schema *s = table_schema_of(t);
     uint64_t flushed_seq;
+    SHOAL_ASSERT(tablet >> s->tablet_bits == 0);
     int rc = stored_tablet_head(value, bytes, s, tablet, &flushed_seq, e);
     if (rc != 0)
         return rc;
@@ -249,6 +258,7 @@ static uint64_t load_checksum(const struct stored_load *l)
 
 void stored_load_seal(struct stored_load *l)
 {
+    SHOAL_ASSERT(l->under_way <= 1); /* else nobody believes it */
     l->magic = LOAD_MAGIC;
     l->checksum = load_checksum(l);
 }
@@ -292,6 +302,7 @@ static char *put(char *at, const void *from, size_t bytes)
 static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
                       uint64_t seen)
 {
+    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && mode <= RUN_BSP);
     at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST},
              sizeof(struct control_run));
     return put(at, &seen, sizeof seen);
@@ -300,6 +311,7 @@ static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, ui
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
                          struct stored_as_of as_of, void **out, size_t *bytes)
 {
+    SHOAL_ASSERT(as_of.floor <= as_of.sequence); /* else nobody believes it */
     *bytes = control_bytes(table, r);
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
@@ -311,6 +323,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         if (table[i] != NULL) {
             const struct table_schema *s = table_schema_of(table[i]);
             uint64_t schema_bytes = record_schema_bytes(s);
+            SHOAL_ASSERT(s->table == i && at + schema_bytes < value + *bytes);
             at = put(at, &schema_bytes, sizeof schema_bytes);
             record_schema_write(s, at);
             at += schema_bytes;
@@ -353,6 +366,7 @@ struct reader {
 
 static bool get(struct reader *r, void *out, size_t bytes)
 {
+    SHOAL_ASSERT(r->at <= r->end);
     if ((size_t)(r->end - r->at) < bytes)
         return false;
     memcpy(out, r->at, bytes);
@@ -375,6 +389,7 @@ static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
         struct control_lane l;
         if (!get(in, &l, sizeof l))
             return SHOAL_E_CORRUPT;
+        SHOAL_ASSERT(run == NULL || lane < run->lanes);
         if (run != NULL)
             run->lane[lane] = (struct run_lane){
                 .generation = l.generation, .offset = l.offset, .live = l.live != 0};

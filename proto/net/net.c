@@ -2,13 +2,15 @@
  *
  * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or
  *    received on it, until ZMQ_EVENTS or a receive has said that there is no input. Only then may
- *    the loop sleep on its descriptor: the edge may be gone already.
+ *    the loop sleep on its descriptor: the edge may be gone already. [assert: prepare_cb] [test:
+ *    net_never_sleeps_on_a_used_edge, net_send_does_not_swallow_the_edge_of_a_reply]
  * 2. prepare: if a touched socket has input, the idle handle runs, so that the loop does not sleep.
  *    check: drain at most drain_budget messages, call on_drained once if there was one, flush what
- *    waits for peers.
+ *    waits for peers. [assert: drain, prepare_cb]
  * 3. After env_stop no message is delivered; the loop goes on for what waits to be sent, 1 s at
- *    most.
- * 4. Names of peers that left are told in the check step, never out of env_send. */
+ *    most. [assert: line_drain] [test: net_stop_sends_what_waits_first]
+ * 4. Names of peers that left are told in the check step, never out of env_send.
+ *    [assert: check_cb] */
 #include "proto/net/net.h"
 
 #include "proto/base/assert.h"
@@ -65,7 +67,7 @@ struct net {
     struct line *touched, **touched_end; /* a queue */
     peer_t gone[GONE_MAX];
     uint32_t gone_count;
-    bool stopping;
+    bool stopping, sending; /* env_stop was called; env_send is being called */
     uint64_t stop_by_ns;
 };
 
@@ -91,6 +93,7 @@ static void touch(struct line *l)
 static void untouch(struct net *n, struct line **link)
 {
     struct line *l = *link;
+    SHOAL_ASSERT(l->touched);
     l->touched = false;
     *link = l->next_touched;
     if (n->touched_end == &l->next_touched)
@@ -196,6 +199,7 @@ static bool line_drain(struct line *l, uint32_t *budget, bool *delivered)
             }
             from->owner = l;
         }
+        SHOAL_ASSERT(!n->stopping); /* 3 */
         *delivered = true;
         n->handler->on_message(n->core, from->name, m);
         if (l->sock == NULL)
@@ -218,6 +222,7 @@ static void drain(struct net *n)
         if (!empty)
             touch(l); /* behind the others: each gets its turn */
     }
+    SHOAL_ASSERT(budget < n->options.drain_budget || !delivered); /* 2 */
     if (delivered)
         n->handler->on_drained(n->core);
 }
@@ -258,6 +263,7 @@ static void check_cb(uv_check_t *check)
         drain(n);
     if (peers_waiting(n->peers) != NULL)
         flush(n);
+    SHOAL_ASSERT(!n->sending); /* 4 */
     for (uint32_t i = 0; i < n->gone_count; i++)
         if (n->handler != NULL && n->handler->on_peer_gone != NULL && !n->stopping)
             n->handler->on_peer_gone(n->core, n->gone[i]);
@@ -284,6 +290,9 @@ static void prepare_cb(uv_prepare_t *prepare)
         uv_idle_start(&n->idle, idle_cb);
     else
         uv_idle_stop(&n->idle);
+    /* what has input is not slept on; who may not be told sleeps (1, 2) */
+    SHOAL_ASSERT((n->touched != NULL && n->handler != NULL && !n->stopping) ==
+                 (uv_is_active((uv_handle_t *)&n->idle) != 0));
     if (peers_waiting(n->peers) != NULL)
         uv_timer_start(&n->retry, retry_cb, RETRY_MS, 0);
 }
@@ -374,9 +383,11 @@ static int op_send(struct env *env, peer_t to, struct msg *m)
         return 0;
     }
     touch(p->owner);
+    n->sending = true;
     int rc = peers_send(n->peers, p, m, uv_hrtime());
     if (rc == SHOAL_E_UNAVAILABLE)
         peer_left(n, p);
+    n->sending = false;
     return rc;
 }
 

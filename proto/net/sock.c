@@ -2,11 +2,13 @@
  * that includes zmq.h.
  *
  * 1. A message goes out whole or not at all: only its first frame may answer EAGAIN (on a ROUTER
- *    the routing id).
+ *    the routing id). [test: net_full_peer_answers_busy_and_then_gets_all,
+ *    net_frames_of_every_size_are_aligned_and_whole]
  * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones,
  *    and those that ZeroMQ decoded inside a shared receive buffer, are copied into the pool.
+ *    [assert: sock_receive]
  * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and
- *    nothing of it is kept. */
+ *    nothing of it is kept. [assert: sock_receive] [test: net_foreign_messages_harm_nobody] */
 #include "proto/net/sock.h"
 
 #include "proto/base/assert.h"
@@ -353,9 +355,11 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
             msg_free(m);
             m = NULL;
         }
+        SHOAL_ASSERT(m == NULL || ((uintptr_t)m->frame[m->frame_count - 1].data & 7u) == 0); /* 2 */
         have_frame = more && frame_read(s, &z) == 0;
     }
     zmq_msg_close(&z);
+    SHOAL_ASSERT(rc == 0 ? m->frame_count <= LIMIT_FRAMES : m == NULL); /* 3 */
     *out = m;
     return rc;
 }

@@ -30,7 +30,7 @@ ALLOWED = {
     "format": 2,
     "columns": 9,
     "owner": 46,
-    "invariant": 164,
+    "invariant": 136,
     "names": 227,
     "declared": 2,
     "circles": 3,

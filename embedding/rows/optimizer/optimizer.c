@@ -6,7 +6,7 @@
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 {
     /* schema_check lets no other through */
-    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_CTR_ADAGRAD);
+    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_CTR_ADAGRAD && isa < ISA_COUNT);
     switch (s->optimizer.kind) {
     case OPT_SGD:
         return (struct optimizer){opt_sgd_start, opt_sgd_update(isa, s->width)};

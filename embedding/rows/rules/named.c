@@ -1,6 +1,7 @@
 /* named.c: a search and a merge. */
 #include "embedding/rows/rules/named.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
 
@@ -37,6 +38,7 @@ int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kin
         return SHOAL_E_NOMEM;
     *changed = 0;
     for (size_t i = 0; i < count; i++) {
+        SHOAL_ASSERT(i == 0 || key_mix(keys[i - 1]) < key_mix(keys[i]));
         while (at < n->count && key_mix(n->list[at].key) < key_mix(keys[i]))
             list[out++] = n->list[at++];
         enum name_kind before = NAME_NONE;
@@ -48,6 +50,7 @@ int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kin
     }
     while (at < n->count)
         list[out++] = n->list[at++];
+    SHOAL_ASSERT(out <= n->count + count && *changed <= count);
     free(n->list);
     n->list = list;
     n->count = out;

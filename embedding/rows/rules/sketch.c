@@ -1,6 +1,7 @@
 /* sketch.c: counting in cells. */
 #include "embedding/rows/rules/sketch.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/rng.h"
 
@@ -15,6 +16,7 @@ void sketch_clear(struct sketch *s)
 
 int sketch_take(struct sketch *s, uint32_t cells)
 {
+    SHOAL_ASSERT(cells >= SKETCH_ROWS && (cells & (cells - 1)) == 0);
     s->columns = cells / SKETCH_ROWS;
     s->cell = calloc(2 * (size_t)SKETCH_ROWS * s->columns, sizeof *s->cell);
     return s->cell != NULL ? 0 : SHOAL_E_NOMEM;
@@ -42,6 +44,7 @@ int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, u
     uint64_t hash = rng_mix(key + 0x9e3779b97f4a7c15ULL);
     if (s->cell == NULL && sketch_take(s, cells) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_VERIFY_ASSERT(s->columns * SKETCH_ROWS == cells);
     uint32_t before = look(s, 0, hash, young), past = look(s, 1, hash, old);
     uint32_t known = before > past ? before : past,
              now = times < SKETCH_MAX - known ? known + times : SKETCH_MAX;

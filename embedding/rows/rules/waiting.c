@@ -2,6 +2,7 @@
  * up. */
 #include "embedding/rows/rules/waiting.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
 
@@ -64,6 +65,7 @@ static int grow(struct waiting_half *h)
     for (uint32_t i = 0; h->place != NULL && i <= h->mask; i++)
         if (taken(&h->place[i]))
             more.place[place_of(&more, h->place[i].key)] = h->place[i];
+    SHOAL_ASSERT(more.count <= more.mask / 4 * 3); /* a free place ends every search */
     free(h->place);
     *h = more;
     return 0;
@@ -73,6 +75,7 @@ int waiting_put(struct waiting_half *h, const struct waiting_key *k)
 {
     if ((h->place == NULL || h->count >= h->mask / 4 * 3) && grow(h) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_VERIFY_ASSERT(!taken(&h->place[place_of(h, k->key)]));
     h->place[place_of(h, k->key)] = *k;
     h->count++;
     return 0;
@@ -158,4 +161,5 @@ void waiting_write(const struct waiting_half *h, void *out)
             memcpy(at, &h->place[i], sizeof h->place[i]);
             at += sizeof h->place[i];
         }
+    SHOAL_ASSERT((size_t)(at - (char *)out) == h->count * sizeof *h->place);
 }
