@@ -6,6 +6,7 @@
  * the clock runs; a figure is requests answered in the measured seconds. */
 #include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
@@ -177,7 +178,7 @@ static void bench_on_drained(void *core)
 
 static void deadline_fire(struct env_timer *t)
 {
-    struct bench *b = (struct bench *)(void *)((char *)t - offsetof(struct bench, deadline));
+    struct bench *b = container_of(t, struct bench, deadline);
     b->stopping = true;
 }
 

@@ -15,6 +15,7 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/space.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <dirent.h>
@@ -267,7 +268,7 @@ static int answer_again(struct export_work *x, struct err *e)
 
 static void export_run(struct work *w)
 {
-    struct export_work *x = (struct export_work *)w;
+    struct export_work *x = container_of(w, struct export_work, work);
     struct stat st;
     if (stat(x->dir, &st) == 0) {
         x->status = answer_again(x, &x->err);
@@ -286,7 +287,7 @@ static void export_run(struct work *w)
 
 static void export_done(struct work *w)
 {
-    struct export_work *x = (struct export_work *)w;
+    struct export_work *x = container_of(w, struct export_work, work);
     struct engine *g = x->g;
     bool drop = g->export_drop;
     uint64_t cut = g->exporting;

@@ -103,7 +103,7 @@ static int clear(struct unload_work *w)
 
 static void clear_run(struct work *work)
 {
-    struct unload_work *w = (struct unload_work *)work;
+    struct unload_work *w = container_of(work, struct unload_work, work);
     w->status = clear(w);
 }
 
@@ -155,7 +155,7 @@ static void take_out(struct engine *g)
 
 static void clear_done(struct work *work)
 {
-    struct unload_work *w = (struct unload_work *)work;
+    struct unload_work *w = container_of(work, struct unload_work, work);
     struct engine *g = w->g;
     struct err ignored;
     g->flush.busy = false;

@@ -189,7 +189,7 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
 
 static void cut_run(struct work *w)
 {
-    struct cut_work *c = (struct cut_work *)w;
+    struct cut_work *c = container_of(w, struct cut_work, work);
     if (c->g->dir == NULL)
         return; /* the copy is the cut */
     struct cut_file *file = calloc(c->links + 1, sizeof *file);
@@ -210,7 +210,7 @@ static void cut_run(struct work *w)
 
 static void cut_done(struct work *w)
 {
-    struct cut_work *c = (struct cut_work *)w;
+    struct cut_work *c = container_of(w, struct cut_work, work);
     struct engine *g = c->g;
     g->cut_busy = false;
     if (!w->cancelled && c->status == 0 && g->dir == NULL) {

@@ -5,6 +5,7 @@
 #include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <dirent.h>
@@ -128,15 +129,15 @@ struct drop_work {
 
 static void drop_run(struct work *w)
 {
-    if (cut_remove_tree(((struct drop_work *)w)->path) != 0)
+    if (cut_remove_tree(container_of(w, struct drop_work, work)->path) != 0)
         log_warn("cannot remove %s; it is removed at the next start",
-                 ((struct drop_work *)w)->path);
+                 container_of(w, struct drop_work, work)->path);
 }
 
 static void drop_done(struct work *w)
 {
     if (!w->cancelled)
-        space_look(((struct drop_work *)w)->g);
+        space_look(container_of(w, struct drop_work, work)->g);
 }
 
 /* The name goes at once, the files on an I/O thread. */

@@ -12,11 +12,11 @@
 #include "embedding/engine/tier.h"
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static void work_free(struct fetch_work *f)
 
 static void fetch_run(struct work *w)
 {
-    struct fetch_work *f = (struct fetch_work *)w;
+    struct fetch_work *f = container_of(w, struct fetch_work, work);
     char *value = f->value;
     size_t at = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES && f->status == 0; i++) {
@@ -122,7 +122,7 @@ static void tell(struct engine *g);
 
 static void fetch_done(struct work *w)
 {
-    struct fetch_work *f = (struct fetch_work *)w;
+    struct fetch_work *f = container_of(w, struct fetch_work, work);
     struct engine *g = f->g;
     const char *value = f->value;
     size_t at = 0;
@@ -259,7 +259,7 @@ void fetch_continue(struct engine *g)
 /* The timer. */
 static void step_cb(struct env_timer *t)
 {
-    struct engine *g = (struct engine *)((char *)t - offsetof(struct engine, tier.timer));
+    struct engine *g = container_of(t, struct engine, tier.timer);
     engine_flush_step(g);
     if (!g->tier.tell) {
         fetch_start(g);

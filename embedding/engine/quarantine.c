@@ -1,6 +1,7 @@
 /* quarantine.c: lines gathered, written elsewhere. */
 #include "embedding/engine/quarantine.h"
 
+#include "proto/base/container_of.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 
@@ -91,7 +92,7 @@ static void outcome(struct quarantine *q, uint64_t lines, int error)
 
 static void batch_run(struct work *w)
 {
-    struct batch *b = (struct batch *)w;
+    struct batch *b = container_of(w, struct batch, work);
     b->error = file_write(b->q, b->text, b->bytes);
 }
 
@@ -99,7 +100,7 @@ static void hand_over(struct quarantine *q);
 
 static void batch_done(struct work *w)
 {
-    struct batch *b = (struct batch *)w;
+    struct batch *b = container_of(w, struct batch, work);
     struct quarantine *q = b->q;
     q->busy = false;
     outcome(q, b->lines, w->cancelled ? file_write(q, b->text, b->bytes) : b->error);

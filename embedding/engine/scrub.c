@@ -132,7 +132,7 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 
 static void scrub_run(struct work *w)
 {
-    struct scrub_work *s = (struct scrub_work *)w;
+    struct scrub_work *s = container_of(w, struct scrub_work, work);
     const struct scrub *of = scrub_of(s->g);
     struct audit_wish wish = {.table = of->schema->table,
                               .floats = schema_push_floats(of->schema),
@@ -149,7 +149,7 @@ static void scrub_run(struct work *w)
 
 static void scrub_done(struct work *w)
 {
-    struct scrub_work *s = (struct scrub_work *)w;
+    struct scrub_work *s = container_of(w, struct scrub_work, work);
     struct engine *g = s->g;
     engine_scrub_done done = scrub_of(g)->done;
     void *context = scrub_of(g)->context;
@@ -259,7 +259,7 @@ static void blame_free(struct blame_work *b)
 
 static void blame_run(struct work *w)
 {
-    struct blame_work *b = (struct blame_work *)w;
+    struct blame_work *b = container_of(w, struct blame_work, work);
     struct audit_wish wish = {.table = b->schema->table,
                               .floats = schema_push_floats(b->schema),
                               .width = b->schema->width,
@@ -271,7 +271,7 @@ static void blame_run(struct work *w)
 
 static void blame_done(struct work *w)
 {
-    struct blame_work *b = (struct blame_work *)w;
+    struct blame_work *b = container_of(w, struct blame_work, work);
     b->g->blame = NULL;
     journal_pin(b->g->journal, false);
     if (!w->cancelled)

@@ -1,6 +1,7 @@
 /* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder
  * live in one, and tests. */
 #include "embedding/store/store.h"
+#include "proto/base/container_of.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -85,9 +86,9 @@ static int mem_write(struct store *base, const struct store_item *items, size_t 
     for (size_t i = 0; i < count; i++) {
         int rc = 0;
         if (items[i].value == NULL)
-            take_out((struct store_mem *)base, &items[i]);
+            take_out(container_of(base, struct store_mem, base), &items[i]);
         else
-            rc = put((struct store_mem *)base, &items[i], e);
+            rc = put(container_of(base, struct store_mem, base), &items[i], e);
         if (rc != 0)
             return rc;
     }
@@ -104,7 +105,7 @@ static int mem_range(struct store *base, const struct store_item *from,
                      const struct store_item *below, store_visit visit, void *context,
                      struct err *e)
 {
-    struct store_mem *s = (struct store_mem *)base;
+    struct store_mem *s = container_of(base, struct store_mem, base);
     size_t first = from == NULL ? 0 : lower_bound(s, from->key, from->key_bytes);
     size_t end = below == NULL ? s->count : lower_bound(s, below->key, below->key_bytes);
     for (size_t i = first; i < end; i++) {
@@ -124,7 +125,7 @@ static int mem_scan(struct store *base, store_visit visit, void *context, struct
 static int mem_get(struct store *base, const struct store_item *keys, size_t count, void *values,
                    size_t bytes, size_t *sizes, struct err *e)
 {
-    const struct store_mem *s = (struct store_mem *)base;
+    const struct store_mem *s = container_of(base, struct store_mem, base);
     (void)e;
     for (size_t i = 0; i < count; i++) {
         size_t at = lower_bound(s, keys[i].key, keys[i].key_bytes);
@@ -139,7 +140,7 @@ static int mem_get(struct store *base, const struct store_item *keys, size_t cou
 static int mem_drop(struct store *base, const struct store_item *from,
                     const struct store_item *below, struct err *e)
 {
-    struct store_mem *s = (struct store_mem *)base;
+    struct store_mem *s = container_of(base, struct store_mem, base);
     (void)e;
     size_t first = lower_bound(s, from->key, from->key_bytes),
            end = lower_bound(s, below->key, below->key_bytes);
@@ -159,7 +160,7 @@ static int mem_checkpoint(struct store *base, const char *dir, struct err *e)
 
 static void mem_close(struct store *base)
 {
-    struct store_mem *s = (struct store_mem *)base;
+    struct store_mem *s = container_of(base, struct store_mem, base);
     for (size_t i = 0; i < s->count; i++)
         free(s->pair[i].value);
     free(s->pair);

@@ -11,6 +11,7 @@
 #include "embedding/store/crc32c.h"
 #include "embedding/store/store.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <rocksdb/c.h>
 #include <stdatomic.h>
@@ -58,7 +59,7 @@ static int failed(struct err *e, char *text, const char *what, const char *dir)
 static int rocks_write(struct store *base, const struct store_item *items, size_t count,
                        struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     uint64_t bytes = 0;
     rocksdb_writebatch_clear(s->batch);
     for (size_t i = 0; i < count; i++)
@@ -78,7 +79,7 @@ static int rocks_write(struct store *base, const struct store_item *items, size_
 
 static int rocks_flush(struct store *base, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     rocksdb_flush(s->db, s->flush_options, &text);
     return failed(e, text, "flush", s->dir);
@@ -88,7 +89,7 @@ static int rocks_flush(struct store *base, struct err *e)
  * more than that is ever in memory. */
 static int rocks_flush_begin(struct store *base, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     rocksdb_flush(s->db, s->begin_options, &text);
     return failed(e, text, "flush", s->dir);
@@ -98,7 +99,7 @@ static int rocks_range(struct store *base, const struct store_item *from,
                        const struct store_item *below, store_visit visit, void *context,
                        struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, !s->verified);
     rocksdb_readoptions_set_fill_cache(options, 0);
@@ -168,7 +169,7 @@ static int get_batch(struct store_rocks *s, const struct store_item *keys, size_
 static int rocks_get(struct store *base, const struct store_item *keys, size_t count, void *values,
                      size_t bytes, size_t *sizes, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     int rc = 0;
     for (size_t at = 0; at < count && rc == 0; at += GET_BATCH) {
         size_t n = count - at < GET_BATCH ? count - at : GET_BATCH;
@@ -180,7 +181,7 @@ static int rocks_get(struct store *base, const struct store_item *keys, size_t c
 static int rocks_drop(struct store *base, const struct store_item *from,
                       const struct store_item *below, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     rocksdb_delete_range_cf(s->db, s->write_options, s->family, from->key, from->key_bytes,
                             below->key, below->key_bytes, &text);
@@ -189,7 +190,7 @@ static int rocks_drop(struct store *base, const struct store_item *from,
 
 static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(s->db, &text);
     if (text != NULL)
@@ -201,7 +202,7 @@ static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
 
 static void rocks_close(struct store *base)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     if (s->family != NULL)
         rocksdb_column_family_handle_destroy(s->family);
     if (s->db != NULL)
@@ -226,7 +227,7 @@ static uint64_t property(struct store_rocks *s, const char *name)
 
 static void rocks_space(struct store *base, struct store_space *out)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     out->memory = property(s, "rocksdb.cur-size-all-mem-tables");
     out->large = property(s, "rocksdb.total-blob-file-size");
     out->small = property(s, "rocksdb.total-sst-files-size");
@@ -235,14 +236,14 @@ static void rocks_space(struct store *base, struct store_space *out)
 
 static uint64_t rocks_written(struct store *base)
 {
-    return atomic_load(&((struct store_rocks *)base)->written);
+    return atomic_load(&container_of(base, struct store_rocks, base)->written);
 }
 
 /* A blob file goes when no table file names it any more. */
 static int rocks_tidy(struct store *base, const struct store_item *from,
                       const struct store_item *below, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     int rc = rocks_flush(base, e);
     if (rc == 0)
         rocksdb_compact_range(s->db, from->key, from->key_bytes, below->key, below->key_bytes);
@@ -254,7 +255,7 @@ static int rocks_tidy(struct store *base, const struct store_item *from,
  * value to new blob files, so that the old ones die. */
 static int rocks_compact(struct store *base, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     static const char *const names[] = {"enable_blob_garbage_collection",
                                         "blob_garbage_collection_age_cutoff"};
     static const char *const all[] = {"true", "1.0"}, *const usual[] = {"false", "0.25"};
@@ -422,6 +423,6 @@ int store_rocks_open_verified(const char *dir, struct store **out, struct err *e
 {
     int rc = rocks_open(dir, 1, 0, out, e);
     if (rc == 0)
-        ((struct store_rocks *)*out)->verified = true;
+        container_of(*out, struct store_rocks, base)->verified = true;
     return rc;
 }

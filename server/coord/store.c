@@ -1,6 +1,7 @@
 /* store.c: the interface and its filling in memory. */
 #include "server/coord/store.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
                       bool sync, struct err *e)
 {
     (void)sync;
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     int found;
     size_t at = memory_find(m, key, &found);
     void *copy = malloc(bytes == 0 ? 1 : bytes);
@@ -140,7 +141,7 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
 static int memory_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
                       struct err *e)
 {
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     int found;
     size_t at = memory_find(m, key, &found);
     if (!found)
@@ -155,7 +156,7 @@ static int memory_get(struct coord_store *s, const char *key, void **value, size
 
 static int memory_remove(struct coord_store *s, const char *key, struct err *e)
 {
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     int found;
     size_t at = memory_find(m, key, &found);
     (void)e;
@@ -169,7 +170,7 @@ static int memory_remove(struct coord_store *s, const char *key, struct err *e)
 
 static void memory_close(struct coord_store *s)
 {
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     for (size_t i = 0; i < m->count; i++)
         free(m->entry[i].value);
     free(m->entry);

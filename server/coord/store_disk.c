@@ -9,6 +9,7 @@
  *     for and which is cut
  * off. A damaged record before the end is CORRUPT: what follows it may have been promised.
  *  3. Rewriting makes a whole new file and renames it: there is always one good log. */
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
@@ -149,7 +150,7 @@ static int disk_append(struct disk_store *d, const char *key, const void *value,
 static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                     bool sync, struct err *e)
 {
-    struct disk_store *d = (struct disk_store *)s;
+    struct disk_store *d = container_of(s, struct disk_store, base);
     int rc = disk_append(d, key, value, bytes, false, sync, e); /* invariant 1 */
     if (rc == 0)
         rc = coord_store_put(d->memory, key, value, bytes, e);
@@ -159,19 +160,19 @@ static int disk_put(struct coord_store *s, const char *key, const void *value, s
 static int disk_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
                     struct err *e)
 {
-    return coord_store_get(((struct disk_store *)s)->memory, key, value, bytes, e);
+    return coord_store_get(container_of(s, struct disk_store, base)->memory, key, value, bytes, e);
 }
 
 static int disk_remove(struct coord_store *s, const char *key, struct err *e)
 {
-    struct disk_store *d = (struct disk_store *)s;
+    struct disk_store *d = container_of(s, struct disk_store, base);
     int rc = disk_append(d, key, NULL, 0, true, true, e);
     return rc != 0 ? rc : coord_store_remove(d->memory, key, e);
 }
 
 static void disk_close(struct coord_store *s)
 {
-    struct disk_store *d = (struct disk_store *)s;
+    struct disk_store *d = container_of(s, struct disk_store, base);
     coord_store_close(d->memory);
     if (d->fd >= 0)
         close(d->fd);

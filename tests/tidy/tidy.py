@@ -32,7 +32,6 @@ ALLOWED = {
     "inside": 1,
     "format": 2,
     "columns": 25,
-    "owner": 46,
     "invariant": 164,
     "listed": 28,
     "names": 234,

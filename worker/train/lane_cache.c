@@ -1,5 +1,6 @@
 /* lane_cache.c: a lane's cache of rows: planning a batch's pull on a thread, answers noted for the
  * next plan. */
+#include "proto/base/container_of.h"
 #include "worker/train/lane_inner.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 static struct lane *lane_of_plan(struct env_work *w)
 {
-    return (struct lane *)((char *)w - offsetof(struct lane, cache.work));
+    return container_of(w, struct lane, cache.work);
 }
 
 static void plan_run(struct env_work *w) /* on a thread of the pool */
