@@ -2,6 +2,7 @@
  * them: checkpoint_look.c, checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
+#include "proto/base/array.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -247,14 +248,9 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
         (void)snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
         if (!manifest_name_ok(entry->d_name) || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
             continue;
-        if (*count == capacity) {
-            capacity = capacity == 0 ? 16 : 2 * capacity;
-            struct listed *more = realloc(*out, capacity * sizeof **out);
-            if (more == NULL) {
-                rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
-                break;
-            }
-            *out = more;
+        if (array_room(out, *count, &capacity, 16) != 0) {
+            rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+            break;
         }
         struct listed *l = &(*out)[(*count)++];
         memset(l, 0, sizeof *l);

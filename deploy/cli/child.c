@@ -1,5 +1,6 @@
 /* child.c: fork, exec, and waiting without blocking. */
 #include "deploy/cli/child.h"
+#include "proto/base/array.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
@@ -114,13 +115,8 @@ static int read_all(int fd, char **out, size_t *bytes)
     *out = NULL;
     *bytes = 0;
     for (;;) {
-        if (room - *bytes < 2) {
-            char *grown =
-                room < 64u << 20 ? realloc(*out, room = room == 0 ? 4096 : 2 * room) : NULL;
-            if (grown == NULL)
-                return SHOAL_E_NOMEM;
-            *out = grown;
-        }
+        if (room - *bytes < 2 && (room >= 64u << 20 || array_room(out, room, &room, 4096) != 0))
+            return SHOAL_E_NOMEM;
         ssize_t n = read(fd, *out + *bytes, room - *bytes - 1);
         if (n < 0 && errno == EINTR)
             continue;

@@ -8,6 +8,7 @@
 #include "embedding/checkpoint/part.h"
 
 #include "embedding/engine/cut_manifest.h"
+#include "proto/base/array.h"
 #include "proto/base/hash.h"
 
 #include <dirent.h>
@@ -35,38 +36,20 @@ void part_path(const char *path, uint32_t part, const char *tail, char *out)
     snprintf(out, LIMIT_PATH, "%.*s/part-%04u%s", (int)LIMIT_PATH - 32, path, part, tail);
 }
 
-/* Room for one more in a list of `count`. */
-static int grow(void **list, uint32_t count, uint32_t *capacity, size_t bytes)
-{
-    if (count < *capacity)
-        return 0;
-    uint32_t more = *capacity == 0 ? 64 : 2 * *capacity;
-    void *grown = realloc(*list, more * bytes);
-    if (grown == NULL)
-        return SHOAL_E_NOMEM;
-    *list = grown;
-    *capacity = more;
-    return 0;
-}
-
 int part_add_range(struct part *p, uint32_t table, uint32_t first, uint32_t count)
 {
-    void *list = p->range;
-    if (grow(&list, p->ranges, &p->range_capacity, sizeof *p->range) != 0)
+    if (array_room(&p->range, p->ranges, &p->range_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
-    p->range = list;
     p->range[p->ranges++] = (struct part_range){table, first, count};
     return 0;
 }
 
 int part_add_file(struct part *p, const char *name, uint64_t bytes, uint64_t checksum)
 {
-    void *list = p->file;
     if (strlen(name) >= PART_NAME_BYTES)
         return SHOAL_E_TOO_BIG;
-    if (grow(&list, p->files, &p->file_capacity, sizeof *p->file) != 0)
+    if (array_room(&p->file, p->files, &p->file_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
-    p->file = list;
     struct part_file *f = &p->file[p->files++];
     *f = (struct part_file){.bytes = bytes, .checksum = checksum};
     snprintf(f->name, sizeof f->name, "%s", name);

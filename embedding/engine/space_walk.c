@@ -1,6 +1,7 @@
 /* space_walk.c: bytes of folders; the list of folders beside DIR. */
 #include "embedding/engine/space.h"
 
+#include "proto/base/array.h"
 #include "proto/base/log.h"
 
 #include <dirent.h>
@@ -27,14 +28,9 @@ struct walk {
 
 static void add_named(struct walk *w, const struct stat *st, uint64_t bytes)
 {
-    if (w->count == w->room) {
-        size_t room = w->room == 0 ? 256 : 2 * w->room;
-        struct named *grown = realloc(w->named, room * sizeof *grown);
-        w->failed |= grown == NULL;
-        if (grown == NULL)
-            return;
-        w->named = grown;
-        w->room = room;
+    if (array_room(&w->named, w->count, &w->room, 256) != 0) {
+        w->failed = true;
+        return;
     }
     w->named[w->count++] = (struct named){st->st_dev, st->st_ino, bytes};
 }

@@ -1,6 +1,7 @@
 /* archive.c: a folder of old segments, and how much of it is kept. */
 #include "embedding/journal/archive.h"
 
+#include "proto/base/array.h"
 #include "proto/base/log.h"
 
 #include <dirent.h>
@@ -30,14 +31,8 @@ static void path_of(const struct archive *a, uint64_t generation, char *out)
 
 static bool add(struct archive *a, uint64_t generation, uint64_t bytes)
 {
-    if (a->count == a->room) {
-        uint32_t room = a->room == 0 ? 64 : 2 * a->room;
-        struct archived *grown = realloc(a->file, room * sizeof *grown);
-        if (grown == NULL)
-            return false;
-        a->file = grown;
-        a->room = room;
-    }
+    if (array_room(&a->file, a->count, &a->room, 64) != 0)
+        return false;
     a->file[a->count++] = (struct archived){generation, bytes};
     a->bytes += bytes;
     return true;

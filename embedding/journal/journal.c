@@ -17,6 +17,7 @@
 
 #include "embedding/journal/archive.h"
 #include "embedding/journal/journal_file.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
@@ -46,14 +47,8 @@ void free_path(const struct journal *j, uint32_t number, char *out)
 
 struct segment *segment_add(struct journal *j, uint64_t generation)
 {
-    if (j->count == j->capacity) {
-        uint32_t capacity = j->capacity == 0 ? 64 : 2 * j->capacity;
-        struct segment *grown = realloc(j->segment, capacity * sizeof *grown);
-        if (grown == NULL)
-            return NULL;
-        j->segment = grown;
-        j->capacity = capacity;
-    }
+    if (array_room(&j->segment, j->count, &j->capacity, 64) != 0)
+        return NULL;
     struct segment *s = &j->segment[j->count++];
     *s = (struct segment){.generation = generation, .fd = -1};
     return s;
@@ -61,14 +56,8 @@ struct segment *segment_add(struct journal *j, uint64_t generation)
 
 int free_add(struct journal *j, uint32_t number)
 {
-    if (j->free_count == j->free_capacity) {
-        uint32_t capacity = j->free_capacity == 0 ? 64 : 2 * j->free_capacity;
-        uint32_t *grown = realloc(j->free_number, capacity * sizeof *grown);
-        if (grown == NULL)
-            return SHOAL_E_NOMEM;
-        j->free_number = grown;
-        j->free_capacity = capacity;
-    }
+    if (array_room(&j->free_number, j->free_count, &j->free_capacity, 64) != 0)
+        return SHOAL_E_NOMEM;
     j->free_number[j->free_count++] = number;
     return 0;
 }

@@ -1,6 +1,7 @@
 /* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder
  * live in one, and tests. */
 #include "embedding/store/store.h"
+#include "proto/base/array.h"
 #include "proto/base/container_of.h"
 
 #include <stdbool.h>
@@ -51,15 +52,9 @@ static int put(struct store_mem *s, const struct store_item *item, struct err *e
     if (at < s->count && compare(&s->pair[at], item->key, item->key_bytes) == 0) {
         free(s->pair[at].value);
     } else {
-        if (s->count == s->capacity) {
-            size_t capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
-            struct pair *grown = realloc(s->pair, capacity * sizeof *grown);
-            if (grown == NULL) {
-                free(value);
-                return err_set(e, SHOAL_E_NOMEM, "no memory for %zu stored values", capacity);
-            }
-            s->pair = grown;
-            s->capacity = capacity;
+        if (array_room(&s->pair, s->count, &s->capacity, 64) != 0) {
+            free(value);
+            return err_set(e, SHOAL_E_NOMEM, "no memory for %zu stored values", s->count + 1);
         }
         memmove(&s->pair[at + 1], &s->pair[at], (s->count - at) * sizeof *s->pair);
         s->count++;

@@ -1,5 +1,6 @@
 /* store.c: the interface and its filling in memory. */
 #include "server/coord/store.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 
@@ -97,19 +98,6 @@ static size_t memory_find(const struct memory_store *m, const char *key, int *fo
     return low;
 }
 
-static int memory_grow(struct memory_store *m)
-{
-    if (m->count < m->capacity)
-        return 0;
-    size_t capacity = m->capacity == 0 ? 64 : 2 * m->capacity;
-    struct entry *entry = realloc(m->entry, capacity * sizeof *entry);
-    if (entry == NULL)
-        return SHOAL_E_NOMEM;
-    m->entry = entry;
-    m->capacity = capacity;
-    return 0;
-}
-
 static int memory_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                       bool sync, struct err *e)
 {
@@ -119,7 +107,7 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
     size_t at = memory_find(m, key, &found);
     void *copy = malloc(bytes == 0 ? 1 : bytes);
 
-    if (copy == NULL || (!found && memory_grow(m) != 0)) {
+    if (copy == NULL || (!found && array_room(&m->entry, m->count, &m->capacity, 64) != 0)) {
         free(copy);
         return err_set(e, SHOAL_E_NOMEM, "no memory to store '%s'", key);
     }
