@@ -9,9 +9,9 @@
 
 #include "embedding/engine/cut_manifest.h"
 #include "proto/base/array.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -290,16 +290,17 @@ int part_foreign(const struct part *p, int (*visit)(void *context, const char *p
     for (int i = 0; i < 2 && rc == 0; i++) {
         char path[LIMIT_PATH + 320], name[320];
         snprintf(path, sizeof path, "%s/%s", p->dir, folder[i]);
-        DIR *d = opendir(path);
-        if (d == NULL)
+        struct file_walk walk;
+        const char *entry;
+        if (!file_walk_open(&walk, path))
             return err_set(e, SHOAL_E_CORRUPT, "cannot open %s: %s", path, strerror(errno));
-        for (struct dirent *entry = readdir(d); entry != NULL && rc == 0; entry = readdir(d)) {
-            snprintf(name, sizeof name, "%s/%s", folder[i], entry->d_name);
+        while (rc == 0 && (entry = file_walk_next(&walk)) != NULL) {
+            snprintf(name, sizeof name, "%s/%s", folder[i], entry);
             snprintf(path, sizeof path, "%s/%s", p->dir, name);
-            if (!part_passes_over(entry->d_name) && !names(p, name))
+            if (!part_passes_over(entry) && !names(p, name))
                 rc = visit(context, path, e);
         }
-        closedir(d);
+        file_walk_close(&walk);
     }
     return rc;
 }

@@ -14,9 +14,9 @@
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,16 +219,16 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
     if (g->dir == NULL)
         return count;
     snprintf(path, sizeof path, "%s/cuts", g->dir);
-    DIR *d = opendir(path);
-    for (struct dirent *entry = d == NULL ? NULL : readdir(d); entry != NULL && count < most;
-         entry = readdir(d)) {
+    struct file_walk walk;
+    const char *entry;
+    (void)file_walk_open(&walk, path); /* none: no cut was made yet */
+    while (count < most && (entry = file_walk_next(&walk)) != NULL) {
         char *end;
-        uint64_t cut = strtoull(entry->d_name, &end, 10);
-        if (end != entry->d_name && *end == '\0')
+        uint64_t cut = strtoull(entry, &end, 10);
+        if (end != entry && *end == '\0')
             out[count++] = cut;
     }
-    if (d != NULL)
-        closedir(d);
+    file_walk_close(&walk);
     return count;
 }
 
