@@ -1,6 +1,7 @@
 /* child.c: fork, exec, and waiting without blocking. */
 #include "deploy/cli/child.h"
 #include "proto/base/array.h"
+#include "proto/base/file.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 static _Noreturn void child_run(struct child *c, pid_t parent)
 {
     char *argv[CHILD_ARGS + 1] = {0};
-    int log = open(c->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int log = file_open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     sigset_t none;
     /* A child must not outlive the command that started it, however that one ends. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
