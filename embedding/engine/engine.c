@@ -10,6 +10,7 @@
 #include "embedding/engine/tier.h"
 #include "embedding/engine/whole.h"
 #include "embedding/rows/cold.h"
+#include "embedding/store/rocks_crc32c.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
@@ -378,4 +379,9 @@ int engine_close(struct engine *g, bool flush)
     free(g->dir);
     free(g);
     return rc;
+}
+
+const char *engine_checksums(void)
+{
+    return rocks_crc32c_words();
 }

@@ -1,14 +1,12 @@
 /* store_rocks.c: the row store in RocksDB, and the one place that includes rocksdb/c.h.
  *
  *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are
- *     flushed whole and
- * in order, so after a crash the store holds all batches up to some point and none behind it.
- *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half
- *     of them at each
- * compaction.
+ *     flushed whole and in order, so after a crash the store holds all batches up to some point and
+ *     none behind it.
+ *  2. Images go to blob files; one goes as a whole when all in it is dead (options_new).
  *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
  */
-#include "embedding/store/crc32c.h"
+#include "embedding/store/rocks_crc32c.h"
 #include "embedding/store/store.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -19,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* of blocks; a file says in its footer which it has. Blobs have CRC-32C always (rocks_crc32c.h) */
+#define CHECKSUM_XXH3 4
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
 #define FILES_MERGED 28
@@ -39,7 +39,8 @@ struct store_rocks {
     rocksdb_readoptions_t *read_options;
     rocksdb_column_family_handle_t *family; /* the one there is: some calls want it named */
     rocksdb_writebatch_t *batch;
-    rocksdb_block_based_table_options_t *blocks; /* NULL: as it comes */
+    rocksdb_block_based_table_options_t *blocks;
+    bool bounded; /* opened for a memory that is less than the rows */
     char *dir;
     atomic_uint_fast64_t written;
     bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
@@ -104,8 +105,7 @@ static int rocks_range(struct store *base, const struct store_item *from,
     rocksdb_readoptions_set_verify_checksums(options, !s->verified);
     rocksdb_readoptions_set_fill_cache(options, 0);
     /* of each file that is open */
-    rocksdb_readoptions_set_readahead_size(options,
-                                           s->blocks != NULL ? READAHEAD_BOUND : READAHEAD);
+    rocksdb_readoptions_set_readahead_size(options, s->bounded ? READAHEAD_BOUND : READAHEAD);
     if (below != NULL)
         rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
     rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);
@@ -208,8 +208,7 @@ static void rocks_close(struct store *base)
     if (s->db != NULL)
         rocksdb_close(s->db);
     rocksdb_readoptions_destroy(s->read_options);
-    if (s->blocks != NULL)
-        rocksdb_block_based_options_destroy(s->blocks);
+    rocksdb_block_based_options_destroy(s->blocks);
     rocksdb_writebatch_destroy(s->batch);
     rocksdb_flushoptions_destroy(s->flush_options);
     rocksdb_flushoptions_destroy(s->begin_options);
@@ -324,7 +323,7 @@ static rocksdb_options_t *options_new(void)
  * there, so the last level, nine tenths of all, has no filters. */
 static void take_memory(struct store_rocks *s, uint64_t memory)
 {
-    s->blocks = rocksdb_block_based_options_create();
+    s->bounded = true;
     rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
     rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
     /* it is theirs now */
@@ -332,7 +331,6 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
                                                   rocksdb_filterpolicy_create_bloom_full(10));
     rocksdb_block_based_options_set_data_block_index_type(
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
-    rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
     /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images,
      * whose blobs no compaction touches. Many such files are merged at a time into a first level of
@@ -361,12 +359,12 @@ static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only,
     return rocksdb_open_column_families(s->options, dir, 1, &name, &options, &s->family, text);
 }
 
-/* RocksDB's checksums are ours: with wrong ones nothing may be written. That this file names it is
+/* Blobs' checksums are ours: with wrong ones nothing may be written. That this file names it is
  * also what links it. */
 static void check_checksum(void)
 {
 #if defined(__x86_64__)
-    SHOAL_ASSERT(crc32c_extend(0, "123456789", 9) == 0xe3069283u);
+    SHOAL_ASSERT(rocks_crc32c_extend(0, "123456789", 9) == 0xe3069283u);
 #endif
 }
 
@@ -384,8 +382,11 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
     s->base.ops = &rocks_ops;
     s->dir = copy;
     s->options = options_new();
+    s->blocks = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_checksum(s->blocks, CHECKSUM_XXH3);
     if (memory > 0)
         take_memory(s, memory);
+    rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     s->read_options = rocksdb_readoptions_create();
     /* a row that is asked for comes to memory: who shares its block is as cold as before */
     rocksdb_readoptions_set_fill_cache(s->read_options, 0);
