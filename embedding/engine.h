@@ -310,4 +310,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out);
  * when there is nothing to do. */
 void engine_flush_step(struct engine *g);
 
+/* How the files of its store are checked, in words. */
+const char *engine_checksums(void);
+
 #endif

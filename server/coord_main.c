@@ -1,6 +1,7 @@
 /* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has
  * its I/O thread. A kill at any time is fine: the store has what was promised, and the next start
  * goes on. */
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/job/config.h"
 #include "proto/net/net.h"
@@ -69,17 +70,17 @@ static int report_write(void *context, const char *text, struct err *e)
     if (config->report[0] == 0)
         return 0;
     (void)snprintf(path, sizeof path, "%s.new", config->report);
-    FILE *f = fopen(path, "we");
-    if (f == NULL)
+    int fd = file_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "report %s: %s", path, strerror(errno));
-    bool good =
-        fputs(text, f) >= 0 && fputc('\n', f) != EOF && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    bool good = file_write_all(fd, text, strlen(text)) == 0 && file_write_all(fd, "\n", 1) == 0 &&
+                file_sync(fd) == 0;
     int saved = errno;
-    if (fclose(f) != 0 && good) {
+    if (close(fd) != 0 && good) {
         good = false;
         saved = errno;
     }
-    if (good && rename(path, config->report) != 0) {
+    if (good && file_rename(path, config->report) != 0) {
         good = false;
         saved = errno;
     }

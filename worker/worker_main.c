@@ -6,6 +6,7 @@
  * ZeroMQ has its own. The pool is made before the job is known: under bsp a job may bring more
  * seats than --lanes and --config told of; these share its threads. SIGTERM and SIGINT give the
  * lanes back and leave; a second one leaves at once. */
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
@@ -275,7 +276,7 @@ static void daemon_signal(void *context, int signo)
 
 static void status_fire(struct env_timer *timer)
 {
-    struct daemon *d = (struct daemon *)(void *)((char *)timer - offsetof(struct daemon, status));
+    struct daemon *d = container_of(timer, struct daemon, status);
     char text[128];
     trainer_describe(d->trainer, text, sizeof text);
     notify_status("%s", text);

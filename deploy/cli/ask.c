@@ -1,5 +1,6 @@
 /* ask.c: arguments of the command line, and one question at a time to a daemon. */
 #include "deploy/cli/cli.h"
+#include "proto/base/container_of.h"
 #include "proto/net/net.h"
 
 #include <errno.h>
@@ -102,7 +103,7 @@ struct ask {
 
 static struct ask *the_ask_of_resend(struct env_timer *t)
 {
-    return (struct ask *)(void *)((char *)t - offsetof(struct ask, resend));
+    return container_of(t, struct ask, resend);
 }
 
 static uint32_t request_frames(enum wire_type type)
@@ -159,7 +160,7 @@ static void resend_fire(struct env_timer *t)
 
 static void deadline_fire(struct env_timer *t)
 {
-    struct ask *a = (struct ask *)(void *)((char *)t - offsetof(struct ask, deadline));
+    struct ask *a = container_of(t, struct ask, deadline);
     a->outcome = SHOAL_E_TIMEOUT;
     env_stop(a->env);
 }

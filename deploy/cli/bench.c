@@ -6,6 +6,8 @@
  * the clock runs; a figure is requests answered in the measured seconds. */
 #include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
@@ -18,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -177,7 +178,7 @@ static void bench_on_drained(void *core)
 
 static void deadline_fire(struct env_timer *t)
 {
-    struct bench *b = (struct bench *)(void *)((char *)t - offsetof(struct bench, deadline));
+    struct bench *b = container_of(t, struct bench, deadline);
     b->stopping = true;
 }
 
@@ -417,7 +418,8 @@ int bench_main(int argc, char **argv)
     b.seconds = (double)seconds;
     b.out.as_json = o[6].value != NULL;
     b.out.figures = json_new_object();
-    if ((mkdir(o[5].value, 0755) != 0 && errno != EEXIST) || realpath(o[5].value, b.dir) == NULL)
+    if ((file_mkdir(o[5].value, 0755) != 0 && errno != EEXIST) ||
+        realpath(o[5].value, b.dir) == NULL)
         rc = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value,
                      strerror(errno));
     /* first, while this process is small */

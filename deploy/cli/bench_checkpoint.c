@@ -8,16 +8,15 @@
  * it; of those before, only whole seconds of the same load. Recovery is timed from the start of the
  * process until a pull has been answered. */
 #include "deploy/cli/bench_load.h"
+#include "proto/base/file.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     CHECKPOINTS = 3,
@@ -56,18 +55,9 @@ static int tell_times(struct bench_out *out, const char *what, struct times *t)
 
 /* ---- the measurements ------------------------------------------------------------------------ */
 
-static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
 static int folder_make(const char *folder, struct err *e)
 {
-    if ((nftw(folder, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) ||
-        mkdir(folder, 0755) != 0)
+    if (file_remove_tree(folder) != 0 || file_mkdir(folder, 0755) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", folder, strerror(errno));
     return 0;
 }

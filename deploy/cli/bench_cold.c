@@ -6,6 +6,7 @@
  * is asked for twice. What the store gives is the share of keys that were not in memory: rows that
  * it handed over by rows pulled. */
 #include "deploy/cli/bench.h"
+#include "proto/base/container_of.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
 #include "proto/wire/wire.h"
@@ -165,7 +166,7 @@ static void cold_on_drained(void *core)
 
 static void deadline_fire(struct env_timer *t)
 {
-    ((struct cold *)(void *)((char *)t - offsetof(struct cold, deadline)))->stopping = true;
+    (container_of(t, struct cold, deadline))->stopping = true;
 }
 
 /* Rows pulled (or pushed) a second. seconds 0: until there is nothing more to send. */

@@ -1,6 +1,7 @@
 /* bench_load.c: pushes, pulls and questions of one connection each. */
 #include "deploy/cli/bench_load.h"
 
+#include "proto/base/container_of.h"
 #include "proto/base/time.h"
 
 #include <stdlib.h>
@@ -114,7 +115,7 @@ static void load_on_drained(void *core)
 
 static void deadline_fire(struct env_timer *t)
 {
-    env_stop(((struct load *)(void *)((char *)t - offsetof(struct load, deadline)))->env);
+    env_stop((container_of(t, struct load, deadline))->env);
 }
 
 /* ---- driving --------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* bench_server.c: the server process of a measurement: started, arranged, killed. */
 #include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
+#include "proto/base/file.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,14 +16,6 @@
 enum { QUESTION_MS = 600000, TABLETS = 1 << BENCH_TABLET_BITS };
 
 /* ---- the process ----------------------------------------------------------------------------- */
-
-static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
 
 static int config_write(const struct bench_server *s, const char *path, const char *durability,
                         struct err *e)
@@ -68,8 +60,7 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
     (void)snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%d", s->port);
     (void)snprintf(s->data, sizeof s->data, "%s/%s", dir, name);
     (void)snprintf(path, sizeof path, "%s/server.yaml", dir);
-    if (fresh && access(s->data, F_OK) == 0 &&
-        nftw(s->data, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0)
+    if (fresh && file_remove_tree(s->data) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot remove %s of an earlier run: %s", s->data,
                        strerror(errno));
     if ((rc = config_write(s, path, durability, e)) != 0)

@@ -2,6 +2,8 @@
  * them: checkpoint_look.c, checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
+#include "proto/base/array.h"
+#include "proto/base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -235,33 +237,28 @@ static int listed_compare(const void *a, const void *b)
 
 static int list_read(const char *dir, struct listed **out, size_t *count, struct err *e)
 {
-    DIR *d = opendir(dir);
-    const struct dirent *entry;
+    struct file_walk walk;
+    const char *entry;
     size_t capacity = 0;
     int rc = 0;
-    if (d == NULL)
+    if (!file_walk_open(&walk, dir))
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", dir, strerror(errno));
-    while (rc == 0 && *count < LIST_MAX && (entry = readdir(d)) != NULL) {
+    while (rc == 0 && *count < LIST_MAX && (entry = file_walk_next(&walk)) != NULL) {
         char path[2 * LIMIT_PATH];
         struct stat st;
-        (void)snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
-        if (!manifest_name_ok(entry->d_name) || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        (void)snprintf(path, sizeof path, "%s/%s", dir, entry);
+        if (!manifest_name_ok(entry) || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
             continue;
-        if (*count == capacity) {
-            capacity = capacity == 0 ? 16 : 2 * capacity;
-            struct listed *more = realloc(*out, capacity * sizeof **out);
-            if (more == NULL) {
-                rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
-                break;
-            }
-            *out = more;
+        if (array_room(out, *count, &capacity, 16) != 0) {
+            rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+            break;
         }
         struct listed *l = &(*out)[(*count)++];
         memset(l, 0, sizeof *l);
-        (void)snprintf(l->name, sizeof l->name, "%.63s", entry->d_name);
+        (void)snprintf(l->name, sizeof l->name, "%.63s", entry);
         (void)checkpoint_manifest(path, &l->manifest, &l->why);
     }
-    closedir(d);
+    file_walk_close(&walk);
     if (*count > 1)
         qsort(*out, *count, sizeof **out, listed_compare);
     return rc;

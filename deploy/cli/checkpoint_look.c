@@ -2,6 +2,7 @@
  * checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
 #include "embedding/checkpoint.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
 #include <errno.h>
@@ -256,7 +257,7 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
         good = false;
         why = errno;
     }
-    if (rc == 0 && good && rename(half, path) != 0) {
+    if (rc == 0 && good && file_rename(half, path) != 0) {
         good = false;
         why = errno;
     }
@@ -264,7 +265,7 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
         rc = err_set(e, why == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "cannot write %s: %s",
                      path, strerror(why));
     if (rc != 0)
-        (void)unlink(half);
+        (void)file_unlink(half);
     return rc;
 }
 

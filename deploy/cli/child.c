@@ -1,5 +1,7 @@
 /* child.c: fork, exec, and waiting without blocking. */
 #include "deploy/cli/child.h"
+#include "proto/base/array.h"
+#include "proto/base/file.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 static _Noreturn void child_run(struct child *c, pid_t parent)
 {
     char *argv[CHILD_ARGS + 1] = {0};
-    int log = open(c->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int log = file_open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     sigset_t none;
     /* A child must not outlive the command that started it, however that one ends. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -114,13 +116,8 @@ static int read_all(int fd, char **out, size_t *bytes)
     *out = NULL;
     *bytes = 0;
     for (;;) {
-        if (room - *bytes < 2) {
-            char *grown =
-                room < 64u << 20 ? realloc(*out, room = room == 0 ? 4096 : 2 * room) : NULL;
-            if (grown == NULL)
-                return SHOAL_E_NOMEM;
-            *out = grown;
-        }
+        if (room - *bytes < 2 && (room >= 64u << 20 || array_room(out, room, &room, 4096) != 0))
+            return SHOAL_E_NOMEM;
         ssize_t n = read(fd, *out + *bytes, room - *bytes - 1);
         if (n < 0 && errno == EINTR)
             continue;

@@ -2,6 +2,7 @@
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 #include "embedding/checkpoint.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
 #include <dirent.h>
@@ -151,15 +152,15 @@ static int checkpoints_look(const char *dir, const char *table, const struct key
                             struct json *list, struct err *e)
 {
     char path[LIMIT_PATH];
-    DIR *d = opendir(dir);
-    if (d == NULL)
+    struct file_walk walk;
+    const char *entry;
+    if (!file_walk_open(&walk, dir))
         return err_set(e, SHOAL_E_NOINPUT, "cannot read the folder %s: %s", dir, strerror(errno));
     checkpoint_look(dir, table, k, list);
-    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d))
-        if (entry->d_name[0] != '.' &&
-            snprintf(path, sizeof path, "%s/%s", dir, entry->d_name) < (int)sizeof path)
+    while ((entry = file_walk_next(&walk)) != NULL)
+        if (entry[0] != '.' && snprintf(path, sizeof path, "%s/%s", dir, entry) < (int)sizeof path)
             checkpoint_look(path, table, k, list);
-    closedir(d);
+    file_walk_close(&walk);
     return 0;
 }
 

@@ -6,6 +6,7 @@
  * runs. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/report_page.h"
+#include "proto/base/file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -96,10 +97,10 @@ static int report_finish(struct local *l, struct err *e)
     int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
                           : local_file_write(temporary, text, e);
     free(text);
-    if (rc == 0 && rename(temporary, path) != 0)
+    if (rc == 0 && file_rename(temporary, path) != 0)
         rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     if (rc != 0)
-        (void)unlink(temporary);
+        (void)file_unlink(temporary);
     (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
     if (rc == 0)
         rc = report_html(report, path, e);

@@ -2,6 +2,7 @@
  * daemons' configuration and command lines, the job with what this run adds to it. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/warm.h"
+#include "proto/base/file.h"
 #include "proto/base/time.h"
 
 #include <arpa/inet.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,19 +24,10 @@ enum { SERVER_SETS_MAX = 8 };
 static int folder_make(const char *path, struct err *e)
 {
     char part[LIMIT_PATH];
-    (void)snprintf(part, sizeof part, "%s", path);
-    for (char *p = part + 1;; p++) {
-        if (*p != '/' && *p != 0)
-            continue;
-        char keep = *p;
-        *p = 0;
-        if (mkdir(part, 0755) != 0 && errno != EEXIST)
-            return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
-                           strerror(errno));
-        *p = keep;
-        if (keep == 0)
-            return 0;
-    }
+    if (file_make_folders(path, 0755, part) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
+                       strerror(errno));
+    return 0;
 }
 
 static int run_dir_make(struct local *l, const char *wish, struct err *e)

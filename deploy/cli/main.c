@@ -1,5 +1,6 @@
 /* main.c: `shoal`, the operator's command: one word says what to do. */
 #include "deploy/cli/cli.h"
+#include "embedding/engine.h"
 #include "proto/base/log.h"
 
 #include <stdio.h>
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("shoal %s\n", SHOAL_VERSION);
+        printf("shoal %s\nstore checksums: %s\n", SHOAL_VERSION, engine_checksums());
         return 0;
     }
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)

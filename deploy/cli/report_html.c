@@ -4,6 +4,7 @@
 #include "deploy/cli/html.h"
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/svg.h"
+#include "proto/base/file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -402,9 +403,9 @@ int report_html(const struct json *r, const char *path, struct err *e)
     bool good = ferror(out) == 0;
     if (fclose(out) != 0 || !good)
         rc = err_set(e, SHOAL_E_IO, "cannot write %s: %s", temporary, strerror(errno));
-    else if (rename(temporary, path) != 0)
+    else if (file_rename(temporary, path) != 0)
         rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     if (rc != 0)
-        (void)unlink(temporary);
+        (void)file_unlink(temporary);
     return rc;
 }

@@ -3,6 +3,7 @@
 
 #include "deploy/cli/cli.h"
 #include "deploy/cli/synth_row.h"
+#include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/rng.h"
 
@@ -170,10 +171,10 @@ static int finish(FILE *file, int failed, const char *temporary, const char *pat
         rc = write_failed(path, e);
     if (fclose(file) != 0 && rc == 0)
         rc = write_failed(path, e);
-    if (rc == 0 && rename(temporary, path) != 0)
+    if (rc == 0 && file_rename(temporary, path) != 0)
         rc = write_failed(path, e);
     if (rc != 0)
-        unlink(temporary);
+        file_unlink(temporary);
     return rc;
 }
 

@@ -1,8 +1,8 @@
 /* warm.c: copies of what an ended run left. */
 #include "deploy/cli/warm.h"
+#include "proto/base/file.h"
 #include "proto/base/limits.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -19,29 +19,22 @@ static int failed(struct err *e, const char *what, const char *path)
                    "warm start: cannot %s %s: %s", what, path, strerror(errno));
 }
 
-static int file_copy(const char *from, const char *to, struct err *e)
+static int copy_one(const char *from, const char *to, struct err *e)
 {
     struct stat st;
     int in = open(from, O_RDONLY | O_CLOEXEC), out = -1, status = 0;
     if (in < 0 || fstat(in, &st) != 0)
         status = failed(e, "read", from);
-    if (status == 0 &&
-        (out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0777)) < 0)
+    if (status == 0 && (out = file_open(to, O_WRONLY | O_CREAT | O_EXCL, st.st_mode & 0777)) < 0)
         status = failed(e, "make", to);
-    while (status == 0) {
-        char block[1 << 16];
-        ssize_t n = copy_file_range(in, NULL, out, NULL, 1 << 30, 0);
-        if (n < 0 &&
-            (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
-            n = read(in, block, sizeof block);
-            if (n > 0 && write(out, block, (size_t)n) != n)
-                n = -1;
-        }
-        if (n < 0)
-            status = failed(e, "copy", from);
-        if (n <= 0)
-            break;
-    }
+    /* blocks that two files may share are not copied */
+    ssize_t n = status == 0 ? 1 : 0;
+    while (n > 0)
+        n = copy_file_range(in, NULL, out, NULL, 1 << 30, 0);
+    if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP))
+        n = file_copy(in, out, UINT64_MAX);
+    if (n < 0)
+        status = failed(e, "copy", from);
     if (in >= 0)
         close(in);
     if (out >= 0 && close(out) != 0 && status == 0)
@@ -52,37 +45,35 @@ static int file_copy(const char *from, const char *to, struct err *e)
 /* Locks are the process's own, spare segments of a journal hold nothing. */
 static bool left_out(const char *name)
 {
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcasecmp(name, "lock") == 0 ||
-           strncmp(name, "free-", 5) == 0;
+    return strcasecmp(name, "lock") == 0 || strncmp(name, "free-", 5) == 0;
 }
 
 static int tree_copy(const char *from, const char *to, struct err *e)
 {
-    DIR *d = opendir(from);
-    struct dirent *entry;
+    struct file_walk walk;
+    const char *entry;
     int rc = 0;
-    if (d == NULL)
+    if (!file_walk_open(&walk, from))
         return failed(e, "read", from);
-    if (mkdir(to, 0750) != 0)
+    if (file_mkdir(to, 0750) != 0)
         rc = failed(e, "make", to);
-    while (rc == 0 && (entry = readdir(d)) != NULL) {
+    while (rc == 0 && (entry = file_walk_next(&walk)) != NULL) {
         char a[LIMIT_PATH], b[LIMIT_PATH];
         struct stat st;
-        if (left_out(entry->d_name))
+        if (left_out(entry))
             continue;
-        int n = snprintf(a, sizeof a, "%s/%s", from, entry->d_name),
-            m = snprintf(b, sizeof b, "%s/%s", to, entry->d_name);
+        int n = snprintf(a, sizeof a, "%s/%s", from, entry),
+            m = snprintf(b, sizeof b, "%s/%s", to, entry);
         if (n >= (int)sizeof a || m >= (int)sizeof b)
-            rc = err_set(e, SHOAL_E_CANTCREATE, "warm start: the path of %s is too long",
-                         entry->d_name);
+            rc = err_set(e, SHOAL_E_CANTCREATE, "warm start: the path of %s is too long", entry);
         else if (lstat(a, &st) != 0)
             rc = failed(e, "read", a);
         else if (S_ISDIR(st.st_mode))
             rc = tree_copy(a, b, e);
         else if (S_ISREG(st.st_mode))
-            rc = file_copy(a, b, e);
+            rc = copy_one(a, b, e);
     }
-    closedir(d);
+    file_walk_close(&walk);
     return rc;
 }
 

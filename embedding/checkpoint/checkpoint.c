@@ -9,8 +9,8 @@
 #include "embedding/engine/cut.h"
 #include "embedding/rows/translate.h"
 #include "embedding/store/stored.h"
+#include "proto/base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,19 +25,20 @@ _Static_assert(LIMIT_SHARDS < NO_PART, "parts fit 16 bits");
 /* How many parts there are: as the first manifest says, and no folder with a higher number. */
 static int count_parts(const char *path, uint32_t *parts, struct err *e)
 {
-    DIR *d = opendir(path);
+    struct file_walk walk;
+    const char *entry;
     uint32_t lowest = UINT32_MAX, highest = 0, number;
     int end;
-    if (d == NULL)
+    if (!file_walk_open(&walk, path))
         return err_set(e, SHOAL_E_NOT_FOUND, "cannot open the checkpoint %s: %s", path,
                        strerror(errno));
-    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
-        if (sscanf(entry->d_name, "part-%u%n", &number, &end) != 1 || entry->d_name[end] != '\0')
+    while ((entry = file_walk_next(&walk)) != NULL) {
+        if (sscanf(entry, "part-%u%n", &number, &end) != 1 || entry[end] != '\0')
             continue;
         lowest = number < lowest ? number : lowest;
         highest = number > highest ? number : highest;
     }
-    closedir(d);
+    file_walk_close(&walk);
     if (lowest == UINT32_MAX)
         return err_set(e, SHOAL_E_NOT_FOUND, "%s is no checkpoint: there is no part-0000 in it",
                        path);

@@ -15,9 +15,10 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/space.h"
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,8 +27,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define COPY_BYTES (1u << 20)
 
 struct export_work {
     struct work work; /* first */
@@ -50,49 +49,19 @@ static int cannot(struct err *e, const char *what, const char *path)
     return err_set(e, code, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
-static int sync_file(const char *path, struct err *e)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int rc = fd >= 0 && fdatasync(fd) == 0 ? 0 : cannot(e, "sync", path);
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-static int copy_bytes(int in, int out, uint64_t most, char *chunk)
-{
-    while (most > 0) {
-        ssize_t n = read(in, chunk, most < COPY_BYTES ? (size_t)most : COPY_BYTES);
-        if (n <= 0)
-            return n == 0 && most == UINT64_MAX ? 0 : -1;
-        for (ssize_t done = 0; done < n;) {
-            ssize_t w = write(out, chunk + done, (size_t)(n - done));
-            if (w <= 0)
-                return -1;
-            done += w;
-        }
-        most -= most == UINT64_MAX ? 0 : (uint64_t)n;
-    }
-    return 0;
-}
-
 /* The first `most` bytes of a file (UINT64_MAX: all) into a new one, synced. */
 static int copy_file(const char *from, const char *to, uint64_t most, struct err *e)
 {
-    char *chunk = malloc(COPY_BYTES);
     int in = open(from, O_RDONLY | O_CLOEXEC),
-        out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
-    if (chunk == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory to copy %s", from);
-    else if (in < 0)
+        out = file_open(to, O_WRONLY | O_CREAT | O_EXCL, 0600), rc = 0;
+    if (in < 0)
         rc = cannot(e, "read", from);
-    else if (out < 0 || copy_bytes(in, out, most, chunk) != 0 || fdatasync(out) != 0)
+    else if (out < 0 || file_copy(in, out, most) != 0 || file_sync_data(out) != 0)
         rc = cannot(e, "write", to);
     if (in >= 0)
         close(in);
     if (out >= 0)
         close(out);
-    free(chunk);
     return rc;
 }
 
@@ -100,8 +69,8 @@ static int copy_file(const char *from, const char *to, uint64_t most, struct err
  * another one. */
 static int link_file(const char *from, const char *to, struct err *e)
 {
-    if (link(from, to) == 0)
-        return sync_file(to, e);
+    if (file_link(from, to) == 0)
+        return file_sync_path(to) == 0 ? 0 : cannot(e, "sync", to);
     if (errno == ENOENT)
         return cannot(e, "link", from);
     return copy_file(from, to, UINT64_MAX, e);
@@ -130,19 +99,20 @@ static int take_rows(struct export_work *x, const char *from, struct err *e)
     char path[LIMIT_PATH], source[LIMIT_PATH + 320], target[LIMIT_PATH + 320],
         name[PART_NAME_BYTES];
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, from != NULL ? from : x->tmp);
-    DIR *d = opendir(path);
-    if (d == NULL)
+    struct file_walk walk;
+    const char *entry;
+    if (!file_walk_open(&walk, path))
         return cannot(e, "read", path);
     int rc = 0;
-    for (struct dirent *entry = readdir(d); entry != NULL && rc == 0; entry = readdir(d)) {
-        snprintf(source, sizeof source, "%s/%s", path, entry->d_name);
-        snprintf(target, sizeof target, "%s/rows/%s", x->tmp, entry->d_name);
-        if (part_passes_over(entry->d_name)) {
-            if (from == NULL && entry->d_name[0] != '.')
-                unlink(source);
+    while (rc == 0 && (entry = file_walk_next(&walk)) != NULL) {
+        snprintf(source, sizeof source, "%s/%s", path, entry);
+        snprintf(target, sizeof target, "%s/rows/%s", x->tmp, entry);
+        if (part_passes_over(entry)) {
+            if (from == NULL && entry[0] != '.')
+                file_unlink(source);
             continue;
         }
-        int n = snprintf(name, sizeof name, "rows/%.64s", entry->d_name);
+        int n = snprintf(name, sizeof name, "rows/%.64s", entry);
         if (n < 0 || (size_t)n >= sizeof name)
             rc = err_set(e, SHOAL_E_TOO_BIG, "the name of %s is too long", source);
         if (rc == 0 && from != NULL)
@@ -150,7 +120,7 @@ static int take_rows(struct export_work *x, const char *from, struct err *e)
         if (rc == 0)
             rc = add_file(x, name, e);
     }
-    closedir(d);
+    file_walk_close(&walk);
     return rc;
 }
 
@@ -183,7 +153,7 @@ static int make_folder(const char *base, const char *tail, struct err *e)
 {
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s%s", base, tail);
-    return mkdir(path, 0700) == 0 || (tail[0] == '\0' && errno == EEXIST)
+    return file_mkdir(path, 0700) == 0 || (tail[0] == '\0' && errno == EEXIST)
                ? 0
                : cannot(e, "create", path);
 }
@@ -192,7 +162,7 @@ static int sync_folder(const char *base, const char *tail, struct err *e)
 {
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s%s", base, tail);
-    return cut_sync_dir(path) == 0 ? 0 : cannot(e, "sync", path);
+    return file_sync_folder(path) == 0 ? 0 : cannot(e, "sync", path);
 }
 
 /* The tables of the cut alone: what was made since is not in it. */
@@ -213,7 +183,7 @@ static int make_part(struct export_work *x, struct err *e)
 {
     char rows[LIMIT_PATH];
     struct cut_facts facts = x->part.facts;
-    if (cut_remove_tree(x->tmp) != 0)
+    if (file_remove_tree(x->tmp) != 0)
         return cannot(e, "remove", x->tmp);
     int rc = x->store == NULL ? cut_manifest_check(x->cut, &facts, e) : 0;
     if (rc == 0 && facts.lanes > LIMIT_LANES)
@@ -267,7 +237,7 @@ static int answer_again(struct export_work *x, struct err *e)
 
 static void export_run(struct work *w)
 {
-    struct export_work *x = (struct export_work *)w;
+    struct export_work *x = container_of(w, struct export_work, work);
     struct stat st;
     if (stat(x->dir, &st) == 0) {
         x->status = answer_again(x, &x->err);
@@ -278,15 +248,15 @@ static void export_run(struct work *w)
     if (x->status == 0 && x->part.facts.cut != before.cut)
         x->status =
             err_set(&x->err, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, x->cut, x->part.facts.cut);
-    if (x->status == 0 && (rename(x->tmp, x->dir) != 0 || cut_sync_dir(x->path) != 0))
+    if (x->status == 0 && (file_rename(x->tmp, x->dir) != 0 || file_sync_folder(x->path) != 0))
         x->status = cannot(&x->err, "name", x->dir);
     if (x->status != 0)
-        cut_remove_tree(x->tmp);
+        file_remove_tree(x->tmp);
 }
 
 static void export_done(struct work *w)
 {
-    struct export_work *x = (struct export_work *)w;
+    struct export_work *x = container_of(w, struct export_work, work);
     struct engine *g = x->g;
     bool drop = g->export_drop;
     uint64_t cut = g->exporting;

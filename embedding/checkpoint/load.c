@@ -37,6 +37,7 @@
 #include "embedding/rows/slab.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
@@ -201,7 +202,7 @@ static void take_in(struct engine *g)
 
 static void write_done(struct work *work)
 {
-    struct load_write *w = (struct load_write *)work;
+    struct load_write *w = container_of(work, struct load_write, work);
     struct engine *g = w->g;
     struct err ignored;
     g->flush.busy = false;
@@ -344,7 +345,7 @@ static void take_room(struct engine *g, struct load *l)
 
 static void build_done(struct work *w)
 {
-    struct load_build *b = (struct load_build *)w;
+    struct load_build *b = container_of(w, struct load_build, work);
     struct engine *g = b->g;
     if (w->cancelled)
         return;

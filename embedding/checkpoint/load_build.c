@@ -15,6 +15,7 @@
 #include "embedding/rows/slab.h"
 #include "embedding/rows/translate.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -313,7 +314,7 @@ static int build_group(struct build *b, struct err *e)
 
 void load_build_run(struct work *w)
 {
-    struct load_build *out = (struct load_build *)w;
+    struct load_build *out = container_of(w, struct load_build, work);
     struct build b = {.l = out->load};
     bool begins = b.l->checkpoint == NULL;
     int rc = begins ? prepare(&b, &out->err) : 0;

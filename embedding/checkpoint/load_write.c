@@ -10,6 +10,7 @@
 #include "embedding/checkpoint/load_inner.h"
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
+#include "proto/base/container_of.h"
 
 #include <stdlib.h>
 
@@ -100,7 +101,7 @@ static int write_seal(struct engine *g, struct err *e)
 
 void load_write_run(struct work *work)
 {
-    struct load_write *w = (struct load_write *)work;
+    struct load_write *w = container_of(work, struct load_write, work);
     struct store_item item;
     struct stored_load marker;
     int rc = 0;

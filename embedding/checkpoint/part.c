@@ -8,9 +8,10 @@
 #include "embedding/checkpoint/part.h"
 
 #include "embedding/engine/cut_manifest.h"
+#include "proto/base/array.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -35,38 +36,20 @@ void part_path(const char *path, uint32_t part, const char *tail, char *out)
     snprintf(out, LIMIT_PATH, "%.*s/part-%04u%s", (int)LIMIT_PATH - 32, path, part, tail);
 }
 
-/* Room for one more in a list of `count`. */
-static int grow(void **list, uint32_t count, uint32_t *capacity, size_t bytes)
-{
-    if (count < *capacity)
-        return 0;
-    uint32_t more = *capacity == 0 ? 64 : 2 * *capacity;
-    void *grown = realloc(*list, more * bytes);
-    if (grown == NULL)
-        return SHOAL_E_NOMEM;
-    *list = grown;
-    *capacity = more;
-    return 0;
-}
-
 int part_add_range(struct part *p, uint32_t table, uint32_t first, uint32_t count)
 {
-    void *list = p->range;
-    if (grow(&list, p->ranges, &p->range_capacity, sizeof *p->range) != 0)
+    if (array_room(&p->range, p->ranges, &p->range_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
-    p->range = list;
     p->range[p->ranges++] = (struct part_range){table, first, count};
     return 0;
 }
 
 int part_add_file(struct part *p, const char *name, uint64_t bytes, uint64_t checksum)
 {
-    void *list = p->file;
     if (strlen(name) >= PART_NAME_BYTES)
         return SHOAL_E_TOO_BIG;
-    if (grow(&list, p->files, &p->file_capacity, sizeof *p->file) != 0)
+    if (array_room(&p->file, p->files, &p->file_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
-    p->file = list;
     struct part_file *f = &p->file[p->files++];
     *f = (struct part_file){.bytes = bytes, .checksum = checksum};
     snprintf(f->name, sizeof f->name, "%s", name);
@@ -307,16 +290,17 @@ int part_foreign(const struct part *p, int (*visit)(void *context, const char *p
     for (int i = 0; i < 2 && rc == 0; i++) {
         char path[LIMIT_PATH + 320], name[320];
         snprintf(path, sizeof path, "%s/%s", p->dir, folder[i]);
-        DIR *d = opendir(path);
-        if (d == NULL)
+        struct file_walk walk;
+        const char *entry;
+        if (!file_walk_open(&walk, path))
             return err_set(e, SHOAL_E_CORRUPT, "cannot open %s: %s", path, strerror(errno));
-        for (struct dirent *entry = readdir(d); entry != NULL && rc == 0; entry = readdir(d)) {
-            snprintf(name, sizeof name, "%s/%s", folder[i], entry->d_name);
+        while (rc == 0 && (entry = file_walk_next(&walk)) != NULL) {
+            snprintf(name, sizeof name, "%s/%s", folder[i], entry);
             snprintf(path, sizeof path, "%s/%s", p->dir, name);
-            if (!part_passes_over(entry->d_name) && !names(p, name))
+            if (!part_passes_over(entry) && !names(p, name))
                 rc = visit(context, path, e);
         }
-        closedir(d);
+        file_walk_close(&walk);
     }
     return rc;
 }

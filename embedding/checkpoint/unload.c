@@ -107,7 +107,7 @@ static int clear(struct unload_work *w)
 
 static void clear_run(struct work *work)
 {
-    struct unload_work *w = (struct unload_work *)work;
+    struct unload_work *w = container_of(work, struct unload_work, work);
     w->status = clear(w);
 }
 
@@ -159,7 +159,7 @@ static void take_out(struct engine *g)
 
 static void clear_done(struct work *work)
 {
-    struct unload_work *w = (struct unload_work *)work;
+    struct unload_work *w = container_of(work, struct unload_work, work);
     struct engine *g = w->g;
     struct err ignored;
     g->flush.busy = false;

@@ -25,11 +25,10 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,13 +115,10 @@ static int link_segment(const struct cut_work *c, const struct journal_link *l,
 {
     char path[LIMIT_PATH];
     int n = snprintf(path, sizeof path, "%s/journal/%s", c->tmp, l->name);
-    if (n < 0 || (size_t)n >= sizeof path || link(l->path, path) != 0)
+    if (n < 0 || (size_t)n >= sizeof path || file_link(l->path, path) != 0)
         return err_set(e, SHOAL_E_IO, "cannot link %s into %s: %s", l->path, c->tmp,
                        strerror(errno));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int rc = fd >= 0 && fdatasync(fd) == 0 ? 0 : SHOAL_E_IO;
-    if (fd >= 0)
-        close(fd);
+    int rc = file_sync_path(path) == 0 ? 0 : SHOAL_E_IO;
     *out = (struct cut_file){.name = l->name, .bytes = l->bytes};
     if (rc == 0)
         rc = cut_file_checksum(path, l->bytes, &out->checksum);
@@ -169,27 +165,28 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
 {
     char path[LIMIT_PATH];
     int n = snprintf(path, sizeof path, "%s/journal", c->tmp);
-    if ((mkdir(c->parent, 0700) != 0 && errno != EEXIST) || cut_remove_tree(c->tmp) != 0 ||
-        mkdir(c->tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path || mkdir(path, 0700) != 0)
+    if ((file_mkdir(c->parent, 0700) != 0 && errno != EEXIST) || file_remove_tree(c->tmp) != 0 ||
+        file_mkdir(c->tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path ||
+        file_mkdir(path, 0700) != 0)
         return err_set(&c->err, SHOAL_E_CANTCREATE, "cannot create %s: %s", c->tmp,
                        strerror(errno));
     int rc = 0;
     for (size_t i = 0; i < c->links && rc == 0; i++)
         rc = link_segment(c, &c->link[i], &file[i], &c->err);
-    if (rc == 0 && cut_sync_dir(path) != 0)
+    if (rc == 0 && file_sync_folder(path) != 0)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0)
         rc = c->copy != NULL ? cut_copy_rows(c->copy, c->g->store, path, &c->err)
                              : store_checkpoint(c->g->store, path, &c->err);
-    return rc == 0 && cut_sync_dir(path) != 0
+    return rc == 0 && file_sync_folder(path) != 0
                ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
                : rc;
 }
 
 static void cut_run(struct work *w)
 {
-    struct cut_work *c = (struct cut_work *)w;
+    struct cut_work *c = container_of(w, struct cut_work, work);
     if (c->g->dir == NULL)
         return; /* the copy is the cut */
     struct cut_file *file = calloc(c->links + 1, sizeof *file);
@@ -200,17 +197,17 @@ static void cut_run(struct work *w)
     c->status = make_parts(c, file);
     if (c->status == 0)
         c->status = cut_manifest_write(c->tmp, &c->facts, file, c->links, &c->err);
-    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || cut_remove_tree(c->dir) != 0 ||
-                           rename(c->tmp, c->dir) != 0 || cut_sync_dir(c->parent) != 0))
+    if (c->status == 0 && (file_sync_folder(c->tmp) != 0 || file_remove_tree(c->dir) != 0 ||
+                           file_rename(c->tmp, c->dir) != 0 || file_sync_folder(c->parent) != 0))
         c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
     if (c->status != 0)
-        cut_remove_tree(c->tmp);
+        file_remove_tree(c->tmp);
     free(file);
 }
 
 static void cut_done(struct work *w)
 {
-    struct cut_work *c = (struct cut_work *)w;
+    struct cut_work *c = container_of(w, struct cut_work, work);
     struct engine *g = c->g;
     g->cut_busy = false;
     if (!w->cancelled && c->status == 0 && g->dir == NULL) {

@@ -5,9 +5,10 @@
 #include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -128,15 +129,15 @@ struct drop_work {
 
 static void drop_run(struct work *w)
 {
-    if (cut_remove_tree(((struct drop_work *)w)->path) != 0)
+    if (file_remove_tree(container_of(w, struct drop_work, work)->path) != 0)
         log_warn("cannot remove %s; it is removed at the next start",
-                 ((struct drop_work *)w)->path);
+                 container_of(w, struct drop_work, work)->path);
 }
 
 static void drop_done(struct work *w)
 {
     if (!w->cancelled)
-        space_look(((struct drop_work *)w)->g);
+        space_look(container_of(w, struct drop_work, work)->g);
 }
 
 /* The name goes at once, the files on an I/O thread. */
@@ -148,7 +149,7 @@ static int drop_now(struct engine *g, uint64_t cut)
         return SHOAL_E_NOMEM;
     cut_path(g, cut, "", path);
     cut_path(g, cut, ".tmp", w->path);
-    if (rename(path, w->path) != 0) {
+    if (file_rename(path, w->path) != 0) {
         free(w);
         return errno == ENOENT ? 0 : SHOAL_E_IO;
     }
@@ -172,7 +173,7 @@ int engine_cut_drop(struct engine *g, uint64_t cut)
         if (g->ref[i].cut == cut) {
             char path[LIMIT_PATH];
             cut_path(g, cut, "/dropped", path);
-            int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            int fd = file_open(path, O_WRONLY | O_CREAT, 0600);
             if (fd >= 0)
                 close(fd);
             g->ref[i].drop = true;
@@ -217,21 +218,22 @@ void cut_clean(struct engine *g)
 {
     char path[LIMIT_PATH];
     snprintf(path, sizeof path, "%s/cuts", g->dir);
-    DIR *d = opendir(path);
-    if (d == NULL)
+    struct file_walk walk;
+    const char *entry;
+    if (!file_walk_open(&walk, path))
         return;
-    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
+    while ((entry = file_walk_next(&walk)) != NULL) {
         uint64_t cut;
         char tail[8] = "", inner[LIMIT_PATH];
         struct stat st;
-        if (sscanf(entry->d_name, "%" SCNu64 "%7s", &cut, tail) < 1)
+        if (sscanf(entry, "%" SCNu64 "%7s", &cut, tail) < 1)
             continue;
         bool unfinished = strcmp(tail, ".tmp") == 0;
         cut_path(g, cut, "/dropped", inner);
         bool dropped = tail[0] == '\0' && stat(inner, &st) == 0 && !cut_referenced(g, cut);
         cut_path(g, cut, unfinished ? ".tmp" : "", inner);
-        if ((unfinished || dropped) && cut_remove_tree(inner) != 0)
+        if ((unfinished || dropped) && file_remove_tree(inner) != 0)
             log_warn("cannot remove %s", inner);
     }
-    closedir(d);
+    file_walk_close(&walk);
 }

@@ -7,9 +7,9 @@
  */
 #include "embedding/engine/cut_manifest.h"
 
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -47,56 +47,28 @@ int cut_file_checksum(const char *path, uint64_t bytes, uint64_t *checksum)
     return rc;
 }
 
-int cut_sync_dir(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = fd >= 0 && fsync(fd) == 0 ? 0 : SHOAL_E_IO;
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-int cut_remove_tree(const char *path)
-{
-    DIR *d = opendir(path);
-    if (d == NULL)
-        return errno == ENOENT ? 0 : unlink(path) == 0 ? 0 : SHOAL_E_IO;
-    int rc = 0;
-    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
-        char inner[LIMIT_PATH];
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (n < 0 || (size_t)n >= sizeof inner ||
-            (unlink(inner) != 0 && cut_remove_tree(inner) != 0))
-            rc = SHOAL_E_IO;
-    }
-    closedir(d);
-    return rmdir(path) == 0 ? rc : SHOAL_E_IO;
-}
-
 /* Lines "rows NAME BYTES" of every file in dir/rows. */
 static int list_rows(FILE *out, const char *dir, uint64_t *bytes)
 {
     char path[LIMIT_PATH];
     snprintf(path, sizeof path, "%s/rows", dir);
-    DIR *d = opendir(path);
-    if (d == NULL)
+    struct file_walk w;
+    const char *name;
+    if (!file_walk_open(&w, path))
         return SHOAL_E_IO;
     int rc = 0;
-    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
+    while ((name = file_walk_next(&w)) != NULL) {
         char inner[LIMIT_PATH];
         struct stat st;
-        int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
+        int n = snprintf(inner, sizeof inner, "%s/%s", path, name);
         if (n < 0 || (size_t)n >= sizeof inner || stat(inner, &st) != 0)
             rc = SHOAL_E_IO;
-        else if (S_ISREG(st.st_mode) && strcmp(entry->d_name, "LOCK") != 0 &&
-                 strncmp(entry->d_name, "LOG", 3) != 0) {
-            fprintf(out, "rows %s %" PRIu64 "\n", entry->d_name, (uint64_t)st.st_size);
+        else if (S_ISREG(st.st_mode) && strcmp(name, "LOCK") != 0 && strncmp(name, "LOG", 3) != 0) {
+            fprintf(out, "rows %s %" PRIu64 "\n", name, (uint64_t)st.st_size);
             *bytes += (uint64_t)st.st_size;
         }
     }
-    closedir(d);
+    file_walk_close(&w);
     return rc;
 }
 
@@ -107,10 +79,10 @@ int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes,
     fprintf(out, "end %016" PRIx64 "\n", hash_bytes(*text, *bytes, 0));
     int rc = ferror(out) != 0 || fclose(out) != 0 ? SHOAL_E_NOMEM : 0;
     snprintf(path, sizeof path, "%s/manifest", dir);
-    int fd = rc == 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    int fd = rc == 0 ? file_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600) : -1;
     if (rc == 0)
-        rc = fd >= 0 && write(fd, *text, *bytes) == (ssize_t)*bytes && fsync(fd) == 0 ? 0
-                                                                                      : SHOAL_E_IO;
+        rc = fd >= 0 && file_write_all(fd, *text, *bytes) == 0 && file_sync(fd) == 0 ? 0
+                                                                                     : SHOAL_E_IO;
     if (rc != 0)
         err_set(e, rc, "cannot write %s: %s", path, strerror(errno));
     if (fd >= 0)
@@ -153,24 +125,14 @@ int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cu
 static int read_text(const char *dir, char **text, size_t *bytes)
 {
     char path[LIMIT_PATH];
-    struct stat st;
     snprintf(path, sizeof path, "%s/manifest", dir);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return SHOAL_E_NOT_FOUND;
-    *text = NULL;
-    if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= MANIFEST_BYTES_MAX)
-        *text = malloc((size_t)st.st_size + 1);
-    int rc =
-        *text != NULL && read(fd, *text, (size_t)st.st_size) == st.st_size ? 0 : SHOAL_E_CORRUPT;
-    close(fd);
-    if (rc != 0) {
-        free(*text);
-        return rc;
-    }
-    *bytes = (size_t)st.st_size;
-    (*text)[*bytes] = '\0';
-    return 0;
+    if (file_read_whole(path, MANIFEST_BYTES_MAX, text, bytes) != 0)
+        return errno == EFBIG || errno == ENOMEM || errno == EIO ? SHOAL_E_CORRUPT
+                                                                 : SHOAL_E_NOT_FOUND;
+    if (*bytes > 0)
+        return 0;
+    free(*text);
+    return SHOAL_E_CORRUPT;
 }
 
 /* Cuts the last line off and checks it, letter by letter: a flipped bit may leave the same number

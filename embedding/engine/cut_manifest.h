@@ -27,9 +27,5 @@ int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes,
 int cut_text_read(const char *dir, char **text, struct err *e);
 /* XXH3 over the first `bytes` of a file. */
 int cut_file_checksum(const char *path, uint64_t bytes, uint64_t *checksum);
-/* Removes a folder and everything in it. */
-int cut_remove_tree(const char *path);
-/* fsync of a folder. */
-int cut_sync_dir(const char *path);
 
 #endif

@@ -10,7 +10,9 @@
 #include "embedding/engine/tier.h"
 #include "embedding/engine/whole.h"
 #include "embedding/rows/cold.h"
+#include "embedding/store/rocks_crc32c.h"
 #include "proto/base/assert.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
 #include <errno.h>
@@ -239,11 +241,11 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
 static int lock_dir(struct engine *g, struct err *e)
 {
     char path[LIMIT_PATH];
-    if (mkdir(g->dir, 0700) != 0 && errno != EEXIST)
+    if (file_mkdir(g->dir, 0700) != 0 && errno != EEXIST)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create the shard's folder %s: %s", g->dir,
                        strerror(errno));
     snprintf(path, sizeof path, "%s/LOCK", g->dir);
-    g->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    g->lock_fd = file_open(path, O_RDWR | O_CREAT, 0600);
     if (g->lock_fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
     if (flock(g->lock_fd, LOCK_EX | LOCK_NB) != 0)
@@ -377,4 +379,9 @@ int engine_close(struct engine *g, bool flush)
     free(g->dir);
     free(g);
     return rc;
+}
+
+const char *engine_checksums(void)
+{
+    return rocks_crc32c_words();
 }

@@ -12,11 +12,12 @@
 #include "embedding/engine/tier.h"
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
+#include "proto/base/array.h"
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ static void work_free(struct fetch_work *f)
 
 static void fetch_run(struct work *w)
 {
-    struct fetch_work *f = (struct fetch_work *)w;
+    struct fetch_work *f = container_of(w, struct fetch_work, work);
     char *value = f->value;
     size_t at = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES && f->status == 0; i++) {
@@ -122,7 +123,7 @@ static void tell(struct engine *g);
 
 static void fetch_done(struct work *w)
 {
-    struct fetch_work *f = (struct fetch_work *)w;
+    struct fetch_work *f = container_of(w, struct fetch_work, work);
     struct engine *g = f->g;
     const char *value = f->value;
     size_t at = 0;
@@ -259,7 +260,7 @@ void fetch_continue(struct engine *g)
 /* The timer. */
 static void step_cb(struct env_timer *t)
 {
-    struct engine *g = (struct engine *)((char *)t - offsetof(struct engine, tier.timer));
+    struct engine *g = container_of(t, struct engine, tier.timer);
     engine_flush_step(g);
     if (!g->tier.tell) {
         fetch_start(g);
@@ -342,14 +343,8 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
     for (size_t i = 0; i < count && g->tier.wanted_count < WANT_MOST; i++) {
         if (!asked_add(&g->tier, table, cold[i]))
             continue;
-        if (w->count == w->room) {
-            uint32_t room = w->room == 0 ? 1024 : 2 * w->room;
-            uint64_t *key = realloc(w->key, room * sizeof *key);
-            if (key == NULL)
-                return SHOAL_E_NOMEM;
-            w->key = key;
-            w->room = room;
-        }
+        if (array_room(&w->key, w->count, &w->room, 1024) != 0)
+            return SHOAL_E_NOMEM;
         w->key[w->count++] = cold[i];
         g->tier.wanted_count++;
     }
@@ -364,13 +359,8 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
         return false;
     if (t == NULL || table_cold_rows(t->table) == 0)
         return true;
-    if (count > tier->among_room) {
-        uint64_t *among = realloc(tier->among, count * sizeof *among);
-        if (among == NULL)
-            return false; /* asked again later */
-        tier->among = among;
-        tier->among_room = count;
-    }
+    if (array_reserve(&tier->among, count, &tier->among_room) != 0)
+        return false; /* asked again later */
     size_t cold = table_cold_among(t->table, keys, count, tier->among);
     if (cold == 0) {
         tier->used += count;

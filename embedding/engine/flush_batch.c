@@ -4,6 +4,7 @@
 #include "embedding/engine/reload.h"
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <stdlib.h>
@@ -36,14 +37,9 @@ void flush_back(struct engine *g, struct flush_mark mark)
 bool flush_room(struct engine *g, size_t items, size_t bytes)
 {
     struct flush_state *f = &g->flush;
-    if (f->items + items > f->item_room) {
-        size_t room = f->items + items + 4096;
-        struct store_item *item = realloc(f->item, room * sizeof *item);
-        if (item == NULL)
-            return false;
-        f->item = item;
-        f->item_room = room;
-    }
+    if (f->items + items > f->item_room &&
+        array_reserve(&f->item, f->items + items + 4096, &f->item_room) != 0)
+        return false;
     if (f->bytes + bytes <= f->capacity)
         return true;
     if (f->items > 0) /* their values must not move */
@@ -116,14 +112,8 @@ static void note_stale(struct engine *g, uint32_t table, uint32_t tablet)
     struct flush_state *f = &g->flush;
     if (!table_cold_stale(g->table[table].table, tablet))
         return;
-    if (f->stale_count == f->stale_room) {
-        uint32_t room = f->stale_room == 0 ? 64 : 2 * f->stale_room;
-        struct stale *grown = realloc(f->stale, room * sizeof *grown);
-        if (grown == NULL)
-            return;
-        f->stale = grown;
-        f->stale_room = room;
-    }
+    if (array_room(&f->stale, f->stale_count, &f->stale_room, 64) != 0)
+        return;
     f->stale[f->stale_count++] =
         (struct stale){table, tablet, table_cold_epoch(g->table[table].table, tablet)};
 }

@@ -1,6 +1,8 @@
 /* quarantine.c: lines gathered, written elsewhere. */
 #include "embedding/engine/quarantine.h"
 
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 
@@ -55,25 +57,16 @@ struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, struct e
 }
 
 /* 0 or errno. Whole lines or none, but for a disk that is full. */
-static int file_write(const struct quarantine *q, const char *text, size_t bytes)
+static int lines_write(const struct quarantine *q, const char *text, size_t bytes)
 {
     struct stat st;
     if (stat(q->path, &st) == 0 && (uint64_t)st.st_size + bytes > q->file_bytes &&
-        rename(q->path, q->older) != 0)
+        file_rename(q->path, q->older) != 0)
         return errno;
-    int fd = open(q->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = file_open(q->path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (fd < 0)
         return errno;
-    int rc = 0;
-    while (bytes > 0 && rc == 0) {
-        ssize_t n = write(fd, text, bytes);
-        if (n < 0 && errno != EINTR)
-            rc = errno;
-        else if (n > 0) {
-            text += n;
-            bytes -= (size_t)n;
-        }
-    }
+    int rc = file_write_all(fd, text, bytes) == 0 ? 0 : errno;
     if (close(fd) != 0 && rc == 0)
         rc = errno;
     return rc;
@@ -91,18 +84,18 @@ static void outcome(struct quarantine *q, uint64_t lines, int error)
 
 static void batch_run(struct work *w)
 {
-    struct batch *b = (struct batch *)w;
-    b->error = file_write(b->q, b->text, b->bytes);
+    struct batch *b = container_of(w, struct batch, work);
+    b->error = lines_write(b->q, b->text, b->bytes);
 }
 
 static void hand_over(struct quarantine *q);
 
 static void batch_done(struct work *w)
 {
-    struct batch *b = (struct batch *)w;
+    struct batch *b = container_of(w, struct batch, work);
     struct quarantine *q = b->q;
     q->busy = false;
-    outcome(q, b->lines, w->cancelled ? file_write(q, b->text, b->bytes) : b->error);
+    outcome(q, b->lines, w->cancelled ? lines_write(q, b->text, b->bytes) : b->error);
     if (!w->cancelled)
         hand_over(q);
 }
@@ -148,7 +141,7 @@ void quarantine_free(struct quarantine *q)
     if (q == NULL)
         return;
     if (q->bytes > 0)
-        outcome(q, q->lines, file_write(q, q->line, q->bytes));
+        outcome(q, q->lines, lines_write(q, q->line, q->bytes));
     free(q->line);
     free(q);
 }

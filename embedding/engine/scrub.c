@@ -14,9 +14,9 @@
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 
 static void scrub_run(struct work *w)
 {
-    struct scrub_work *s = (struct scrub_work *)w;
+    struct scrub_work *s = container_of(w, struct scrub_work, work);
     const struct scrub *of = scrub_of(s->g);
     struct audit_wish wish = {.table = of->schema->table,
                               .floats = schema_push_floats(of->schema),
@@ -149,7 +149,7 @@ static void scrub_run(struct work *w)
 
 static void scrub_done(struct work *w)
 {
-    struct scrub_work *s = (struct scrub_work *)w;
+    struct scrub_work *s = container_of(w, struct scrub_work, work);
     struct engine *g = s->g;
     engine_scrub_done done = scrub_of(g)->done;
     void *context = scrub_of(g)->context;
@@ -219,16 +219,16 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
     if (g->dir == NULL)
         return count;
     snprintf(path, sizeof path, "%s/cuts", g->dir);
-    DIR *d = opendir(path);
-    for (struct dirent *entry = d == NULL ? NULL : readdir(d); entry != NULL && count < most;
-         entry = readdir(d)) {
+    struct file_walk walk;
+    const char *entry;
+    (void)file_walk_open(&walk, path); /* none: no cut was made yet */
+    while (count < most && (entry = file_walk_next(&walk)) != NULL) {
         char *end;
-        uint64_t cut = strtoull(entry->d_name, &end, 10);
-        if (end != entry->d_name && *end == '\0')
+        uint64_t cut = strtoull(entry, &end, 10);
+        if (end != entry && *end == '\0')
             out[count++] = cut;
     }
-    if (d != NULL)
-        closedir(d);
+    file_walk_close(&walk);
     return count;
 }
 
@@ -259,7 +259,7 @@ static void blame_free(struct blame_work *b)
 
 static void blame_run(struct work *w)
 {
-    struct blame_work *b = (struct blame_work *)w;
+    struct blame_work *b = container_of(w, struct blame_work, work);
     struct audit_wish wish = {.table = b->schema->table,
                               .floats = schema_push_floats(b->schema),
                               .width = b->schema->width,
@@ -271,7 +271,7 @@ static void blame_run(struct work *w)
 
 static void blame_done(struct work *w)
 {
-    struct blame_work *b = (struct blame_work *)w;
+    struct blame_work *b = container_of(w, struct blame_work, work);
     b->g->blame = NULL;
     journal_pin(b->g->journal, false);
     if (!w->cancelled)

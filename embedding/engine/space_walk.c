@@ -1,6 +1,8 @@
 /* space_walk.c: bytes of folders; the list of folders beside DIR. */
 #include "embedding/engine/space.h"
 
+#include "proto/base/array.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
 #include <dirent.h>
@@ -27,14 +29,9 @@ struct walk {
 
 static void add_named(struct walk *w, const struct stat *st, uint64_t bytes)
 {
-    if (w->count == w->room) {
-        size_t room = w->room == 0 ? 256 : 2 * w->room;
-        struct named *grown = realloc(w->named, room * sizeof *grown);
-        w->failed |= grown == NULL;
-        if (grown == NULL)
-            return;
-        w->named = grown;
-        w->room = room;
+    if (array_room(&w->named, w->count, &w->room, 256) != 0) {
+        w->failed = true;
+        return;
     }
     w->named[w->count++] = (struct named){st->st_dev, st->st_ino, bytes};
 }
@@ -48,15 +45,15 @@ static uint64_t bytes_of(const struct stat *st)
 
 static void walk_folder(struct walk *w, const char *path, int depth)
 {
-    DIR *d = depth < DEPTH ? opendir(path) : NULL;
-    if (d == NULL)
+    struct file_walk walk;
+    const char *entry;
+    if (depth >= DEPTH || !file_walk_open(&walk, path))
         return; /* it has just gone */
-    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
+    while ((entry = file_walk_next(&walk)) != NULL) {
         char inner[LIMIT_PATH + 256];
         struct stat st;
-        int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || n < 0 ||
-            (size_t)n >= sizeof inner || lstat(inner, &st) != 0)
+        int n = snprintf(inner, sizeof inner, "%s/%s", path, entry);
+        if (n < 0 || (size_t)n >= sizeof inner || lstat(inner, &st) != 0)
             continue;
         if (S_ISREG(st.st_mode) && st.st_nlink > 1)
             add_named(w, &st, bytes_of(&st));
@@ -65,7 +62,7 @@ static void walk_folder(struct walk *w, const char *path, int depth)
         if (S_ISDIR(st.st_mode))
             walk_folder(w, inner, depth + 1);
     }
-    closedir(d);
+    file_walk_close(&walk);
 }
 
 static int by_file(const void *a, const void *b)
@@ -95,16 +92,17 @@ void space_parts_write(const struct engine *g)
     char path[LIMIT_PATH], made[LIMIT_PATH];
     snprintf(path, sizeof path, "%s/parts", g->dir);
     snprintf(made, sizeof made, "%s/parts.tmp", g->dir);
-    FILE *f = fopen(made, "we");
-    bool good = f != NULL;
-    for (uint32_t i = 0; good && i < g->space.parts; i++)
-        good = fprintf(f, "%s\n", g->space.part[i]) > 0;
-    if (f != NULL && fclose(f) != 0)
-        good = false;
-    if (!good || rename(made, path) != 0)
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    for (uint32_t i = 0; f != NULL && i < g->space.parts; i++)
+        fprintf(f, "%s\n", g->space.part[i]);
+    if (f == NULL || fclose(f) != 0 ||
+        file_write_whole(path, made, text, bytes, 0666, FILE_LASTS_PROCESS) != 0)
         log_warn(
             "cannot write %s: %s; after a restart parts of checkpoints are not counted as `disk`",
             path, strerror(errno));
+    free(text);
 }
 
 void space_parts_read(struct engine *g)

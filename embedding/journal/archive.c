@@ -1,9 +1,10 @@
 /* archive.c: a folder of old segments, and how much of it is kept. */
 #include "embedding/journal/archive.h"
 
+#include "proto/base/array.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,14 +31,8 @@ static void path_of(const struct archive *a, uint64_t generation, char *out)
 
 static bool add(struct archive *a, uint64_t generation, uint64_t bytes)
 {
-    if (a->count == a->room) {
-        uint32_t room = a->room == 0 ? 64 : 2 * a->room;
-        struct archived *grown = realloc(a->file, room * sizeof *grown);
-        if (grown == NULL)
-            return false;
-        a->file = grown;
-        a->room = room;
-    }
+    if (array_room(&a->file, a->count, &a->room, 64) != 0)
+        return false;
     a->file[a->count++] = (struct archived){generation, bytes};
     a->bytes += bytes;
     return true;
@@ -47,7 +42,7 @@ static void drop_oldest(struct archive *a)
 {
     char path[LIMIT_PATH];
     path_of(a, a->file[0].generation, path);
-    unlink(path);
+    file_unlink(path);
     a->bytes -= a->file[0].bytes;
     memmove(a->file, a->file + 1, --a->count * sizeof *a->file);
 }
@@ -64,19 +59,20 @@ static int by_generation(const void *x, const void *y)
     return (a->generation > b->generation) - (a->generation < b->generation);
 }
 
-static bool list(struct archive *a, DIR *d)
+static bool list(struct archive *a, struct file_walk *walk)
 {
-    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
+    const char *entry;
+    while ((entry = file_walk_next(walk)) != NULL) {
         uint64_t generation;
         char path[LIMIT_PATH];
         struct stat st;
-        size_t length = strlen(entry->d_name);
-        if (length == 25 && strcmp(entry->d_name + 20, ".copy") == 0) {
+        size_t length = strlen(entry);
+        if (length == 25 && strcmp(entry + 20, ".copy") == 0) {
             /* a crash left it (audit.c) */
-            snprintf(path, sizeof path, "%s/%.25s", a->dir, entry->d_name);
-            unlink(path);
+            snprintf(path, sizeof path, "%s/%.25s", a->dir, entry);
+            file_unlink(path);
         }
-        if (length != 20 || sscanf(entry->d_name, "seg-%16" SCNx64, &generation) != 1)
+        if (length != 20 || sscanf(entry, "seg-%16" SCNx64, &generation) != 1)
             continue;
         path_of(a, generation, path);
         if (stat(path, &st) == 0 && !add(a, generation, (uint64_t)st.st_size))
@@ -91,18 +87,18 @@ int archive_open(const char *dir, uint64_t keep, struct archive **out, struct er
 {
     if (strlen(dir) + 32 > LIMIT_PATH)
         return err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", dir);
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
+    if (file_mkdir(dir, 0700) != 0 && errno != EEXIST)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create the archive folder %s: %s", dir,
                        strerror(errno));
     struct archive *a = calloc(1, sizeof *a);
-    DIR *d = opendir(dir);
+    struct file_walk walk;
+    bool opened = file_walk_open(&walk, dir);
     if (a != NULL) {
         a->keep = keep;
         a->dir = strdup(dir);
     }
-    bool good = a != NULL && a->dir != NULL && d != NULL && list(a, d);
-    if (d != NULL)
-        closedir(d);
+    bool good = a != NULL && a->dir != NULL && opened && list(a, &walk);
+    file_walk_close(&walk);
     if (!good) {
         archive_close(a);
         return err_set(e, SHOAL_E_IO, "cannot list the archive folder %s", dir);
@@ -131,12 +127,12 @@ bool archive_take(struct archive *a, const char *path, uint64_t generation, uint
         return false;
     if (!shared && truncate(path, (off_t)bytes) != 0)
         log_warn("cannot cut %s to its records: %s", path, strerror(errno));
-    if (rename(path, to) != 0 || stat(to, &st) != 0) {
+    if (file_rename(path, to) != 0 || stat(to, &st) != 0) {
         log_warn("cannot move %s to the archive: %s", path, strerror(errno));
         return false;
     }
     if (!add(a, generation, (uint64_t)st.st_size)) {
-        unlink(to);
+        file_unlink(to);
         return true;
     }
     trim(a);

@@ -2,6 +2,7 @@
 #include "embedding/journal/audit.h"
 
 #include "embedding/journal/journal_file.h"
+#include "proto/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -303,25 +304,22 @@ static int blank_visit(void *context, const struct audit_file *f, const struct f
  * its own. An open descriptor for reading and writing, or -1 with errno. */
 static int open_unshared(const char *path)
 {
-    char copy[LIMIT_PATH + 8], chunk[65536];
+    char copy[LIMIT_PATH + 8];
     struct stat st;
     int from = open(path, O_RDWR | O_CLOEXEC);
     if (from < 0 || (fstat(from, &st) == 0 && st.st_nlink == 1))
         return from;
     snprintf(copy, sizeof copy, "%s.copy", path);
-    int to = open(copy, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int to = file_open(copy, O_RDWR | O_CREAT | O_TRUNC, 0600);
     bool good = to >= 0;
-    ssize_t n = good ? read(from, chunk, sizeof chunk) : 0;
-    for (; good && n > 0; n = read(from, chunk, sizeof chunk))
-        good = write(to, chunk, (size_t)n) == n;
-    good = good && n == 0 && rename(copy, path) == 0;
+    good = good && file_copy(from, to, UINT64_MAX) == 0 && file_rename(copy, path) == 0;
     int why = errno;
     close(from);
     if (good)
         return to;
     if (to >= 0) {
         close(to);
-        unlink(copy);
+        file_unlink(copy);
     }
     errno = why;
     return -1;
@@ -341,7 +339,7 @@ int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *
         rc = file->fd < 0
                  ? err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno))
                  : walk_segment(&w, file, e);
-        if (rc == 0 && fdatasync(file->fd) != 0)
+        if (rc == 0 && file_sync_data(file->fd) != 0)
             rc = err_set(e, SHOAL_E_IO, "cannot sync %s: %s", file->path, strerror(errno));
     }
     *records = b.records;

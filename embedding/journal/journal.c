@@ -15,7 +15,9 @@
 
 #include "embedding/journal/archive.h"
 #include "embedding/journal/journal_file.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
 #include <errno.h>
@@ -44,14 +46,8 @@ void free_path(const struct journal *j, uint32_t number, char *out)
 
 struct segment *segment_add(struct journal *j, uint64_t generation)
 {
-    if (j->count == j->capacity) {
-        uint32_t capacity = j->capacity == 0 ? 64 : 2 * j->capacity;
-        struct segment *grown = realloc(j->segment, capacity * sizeof *grown);
-        if (grown == NULL)
-            return NULL;
-        j->segment = grown;
-        j->capacity = capacity;
-    }
+    if (array_room(&j->segment, j->count, &j->capacity, 64) != 0)
+        return NULL;
     struct segment *s = &j->segment[j->count++];
     *s = (struct segment){.generation = generation, .fd = -1};
     return s;
@@ -59,14 +55,8 @@ struct segment *segment_add(struct journal *j, uint64_t generation)
 
 int free_add(struct journal *j, uint32_t number)
 {
-    if (j->free_count == j->free_capacity) {
-        uint32_t capacity = j->free_capacity == 0 ? 64 : 2 * j->free_capacity;
-        uint32_t *grown = realloc(j->free_number, capacity * sizeof *grown);
-        if (grown == NULL)
-            return SHOAL_E_NOMEM;
-        j->free_number = grown;
-        j->free_capacity = capacity;
-    }
+    if (array_room(&j->free_number, j->free_count, &j->free_capacity, 64) != 0)
+        return SHOAL_E_NOMEM;
     j->free_number[j->free_count++] = number;
     return 0;
 }
@@ -81,10 +71,10 @@ void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
         close(s->fd);
     if (j->archive != NULL && archive_take(j->archive, from, s->generation, s->bytes, s->linked))
         ; /* it has moved */
-    else if (s->linked || j->pinned || j->free_count >= keep || rename(from, to) != 0)
-        unlink(from);
+    else if (s->linked || j->pinned || j->free_count >= keep || file_rename(from, to) != 0)
+        file_unlink(from);
     else if (free_add(j, j->next_free++) != 0)
-        unlink(to);
+        file_unlink(to);
     j->used -= s->bytes;
     memmove(s, s + 1, (j->count - index - 1) * sizeof *s);
     j->count--;
@@ -99,16 +89,16 @@ static int segment_file(struct journal *j, const char *path)
         struct stat st;
         free_path(j, j->free_number[--j->free_count], from);
         if (stat(from, &st) == 0 && st.st_nlink == 1 && (uint64_t)st.st_size == j->segment_bytes &&
-            rename(from, path) == 0)
+            file_rename(from, path) == 0)
             return open(path, O_RDWR | O_CLOEXEC);
-        unlink(from);
+        file_unlink(from);
     }
     j->made++;
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = file_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
     int failed = fd < 0 ? 0 : posix_fallocate(fd, 0, j->segment_bytes);
     if (failed != 0) {
         close(fd);
-        unlink(path);
+        file_unlink(path);
         errno = failed;
         return -1;
     }
@@ -157,11 +147,7 @@ int journal_start(struct journal *j, uint64_t next, struct err *e)
     for (uint32_t i = 0; i < j->count; i++) {
         char path[LIMIT_PATH];
         segment_path(j, j->segment[i].generation, path);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        int failed = fd < 0 || fdatasync(fd) != 0;
-        if (fd >= 0)
-            close(fd);
-        if (failed)
+        if (file_sync_path(path) != 0)
             return err_set(e, SHOAL_E_IO, "cannot sync journal segment %s: %s", path,
                            strerror(errno));
     }
@@ -339,7 +325,7 @@ void journal_forget(struct journal *j)
     char path[LIMIT_PATH];
     while (j->free_count > 0) {
         free_path(j, j->free_number[--j->free_count], path);
-        unlink(path);
+        file_unlink(path);
     }
 }
 

@@ -7,9 +7,9 @@
  * left. */
 #include "embedding/journal/journal_file.h"
 #include "proto/base/assert.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -68,7 +68,7 @@ static int take_name(struct journal *j, const char *name)
             j->next_free = number + 1;
         return free_add(j, number);
     } else if (strncmp(name, "new-", 4) == 0) {
-        unlink(path);
+        file_unlink(path);
     }
     return 0;
 }
@@ -78,16 +78,17 @@ static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct j
 {
     if (strlen(dir) + 32 > LIMIT_PATH)
         return err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", dir);
-    if (!copy && mkdir(dir, 0700) != 0 && errno != EEXIST)
+    if (!copy && file_mkdir(dir, 0700) != 0 && errno != EEXIST)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create the journal folder %s: %s", dir,
                        strerror(errno));
     struct journal *j = calloc(1, sizeof *j);
-    DIR *d = opendir(dir);
+    struct file_walk walk;
+    const char *entry;
+    bool opened = file_walk_open(&walk, dir);
     if (j != NULL)
         j->dir = strdup(dir);
-    if (j == NULL || j->dir == NULL || d == NULL) {
-        if (d != NULL)
-            closedir(d);
+    if (j == NULL || j->dir == NULL || !opened) {
+        file_walk_close(&walk);
         journal_close(j);
         return err_set(e, SHOAL_E_IO, "cannot open the journal folder %s: %s", dir,
                        strerror(errno));
@@ -96,9 +97,9 @@ static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct j
     j->copy = copy;
     j->next_generation = 1;
     int rc = 0;
-    for (struct dirent *entry = readdir(d); entry != NULL && rc == 0; entry = readdir(d))
-        rc = take_name(j, entry->d_name);
-    closedir(d);
+    while (rc == 0 && (entry = file_walk_next(&walk)) != NULL)
+        rc = take_name(j, entry);
+    file_walk_close(&walk);
     if (rc != 0) {
         journal_close(j);
         return err_set(e, rc, "no memory to list the journal in %s", dir);

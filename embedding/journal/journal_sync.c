@@ -1,6 +1,7 @@
 /* journal_sync.c: what of the journal happens on another thread: syncing, and writing a spare
  * segment for the first time. */
 #include "embedding/journal/journal_file.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
 #include <fcntl.h>
@@ -53,7 +54,7 @@ void journal_sync_peek(struct journal *j, struct journal_sync *s)
 void journal_sync_run(struct journal_sync *s)
 {
     for (uint32_t i = 0; i < s->count && s->status == 0; i++)
-        if (fdatasync(s->fd[i]) != 0)
+        if (file_sync_data(s->fd[i]) != 0)
             s->status = SHOAL_E_IO;
 }
 
@@ -89,25 +90,25 @@ bool journal_spare_begin(struct journal *j, struct journal_spare *s)
 void journal_spare_run(struct journal_spare *s)
 {
     enum { CHUNK = 1 << 20 };
-    int fd = open(s->made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = file_open(s->made, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     char *zeros = calloc(1, CHUNK);
     s->status = fd < 0 || zeros == NULL ? SHOAL_E_IO : 0;
     for (uint32_t at = 0; s->status == 0 && at < s->bytes;) {
         uint32_t left = s->bytes - at;
-        ssize_t n = write(fd, zeros, left < CHUNK ? left : CHUNK);
+        ssize_t n = file_write(fd, zeros, left < CHUNK ? left : CHUNK);
         if (n <= 0)
             s->status = SHOAL_E_IO;
         else
             at += (uint32_t)n;
     }
-    if (s->status == 0 && fdatasync(fd) != 0)
+    if (s->status == 0 && file_sync_data(fd) != 0)
         s->status = SHOAL_E_IO;
     free(zeros);
     if (fd >= 0)
         close(fd);
-    if (s->status != 0 || rename(s->made, s->name) != 0) {
+    if (s->status != 0 || file_rename(s->made, s->name) != 0) {
         s->status = SHOAL_E_IO;
-        unlink(s->made);
+        file_unlink(s->made);
     }
 }
 
@@ -121,5 +122,5 @@ void journal_spare_end(struct journal *j, struct journal_spare *s)
         return;
     }
     if (sscanf(strrchr(s->name, '/'), "/free-%8x", &number) != 1 || free_add(j, number) != 0)
-        unlink(s->name);
+        file_unlink(s->name);
 }

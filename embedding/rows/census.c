@@ -5,6 +5,7 @@
 #include "embedding/rows/cold.h"
 #include "embedding/rows/rules/stats.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
@@ -179,13 +180,8 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
                       const struct table *live)
 {
     uint64_t rows = table_tablet_rows(t, tablet);
-    if (c->ask.what_if && c->ask.rows > 0 && rows > c->rank_room) {
-        struct rank *grown = realloc(c->rank, rows * sizeof *grown);
-        if (grown == NULL)
-            return SHOAL_E_NOMEM;
-        c->rank = grown;
-        c->rank_room = rows;
-    }
+    if (c->ask.what_if && c->ask.rows > 0 && array_reserve(&c->rank, rows, &c->rank_room) != 0)
+        return SHOAL_E_NOMEM;
     c->live = live == t ? NULL : live;
     c->memory_bytes += table_tablet_memory(live, tablet);
     c->newest = t->tablets[tablet].life != NULL ? t->tablets[tablet].life->clock : 0;

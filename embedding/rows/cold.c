@@ -11,6 +11,7 @@
  */
 #include "embedding/rows/age.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <stdlib.h>
@@ -176,14 +177,8 @@ uint64_t cold_beside_bytes(const struct cold *c)
 
 int cold_gone_add(struct cold *c, uint64_t key)
 {
-    if (c->gone_count == c->gone_room) {
-        uint32_t room = c->gone_room == 0 ? 64 : 2 * c->gone_room;
-        uint64_t *gone = realloc(c->gone, room * sizeof *gone);
-        if (gone == NULL)
-            return SHOAL_E_NOMEM;
-        c->gone = gone;
-        c->gone_room = room;
-    }
+    if (array_room(&c->gone, c->gone_count, &c->gone_room, 64) != 0)
+        return SHOAL_E_NOMEM;
     SHOAL_ASSERT(c->gone_count < c->gone_room);
     c->gone[c->gone_count++] = key;
     return 0;

@@ -2,6 +2,7 @@
 #include "embedding/rows/names.h"
 
 #include "embedding/rows/table_inner.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <stdlib.h>
@@ -18,14 +19,8 @@ static const struct named *named_of(const struct table *t, uint32_t tablet)
 int names_take(struct names *n, struct table *t, uint32_t tablet)
 {
     const struct named *from = named_of(t, tablet);
-    if (n->count == n->room) {
-        uint32_t room = n->room == 0 ? 64 : 2 * n->room;
-        struct names_of_tablet *grown = realloc(n->tablet, room * sizeof *grown);
-        if (grown == NULL)
-            return SHOAL_E_NOMEM;
-        n->tablet = grown;
-        n->room = room;
-    }
+    if (array_room(&n->tablet, n->count, &n->room, 64) != 0)
+        return SHOAL_E_NOMEM;
     struct named_key *list = malloc((from->count + 1) * sizeof *list);
     if (list == NULL)
         return SHOAL_E_NOMEM;

@@ -1,6 +1,7 @@
 /* run.c: runs, lanes, clocks and the columns of marks. */
 #include "embedding/rows/run.h"
 
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <stdlib.h>
@@ -26,14 +27,8 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
 {
     SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && runs_find(r, id) == NULL);
     SHOAL_ASSERT(mode <= RUN_BSP);
-    if (r->count == r->capacity) {
-        uint32_t capacity = r->capacity == 0 ? LIMIT_RUNS : 2 * r->capacity;
-        struct run **grown = realloc(r->run, capacity * sizeof *grown);
-        if (grown == NULL)
-            return SHOAL_E_NOMEM;
-        r->run = grown;
-        r->capacity = capacity;
-    }
+    if (array_room(&r->run, r->count, &r->capacity, LIMIT_RUNS) != 0)
+        return SHOAL_E_NOMEM;
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL)
         return SHOAL_E_NOMEM;
@@ -65,14 +60,8 @@ int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until)
     uint32_t at = 0;
     while (at < r->past_count && r->past[at].id != run->id)
         at++;
-    if (at == r->past_capacity) {
-        uint32_t capacity = r->past_capacity == 0 ? LIMIT_RUNS : 2 * r->past_capacity;
-        struct run_past *grown = realloc(r->past, capacity * sizeof *grown);
-        if (grown == NULL)
-            return SHOAL_E_NOMEM;
-        r->past = grown;
-        r->past_capacity = capacity;
-    }
+    if (array_room(&r->past, at, &r->past_capacity, LIMIT_RUNS) != 0)
+        return SHOAL_E_NOMEM;
     SHOAL_ASSERT(at <= r->past_count && at < r->past_capacity);
     r->past[at] = (struct run_past){run->id, run->tables, run->lanes, run->mode, seen, until};
     r->past_count += at == r->past_count;

@@ -1,6 +1,7 @@
 /* slab.c: chunks from the system, runs of units from chunks. */
 #include "embedding/rows/slab.h"
 
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <stdlib.h>
@@ -64,14 +65,8 @@ static void *map_aligned(size_t bytes)
 static int regions_add(struct arena *a)
 {
     SHOAL_ASSERT(a->region_left == 0);
-    if (a->region_count == a->region_room) {
-        uint32_t room = a->region_room == 0 ? 16 : 2 * a->region_room;
-        void **regions = realloc(a->regions, room * sizeof *regions);
-        if (regions == NULL)
-            return SHOAL_E_NOMEM;
-        a->regions = regions;
-        a->region_room = room;
-    }
+    if (array_room(&a->regions, a->region_count, &a->region_room, 16) != 0)
+        return SHOAL_E_NOMEM;
     char *region = map_aligned(REGION_CHUNKS * ARENA_CHUNK_BYTES);
     if (region == NULL)
         return SHOAL_E_NOMEM;

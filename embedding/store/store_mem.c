@@ -1,7 +1,9 @@
 /* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder
  * live in one, and tests. */
 #include "embedding/store/store.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -59,15 +61,9 @@ static int put(struct store_mem *s, const struct store_item *item, struct err *e
     if (at < s->count && compare(&s->pair[at], item->key, item->key_bytes) == 0) {
         free(s->pair[at].value);
     } else {
-        if (s->count == s->capacity) {
-            size_t capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
-            struct pair *grown = realloc(s->pair, capacity * sizeof *grown);
-            if (grown == NULL) {
-                free(value);
-                return err_set(e, SHOAL_E_NOMEM, "no memory for %zu stored values", capacity);
-            }
-            s->pair = grown;
-            s->capacity = capacity;
+        if (array_room(&s->pair, s->count, &s->capacity, 64) != 0) {
+            free(value);
+            return err_set(e, SHOAL_E_NOMEM, "no memory for %zu stored values", s->count + 1);
         }
         memmove(&s->pair[at + 1], &s->pair[at], (s->count - at) * sizeof *s->pair);
         s->count++;
@@ -96,9 +92,9 @@ static int mem_write(struct store *base, const struct store_item *items, size_t 
     for (size_t i = 0; i < count; i++) {
         int rc = 0;
         if (items[i].value == NULL)
-            take_out((struct store_mem *)base, &items[i]);
+            take_out(container_of(base, struct store_mem, base), &items[i]);
         else
-            rc = put((struct store_mem *)base, &items[i], e);
+            rc = put(container_of(base, struct store_mem, base), &items[i], e);
         if (rc != 0)
             return rc;
     }
@@ -115,7 +111,7 @@ static int mem_range(struct store *base, const struct store_item *from,
                      const struct store_item *below, store_visit visit, void *context,
                      struct err *e)
 {
-    struct store_mem *s = (struct store_mem *)base;
+    struct store_mem *s = container_of(base, struct store_mem, base);
     size_t first = from == NULL ? 0 : lower_bound(s, from->key, from->key_bytes);
     size_t end = below == NULL ? s->count : lower_bound(s, below->key, below->key_bytes);
     SHOAL_ASSERT(end <= s->count && first <= end);
@@ -136,7 +132,7 @@ static int mem_scan(struct store *base, store_visit visit, void *context, struct
 static int mem_get(struct store *base, const struct store_item *keys, size_t count, void *values,
                    size_t bytes, size_t *sizes, struct err *e)
 {
-    const struct store_mem *s = (struct store_mem *)base;
+    const struct store_mem *s = container_of(base, struct store_mem, base);
     (void)e;
     for (size_t i = 0; i < count; i++) {
         size_t at = lower_bound(s, keys[i].key, keys[i].key_bytes);
@@ -151,7 +147,7 @@ static int mem_get(struct store *base, const struct store_item *keys, size_t cou
 static int mem_drop(struct store *base, const struct store_item *from,
                     const struct store_item *below, struct err *e)
 {
-    struct store_mem *s = (struct store_mem *)base;
+    struct store_mem *s = container_of(base, struct store_mem, base);
     (void)e;
     size_t first = lower_bound(s, from->key, from->key_bytes),
            end = lower_bound(s, below->key, below->key_bytes);
@@ -172,7 +168,7 @@ static int mem_checkpoint(struct store *base, const char *dir, struct err *e)
 
 static void mem_close(struct store *base)
 {
-    struct store_mem *s = (struct store_mem *)base;
+    struct store_mem *s = container_of(base, struct store_mem, base);
     for (size_t i = 0; i < s->count; i++)
         free(s->pair[i].value);
     free(s->pair);

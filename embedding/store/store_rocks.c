@@ -9,9 +9,10 @@
  *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
  *     [assert: rocks_open]
  */
-#include "embedding/store/crc32c.h"
+#include "embedding/store/rocks_crc32c.h"
 #include "embedding/store/store.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <rocksdb/c.h>
 #include <stdatomic.h>
@@ -19,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* of blocks; a file says in its footer which it has. Blobs have CRC-32C always (rocks_crc32c.h) */
+#define CHECKSUM_XXH3 4
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
 #define FILES_MERGED 28
@@ -39,7 +42,8 @@ struct store_rocks {
     rocksdb_readoptions_t *read_options;
     rocksdb_column_family_handle_t *family; /* the one there is: some calls want it named */
     rocksdb_writebatch_t *batch;
-    rocksdb_block_based_table_options_t *blocks; /* NULL: as it comes */
+    rocksdb_block_based_table_options_t *blocks;
+    bool bounded; /* opened for a memory that is less than the rows */
     char *dir;
     atomic_uint_fast64_t written;
     bool read_only;
@@ -60,7 +64,7 @@ static int failed(struct err *e, char *text, const char *what, const char *dir)
 static int rocks_write(struct store *base, const struct store_item *items, size_t count,
                        struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     uint64_t bytes = 0;
     SHOAL_ASSERT(!s->read_only && rocksdb_writeoptions_get_disable_WAL(s->write_options)); /* 1 */
     rocksdb_writebatch_clear(s->batch);
@@ -81,7 +85,7 @@ static int rocks_write(struct store *base, const struct store_item *items, size_
 
 static int rocks_flush(struct store *base, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     SHOAL_ASSERT(rocksdb_flushoptions_get_wait(s->flush_options));
     rocksdb_flush(s->db, s->flush_options, &text);
@@ -92,7 +96,7 @@ static int rocks_flush(struct store *base, struct err *e)
  * more than that is ever in memory. */
 static int rocks_flush_begin(struct store *base, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     SHOAL_ASSERT(!rocksdb_flushoptions_get_wait(s->begin_options));
     rocksdb_flush(s->db, s->begin_options, &text);
@@ -103,13 +107,12 @@ static int rocks_range(struct store *base, const struct store_item *from,
                        const struct store_item *below, store_visit visit, void *context,
                        struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, !s->verified);
     rocksdb_readoptions_set_fill_cache(options, 0);
     /* of each file that is open */
-    rocksdb_readoptions_set_readahead_size(options,
-                                           s->blocks != NULL ? READAHEAD_BOUND : READAHEAD);
+    rocksdb_readoptions_set_readahead_size(options, s->bounded ? READAHEAD_BOUND : READAHEAD);
     if (below != NULL)
         rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
     rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);
@@ -174,7 +177,7 @@ static int get_batch(struct store_rocks *s, const struct store_item *keys, size_
 static int rocks_get(struct store *base, const struct store_item *keys, size_t count, void *values,
                      size_t bytes, size_t *sizes, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     int rc = 0;
     for (size_t at = 0; at < count && rc == 0; at += GET_BATCH) {
         size_t n = count - at < GET_BATCH ? count - at : GET_BATCH;
@@ -186,7 +189,7 @@ static int rocks_get(struct store *base, const struct store_item *keys, size_t c
 static int rocks_drop(struct store *base, const struct store_item *from,
                       const struct store_item *below, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     SHOAL_ASSERT(!s->read_only);
     rocksdb_delete_range_cf(s->db, s->write_options, s->family, from->key, from->key_bytes,
@@ -196,7 +199,7 @@ static int rocks_drop(struct store *base, const struct store_item *from,
 
 static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     char *text = NULL;
     rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(s->db, &text);
     if (text != NULL)
@@ -208,14 +211,13 @@ static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
 
 static void rocks_close(struct store *base)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     if (s->family != NULL)
         rocksdb_column_family_handle_destroy(s->family);
     if (s->db != NULL)
         rocksdb_close(s->db);
     rocksdb_readoptions_destroy(s->read_options);
-    if (s->blocks != NULL)
-        rocksdb_block_based_options_destroy(s->blocks);
+    rocksdb_block_based_options_destroy(s->blocks);
     rocksdb_writebatch_destroy(s->batch);
     rocksdb_flushoptions_destroy(s->flush_options);
     rocksdb_flushoptions_destroy(s->begin_options);
@@ -233,7 +235,7 @@ static uint64_t property(struct store_rocks *s, const char *name)
 
 static void rocks_space(struct store *base, struct store_space *out)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     out->memory = property(s, "rocksdb.cur-size-all-mem-tables");
     out->large = property(s, "rocksdb.total-blob-file-size");
     out->small = property(s, "rocksdb.total-sst-files-size");
@@ -242,14 +244,14 @@ static void rocks_space(struct store *base, struct store_space *out)
 
 static uint64_t rocks_written(struct store *base)
 {
-    return atomic_load(&((struct store_rocks *)base)->written);
+    return atomic_load(&container_of(base, struct store_rocks, base)->written);
 }
 
 /* A blob file goes when no table file names it any more. */
 static int rocks_tidy(struct store *base, const struct store_item *from,
                       const struct store_item *below, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     int rc = rocks_flush(base, e);
     if (rc == 0)
         rocksdb_compact_range(s->db, from->key, from->key_bytes, below->key, below->key_bytes);
@@ -261,7 +263,7 @@ static int rocks_tidy(struct store *base, const struct store_item *from,
  * value to new blob files, so that the old ones die. */
 static int rocks_compact(struct store *base, struct err *e)
 {
-    struct store_rocks *s = (struct store_rocks *)base;
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
     static const char *const names[] = {"enable_blob_garbage_collection",
                                         "blob_garbage_collection_age_cutoff"};
     SHOAL_ASSERT(!s->read_only);
@@ -331,8 +333,8 @@ static rocksdb_options_t *options_new(void)
  * there, so the last level, nine tenths of all, has no filters. */
 static void take_memory(struct store_rocks *s, uint64_t memory)
 {
-    SHOAL_ASSERT(s->blocks == NULL && s->db == NULL && memory > 0);
-    s->blocks = rocksdb_block_based_options_create();
+    SHOAL_ASSERT(s->db == NULL && memory > 0);
+    s->bounded = true;
     rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
     rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
     /* it is theirs now */
@@ -340,7 +342,6 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
                                                   rocksdb_filterpolicy_create_bloom_full(10));
     rocksdb_block_based_options_set_data_block_index_type(
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
-    rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
     /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images,
      * whose blobs no compaction touches. Many such files are merged at a time into a first level of
@@ -370,12 +371,12 @@ static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only,
     return rocksdb_open_column_families(s->options, dir, 1, &name, &options, &s->family, text);
 }
 
-/* RocksDB's checksums are ours: with wrong ones nothing may be written. That this file names it is
+/* Blobs' checksums are ours: with wrong ones nothing may be written. That this file names it is
  * also what links it. */
 static void check_checksum(void)
 {
 #if defined(__x86_64__)
-    SHOAL_ASSERT(crc32c_extend(0, "123456789", 9) == 0xe3069283u);
+    SHOAL_ASSERT(rocks_crc32c_extend(0, "123456789", 9) == 0xe3069283u);
 #endif
 }
 
@@ -394,12 +395,15 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
     s->read_only = read_only != 0;
     s->dir = copy;
     s->options = options_new();
+    s->blocks = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_checksum(s->blocks, CHECKSUM_XXH3);
     if (memory > 0)
         take_memory(s, memory);
     SHOAL_ASSERT(!rocksdb_options_get_enable_blob_gc(s->options)); /* 2 */
     SHOAL_ASSERT(rocksdb_options_get_compression(s->options) == rocksdb_no_compression &&
                  rocksdb_options_get_blob_compression_type(s->options) ==
                      rocksdb_no_compression); /* 3 */
+    rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     s->read_options = rocksdb_readoptions_create();
     /* a row that is asked for comes to memory: who shares its block is as cold as before */
     rocksdb_readoptions_set_fill_cache(s->read_options, 0);
@@ -437,7 +441,7 @@ int store_rocks_open_verified(const char *dir, struct store **out, struct err *e
 {
     int rc = rocks_open(dir, 1, 0, out, e);
     if (rc == 0) {
-        struct store_rocks *s = (struct store_rocks *)*out;
+        struct store_rocks *s = container_of(*out, struct store_rocks, base);
         SHOAL_ASSERT(s->read_only);
         s->verified = true;
     }

@@ -14,6 +14,7 @@
 #include "proto/net/net.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/net/endpoint.h"
@@ -22,7 +23,6 @@
 #include "proto/net/sock.h"
 
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -73,7 +73,7 @@ struct net {
 
 static struct net *net_of(struct env *env)
 {
-    return (struct net *)(void *)((char *)env - offsetof(struct net, env));
+    return container_of(env, struct net, env);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* checkpoint_keep.c: names, pruning, publishing and telling of checkpoints. */
 #include "server/coord/checkpoint_keep.h"
+#include "proto/base/array.h"
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
 
@@ -45,14 +46,8 @@ static void name_seen(void *context, const char *name)
     number_name(strtoull(name, NULL, 10), same);
     if (strcmp(same, name) != 0) /* not one of ours */
         return;
-    if (n->count == n->capacity) {
-        size_t capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
-        uint64_t *number = realloc(n->number, capacity * sizeof *number);
-        if (number == NULL)
-            return;
-        n->number = number;
-        n->capacity = capacity;
-    }
+    if (array_room(&n->number, n->count, &n->capacity, 64) != 0)
+        return;
     n->number[n->count++] = strtoull(name, NULL, 10);
 }
 

@@ -2,6 +2,7 @@
  * tick. */
 #include "server/coord/coord.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
@@ -314,7 +315,7 @@ const struct env_handler coord_handler = {on_message, on_drained, NULL};
 
 static void on_tick(struct env_timer *t)
 {
-    struct coord *c = (struct coord *)((char *)t - offsetof(struct coord, timer));
+    struct coord *c = container_of(t, struct coord, timer);
     if (c->fatal != 0 || c->stopping)
         return;
     coord_work_expire(c);

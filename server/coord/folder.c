@@ -1,18 +1,16 @@
 /* folder.c: folders of checkpoints on a file system. */
 #include "server/coord/folder.h"
+#include "proto/base/file.h"
 #include "proto/base/time.h"
 #include "proto/job/manifest.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static int failed(struct err *e, const char *what, const char *path)
@@ -33,12 +31,7 @@ static bool path_join(char out[LIMIT_PATH], const char *a, const char *b)
 
 static int folder_sync(const char *path, struct err *e)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return failed(e, "open", path);
-    int rc = fsync(fd) == 0 ? 0 : failed(e, "sync", path);
-    close(fd);
-    return rc;
+    return file_sync_folder(path) == 0 ? 0 : failed(e, "sync", path);
 }
 
 /* ---- locks ----------------------------------------------------------------------------------- */
@@ -76,21 +69,15 @@ static int disk_put(const char *path, const char *file, const void *bytes, size_
                     struct err *e)
 {
     char whole[LIMIT_PATH];
-    size_t done = 0;
     int rc = 0;
     if (!path_join(whole, path, file))
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
-    int fd = open(whole, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    int fd = file_open(whole, O_WRONLY | O_CREAT | O_EXCL, 0640);
     if (fd < 0)
         return failed(e, "make", whole);
-    while (done < count && rc == 0) {
-        ssize_t n = write(fd, (const char *)bytes + done, count - done);
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
-            rc = failed(e, "write", whole);
-    }
-    if (rc == 0 && fsync(fd) != 0)
+    if (file_write_all(fd, bytes, count) != 0)
+        rc = failed(e, "write", whole);
+    if (rc == 0 && file_sync(fd) != 0)
         rc = failed(e, "sync", whole);
     if (close(fd) != 0 && rc == 0)
         rc = failed(e, "write", whole);
@@ -98,14 +85,6 @@ static int disk_put(const char *path, const char *file, const void *bytes, size_
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
-
-static int entry_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
 
 static bool unfinished(const char *name)
 {
@@ -139,21 +118,19 @@ static bool has_manifest(const char *path)
 /* All of it, its mark last: what a crash leaves is known again. */
 static int emptied_remove(const char *path, struct err *e)
 {
-    DIR *d = opendir(path);
-    const struct dirent *entry;
+    struct file_walk walk;
+    const char *entry;
     char file[LIMIT_PATH];
-    int rc = d == NULL ? failed(e, "read", path) : 0;
-    while (rc == 0 && (entry = readdir(d)) != NULL)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            strcmp(entry->d_name, COORD_FOLDER_MARK) != 0 &&
-            (!path_join(file, path, entry->d_name) ||
-             nftw(file, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0))
+    int rc = file_walk_open(&walk, path) ? 0 : failed(e, "read", path);
+    while (rc == 0 && (entry = file_walk_next(&walk)) != NULL)
+        if (strcmp(entry, COORD_FOLDER_MARK) != 0 &&
+            (!path_join(file, path, entry) || file_remove_tree(file) != 0))
             rc = failed(e, "remove", path);
-    if (d != NULL)
-        closedir(d);
-    if (rc == 0 && path_join(file, path, COORD_FOLDER_MARK) && unlink(file) != 0 && errno != ENOENT)
+    file_walk_close(&walk);
+    if (rc == 0 && path_join(file, path, COORD_FOLDER_MARK) && file_unlink(file) != 0 &&
+        errno != ENOENT)
         rc = failed(e, "remove", file);
-    if (rc == 0 && rmdir(path) != 0)
+    if (rc == 0 && file_rmdir(path) != 0)
         rc = failed(e, "remove", path);
     return rc;
 }
@@ -177,7 +154,7 @@ static int disk_remove(const char *path, struct err *e)
     if (rc == 0 && whole) { /* what has the name is whole: first it loses the name */
         if (snprintf(gone, sizeof gone, "%s.gone.tmp", path) >= (int)sizeof gone)
             rc = err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
-        else if (rename(path, gone) != 0)
+        else if (file_rename(path, gone) != 0)
             rc = failed(e, "rename", path);
     }
     if (rc == 0)
@@ -191,21 +168,12 @@ static int disk_remove(const char *path, struct err *e)
 static int folder_make(const char *path, struct err *e)
 {
     char part[LIMIT_PATH];
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part || path[0] == 0)
+    if (strlen(path) >= sizeof part || path[0] == 0)
         return err_set(e, SHOAL_E_CANTCREATE, "the path '%s' cannot be made", path);
-    for (char *p = part + 1;; p++) {
-        if (*p != '/' && *p != 0)
-            continue;
-        char keep = *p;
-        *p = 0;
-        if (mkdir(part, 0750) != 0 && errno != EEXIST) {
-            int why = errno;
-            return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", part, strerror(why));
-        }
-        *p = keep;
-        if (keep == 0)
-            return 0;
-    }
+    if (file_make_folders(path, 0750, part) == 0)
+        return 0;
+    int why = errno;
+    return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", part, strerror(why));
 }
 
 /* NAME.XXXXXX.tmp, as a checkpoint is called while it is made, or NAME.gone.tmp. */
@@ -222,15 +190,15 @@ static bool leftover(const char *name)
 
 static void leftovers_remove(const char *dir)
 {
-    DIR *d = opendir(dir);
-    const struct dirent *entry;
+    struct file_walk walk;
+    const char *entry;
     char path[LIMIT_PATH];
-    while (d != NULL && (entry = readdir(d)) != NULL)
-        if (leftover(entry->d_name) && path_join(path, dir, entry->d_name))
+    (void)file_walk_open(&walk, dir);
+    while ((entry = file_walk_next(&walk)) != NULL)
+        if (leftover(entry) && path_join(path, dir, entry))
             /* held: somebody is at it; without a mark: somebody else's */
             (void)disk_remove(path, NULL);
-    if (d != NULL)
-        closedir(d);
+    file_walk_close(&walk);
 }
 
 static int disk_open(const char *dir, char absolute[LIMIT_PATH], struct err *e)
@@ -255,18 +223,17 @@ static int disk_open(const char *dir, char absolute[LIMIT_PATH], struct err *e)
 
 static int disk_list(const char *dir, coord_folder_visit visit, void *context, struct err *e)
 {
-    DIR *d = opendir(dir);
-    const struct dirent *entry;
+    struct file_walk walk;
+    const char *entry;
     char file[LIMIT_PATH];
-    if (d == NULL)
+    if (!file_walk_open(&walk, dir))
         return failed(e, "read", dir);
-    while ((entry = readdir(d)) != NULL)
-        if (manifest_name_ok(entry->d_name) &&
-            snprintf(file, sizeof file, "%s/%s/" MANIFEST_FILE, dir, entry->d_name) <
-                (int)sizeof file &&
+    while ((entry = file_walk_next(&walk)) != NULL)
+        if (manifest_name_ok(entry) &&
+            snprintf(file, sizeof file, "%s/%s/" MANIFEST_FILE, dir, entry) < (int)sizeof file &&
             access(file, F_OK) == 0)
-            visit(context, entry->d_name);
-    closedir(d);
+            visit(context, entry);
+    file_walk_close(&walk);
     return 0;
 }
 
@@ -274,7 +241,7 @@ static int disk_list(const char *dir, coord_folder_visit visit, void *context, s
 
 static int disk_begin(const char *path, int *hold, struct err *e)
 {
-    if (mkdir(path, 0770) != 0) /* the servers put their parts into it */
+    if (file_mkdir(path, 0770) != 0) /* the servers put their parts into it */
         return failed(e, "make", path);
     int rc = folder_lock(path, LOCK_EX, hold, e);
     if (rc == 0)
@@ -289,42 +256,16 @@ static int disk_begin(const char *path, int *hold, struct err *e)
 static int disk_get(const char *path, const char *file, size_t most, void **bytes, size_t *count,
                     struct err *e)
 {
-    char whole[LIMIT_PATH];
-    struct stat st;
-    size_t done = 0;
-    int rc = 0;
+    char whole[LIMIT_PATH], *text;
     if (!path_join(whole, path, file))
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
-    int fd = open(whole, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        rc = failed(e, "read", whole);
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most)
-        rc = err_set(e, SHOAL_E_TOO_BIG, "%s has %" PRId64 " bytes, at most %zu are read", whole,
-                     st.st_size, most);
-    char *to = rc == 0 ? malloc((size_t)st.st_size + 1) : NULL;
-    if (rc == 0 && to == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory to read %s", whole);
-    while (rc == 0 && done < (size_t)st.st_size) {
-        ssize_t n = read(fd, to + done, (size_t)st.st_size - done);
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0)
-            break; /* it became shorter: checksums tell */
-        else if (errno != EINTR)
-            rc = failed(e, "read", whole);
-    }
-    close(fd);
-    if (rc != 0) {
-        free(to);
-        return rc;
-    }
-    to[done] = 0;
-    *bytes = to;
-    *count = done;
+    if (file_read_whole(whole, most, &text, count) != 0)
+        return errno == EFBIG
+                   ? err_set(e, SHOAL_E_TOO_BIG, "%s has %zu bytes, at most %zu are read", whole,
+                             *count, most)
+               : errno == ENOMEM ? err_set(e, SHOAL_E_NOMEM, "no memory to read %s", whole)
+                                 : failed(e, "read", whole);
+    *bytes = text;
     return 0;
 }
 
@@ -336,10 +277,10 @@ static int disk_publish(const char *tmp, const char *path, struct err *e)
         return rc;
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already", path);
-    if (rename(tmp, path) != 0)
+    if (file_rename(tmp, path) != 0)
         return failed(e, "name", path);
     /* From here on its manifest says whose it is. One that a crash leaves inside does no harm. */
-    if (path_join(parent, path, COORD_FOLDER_MARK) && unlink(parent) == 0 &&
+    if (path_join(parent, path, COORD_FOLDER_MARK) && file_unlink(parent) == 0 &&
         (rc = folder_sync(path, e)) != 0)
         return rc;
     (void)snprintf(parent, sizeof parent, "%s", path);

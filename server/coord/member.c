@@ -3,6 +3,7 @@
  * 1. A number is in the store before anybody is told it.
  * 2. (server, index) -> shard number never changes. */
 #include "server/coord/member.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <stdio.h>
@@ -156,14 +157,8 @@ bool coord_member_shards_ready(const struct coord_members *m)
 
 static int worker_add(struct coord_members *m, struct coord_worker **out)
 {
-    if (m->workers == m->worker_capacity) {
-        uint32_t capacity = m->worker_capacity == 0 ? 16 : 2 * m->worker_capacity;
-        struct coord_worker *worker = realloc(m->worker, capacity * sizeof *worker);
-        if (worker == NULL)
-            return SHOAL_E_NOMEM;
-        m->worker = worker;
-        m->worker_capacity = capacity;
-    }
+    if (array_room(&m->worker, m->workers, &m->worker_capacity, 16) != 0)
+        return SHOAL_E_NOMEM;
     *out = &m->worker[m->workers++];
     memset(*out, 0, sizeof **out);
     return 0;

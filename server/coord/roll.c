@@ -1,5 +1,6 @@
 /* roll.c: a list without doubles. */
 #include "server/coord/roll.h"
+#include "proto/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +34,8 @@ static struct coord_roll_entry *entry_add(struct coord_roll *r)
 {
     if (r->count == COORD_ROLL_MAX)
         return NULL;
-    if (r->count == r->capacity) {
-        uint32_t capacity = r->capacity == 0 ? 8 : 2 * r->capacity;
-        struct coord_roll_entry *more = realloc(r->entry, capacity * sizeof *more);
-        if (more == NULL)
-            return NULL;
-        r->entry = more;
-        r->capacity = capacity;
-    }
+    if (array_room(&r->entry, r->count, &r->capacity, 8) != 0)
+        return NULL;
     return &r->entry[r->count++];
 }
 

@@ -1,5 +1,6 @@
 /* saved.c: pairs of the store as one file, and back. */
 #include "server/coord/saved.h"
+#include "proto/base/array.h"
 #include "server/coord/epoch.h"
 
 #include <math.h>
@@ -24,15 +25,10 @@ static void write_bytes(struct writer *w, const void *from, size_t count)
         w->failed = true;
         return;
     }
-    if (w->count + count > w->capacity) {
-        size_t capacity = 2 * (w->count + count);
-        uint8_t *bytes = realloc(w->bytes, capacity);
-        if (bytes == NULL) {
-            w->failed = true;
-            return;
-        }
-        w->bytes = bytes;
-        w->capacity = capacity;
+    if (w->count + count > w->capacity &&
+        array_reserve(&w->bytes, 2 * (w->count + count), &w->capacity) != 0) {
+        w->failed = true;
+        return;
     }
     if (count > 0)
         memcpy(w->bytes + w->count, from, count);

@@ -1,6 +1,8 @@
 /* store.c: the interface and its filling in memory. */
 #include "server/coord/store.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,29 +98,16 @@ static size_t memory_find(const struct memory_store *m, const char *key, int *fo
     return low;
 }
 
-static int memory_grow(struct memory_store *m)
-{
-    if (m->count < m->capacity)
-        return 0;
-    size_t capacity = m->capacity == 0 ? 64 : 2 * m->capacity;
-    struct entry *entry = realloc(m->entry, capacity * sizeof *entry);
-    if (entry == NULL)
-        return SHOAL_E_NOMEM;
-    m->entry = entry;
-    m->capacity = capacity;
-    return 0;
-}
-
 static int memory_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                       bool sync, struct err *e)
 {
     (void)sync;
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     int found;
     size_t at = memory_find(m, key, &found);
     void *copy = malloc(bytes == 0 ? 1 : bytes);
 
-    if (copy == NULL || (!found && memory_grow(m) != 0)) {
+    if (copy == NULL || (!found && array_room(&m->entry, m->count, &m->capacity, 64) != 0)) {
         free(copy);
         return err_set(e, SHOAL_E_NOMEM, "no memory to store '%s'", key);
     }
@@ -140,7 +129,7 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
 static int memory_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
                       struct err *e)
 {
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     int found;
     size_t at = memory_find(m, key, &found);
     if (!found)
@@ -155,7 +144,7 @@ static int memory_get(struct coord_store *s, const char *key, void **value, size
 
 static int memory_remove(struct coord_store *s, const char *key, struct err *e)
 {
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     int found;
     size_t at = memory_find(m, key, &found);
     (void)e;
@@ -169,7 +158,7 @@ static int memory_remove(struct coord_store *s, const char *key, struct err *e)
 
 static void memory_close(struct coord_store *s)
 {
-    struct memory_store *m = (struct memory_store *)s;
+    struct memory_store *m = container_of(s, struct memory_store, base);
     for (size_t i = 0; i < m->count; i++)
         free(m->entry[i].value);
     free(m->entry);

@@ -9,6 +9,8 @@
  *     for and which is cut off. A damaged record before the end is CORRUPT: what follows it may
  *     have been promised.
  *  3. Rewriting makes a whole new file and renames it: there is always one good log. */
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
@@ -55,21 +57,6 @@ static int disk_error(const struct disk_store *d, const char *what, struct err *
                    d->dir, what, strerror(errno));
 }
 
-static int write_all(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes > 0) {
-        ssize_t n = write(fd, at, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return SHOAL_E_IO;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
-}
-
 /* One record in one write. */
 static int record_write(int fd, const char *key, const void *value, size_t bytes, bool removed,
                         uint64_t *written)
@@ -88,7 +75,7 @@ static int record_write(int fd, const char *key, const void *value, size_t bytes
         memcpy(buffer + sizeof r + r.key_bytes, value, bytes);
     r.checksum = record_checksum(&r, buffer + sizeof r, r.key_bytes + bytes);
     memcpy(buffer, &r, sizeof r);
-    int rc = write_all(fd, buffer, all);
+    int rc = file_write_all(fd, buffer, all) == 0 ? 0 : SHOAL_E_IO;
     free(buffer);
     *written += all;
     return rc;
@@ -113,12 +100,12 @@ static int rewrite(struct disk_store *d, struct err *e)
     struct rewrite w = {.bytes = 0};
     (void)snprintf(from, sizeof from, "%s/state.new", d->dir);
     (void)snprintf(to, sizeof to, "%s/state.log", d->dir);
-    w.fd = open(from, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    w.fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0644);
     if (w.fd < 0)
         return disk_error(d, "rewrite", e);
     int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || coord_store_memory_visit(d->memory, rewrite_one, &w) != 0 ||
-        fdatasync(w.fd) != 0 || rename(from, to) != 0 || fsync(dir) != 0) {
+        file_sync_data(w.fd) != 0 || file_rename(from, to) != 0 || file_sync(dir) != 0) {
         int rc = disk_error(d, "rewrite", e);
         close(w.fd);
         if (dir >= 0)
@@ -141,7 +128,7 @@ static int disk_append(struct disk_store *d, const char *key, const void *value,
 {
     if (record_write(d->fd, key, value, bytes, removed, &d->bytes) != 0)
         return disk_error(d, "write", e);
-    if (sync && fdatasync(d->fd) != 0)
+    if (sync && file_sync_data(d->fd) != 0)
         return disk_error(d, "sync", e);
     return 0;
 }
@@ -149,7 +136,7 @@ static int disk_append(struct disk_store *d, const char *key, const void *value,
 static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                     bool sync, struct err *e)
 {
-    struct disk_store *d = (struct disk_store *)s;
+    struct disk_store *d = container_of(s, struct disk_store, base);
     int rc = disk_append(d, key, value, bytes, false, sync, e); /* invariant 1 */
     if (rc == 0)
         rc = coord_store_put(d->memory, key, value, bytes, e);
@@ -159,19 +146,19 @@ static int disk_put(struct coord_store *s, const char *key, const void *value, s
 static int disk_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
                     struct err *e)
 {
-    return coord_store_get(((struct disk_store *)s)->memory, key, value, bytes, e);
+    return coord_store_get(container_of(s, struct disk_store, base)->memory, key, value, bytes, e);
 }
 
 static int disk_remove(struct coord_store *s, const char *key, struct err *e)
 {
-    struct disk_store *d = (struct disk_store *)s;
+    struct disk_store *d = container_of(s, struct disk_store, base);
     int rc = disk_append(d, key, NULL, 0, true, true, e);
     return rc != 0 ? rc : coord_store_remove(d->memory, key, e);
 }
 
 static void disk_close(struct coord_store *s)
 {
-    struct disk_store *d = (struct disk_store *)s;
+    struct disk_store *d = container_of(s, struct disk_store, base);
     coord_store_close(d->memory);
     if (d->fd >= 0)
         close(d->fd);
@@ -259,31 +246,13 @@ static int lock_take(struct disk_store *d, struct err *e)
 {
     char path[LIMIT_PATH + 32];
     (void)snprintf(path, sizeof path, "%s/lock", d->dir);
-    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    d->lock_fd = file_open(path, O_RDWR | O_CREAT, 0644);
     if (d->lock_fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno));
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "%s: another coordinator uses this data_dir; stop it first", d->dir);
     return 0;
-}
-
-/* mkdir -p */
-static int dir_make(const char *dir, struct err *e)
-{
-    char path[LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%s", dir);
-    for (char *p = path + 1;; p++) {
-        if (*p != '/' && *p != 0)
-            continue;
-        char kept = *p;
-        *p = 0;
-        if (mkdir(path, 0755) != 0 && errno != EEXIST)
-            return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno));
-        *p = kept;
-        if (kept == 0)
-            return 0;
-    }
 }
 
 int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
@@ -300,7 +269,9 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
             : 0;
     if (rc == 0) {
         (void)snprintf(d->dir, sizeof d->dir, "%s", dir);
-        rc = dir_make(d->dir, e);
+        char part[LIMIT_PATH];
+        if (file_make_folders(d->dir, 0755, part) != 0)
+            rc = err_set(e, SHOAL_E_CANTCREATE, "%s: %s", part, strerror(errno));
     }
     if (rc == 0)
         rc = lock_take(d, e);
@@ -309,7 +280,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     if (rc == 0) {
         (void)snprintf(path, sizeof path, "%s/state.log", d->dir);
-        d->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        d->fd = file_open(path, O_RDWR | O_CREAT, 0644);
         rc = d->fd < 0 ? err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno))
                        : replay(d, e);
     }

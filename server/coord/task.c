@@ -1,5 +1,6 @@
 /* task.c: invariants and diagram in task.h. */
 #include "server/coord/task.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/wire/wire.h"
 
@@ -57,13 +58,8 @@ static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
                        "an epoch of %" PRIu64
                        " tasks, at most %u are kept: raise train.task_batches or train.batch",
                        tasks, COORD_TASKS_MAX);
-    if (tasks > t->capacity) {
-        struct coord_task *task = realloc(t->task, tasks * sizeof *task);
-        if (task == NULL)
-            return err_set(e, SHOAL_E_NOMEM, "no memory for %" PRIu64 " tasks", tasks);
-        t->task = task;
-        t->capacity = (uint32_t)tasks;
-    }
+    if (array_reserve(&t->task, tasks, &t->capacity) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %" PRIu64 " tasks", tasks);
     memset(t->task, 0, tasks * sizeof *t->task);
     t->tasks = (uint32_t)tasks;
     return 0;

@@ -1,11 +1,11 @@
 /* tensorboard.c: folders, files and records. */
 #include "server/coord/tensorboard.h"
+#include "proto/base/file.h"
 #include "proto/base/time.h"
 #include "proto/wire/event.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void coord_tensorboard_open(struct coord_tensorboard *t, const char *dir)
@@ -35,7 +35,7 @@ static void name_clean(char *name)
 
 static int folder_make(const char *path, struct err *e)
 {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+    if (file_mkdir(path, 0777) == 0 || errno == EEXIST)
         return 0;
     return err_set(e, SHOAL_E_CANTCREATE, "tensorboard: cannot make the folder %s: %s", path,
                    strerror(errno));

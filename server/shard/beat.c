@@ -1,11 +1,11 @@
 /* beat.c: beats to the coordinator. */
 #include "server/shard/beat.h"
 
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #define LEASE_MS_DEFAULT 3000u /* until the coordinator says what it is */
@@ -58,7 +58,7 @@ static void send_beat(struct shard *s)
 
 static void beat_timer_cb(struct env_timer *t)
 {
-    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, beat.timer));
+    struct shard *s = container_of(t, struct shard, beat.timer);
     send_beat(s);
     env_timer_start(s->env, t, (uint64_t)s->beat.lease_ms * 1000000 / 3);
 }

@@ -1,9 +1,9 @@
 /* digest.c: digests of tablets, in steps. */
 #include "server/shard/digest.h"
 
+#include "proto/base/container_of.h"
 #include "server/shard/shard.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static void answer(struct shard *s)
 
 static void digest_step_cb(struct env_timer *t)
 {
-    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, digests.timer));
+    struct shard *s = container_of(t, struct shard, digests.timer);
     struct digests *d = &s->digests;
     const struct table *table = engine_table(s->engine, d->ask[0].table);
     if (table == NULL) {

@@ -6,12 +6,12 @@
 #include "server/shard/hold.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/shard/park.h"
 #include "server/shard/push.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 
 static void let_go(struct shard *s)
 {
@@ -27,7 +27,7 @@ static void let_go(struct shard *s)
 
 static void hold_timeout_cb(struct env_timer *t)
 {
-    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, hold.timer));
+    struct shard *s = container_of(t, struct shard, hold.timer);
     log_warn("shard %s: cut %" PRIu64 " was held for 10 s without GO; pushes go on", s->name,
              s->hold.cut);
     engine_release(s->engine, s->hold.cut);

@@ -6,10 +6,9 @@
  *    it gets on. */
 #include "server/shard/park.h"
 
+#include "proto/base/container_of.h"
 #include "server/shard/pull.h"
 #include "server/shard/push.h"
-
-#include <stddef.h>
 
 /* the engine says when it has made room; that the journal has some again it does not */
 #define ROOM_NS UINT64_C(5000000)
@@ -17,7 +16,7 @@
 
 static void tick_cb(struct env_timer *t)
 {
-    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, park.timer));
+    struct shard *s = container_of(t, struct shard, park.timer);
     s->park.pushes_due |= s->park.short_of_room;
     shard_tick(s);
 }

@@ -1,5 +1,6 @@
 /* server_dir.c: data_dir on disk. */
 #include "server/shard/server_dir.h"
+#include "proto/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,33 +10,22 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* mkdir -p; what is there already is fine. */
 static int make_folder(const char *path, struct err *e)
 {
     char part[LIMIT_PATH];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *p = part + 1;; p++) {
-        if (*p != '/' && *p)
-            continue;
-        char end = *p;
-        *p = 0;
-        if (mkdir(part, 0750) && errno != EEXIST)
-            return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s; see `data_dir`", part,
-                           strerror(errno));
-        if (!end)
-            return 0;
-        *p = end;
-    }
+    if (file_make_folders(path, 0750, part) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s; see `data_dir`", part,
+                       strerror(errno));
+    return 0;
 }
 
 static int lock(const char *dir, int *fd, struct err *e)
 {
     char path[LIMIT_PATH];
     snprintf(path, sizeof path, "%.*s/lock", LIMIT_PATH - 16, dir);
-    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    *fd = file_open(path, O_RDWR | O_CREAT, 0640);
     if (*fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "cannot open %s: %s; is `data_dir` writable for this user?", path,
@@ -54,13 +44,10 @@ static int lock(const char *dir, int *fd, struct err *e)
 
 static int write_name(const char *path, const char *name, struct err *e)
 {
-    char temporary[LIMIT_PATH + 8];
+    char temporary[LIMIT_PATH + 8], line[LIMIT_NAME + 2];
     snprintf(temporary, sizeof temporary, "%s.new", path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-    bool ok = fd >= 0 && dprintf(fd, "%s\n", name) > 0 && fsync(fd) == 0;
-    if (fd >= 0 && close(fd))
-        ok = false;
-    if (!ok || rename(temporary, path))
+    int bytes = snprintf(line, sizeof line, "%s\n", name);
+    if (file_write_whole(path, temporary, line, (size_t)bytes, 0640, FILE_LASTS_CRASH) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     return 0;
 }

@@ -2,13 +2,13 @@
 #include "server/shard/shard.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/shard/pull.h"
 #include "server/shard/push.h"
 
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static void shard_on_drained(void *core)
 /* A sync under way when it fires may not cover all: then it fires once more. */
 static void sync_cb(struct env_timer *t)
 {
-    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, sync));
+    struct shard *s = container_of(t, struct shard, sync);
     if (!s->fatal.code && engine_sync_due(s->engine))
         env_timer_start(s->env, t, SHARD_SYNC_NS);
 }

@@ -1,9 +1,9 @@
 /* table_stats.c: figures of tables, in steps. */
 #include "server/shard/table_stats.h"
 
+#include "proto/base/container_of.h"
 #include "server/shard/shard.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define STEP_ROWS 16384u /* of a step: a few milliseconds */
@@ -39,7 +39,7 @@ static void answer(struct shard *s)
 
 static void table_stats_step_cb(struct env_timer *t)
 {
-    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, table_stats.timer));
+    struct shard *s = container_of(t, struct shard, table_stats.timer);
     struct table_stats *d = &s->table_stats;
     const struct table *table = engine_table(s->engine, d->ask[0].table);
     if (table == NULL) {

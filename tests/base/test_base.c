@@ -112,6 +112,18 @@ START_TEST(crc32c_of_the_known_words)
     ck_assert_uint_eq(crc32c(zeros, 32), 0x8a9136aau); /* RFC 3720, B.4 */
     ck_assert_uint_eq(crc32c("", 0), 0);
     ck_assert_uint_ne(crc32c("123456788", 9), 0xe3069283u);
+    ck_assert_uint_eq(crc32c_by_table(0, "123456789", 9), 0xe3069283u);
+}
+END_TEST
+
+START_TEST(crc32c_is_the_same_by_instruction_and_by_table)
+{
+    static unsigned char bytes[8000];
+    for (uint32_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 2654435761u >> 24);
+    for (size_t count = 0; count < sizeof bytes - 8; count += count < 600 ? 1 : 37)
+        ck_assert_uint_eq(crc32c_extend(5, bytes + count % 8, count),
+                          crc32c_by_table(5, bytes + count % 8, count));
 }
 END_TEST
 
@@ -148,6 +160,7 @@ int main(void)
     tcase_add_test(t, msg_pool_keeps_no_more_than_it_is_told);
     tcase_add_test(t, msg_refuses_frames_over_the_limit);
     tcase_add_test(t, crc32c_of_the_known_words);
+    tcase_add_test(t, crc32c_is_the_same_by_instruction_and_by_table);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

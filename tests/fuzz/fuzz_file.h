@@ -6,6 +6,7 @@
 
 #include "embedding/engine/cut_manifest.h"
 #include "proto/base/assert.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
 #include <fcntl.h>
@@ -18,7 +19,7 @@ static char fuzz_folder[256];
 
 static inline void fuzz_folder_remove(void)
 {
-    (void)cut_remove_tree(fuzz_folder);
+    (void)file_remove_tree(fuzz_folder);
 }
 
 /* The folder, made at the first call and removed when the process ends. Warnings about what is

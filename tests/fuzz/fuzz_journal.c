@@ -2,6 +2,7 @@
  * First byte: bit 0: mend the checksums; bit 1: the second half is a segment of its own; bit 2: a
  * free file beside them; bit 3: read as a cut's copy. Mended: headers and records are sealed where
  * they stand. */
+#include "proto/base/file.h"
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/journal/journal_file.h"
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t first = 0, last = 0, seen = 0;
     uint8_t mode = fuzz_mode(&data, &size);
     (void)snprintf(dir, sizeof dir, "%s/journal", fuzz_dir());
-    (void)cut_remove_tree(dir);
+    (void)file_remove_tree(dir);
     segments_write(dir, data, size, mode);
     bool copy = (mode & 8) != 0;
     int rc = copy ? journal_open_copy(dir, &j, &e) : journal_open(dir, JOURNAL_SEGMENT_MIN, &j, &e);

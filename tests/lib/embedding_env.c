@@ -2,6 +2,7 @@
 #include "tests/lib/embedding_env.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/time.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static uint64_t now_ns(struct env *env)
 
 static void work(struct env *env, struct env_work *w)
 {
-    struct embedding_env *e = (struct embedding_env *)env;
+    struct embedding_env *e = container_of(env, struct embedding_env, env);
     SHOAL_ASSERT(e->count < EMBEDDING_ENV_WORK);
     e->work[e->count++] = w;
     e->started++;
@@ -23,7 +24,7 @@ static void work(struct env *env, struct env_work *w)
 
 static void timer_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
 {
-    struct embedding_env *e = (struct embedding_env *)env;
+    struct embedding_env *e = container_of(env, struct embedding_env, env);
     t->due_ns = 1 + delay_ns;
     if (e->timer[0] == t || e->timer[1] == t)
         return;
@@ -33,7 +34,7 @@ static void timer_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
 
 static void timer_stop(struct env *env, struct env_timer *t)
 {
-    struct embedding_env *e = (struct embedding_env *)env;
+    struct embedding_env *e = container_of(env, struct embedding_env, env);
     t->due_ns = 0;
     if (e->timer[0] == t)
         e->timer[0] = e->timer[1];

@@ -1,16 +1,14 @@
 /* server_fake.c: scripted shards, workers and a client. */
 #include "tests/lib/server_fake.h"
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define MS UINT64_C(1000000)
-#define OF(type, member, pointer)                                                                  \
-    ((struct type *)(void *)((char *)(pointer)-offsetof(struct type, member)))
 
 static void reply_send(struct env *env, peer_t to, struct wire *w, const void *frame, size_t bytes,
                        bool has_frame)
@@ -28,7 +26,7 @@ static void reply_send(struct env *env, peer_t to, struct wire *w, const void *f
 
 static void shard_beat(struct env_timer *t)
 {
-    struct fake_shard *s = OF(fake_shard, beat, t);
+    struct fake_shard *s = container_of(t, struct fake_shard, beat);
     struct wire w;
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_SHARD_BEAT;
@@ -477,7 +475,7 @@ static void seat_work(struct fake_seat *seat)
 
 static void seat_timer(struct env_timer *t)
 {
-    struct fake_seat *seat = OF(fake_seat, timer, t);
+    struct fake_seat *seat = container_of(t, struct fake_seat, timer);
     if (seat->worker->ended || !seat->worker->joined)
         return;
     switch (seat->state) {
@@ -595,7 +593,7 @@ static void worker_join(struct fake_worker *w)
 
 static void worker_beat(struct env_timer *t)
 {
-    struct fake_worker *w = OF(fake_worker, beat, t);
+    struct fake_worker *w = container_of(t, struct fake_worker, beat);
     struct wire q;
     if (w->ended)
         return;
@@ -723,7 +721,7 @@ void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
 
 static void client_timer(struct env_timer *t)
 {
-    struct fake_client *c = OF(fake_client, timer, t);
+    struct fake_client *c = container_of(t, struct fake_client, timer);
     struct wire q = {.type = c->run == 0 ? WIRE_TYPE_SUBMIT : WIRE_TYPE_REPORT, .id = c->next_id++};
     if (c->submit_status == 0) {
         if (c->run == 0) {

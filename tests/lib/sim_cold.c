@@ -3,6 +3,7 @@
 #include "tests/lib/sim_cold.h"
 
 #include "embedding/engine.h"
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 
 #include <string.h>
@@ -55,7 +56,7 @@ static struct cold_engine *find(const struct engine *g)
 
 static void come(struct env_timer *t)
 {
-    struct cold_engine *c = (struct cold_engine *)((char *)t - offsetof(struct cold_engine, timer));
+    struct cold_engine *c = container_of(t, struct cold_engine, timer);
     for (uint32_t i = 0; i < c->count; i++)
         c->asked[i].come = true;
     c->options.on_fetched(c->options.context);

@@ -1,5 +1,6 @@
 /* worker_fake.c: the simplest coordinator and shards that the worker can talk to. */
 #include "tests/lib/worker_fake.h"
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 
 #include <check.h>
@@ -22,8 +23,7 @@ struct fake_late {
 
 static void late_fire(struct env_timer *t)
 {
-    struct fake_late *late =
-        (struct fake_late *)(void *)((char *)t - offsetof(struct fake_late, timer));
+    struct fake_late *late = container_of(t, struct fake_late, timer);
     struct fake_late **at = &late->node->fake->late;
     while (*at != late)
         at = &(*at)->next;

@@ -1,6 +1,7 @@
 /* test_net.c: the real network on loopback: an echo server on a thread of its own, a client on the
  * test's. */
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/rng.h"
 #include "proto/net/net.h"
 
@@ -10,7 +11,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ struct client {
 
 static void client_give_up(struct env_timer *t)
 {
-    struct client *c = (struct client *)(void *)((char *)t - offsetof(struct client, guard));
+    struct client *c = container_of(t, struct client, guard);
     c->timed_out = true;
     env_stop(c->env);
 }
@@ -299,7 +299,7 @@ static void stop_message(void *core, peer_t from, struct msg *m)
  * the edge up and is not answered. */
 static void ask_sleep_send(struct env_timer *t)
 {
-    struct client *c = (struct client *)(void *)((char *)t - offsetof(struct client, resend));
+    struct client *c = container_of(t, struct client, resend);
     struct server *s = c->asked;
     unsigned before = atomic_load(&s->seen);
     s->quiet = false;
@@ -786,7 +786,7 @@ static void clockwork_fire(struct clockwork *k, struct env_timer *t, int which)
 
 static void fire_a(struct env_timer *t)
 {
-    struct clockwork *k = (struct clockwork *)(void *)((char *)t - offsetof(struct clockwork, a));
+    struct clockwork *k = container_of(t, struct clockwork, a);
     clockwork_fire(k, t, 0);
     env_timer_stop(k->env, &k->c);
     env_timer_stop(k->env, &k->c);
@@ -794,7 +794,7 @@ static void fire_a(struct env_timer *t)
 
 static void fire_b(struct env_timer *t)
 {
-    struct clockwork *k = (struct clockwork *)(void *)((char *)t - offsetof(struct clockwork, b));
+    struct clockwork *k = container_of(t, struct clockwork, b);
     clockwork_fire(k, t, 1);
     if (k->fires < 4)
         env_timer_start(k->env, t, 0); /* again and again does not hang the loop */
@@ -804,7 +804,7 @@ static void fire_b(struct env_timer *t)
 
 static void fire_c(struct env_timer *t)
 {
-    struct clockwork *k = (struct clockwork *)(void *)((char *)t - offsetof(struct clockwork, c));
+    struct clockwork *k = container_of(t, struct clockwork, c);
     clockwork_fire(k, t, 2);
 }
 
@@ -833,16 +833,14 @@ END_TEST
 
 static void work_run(struct env_work *w)
 {
-    struct clockwork *k =
-        (struct clockwork *)(void *)((char *)w - offsetof(struct clockwork, work));
+    struct clockwork *k = container_of(w, struct clockwork, work);
     usleep(20000);
     k->ran_on = pthread_self();
 }
 
 static void work_done(struct env_work *w)
 {
-    struct clockwork *k =
-        (struct clockwork *)(void *)((char *)w - offsetof(struct clockwork, work));
+    struct clockwork *k = container_of(w, struct clockwork, work);
     k->done = true;
     if (++k->fires == 3)
         env_stop(k->env);
@@ -891,12 +889,12 @@ static void grind_fire(struct grind *g, struct env_timer *t)
 
 static void grind_a(struct env_timer *t)
 {
-    grind_fire((struct grind *)((char *)t - offsetof(struct grind, a)), t);
+    grind_fire(container_of(t, struct grind, a), t);
 }
 
 static void grind_b(struct env_timer *t)
 {
-    grind_fire((struct grind *)((char *)t - offsetof(struct grind, b)), t);
+    grind_fire(container_of(t, struct grind, b), t);
 }
 
 static void grind_run(struct env_work *w)
@@ -906,7 +904,7 @@ static void grind_run(struct env_work *w)
 
 static void grind_done(struct env_work *w)
 {
-    ((struct grind *)((char *)w - offsetof(struct grind, work)))->done = true;
+    (container_of(w, struct grind, work))->done = true;
 }
 
 START_TEST(net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting)

@@ -3,11 +3,11 @@
 #define TESTS_SIM_SIM_INNER_H
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/rng.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_heap.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define ENDPOINT_BYTES 256
@@ -76,7 +76,7 @@ static inline void *sim_need(void *p)
 
 static inline struct sim_node *sim_node_of(struct env *env)
 {
-    return (struct sim_node *)(void *)((char *)env - offsetof(struct sim_node, env));
+    return container_of(env, struct sim_node, env);
 }
 
 static inline bool sim_running(const struct sim_node *n)

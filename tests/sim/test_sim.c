@@ -1,10 +1,10 @@
 /* test_sim.c: the simulated world: the same seed gives the same run, and faults are what they
  * say. */
+#include "proto/base/container_of.h"
 #include "proto/base/err.h"
 #include "tests/sim/sim.h"
 
 #include <check.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,20 +71,20 @@ static const struct env_handler handler = {on_message, on_drained, on_peer_gone}
 
 static void fire(struct env_timer *t)
 {
-    struct node *n = (struct node *)(void *)((char *)t - offsetof(struct node, timer));
+    struct node *n = container_of(t, struct node, timer);
     ck_assert_uint_eq(t->due_ns, 0);
     n->fired++;
 }
 
 static void run(struct env_work *w)
 {
-    struct node *n = (struct node *)(void *)((char *)w - offsetof(struct node, work));
+    struct node *n = container_of(w, struct node, work);
     n->ran = true;
 }
 
 static void done(struct env_work *w)
 {
-    struct node *n = (struct node *)(void *)((char *)w - offsetof(struct node, work));
+    struct node *n = container_of(w, struct node, work);
     ck_assert(n->ran);
     n->worked++;
 }

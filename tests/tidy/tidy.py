@@ -29,7 +29,6 @@ from tree import Tree
 ALLOWED = {
     "format": 2,
     "columns": 9,
-    "owner": 46,
     "invariant": 136,
     "names": 227,
     "declared": 2,

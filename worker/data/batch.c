@@ -5,6 +5,7 @@
  * end. */
 #include "worker/data/batch.h"
 
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 
 #include <inttypes.h>
@@ -64,14 +65,7 @@ static int host_room(const struct batch *b, void *array, size_t *capacity, size_
 /* The same in plain memory, keeping what is in it. On NOMEM it is as it was. */
 static int room(uint64_t **array, size_t *capacity, size_t count)
 {
-    if (count <= *capacity && *array != NULL)
-        return 0;
-    uint64_t *more = realloc(*array, (count > 0 ? count : 1) * sizeof *more);
-    if (more == NULL)
-        return SHOAL_E_NOMEM;
-    *array = more;
-    *capacity = count;
-    return 0;
+    return array_reserve(array, count > 0 ? count : 1, capacity);
 }
 
 static int space_new(struct batch *b, struct err *e)

@@ -4,8 +4,8 @@
  * 2. A temporary is locked by its writer from creation to rename; one older than a minute whose
  *    lock is free belongs to nobody. */
 #include "worker/data/cache.h"
+#include "proto/base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,25 +38,11 @@ int cache_init(struct cache *c, const char *configured, struct err *e)
     return 0;
 }
 
-static int make_folders(const char *path)
-{
-    char part[LIMIT_PATH];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *p = part + 1; *p != '\0'; p++) {
-        if (*p != '/')
-            continue;
-        *p = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST)
-            return -1;
-        *p = '/';
-    }
-    return mkdir(part, 0700) != 0 && errno != EEXIST ? -1 : 0;
-}
-
 static int folder_make(const struct cache *c, struct err *e)
 {
+    char part[LIMIT_PATH];
     struct stat st;
-    if (make_folders(c->folder) != 0 || lstat(c->folder, &st) != 0)
+    if (file_make_folders(c->folder, 0700, part) != 0 || lstat(c->folder, &st) != 0)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "cache folder %s: %s; set data.cache to a folder that can be written",
                        c->folder, strerror(errno));
@@ -90,31 +76,32 @@ static void remove_stale(const struct cache *c, const char *entry)
         return;
     if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtime > STALE_SECONDS &&
         flock(fd, LOCK_EX | LOCK_NB) == 0)
-        unlink(path);
+        file_unlink(path);
     close(fd);
 }
 
 /* Removes dead temporaries and, when keep is given, the other files of its group and suffix. */
 static void sweep(const struct cache *c, uint64_t group, const char *keep)
 {
-    DIR *dir = opendir(c->folder);
-    if (dir == NULL)
+    struct file_walk walk;
+    const char *entry;
+    if (!file_walk_open(&walk, c->folder))
         return;
     char prefix[32];
     snprintf(prefix, sizeof prefix, "%016" PRIx64 "-", group);
     const char *suffix = keep != NULL ? strrchr(keep, '.') : NULL;
-    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
-        const char *dot = strrchr(d->d_name, '.');
+    while ((entry = file_walk_next(&walk)) != NULL) {
+        const char *dot = strrchr(entry, '.');
         if (dot != NULL && strncmp(dot, ".tmp-", 5) == 0) {
-            remove_stale(c, d->d_name);
+            remove_stale(c, entry);
         } else if (keep != NULL && dot != NULL && strcmp(dot, suffix) == 0 &&
-                   strncmp(d->d_name, prefix, 17) == 0 && strcmp(d->d_name, keep) != 0) {
+                   strncmp(entry, prefix, 17) == 0 && strcmp(entry, keep) != 0) {
             char path[LIMIT_PATH + 300];
-            snprintf(path, sizeof path, "%s/%s", c->folder, d->d_name);
-            unlink(path);
+            snprintf(path, sizeof path, "%s/%s", c->folder, entry);
+            file_unlink(path);
         }
     }
-    closedir(dir);
+    file_walk_close(&walk);
 }
 
 static int temporary_make(const struct cache *c, const char *name, char *path, size_t path_bytes,
@@ -147,7 +134,7 @@ int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
 {
     char path[LIMIT_PATH + 64];
     snprintf(path, sizeof path, "%s/%s", f->cache->folder, f->name);
-    if (fdatasync(f->fd) != 0 || rename(f->temporary, path) != 0) {
+    if (file_sync_data(f->fd) != 0 || file_rename(f->temporary, path) != 0) {
         int rc = err_set(e, errno == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
                          "%s: %s; free some space or set data.cache", path, strerror(errno));
         cache_drop(f);
@@ -166,7 +153,7 @@ int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
 
 void cache_drop(struct cache_file *f)
 {
-    unlink(f->temporary);
+    file_unlink(f->temporary);
     close(f->fd);
     f->fd = -1;
 }
@@ -177,29 +164,19 @@ int cache_spool(const struct cache *c, int *fd_out, struct err *e)
     int fd = temporary_make(c, "spool", path, sizeof path, e);
     if (fd < 0)
         return fd;
-    unlink(path);
+    file_unlink(path);
     *fd_out = fd;
     return 0;
 }
 
 int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, struct err *e)
 {
-    const char *from = data;
-    while (bytes > 0) {
-        ssize_t n = write(fd, from, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            int full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-            return err_set(
-                e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
-                "cache folder %s: %s; free some space or set data.cache to a larger disk",
-                c->folder, strerror(errno));
-        }
-        from += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
+    if (file_write_all(fd, data, bytes) == 0)
+        return 0;
+    int full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                   "cache folder %s: %s; free some space or set data.cache to a larger disk",
+                   c->folder, strerror(errno));
 }
 
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)

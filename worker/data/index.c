@@ -8,6 +8,7 @@
  *    made again. */
 #include "worker/data/index.h"
 
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -60,12 +61,7 @@ static int room_for_chunk(struct index *x, uint32_t *capacity)
         join(x);
         return 0;
     }
-    struct index_chunk *more = realloc(x->chunk, 2 * sizeof *more * *capacity);
-    if (more == NULL)
-        return SHOAL_E_NOMEM;
-    x->chunk = more;
-    *capacity *= 2;
-    return 0;
+    return array_room(&x->chunk, x->chunks, capacity, CHUNKS_START);
 }
 
 static int make(const struct source *s, bool header, struct index *x, struct err *e)

@@ -1,13 +1,13 @@
 /* split.c: opening the splits off the loop. */
 #include "worker/data/split.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
-#include <stddef.h>
 #include <string.h>
 
 static struct split *split_of(struct env_work *w)
 {
-    return (struct split *)((char *)w - offsetof(struct split, work));
+    return container_of(w, struct split, work);
 }
 
 static void open_run(struct env_work *w) /* on a thread of the pool */

@@ -8,6 +8,7 @@
  *    it likes. */
 #include "worker/train/client.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <stdio.h>
@@ -48,12 +49,12 @@ struct client {
 
 static struct client *client_of_timer(struct env_timer *t)
 {
-    return (struct client *)((char *)t - offsetof(struct client, timer));
+    return container_of(t, struct client, timer);
 }
 
 static struct client *client_of_map_get(struct request *r)
 {
-    return (struct client *)((char *)r - offsetof(struct client, map_get));
+    return container_of(r, struct client, map_get);
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */

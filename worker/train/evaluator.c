@@ -1,6 +1,7 @@
 /* evaluator.c: one split, scored. */
 #include "worker/train/evaluator.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "worker/data/split.h"
 #include "worker/train/lane.h"
 
@@ -55,9 +56,6 @@ struct evaluator {
     struct env_timer wait_timer, tick_timer;
 };
 
-#define OWNER_OF(pointer, member)                                                                  \
-    ((struct evaluator *)(void *)((char *)(pointer)-offsetof(struct evaluator, member)))
-
 static void evaluator_tick(struct evaluator *v);
 
 static void evaluator_wake(void *context)
@@ -81,13 +79,13 @@ static void evaluator_fail(struct evaluator *v, int status, const char *text)
 
 static void prepare_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct evaluator *v = OWNER_OF(w, prepare);
+    struct evaluator *v = container_of(w, struct evaluator, prepare);
     v->prepare_status = dataset_shape(v->options.job, &v->shape, &v->prepare_error);
 }
 
 static void prepare_done(struct env_work *w)
 {
-    struct evaluator *v = OWNER_OF(w, prepare);
+    struct evaluator *v = container_of(w, struct evaluator, prepare);
     v->preparing = false;
     v->shaped = v->prepare_status == 0;
     if (!v->shaped)
@@ -275,12 +273,12 @@ static void evaluator_tick(struct evaluator *v)
 
 static void tick_fire(struct env_timer *t)
 {
-    evaluator_tick(OWNER_OF(t, tick_timer));
+    evaluator_tick(container_of(t, struct evaluator, tick_timer));
 }
 
 static void wait_fire(struct env_timer *t)
 {
-    struct evaluator *v = OWNER_OF(t, wait_timer);
+    struct evaluator *v = container_of(t, struct evaluator, wait_timer);
     struct err e = {0};
     if (client_map(v->client) != NULL)
         return;

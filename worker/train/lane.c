@@ -7,6 +7,7 @@
  *    it.
  * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its
  *    hands. */
+#include "proto/base/container_of.h"
 #include "worker/train/lane_inner.h"
 
 #include <inttypes.h>
@@ -179,7 +180,7 @@ void lane_tick(struct lane *l)
 
 static void reuse_fire(struct env_timer *t)
 {
-    lane_tick((struct lane *)((char *)t - offsetof(struct lane, reuse_timer)));
+    lane_tick(container_of(t, struct lane, reuse_timer));
 }
 
 void lane_drop(struct lane *l, int status)

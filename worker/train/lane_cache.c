@@ -1,5 +1,7 @@
 /* lane_cache.c: a lane's cache of rows: planning a batch's pull on a thread, answers noted for the
  * next plan. */
+#include "proto/base/array.h"
+#include "proto/base/container_of.h"
 #include "worker/train/lane_inner.h"
 
 #include <stdlib.h>
@@ -7,7 +9,7 @@
 
 static struct lane *lane_of_plan(struct env_work *w)
 {
-    return (struct lane *)((char *)w - offsetof(struct lane, cache.work));
+    return container_of(w, struct lane, cache.work);
 }
 
 static void plan_run(struct env_work *w) /* on a thread of the pool */
@@ -77,15 +79,9 @@ void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struc
                          uint64_t clock, uint64_t low)
 {
     struct lane_cache *c = &l->cache;
-    if (c->answers == c->answer_capacity) {
-        uint32_t capacity = c->answer_capacity == 0 ? 64 : 2 * c->answer_capacity;
-        struct cache_answer *more = realloc(c->answer, capacity * sizeof *more);
-        if (more == NULL) {
-            lane_cache_drop(l); /* a slot whose answer is lost would wait for it for ever */
-            return;
-        }
-        c->answer = more;
-        c->answer_capacity = capacity;
+    if (array_room(&c->answer, c->answers, &c->answer_capacity, 64) != 0) {
+        lane_cache_drop(l); /* a slot whose answer is lost would wait for it for ever */
+        return;
     }
     c->answer[c->answers++] = (struct cache_answer){
         b->number, clock, low, b->rows->table[p->table].pull_keys + p->key_first, p->key_count};

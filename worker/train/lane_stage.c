@@ -1,4 +1,5 @@
 /* lane_stage.c: what read, pull, compute and push do with a batch. */
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "worker/train/lane_inner.h"
 #include "worker/train/schedule.h"
@@ -26,7 +27,7 @@ static void read_busy(struct lane *l, uint64_t ran_ns, uint64_t file_ns)
 
 static struct lane_batch *batch_of_read(struct env_work *w)
 {
-    return (struct lane_batch *)((char *)w - offsetof(struct lane_batch, read));
+    return container_of(w, struct lane_batch, read);
 }
 
 static void read_run(struct env_work *w) /* on a thread of the pool */
@@ -183,7 +184,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 
 static struct lane *lane_of_compute(struct env_work *w)
 {
-    return (struct lane *)((char *)w - offsetof(struct lane, compute));
+    return container_of(w, struct lane, compute);
 }
 
 static void compute_run(struct env_work *w) /* on a thread of the pool */
@@ -337,7 +338,7 @@ void lane_push(struct lane *l, struct lane_batch *b)
 
 static struct lane_batch *batch_of_transfer(struct transfer *t)
 {
-    return (struct lane_batch *)((char *)t - offsetof(struct lane_batch, transfer));
+    return container_of(t, struct lane_batch, transfer);
 }
 
 static void transfer_done(struct transfer *t)

@@ -5,6 +5,7 @@
  * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked
  *    before the memory is used for another batch. */
 #include "worker/train/rows.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/job/gradient.h"
@@ -385,14 +386,8 @@ static uint32_t keys_max(const struct sent *t)
 
 static int part_add(struct rows *r, const struct part *p, struct err *e)
 {
-    if (r->part_count == r->part_capacity) {
-        uint32_t capacity = r->part_capacity == 0 ? 16 : r->part_capacity * 2;
-        struct part *more = realloc(r->part, capacity * sizeof *more);
-        if (more == NULL)
-            return err_set(e, SHOAL_E_NOMEM, "no memory for the parts of a batch");
-        r->part = more;
-        r->part_capacity = capacity;
-    }
+    if (array_room(&r->part, r->part_count, &r->part_capacity, 16) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the parts of a batch");
     r->part[r->part_count++] = *p;
     return 0;
 }

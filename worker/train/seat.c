@@ -1,6 +1,7 @@
 /* seat.c: what next, do it, report it. */
 #include "worker/train/seat.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
@@ -41,12 +42,12 @@ struct seat {
 
 static struct seat *seat_of_ask(struct request *r)
 {
-    return (struct seat *)((char *)r - offsetof(struct seat, ask));
+    return container_of(r, struct seat, ask);
 }
 
 static struct seat *seat_of_report(struct request *r)
 {
-    return (struct seat *)((char *)r - offsetof(struct seat, report));
+    return container_of(r, struct seat, report);
 }
 
 static void seat_move(struct seat *s, enum seat_state to)
@@ -89,7 +90,7 @@ void seat_ask(struct seat *s)
 
 static void rest_fire(struct env_timer *t)
 {
-    seat_ask((struct seat *)((char *)t - offsetof(struct seat, rest)));
+    seat_ask(container_of(t, struct seat, rest));
 }
 
 static void seat_rest(struct seat *s, uint32_t ms)

@@ -1,5 +1,6 @@
 /* trainer.c: the life of a worker. Read trainer_tick first: it says what follows what. */
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "worker/train/trainer_inner.h"
 
@@ -61,7 +62,7 @@ void trainer_forgotten(struct trainer *t)
 
 static struct msg *join_build(struct request *r)
 {
-    struct trainer *t = OWNER_OF(r, join);
+    struct trainer *t = container_of(r, struct trainer, join);
     const struct backend *backend = t->options.backend;
     struct wire w;
     memset(&w, 0, sizeof w);
@@ -82,7 +83,7 @@ static struct msg *join_build(struct request *r)
 
 static void wait_fire(struct env_timer *timer)
 {
-    struct trainer *t = OWNER_OF(timer, wait_timer);
+    struct trainer *t = container_of(timer, struct trainer, wait_timer);
     struct err e = {0};
     if (client_heard_ns(t->client) != 0)
         return;
@@ -95,7 +96,7 @@ static void wait_fire(struct env_timer *timer)
 
 static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
-    struct trainer *t = OWNER_OF(r, join);
+    struct trainer *t = container_of(r, struct trainer, join);
     const struct wire_WORKER_JOIN_reply *reply = &w->u.WORKER_JOIN_reply;
     struct err e = {0};
     if (client_passing(w->status))
@@ -216,7 +217,7 @@ static void seats_tick(struct trainer *t)
 
 static struct msg *beat_build(struct request *r)
 {
-    struct trainer *t = OWNER_OF(r, beat);
+    struct trainer *t = container_of(r, struct trainer, beat);
     struct wire w;
     for (uint32_t i = 0; i < t->seat_count; i++)
         lane_account(seat_work(t->seat[i]));
@@ -229,7 +230,7 @@ static struct msg *beat_build(struct request *r)
 
 static enum request_verdict beat_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
-    struct trainer *t = OWNER_OF(r, beat);
+    struct trainer *t = container_of(r, struct trainer, beat);
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
         trainer_forgotten(t);
@@ -268,7 +269,7 @@ static void device_check(struct trainer *t)
 
 static void beat_fire(struct env_timer *timer)
 {
-    struct trainer *t = OWNER_OF(timer, beat_timer);
+    struct trainer *t = container_of(timer, struct trainer, beat_timer);
     if (!request_active(&t->beat))
         client_start(t->client, &t->beat);
     lease_check(t);
@@ -282,7 +283,7 @@ static void beat_fire(struct env_timer *timer)
 
 static struct msg *leave_build(struct request *r)
 {
-    struct trainer *t = OWNER_OF(r, leave);
+    struct trainer *t = container_of(r, struct trainer, leave);
     struct wire w;
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_WORKER_LEAVE;
@@ -353,7 +354,7 @@ static enum request_verdict leave_reply(struct request *r, const struct wire *w,
 {
     (void)w;
     (void)m;
-    trainer_left(OWNER_OF(r, leave));
+    trainer_left(container_of(r, struct trainer, leave));
     return REQUEST_DONE;
 }
 
@@ -378,7 +379,7 @@ static void trainer_farewell(struct trainer *t)
  * so the process ends; nothing that it would still say is sent, since its lanes are dropped. */
 static void leave_fire(struct env_timer *timer)
 {
-    struct trainer *t = OWNER_OF(timer, leave_timer);
+    struct trainer *t = container_of(timer, struct trainer, leave_timer);
     if (t->state != CLEARING) {
         trainer_left(t);
         return;
@@ -440,7 +441,7 @@ void trainer_tick(struct trainer *t)
 
 static void tick_fire(struct env_timer *timer)
 {
-    trainer_tick(OWNER_OF(timer, tick_timer));
+    trainer_tick(container_of(timer, struct trainer, tick_timer));
 }
 
 static void trainer_on_message(void *core, peer_t from, struct msg *m)

@@ -60,9 +60,6 @@ struct trainer {
     struct err replace_error;
 };
 
-#define OWNER_OF(pointer, member)                                                                  \
-    ((struct trainer *)(void *)((char *)(pointer)-offsetof(struct trainer, member)))
-
 /* trainer.c */
 void trainer_tick(struct trainer *t);
 /* The tick, soon and from the loop: never under the feet of a lane or request that is calling. */

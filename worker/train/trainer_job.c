@@ -1,5 +1,6 @@
 /* trainer_job.c: what a worker makes of the job's text: its input's shape, the model, seats, the
  * tables declared. */
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "worker/train/trainer_inner.h"
 
@@ -104,7 +105,7 @@ static int seats_make(struct trainer *t, struct trainer_made *m)
 /* on a thread of the pool: the loop looks at nothing of this meanwhile */
 static void prepare_run(struct env_work *w)
 {
-    struct trainer *t = OWNER_OF(w, prepare);
+    struct trainer *t = container_of(w, struct trainer, prepare);
     struct trainer_made *m = &t->made;
     m->status = dataset_shape(&t->job, &t->shape, &m->error);
     if (m->status != 0)
@@ -129,7 +130,7 @@ static void made_take(struct trainer *t)
 
 static void prepare_done(struct env_work *w)
 {
-    struct trainer *t = OWNER_OF(w, prepare);
+    struct trainer *t = container_of(w, struct trainer, prepare);
     struct err e = {0};
     t->preparing = false;
     made_take(t);
@@ -157,13 +158,13 @@ void trainer_job_prepare(struct trainer *t)
 
 static void replace_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct trainer *t = OWNER_OF(w, replace);
+    struct trainer *t = container_of(w, struct trainer, replace);
     t->replace_status = t->options.replace(t->options.context, &t->replacement, &t->replace_error);
 }
 
 static void replace_done(struct env_work *w)
 {
-    struct trainer *t = OWNER_OF(w, replace);
+    struct trainer *t = container_of(w, struct trainer, replace);
     t->replacing = false;
     trainer_replaced(t);
 }
@@ -178,7 +179,7 @@ void trainer_job_replace(struct trainer *t)
 
 static struct msg *declare_build(struct request *r)
 {
-    struct trainer *t = OWNER_OF(r, declare);
+    struct trainer *t = container_of(r, struct trainer, declare);
     const struct table_schema *schema = &t->schema[t->declared];
     struct wire_TABLE_CREATE create;
     struct wire w;
@@ -204,7 +205,7 @@ static struct msg *declare_build(struct request *r)
 static enum request_verdict declare_reply(struct request *r, const struct wire *w,
                                           const struct msg *m)
 {
-    struct trainer *t = OWNER_OF(r, declare);
+    struct trainer *t = container_of(r, struct trainer, declare);
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE)
         trainer_clear(t, true, 0, "");

@@ -1,6 +1,7 @@
 /* transfer.c: pulls and pushes of one batch. */
 #include "worker/train/transfer.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct transfer_part {
 
 static struct transfer_part *part_of(struct request *r)
 {
-    return (struct transfer_part *)((char *)r - offsetof(struct transfer_part, request));
+    return container_of(r, struct transfer_part, request);
 }
 
 /* ---- messages out ---------------------------------------------------------------------------- */

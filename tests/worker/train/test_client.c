@@ -1,5 +1,6 @@
 /* test_client.c: requests and the map, in the simulator, against a peer whose answers a case writes
  * itself. */
+#include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 #include "worker/train/client.h"
@@ -109,7 +110,7 @@ static struct msg *question_build(struct request *r)
 static enum request_verdict question_reply(struct request *r, const struct wire *w,
                                            const struct msg *m)
 {
-    struct question *q = (struct question *)r;
+    struct question *q = container_of(r, struct question, request);
     ck_assert_ptr_nonnull(m);
     q->answers++;
     q->status = w->status;

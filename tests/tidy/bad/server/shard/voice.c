@@ -13,6 +13,8 @@ static int voice(int *second, unsigned x)
 
     if (!o)
         status = -1;
+    if (rename("a", "b") != 0)
+        status = -2;
     printf("%llu\n", (unsigned long long)x);
     return status;
 }

@@ -1,6 +1,6 @@
-/* test_crc32c.c: the checksum that RocksDB calls: as the standard has it, at every length, and
- * RocksDB's indeed. */
-#include "embedding/store/crc32c.h"
+/* test_rocks_crc32c.c: the checksum that RocksDB calls: as the standard has it, at every length,
+ * and RocksDB's indeed. */
+#include "embedding/store/rocks_crc32c.h"
 #include "proto/base/rng.h"
 
 #include <check.h>
@@ -30,9 +30,9 @@ static void fill(void)
 
 START_TEST(it_is_crc32c)
 {
-    ck_assert_uint_eq(crc32c_extend(0, "123456789", 9), 0xe3069283u);
-    ck_assert_uint_eq(crc32c_extend(0, "", 0), 0);
-    ck_assert_uint_eq(crc32c_extend(0xe3069283u, "", 0), 0xe3069283u);
+    ck_assert_uint_eq(rocks_crc32c_extend(0, "123456789", 9), 0xe3069283u);
+    ck_assert_uint_eq(rocks_crc32c_extend(0, "", 0), 0);
+    ck_assert_uint_eq(rocks_crc32c_extend(0xe3069283u, "", 0), 0xe3069283u);
 }
 END_TEST
 
@@ -43,11 +43,11 @@ START_TEST(every_length_and_address_agrees_with_the_definition)
     for (size_t count = 0; count <= MOST; count++) {
         size_t from = count % 16;
         if (count < 4096 || count % 97 == 0)
-            ck_assert_uint_eq(crc32c_extend(7, bytes + from, count),
+            ck_assert_uint_eq(rocks_crc32c_extend(7, bytes + from, count),
                               by_bits(7, bytes + from, count));
     }
     for (size_t at = 0; at < MOST; at++) /* and byte by byte */
-        want = crc32c_extend(want, bytes + at, 1);
+        want = rocks_crc32c_extend(want, bytes + at, 1);
     ck_assert_uint_eq(want, by_bits(0, bytes, MOST));
 }
 END_TEST
@@ -56,11 +56,12 @@ START_TEST(pieces_give_what_the_whole_gives)
 {
     struct rng r = {9};
     fill();
-    uint32_t whole = crc32c_extend(0, bytes, MOST);
+    uint32_t whole = rocks_crc32c_extend(0, bytes, MOST);
     for (int i = 0; i < 2000; i++) {
         size_t cut = rng_below(&r, MOST + 1);
-        ck_assert_uint_eq(crc32c_extend(crc32c_extend(0, bytes, cut), bytes + cut, MOST - cut),
-                          whole);
+        ck_assert_uint_eq(
+            rocks_crc32c_extend(rocks_crc32c_extend(0, bytes, cut), bytes + cut, MOST - cut),
+            whole);
     }
 }
 END_TEST
@@ -69,22 +70,22 @@ END_TEST
 START_TEST(rocksdb_calls_ours)
 {
     uint32_t (*own)(uint32_t, const char *, size_t) =
-        (uint32_t(*)(uint32_t, const char *, size_t))dlsym(RTLD_NEXT, CRC32C_SYMBOL);
+        (uint32_t(*)(uint32_t, const char *, size_t))dlsym(RTLD_NEXT, ROCKS_CRC32C_SYMBOL);
     if (own == NULL)
         return; /* a RocksDB that hides it: nothing is gained, nothing is lost */
-    ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, CRC32C_SYMBOL), (void *)crc32c_extend);
-    ck_assert(own != crc32c_extend);
+    ck_assert_ptr_eq(dlsym(RTLD_DEFAULT, ROCKS_CRC32C_SYMBOL), (void *)rocks_crc32c_extend);
+    ck_assert(own != rocks_crc32c_extend);
     fill();
     for (size_t count = 0; count <= MOST; count += 7)
-        ck_assert_uint_eq(own(3, bytes, count), crc32c_extend(3, bytes, count));
+        ck_assert_uint_eq(own(3, bytes, count), rocks_crc32c_extend(3, bytes, count));
 }
 END_TEST
 #endif
 
 int main(void)
 {
-    Suite *s = suite_create("crc32c");
-    TCase *t = tcase_create("crc32c");
+    Suite *s = suite_create("rocks_crc32c");
+    TCase *t = tcase_create("rocks_crc32c");
 #if defined(__x86_64__)
     tcase_add_test(t, it_is_crc32c);
     tcase_add_test(t, every_length_and_address_agrees_with_the_definition);

@@ -1,0 +1,306 @@
+/* file.c: the system's calls, and what is put together of them. */
+#include "proto/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK (1u << 20)
+
+static int system_open(const char *path, int flags, mode_t mode)
+{
+    return open(path, flags, mode);
+}
+
+static const struct file_ops of_system = {.open = system_open,
+                                          .write = write,
+                                          .sync = fsync,
+                                          .sync_data = fdatasync,
+                                          .rename = rename,
+                                          .link = link,
+                                          .unlink = unlink,
+                                          .mkdir = mkdir,
+                                          .rmdir = rmdir};
+static const struct file_ops *ops = &of_system;
+
+void file_ops_set(const struct file_ops *other)
+{
+    ops = other != NULL ? other : &of_system;
+}
+
+int file_open(const char *path, int flags, mode_t mode)
+{
+    return ops->open(path, flags | O_CLOEXEC, mode);
+}
+
+ssize_t file_write(int fd, const void *data, size_t bytes)
+{
+    return ops->write(fd, data, bytes);
+}
+
+int file_sync(int fd)
+{
+    return ops->sync(fd);
+}
+
+int file_sync_data(int fd)
+{
+    return ops->sync_data(fd);
+}
+
+int file_rename(const char *from, const char *to)
+{
+    return ops->rename(from, to);
+}
+
+int file_link(const char *from, const char *to)
+{
+    return ops->link(from, to);
+}
+
+int file_unlink(const char *path)
+{
+    return ops->unlink(path);
+}
+
+int file_mkdir(const char *path, mode_t mode)
+{
+    return ops->mkdir(path, mode);
+}
+
+int file_rmdir(const char *path)
+{
+    return ops->rmdir(path);
+}
+
+/* Closes, and says what went wrong before that. */
+static int closed(int fd, int rc)
+{
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return rc;
+}
+
+/* ---- small files ---- */
+
+int file_write_all(int fd, const void *data, size_t bytes)
+{
+    const char *from = data;
+    while (bytes > 0) {
+        ssize_t n = file_write(fd, from, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = EIO;
+        if (n <= 0)
+            return -1;
+        from += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int file_copy(int from, int to, uint64_t most)
+{
+    char *chunk = malloc(CHUNK);
+    int rc = chunk == NULL ? -1 : 0;
+    while (rc == 0 && most > 0) {
+        ssize_t n = read(from, chunk, most < CHUNK ? (size_t)most : CHUNK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0 && most == UINT64_MAX)
+            break;
+        if (n == 0)
+            errno = EIO;
+        rc = n <= 0 ? -1 : file_write_all(to, chunk, (size_t)n);
+        most -= most == UINT64_MAX || n <= 0 ? 0 : (uint64_t)n;
+    }
+    free(chunk);
+    return rc;
+}
+
+static int sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int n = slash == NULL ? snprintf(folder, sizeof folder, ".")
+                          : snprintf(folder, sizeof folder, "%.*s",
+                                     slash == path ? 1 : (int)(slash - path), path);
+    if ((size_t)n >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return file_sync_folder(folder);
+}
+
+int file_write_whole(const char *path, const char *temporary, const void *data, size_t bytes,
+                     mode_t mode, enum file_lasts lasts)
+{
+    int fd = file_open(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode);
+    if (fd < 0)
+        return -1;
+    int rc = file_write_all(fd, data, bytes);
+    if (rc == 0 && lasts >= FILE_LASTS_CRASH)
+        rc = file_sync(fd);
+    rc = rc == 0 ? close(fd) : closed(fd, rc);
+    if (rc == 0)
+        rc = file_rename(temporary, path);
+    if (rc != 0) {
+        int why = errno;
+        (void)file_unlink(temporary);
+        errno = why;
+        return -1;
+    }
+    return lasts == FILE_LASTS_ALL ? sync_folder_of(path) : 0;
+}
+
+/* Into `to`, (bytes + 1): how many there were, or -1. */
+static ssize_t read_most(int fd, char *to, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        ssize_t n = read(fd, to + done, bytes - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break; /* it became shorter */
+        done += (size_t)n;
+    }
+    to[done] = '\0';
+    return (ssize_t)done;
+}
+
+int file_read_whole(const char *path, size_t most, char **out, size_t *bytes)
+{
+    struct stat st;
+    *out = NULL;
+    *bytes = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return closed(fd, -1);
+    *bytes = (size_t)st.st_size;
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most) {
+        errno = EFBIG;
+        return closed(fd, -1);
+    }
+    char *text = malloc(*bytes + 1);
+    ssize_t n = text == NULL ? -1 : read_most(fd, text, *bytes);
+    closed(fd, 0);
+    if (n < 0) {
+        free(text);
+        return -1;
+    }
+    *out = text;
+    *bytes = (size_t)n;
+    return 0;
+}
+
+int file_sync_path(const char *path)
+{
+    int fd = file_open(path, O_RDONLY, 0);
+    return closed(fd, fd >= 0 && file_sync_data(fd) == 0 ? 0 : -1);
+}
+
+int file_sync_folder(const char *path)
+{
+    int fd = file_open(path, O_RDONLY | O_DIRECTORY, 0);
+    return closed(fd, fd >= 0 && file_sync(fd) == 0 ? 0 : -1);
+}
+
+/* ---- folders ---- */
+
+int file_make_folders(const char *path, mode_t mode, char failed[LIMIT_PATH])
+{
+    (void)snprintf(failed, LIMIT_PATH, "%s", path);
+    for (char *p = failed + 1; failed[0] != '\0'; p++) {
+        char end = *p;
+        if (end != '/' && end != '\0')
+            continue;
+        *p = '\0';
+        if (file_mkdir(failed, mode) != 0 && errno != EEXIST)
+            return -1;
+        *p = end;
+        if (end == '\0')
+            return 0;
+    }
+    errno = ENOENT;
+    return -1;
+}
+
+bool file_walk_open(struct file_walk *w, const char *path)
+{
+    w->dir = opendir(path);
+    return w->dir != NULL;
+}
+
+const char *file_walk_next(struct file_walk *w)
+{
+    const struct dirent *entry = w->dir == NULL ? NULL : readdir(w->dir);
+    while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0))
+        entry = readdir(w->dir);
+    return entry == NULL ? NULL : entry->d_name;
+}
+
+void file_walk_close(struct file_walk *w)
+{
+    int why = errno;
+    if (w->dir != NULL)
+        closedir(w->dir);
+    w->dir = NULL;
+    errno = why;
+}
+
+/* The folder that path is, and not one that a link leads to. */
+static bool walk_folder_itself(struct file_walk *w, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    w->dir = fd < 0 ? NULL : fdopendir(fd);
+    if (w->dir == NULL)
+        closed(fd, 0);
+    return w->dir != NULL;
+}
+
+/* path: (PATH_MAX), `length` of it taken; it is as before when this returns. The first errno. */
+static int remove_all(char *path, size_t length)
+{
+    struct file_walk w;
+    const char *name;
+    int why = 0;
+    if (file_unlink(path) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return errno;
+    if (!walk_folder_itself(&w, path))
+        return errno;
+    while ((name = file_walk_next(&w)) != NULL) {
+        size_t bytes = strlen(name);
+        int inner = ENAMETOOLONG;
+        if (length + 1 + bytes < PATH_MAX) {
+            path[length] = '/';
+            memcpy(path + length + 1, name, bytes + 1);
+            inner = remove_all(path, length + 1 + bytes);
+            path[length] = '\0';
+        }
+        why = why != 0 ? why : inner;
+    }
+    file_walk_close(&w);
+    return file_rmdir(path) == 0 ? why : why != 0 ? why : errno;
+}
+
+int file_remove_tree(const char *path)
+{
+    char all[PATH_MAX];
+    int n = snprintf(all, sizeof all, "%s", path);
+    int why = (size_t)n >= sizeof all ? ENAMETOOLONG : remove_all(all, (size_t)n);
+    if (why != 0)
+        errno = why;
+    return why == 0 ? 0 : -1;
+}

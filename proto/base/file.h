@@ -1,0 +1,96 @@
+/* file.h: the door to the disk: what is kept is made, written, synced, renamed and removed here.
+ *
+ * As with the system's calls, 0 or more is good and -1 says why in errno, so that each module keeps
+ * its own sentences. Reading is anybody's: what cannot change a disk needs no door.
+ *
+ * A test puts a table of its own under all of it (file_ops_set): a disk that is full, that fails,
+ * or that loses its power at any step. */
+#ifndef PROTO_BASE_FILE_H
+#define PROTO_BASE_FILE_H
+
+#include "proto/base/limits.h"
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+struct file_ops {
+    int (*open)(const char *path, int flags, mode_t mode);
+    ssize_t (*write)(int fd, const void *data, size_t bytes);
+    int (*sync)(int fd);      /* the file and all about it; of a folder: its names */
+    int (*sync_data)(int fd); /* the file and what reading it needs */
+    int (*rename)(const char *from, const char *to);
+    int (*link)(const char *from, const char *to);
+    int (*unlink)(const char *path);
+    int (*mkdir)(const char *path, mode_t mode);
+    int (*rmdir)(const char *path);
+};
+
+/* NULL: the system's own. Before any other thread runs. */
+void file_ops_set(const struct file_ops *ops);
+
+int file_open(const char *path, int flags, mode_t mode); /* what may be made; O_CLOEXEC is added */
+ssize_t file_write(int fd, const void *data, size_t bytes);
+int file_sync(int fd);
+int file_sync_data(int fd);
+int file_rename(const char *from, const char *to);
+int file_link(const char *from, const char *to);
+int file_unlink(const char *path);
+int file_mkdir(const char *path, mode_t mode);
+int file_rmdir(const char *path);
+
+/* ---- small files ---- */
+
+/* All of it, over interruptions and short writes. */
+int file_write_all(int fd, const void *data, size_t bytes);
+/* A file's first `most` bytes (UINT64_MAX: all) from one descriptor to another; EIO: it has
+ * fewer. */
+int file_copy(int from, int to, uint64_t most);
+
+/* What a whole file has survived when it has been written. */
+enum file_lasts { FILE_LASTS_PROCESS, FILE_LASTS_CRASH, FILE_LASTS_ALL };
+
+/* Writes `temporary`, syncs it (from LASTS_CRASH on), renames it to path and syncs its folder
+ * (LASTS_ALL). Whoever opens path finds the old content or the new, at any moment and after a crash
+ * at any step; an error leaves no temporary where one can be removed. */
+int file_write_whole(const char *path, const char *temporary, const void *data, size_t bytes,
+                     mode_t mode, enum file_lasts lasts);
+/* The content of a plain file of at most `most` bytes, a NUL behind it (not counted); the caller
+ * frees it. EFBIG: it is longer, *bytes says how long, or no plain file. ENOMEM. */
+int file_read_whole(const char *path, size_t most, char **out, size_t *bytes);
+
+/* fdatasync of a file, fsync of a folder, by their names. */
+int file_sync_path(const char *path);
+int file_sync_folder(const char *path);
+
+/* ---- folders ---- */
+
+/* A folder and those above it; what is there already is fine. failed: which cannot be made. */
+int file_make_folders(const char *path, mode_t mode, char failed[LIMIT_PATH]);
+
+/* A file, or a folder with all in it. A link goes itself, never what it names; what is not there is
+ * fine. What cannot be removed does not keep the rest; errno is of the first such. */
+int file_remove_tree(const char *path);
+
+/* The names in a folder, in any order:
+ *
+ *     struct file_walk w;
+ *     if (!file_walk_open(&w, path))
+ *         return failed(e, "read", path);
+ *     while ((name = file_walk_next(&w)) != NULL)
+ *         ...
+ *     file_walk_close(&w);
+ *
+ * "." and ".." are left out. Of a folder that could not be opened there is none, and closing it is
+ * fine. A name is good until the next one. */
+struct file_walk {
+    DIR *dir; /* owned */
+};
+bool file_walk_open(struct file_walk *w, const char *path); /* false: errno */
+const char *file_walk_next(struct file_walk *w);
+void file_walk_close(struct file_walk *w); /* errno stays */
+
+#endif

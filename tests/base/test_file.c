@@ -1,0 +1,209 @@
+/* test_file.c: whole files whatever the disk does, folders made and removed, names walked. */
+#include "proto/base/file.h"
+#include "tests/lib/file_fault.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static void setup(void)
+{
+    strcpy(folder, "/tmp/shoal-file-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void teardown(void)
+{
+    file_fault_set(NULL);
+    ck_assert_int_eq(file_remove_tree(folder), 0);
+    ck_assert_int_eq(access(folder, F_OK), -1);
+}
+
+static const char *in(const char *name)
+{
+    static char path[4][128];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static void holds(const char *path, const char *want)
+{
+    char *text;
+    size_t bytes;
+    ck_assert_int_eq(file_read_whole(path, 1 << 20, &text, &bytes), 0);
+    ck_assert_uint_eq(bytes, strlen(want));
+    ck_assert_str_eq(text, want);
+    free(text);
+}
+
+static void put(const char *path, const char *text, enum file_lasts lasts)
+{
+    ck_assert_int_eq(file_write_whole(path, in("a.tmp"), text, strlen(text), 0600, lasts), 0);
+}
+
+static const char before[] = "the old content", after[] = "the new one, which is longer";
+
+/* Every step fails once, by each cause, alone or with all that follow. */
+START_TEST(a_whole_file_is_the_old_or_the_new)
+{
+    static const int cause[] = {EIO, ENOSPC};
+    file_fault_set(&(struct file_fault){0});
+    put(in("a"), before, FILE_LASTS_ALL);
+    uint64_t steps = file_fault_calls();
+    ck_assert_uint_eq(steps, 6); /* open, write, sync, rename; open and sync of the folder */
+    for (uint64_t n = 1; n <= steps; n++)
+        for (int c = 0; c < 2; c++)
+            for (int dead = 0; dead < 2; dead++) {
+                file_fault_set(NULL);
+                put(in("a"), before, FILE_LASTS_ALL);
+                file_fault_set(&(struct file_fault){n, cause[c], dead != 0});
+                ck_assert_int_eq(file_write_whole(in("a"), in("a.tmp"), after, sizeof after - 1,
+                                                  0600, FILE_LASTS_ALL),
+                                 -1);
+                ck_assert_int_eq(errno, cause[c]);
+                holds(in("a"), n <= 4 ? before : after);
+                if (dead == 0)
+                    ck_assert_int_eq(access(in("a.tmp"), F_OK), -1);
+            }
+    file_fault_set(&(struct file_fault){steps + 1, EIO, true});
+    put(in("a"), after, FILE_LASTS_ALL);
+    holds(in("a"), after);
+}
+END_TEST
+
+START_TEST(what_need_not_last_is_not_synced)
+{
+    file_fault_set(&(struct file_fault){0});
+    put(in("a"), after, FILE_LASTS_PROCESS);
+    ck_assert_uint_eq(file_fault_calls(), 3);
+    put(in("a"), after, FILE_LASTS_CRASH);
+    ck_assert_uint_eq(file_fault_calls(), 7);
+}
+END_TEST
+
+START_TEST(a_file_over_the_limit_is_not_read)
+{
+    char *text;
+    size_t bytes;
+    put(in("a"), before, FILE_LASTS_PROCESS);
+    ck_assert_int_eq(file_read_whole(in("a"), sizeof before - 2, &text, &bytes), -1);
+    ck_assert_int_eq(errno, EFBIG);
+    ck_assert_uint_eq(bytes, sizeof before - 1);
+    ck_assert_int_eq(file_read_whole(folder, SIZE_MAX, &text, &bytes), -1);
+    ck_assert_int_eq(errno, EFBIG);
+    ck_assert_int_eq(file_read_whole(in("none"), 1, &text, &bytes), -1);
+    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+START_TEST(a_copy_ends_where_it_is_told)
+{
+    put(in("a"), before, FILE_LASTS_PROCESS);
+    for (int i = 0; i < 3; i++) {
+        int from = open(in("a"), O_RDONLY), to = file_open(in("b"), O_WRONLY | O_CREAT, 0600);
+        uint64_t most = i == 0 ? 7 : i == 1 ? UINT64_MAX : sizeof before;
+        ck_assert_int_eq(file_copy(from, to, most), i < 2 ? 0 : -1);
+        if (i == 2)
+            ck_assert_int_eq(errno, EIO);
+        close(from);
+        close(to);
+        holds(in("b"), i == 0 ? "the old" : before);
+    }
+}
+END_TEST
+
+START_TEST(folders_are_made_down_to_the_last)
+{
+    char failed[LIMIT_PATH];
+    struct stat st;
+    ck_assert_int_eq(file_make_folders(in("x/y/z"), 0750, failed), 0);
+    ck_assert_int_eq(file_make_folders(in("x/y/z/"), 0750, failed), 0);
+    ck_assert_int_eq(stat(in("x/y"), &st), 0);
+    ck_assert_uint_eq(st.st_mode & 0777, 0750);
+    put(in("x/file"), before, FILE_LASTS_PROCESS);
+    ck_assert_int_eq(file_make_folders(in("x/file/y/z"), 0750, failed), -1);
+    ck_assert_int_eq(errno, ENOTDIR);
+    ck_assert_str_eq(failed, in("x/file/y"));
+    ck_assert_int_eq(file_make_folders("", 0750, failed), -1);
+}
+END_TEST
+
+START_TEST(a_tree_goes_and_what_its_links_name_stays)
+{
+    char failed[LIMIT_PATH];
+    ck_assert_int_eq(file_make_folders(in("kept/inner"), 0700, failed), 0);
+    put(in("kept/file"), before, FILE_LASTS_PROCESS);
+    ck_assert_int_eq(file_make_folders(in("tree/a/b"), 0700, failed), 0);
+    put(in("tree/a/file"), before, FILE_LASTS_PROCESS);
+    ck_assert_int_eq(symlink(in("kept"), in("tree/a/link")), 0);
+    ck_assert_int_eq(symlink(in("kept"), in("link")), 0);
+    ck_assert_int_eq(file_remove_tree(in("tree")), 0);
+    ck_assert_int_eq(access(in("tree"), F_OK), -1);
+    ck_assert_int_eq(file_remove_tree(in("link")), 0);
+    ck_assert_int_eq(file_remove_tree(in("none")), 0);
+    holds(in("kept/file"), before);
+    ck_assert_int_eq(access(in("kept/inner"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(what_cannot_be_removed_does_not_keep_the_rest)
+{
+    char failed[LIMIT_PATH];
+    ck_assert_int_eq(file_make_folders(in("tree"), 0700, failed), 0);
+    put(in("tree/a"), before, FILE_LASTS_PROCESS);
+    put(in("tree/b"), before, FILE_LASTS_PROCESS);
+    file_fault_set(&(struct file_fault){2, EACCES, false}); /* 1: the folder is no file */
+    ck_assert_int_eq(file_remove_tree(in("tree")), -1);
+    ck_assert_int_eq(errno, EACCES);
+    ck_assert(access(in("tree/a"), F_OK) != access(in("tree/b"), F_OK));
+}
+END_TEST
+
+START_TEST(a_walk_tells_every_name_once)
+{
+    struct file_walk w;
+    const char *name;
+    int seen = 0;
+    put(in("a"), before, FILE_LASTS_PROCESS);
+    put(in(".b"), before, FILE_LASTS_PROCESS);
+    ck_assert(file_walk_open(&w, folder));
+    while ((name = file_walk_next(&w)) != NULL)
+        seen += strcmp(name, "a") == 0 ? 1 : strcmp(name, ".b") == 0 ? 10 : 100;
+    file_walk_close(&w);
+    ck_assert_int_eq(seen, 11);
+    ck_assert(!file_walk_open(&w, in("none")));
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_ptr_null(file_walk_next(&w));
+    file_walk_close(&w);
+    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("file");
+    TCase *t = tcase_create("file");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, a_whole_file_is_the_old_or_the_new);
+    tcase_add_test(t, what_need_not_last_is_not_synced);
+    tcase_add_test(t, a_file_over_the_limit_is_not_read);
+    tcase_add_test(t, a_copy_ends_where_it_is_told);
+    tcase_add_test(t, folders_are_made_down_to_the_last);
+    tcase_add_test(t, a_tree_goes_and_what_its_links_name_stays);
+    tcase_add_test(t, what_cannot_be_removed_does_not_keep_the_rest);
+    tcase_add_test(t, a_walk_tells_every_name_once);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
