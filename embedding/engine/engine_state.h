@@ -197,15 +197,6 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
                   uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
 void engine_sync_start(struct engine *g);
-/* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL:
- * no memory. */
-uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets);
-
-/* Applies a KEYS record of `sequence` to the tablets that are older (base NULL: all); dirty: their
- * images are to be written. */
-int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys,
-                      const uint64_t *base, bool dirty, uint64_t sequence, uint64_t *changed);
-
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);
 /* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is

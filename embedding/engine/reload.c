@@ -185,7 +185,8 @@ static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
 {
     for (;; l->table++, l->tablet = 0, l->chunk = 1) {
         SHOAL_ASSERT(l->table < LIMIT_TABLES);
-        uint32_t end = l->place[l->table] == NULL ? 0 : l->replay.g->table[l->table].scope.tablets;
+        uint32_t end =
+            l->place[l->table] == NULL ? 0 : l->replay.to.g->table[l->table].scope.tablets;
         if (l->tablet < end && away_next(l, l->table, &l->tablet, end, below))
             break;
     }
@@ -203,7 +204,7 @@ static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     while (l->asked_first < l->asked_count) {
         struct tier_tablet t = l->asked[l->asked_first++];
         const uint8_t *place = l->place[t.table];
-        uint32_t end = l->replay.g->table[t.table].scope.tablets,
+        uint32_t end = l->replay.to.g->table[t.table].scope.tablets,
                  most = t.table == l->table ? l->chunk : 1;
         if (place[t.tablet] == PLACE_BACK)
             continue; /* with a neighbour, or for somebody who could not wait */
@@ -251,7 +252,7 @@ static int finish(struct engine *g, struct err *e)
 {
     g->recovered_ns = env_now_ns(g->env) - reload_of(g)->began_ns;
     reload_free(g);
-    if (replay_end_ghosts(&g->runs, g->sequence) != 0) /* 2. */
+    if (apply_ghosts_end(&g->runs, g->sequence) != 0) /* 2. */
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
     engine_refresh_marks(g);
     space_back(g);
