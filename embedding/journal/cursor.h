@@ -12,7 +12,8 @@
  *     only one that the later head's `previous` vouches for. [test: a_missing_segment_is_refused]
  *  2. What does not check ends the journal (END) if it may be a torn tail; it is damage (CORRUPT,
  *     with file and offset) when a record behind it says that it had been on disk (record.h, 3), or
- *     when it stands before where a running journal's records end. [test: damage_to_synced_records_is_refused]
+ *     when it stands before where a running journal's records end.
+ *     [test: damage_to_synced_records_is_refused]
  *  3. A segment of a version, or a record of a kind, that is not known here and checks, is an error
  *     that names it (VERSION), never the end. [test: test_cursor]
  *

@@ -33,8 +33,8 @@ struct journal_cursor;
 /* A cursor over all of the journal has come to its END: the records end there. What lies behind a
  * torn tail is given up. */
 void journal_take_end(struct journal *j, const struct journal_cursor *c);
-/* The next record will have sequence `next`. After journal_take_end, before the first append; appends go to a
- * segment of their own. Syncs what is there. */
+/* The next record will have sequence `next`. After journal_take_end, before the first append;
+ * appends go to a segment of their own. Syncs what is there. */
 int journal_start(struct journal *j, uint64_t next, struct err *e);
 
 /* Payload bytes of the longest record that fits a segment. */
