@@ -3,6 +3,7 @@
 #include "embedding/engine/apply.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
+#include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
@@ -254,6 +255,37 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
     return rc;
 }
 
+static int create_table(void *context, const struct table_schema *s, struct err *e)
+{
+    return engine_table_create(context, s, e);
+}
+
+struct control_scan {
+    struct engine *g;
+    bool found;
+};
+
+static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
+{
+    struct control_scan *c = context;
+    struct stored_as_of as_of;
+    if (stored_is_load(key, key_bytes))
+        return 0;
+    if (!stored_is_control(key, key_bytes))
+        return SHOAL_E_END; /* tablets sort behind it */
+    c->found = true;
+    return stored_control_read(value, value_bytes, NULL, &as_of, create_table, c->g, e);
+}
+
+/* Makes those tables of the cut that are not here. */
+static int tables_of_cut(struct engine *g, const struct cut_source *s, struct err *e)
+{
+    struct control_scan c = {.g = g};
+    int rc = store_scan(s->store, take_control, &c, e);
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
@@ -281,7 +313,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
             e, SHOAL_E_NOT_FOUND,
             "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
     if (rc == 0)
-        rc = cut_tables(g, &source, e);
+        rc = tables_of_cut(g, &source, e);
     cut_source_close(&source);
     if (rc != 0)
         return rc;

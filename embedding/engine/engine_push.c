@@ -1,5 +1,4 @@
-/* engine_push.c: the path of a push: admit, commit, sync, apply; and what happens when the disk
- * fails. Invariants: engine.h. */
+/* engine_push.c: the path of a push: admit, commit, apply. Invariants: engine.h. */
 #include "embedding/engine/apply.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
@@ -11,18 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* ---- failing ---- */
-
-int engine_fail(struct engine *g, const struct err *e)
-{
-    if (!g->broken) {
-        g->broken = true;
-        if (g->options.on_fatal != NULL)
-            g->options.on_fatal(g->options.context, e);
-    }
-    return e->code;
-}
 
 /* ---- admission ---- */
 
@@ -209,72 +196,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     return 0;
 }
 
-/* ---- commit, sync, apply ---- */
-
-struct sync_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
-    struct journal_sync sync;
-};
-
-static void sync_run(struct work *w)
-{
-    journal_sync_run(&((struct sync_work *)w)->sync);
-}
-
-static void sync_done(struct work *w)
-{
-    struct sync_work *s = (struct sync_work *)w;
-    struct engine *g = s->g;
-    struct err e = {0};
-    g->syncing = false;
-    if (w->cancelled)
-        s->sync.status = SHOAL_E_STOPPED;
-    int rc = journal_sync_end(g->journal, &s->sync, &e);
-    if (w->cancelled)
-        return;
-    if (rc != 0) {
-        engine_fail(g, &e);
-        return;
-    }
-    if (g->options.durability == DURABLE_FSYNC) {
-        engine_sync_start(g);
-        if (g->options.on_synced != NULL)
-            g->options.on_synced(g->options.context);
-    }
-}
-
-void engine_sync_start(struct engine *g)
-{
-    if (g->journal == NULL || g->syncing || g->broken ||
-        journal_synced(g->journal) == journal_committed(g->journal))
-        return;
-    struct sync_work *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return; /* the next commit asks again */
-    s->g = g;
-    s->work.run = sync_run;
-    s->work.done = sync_done;
-    if (!journal_sync_begin(g->journal, &s->sync)) {
-        free(s);
-        return;
-    }
-    g->syncing = true;
-    work_start(&g->works, g->env, &s->work);
-}
-
-bool engine_unsynced(const struct engine *g)
-{
-    return g->journal != NULL && !g->broken &&
-           journal_synced(g->journal) != journal_committed(g->journal);
-}
-
-bool engine_sync_due(struct engine *g)
-{
-    bool was = engine_unsynced(g);
-    engine_sync_start(g);
-    return was;
-}
+/* ---- commit, apply ---- */
 
 int engine_commit(struct engine *g)
 {

@@ -185,7 +185,7 @@ struct engine {
     uint64_t replayed, recovered_ns;
 };
 
-/* engine.c */
+/* engine_state.c */
 struct engine_table *engine_slot(struct engine *g, uint32_t table); /* or NULL */
 int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e);
 /* Takes a table out of the engine; it is the caller's now. */
@@ -196,6 +196,10 @@ void engine_refresh_marks(struct engine *g);
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
                   uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
+/* What engine_whole and engine_row made last goes. Cheap when there is nothing. */
+void engine_whole_free(struct engine *g);
+
+/* engine_sync.c */
 void engine_sync_start(struct engine *g);
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);

@@ -22,12 +22,13 @@ import invariants
 import objects
 import planted
 import rooms
+import spine
 import voice
 from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
-    "includers": 9,
+    "includers": 8,
     "arrow": 2,
     "inside": 1,
     "format": 2,
@@ -37,11 +38,11 @@ ALLOWED = {
     "listed": 28,
     "names": 233,
     "declared": 2,
-    "circles": 3,
+    "circles": 2,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, docs)
-OF_OBJECTS = ("link",) + objects.RULES
-RULES = tuple(rule for module in OF_SOURCES for rule in module.RULES) + objects.RULES
+OF_OBJECTS = ("link",) + objects.RULES + spine.RULES
+RULES = tuple(rule for module in OF_SOURCES for rule in module.RULES) + objects.RULES + spine.RULES
 
 
 def breaches(root, build):
@@ -60,6 +61,7 @@ def breaches(root, build):
             sys.exit(f"tidy: {build} is not built: {len(made.missing)} objects are missing: {' '.join(made.missing[:3])}")
         rooms.check_objects(tree, made, breach)
         objects.check(tree, made, breach)
+        spine.check(made, breach)
     return tree, found
 
 
