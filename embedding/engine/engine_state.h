@@ -87,11 +87,11 @@ struct tier {          /* tier.h */
     uint64_t rows_max; /* bytes that tables may take; 0: no bound */
     uint64_t beside;   /* what they had beside the arenas at the last look */
     uint32_t looks;
-    bool making;         /* room is being made */
-    bool stuck;          /* there is none to be made */
-    uint64_t stuck_used; /* bytes that tables had then */
-    uint32_t idle;       /* tablets looked at since a row went */
-    uint32_t hand_table, hand_tablet;
+    bool making;                              /* room is being made */
+    bool stuck;                               /* there is none to be made */
+    uint64_t stuck_used;                      /* bytes that tables had then */
+    uint32_t idle;                            /* tablets looked at since a row went */
+    struct tier_tablet hand;                  /* the next one to lose rows */
     struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */
     uint32_t leaving_count;
     uint64_t leaving_bytes; /* of rows, about */

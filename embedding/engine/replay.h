@@ -18,6 +18,7 @@ struct replay {
     bool found_control;
     bool clean;          /* only tablets that are what their images say lose rows to the spill */
     struct spill *spill; /* for rows beyond the memory budget; NULL: none leave */
+    struct tier_tablet hand; /* the next one that they leave */
     /* owned; (tablets): which a restored tablet begins, with spill */
     uint32_t *epoch[LIMIT_TABLES];
     struct names names;      /* of the tablets that a restore puts back */

@@ -23,34 +23,14 @@
 
 #define LEAVE_SHARE 4u /* of a tablet's rows one in so many goes at a time */
 
-/* The next tablet that has rows in memory; false: there is none. A tablet that is not put back is,
- * as long as a restore lasts, what its stored image says, and may lose rows too. */
-static bool hand_next(struct replay *r, uint32_t *table, uint32_t *tablet)
-{
-    struct spill *s = r->spill;
-    for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
-        const struct engine_table *t = &r->to.g->table[s->hand_table];
-        bool may = t->table != NULL && table_cold_may(t->table);
-        for (; may && s->hand_tablet < t->scope.tablets; s->hand_tablet++)
-            if (table_tablet_rows(t->table, s->hand_tablet) >
-                    table_tablet_cold(t->table, s->hand_tablet) &&
-                !(r->clean && t->changed[s->hand_tablet] > t->durable[s->hand_tablet])) {
-                *table = s->hand_table;
-                *tablet = s->hand_tablet++;
-                return true;
-            }
-        s->hand_table = (s->hand_table + 1) % LIMIT_TABLES;
-        s->hand_tablet = 0;
-    }
-    return false;
-}
-
+/* A tablet that is not put back is, as long as a restore lasts, what its stored image says, and may
+ * lose rows too. */
 int replay_make_room(struct replay *r, struct err *e)
 {
     uint32_t table, tablet, count;
     int rc = 0;
     while (rc == 0 && tier_wants_room(r->to.g)) {
-        if (!hand_next(r, &table, &tablet)) {
+        if (!tier_hand_next(r->to.g, &r->hand, r->clean, &table, &tablet)) {
             if (r->clean)
                 return 0; /* there will be others */
             r->to.g->tier.stuck = true;
