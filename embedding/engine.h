@@ -6,6 +6,7 @@
  *
  *     record -> engine_admit_push (who takes it, marks move) -> journal_append
  *            -> engine_commit -> engine_apply_push (rows change) -> reply
+ *     start:    journal_cursor -> apply_record, the same steps (engine/apply.h)
  *
  * Invariants, cited by number in code and tests:
  *  1. No reply before engine_commit has returned 0 for its record (and the sync is done where
@@ -94,6 +95,8 @@ struct push_plan {             /* what engine_admit_push decided; handed to engi
     uint64_t mark;
     uint64_t sequence; /* 0: nothing to journal (all skipped) */
     bool all;          /* every covered tablet takes it */
+    bool uneven;       /* their marks differ */
+    bool bsp;          /* rows keep undo for its clock */
     uint8_t *take;     /* engine's scratch when !all; valid until engine_apply_push of this plan */
     /* batches that it stands for in each tablet; with `steps`, the same kind of scratch, where they
      * differ */

@@ -1,8 +1,9 @@
 /* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and
- * applied in one call. */
+ * applied in one call (apply.h). */
+#include "embedding/engine/apply.h"
 #include "embedding/engine/cut.h"
-#include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
+#include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
@@ -10,38 +11,75 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Journals a control record; queued pushes before it are written with it. */
-static int record_control(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
-                          struct err *e)
+/* All records up to now, on this thread. */
+static int sync_now(struct engine *g, struct err *e)
+{
+    struct journal_sync sync;
+    journal_sync_peek(g->journal, &sync);
+    journal_sync_run(&sync);
+    return journal_sync_end(g->journal, &sync, e);
+}
+
+/* Journals a control record, its head in *h; queued pushes before it are written with it. */
+static int control_journal(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
+                           struct record_header *h, struct err *e)
 {
     SHOAL_ASSERT(engine_back(g));
+    *h = (struct record_header){.kind = (uint16_t)kind, .payload_bytes = (uint32_t)count};
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
     if (g->journal == NULL) {
-        g->committed = g->control_changed = ++g->sequence;
+        h->sequence = g->committed = g->control_changed = ++g->sequence;
         return 0;
     }
-    struct record_header h = {.kind = (uint16_t)kind};
     struct record_payload payload = {{bytes, NULL}, {count, 0}};
     struct err failure = {0};
-    int rc = journal_append(g->journal, &h, &payload, &failure);
+    int rc = journal_append(g->journal, h, &payload, &failure);
     if (rc == 0)
         rc = journal_commit(g->journal, &failure);
-    if (rc == 0 && g->options.durability == DURABLE_FSYNC) {
-        struct journal_sync sync;
-        journal_sync_peek(g->journal, &sync);
-        journal_sync_run(&sync);
-        rc = journal_sync_end(g->journal, &sync, &failure);
-    }
+    if (rc == 0 && g->options.durability == DURABLE_FSYNC)
+        rc = sync_now(g, &failure);
     if (rc != 0) {
         err_set(e, rc, "%s", failure.text);
         return engine_fail(g, &failure);
     }
-    g->sequence = g->control_changed = h.sequence;
+    g->sequence = g->control_changed = h->sequence;
     g->committed = journal_committed(g->journal);
     if (g->options.durability == DURABLE_FSYNC)
         engine_sync_start(g);
     return 0;
+}
+
+static int restore_live(struct apply *a, const struct record_restore *r, uint64_t sequence,
+                        bool past, struct err *e)
+{
+    int rc = a->g->journal == NULL ? 0 : cut_ref_add(a->g, r->cut, sequence);
+    return rc == 0 ? engine_restore_apply(a->g, r, sequence, past, e)
+                   : err_set(e, rc, "no room to note the restore of cut %" PRIu64, r->cut);
+}
+
+/* What was journalled is done; where it cannot be, only a restart makes the two agree. */
+static int control_apply(struct engine *g, const struct record_header *h, const void *payload,
+                         uint64_t *changed, struct err *e)
+{
+    static const struct apply_ops live = {.restore = restore_live};
+    struct apply a = {.g = g, .runs = &g->runs, .ops = &live, .live = true};
+    struct err failure = {0};
+    int rc = apply_record(&a, &(struct journal_record){h, payload}, &failure);
+    if (changed != NULL)
+        *changed = a.changed;
+    if (rc == 0)
+        return 0;
+    err_set(e, rc, "%s", failure.text);
+    return engine_fail(g, &failure);
+}
+
+static int control_record(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
+                          struct err *e)
+{
+    struct record_header h;
+    int rc = control_journal(g, kind, bytes, count, &h, e);
+    return rc == 0 ? control_apply(g, &h, bytes, NULL, e) : rc;
 }
 
 static int check_overlap(const struct engine *g, const struct table_schema *s, struct err *e)
@@ -67,7 +105,7 @@ static int record_table(struct engine *g, const struct table_schema *s, struct e
     if (stored == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the schema of table %s", s->name);
     record_schema_write(s, stored);
-    int rc = record_control(g, RECORD_TABLE, stored, bytes, e);
+    int rc = control_record(g, RECORD_TABLE, stored, bytes, e);
     free(stored);
     return rc;
 }
@@ -89,9 +127,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
                        schema_difference(table_schema_of(t->table), schema, difference));
     }
     rc = check_overlap(g, schema, e);
-    if (rc == 0)
-        rc = record_table(g, schema, e);
-    return rc == 0 ? engine_table_add(g, schema, e) : rc;
+    return rc == 0 ? record_table(g, schema, e) : rc;
 }
 
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
@@ -114,16 +150,7 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
     struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
-    int rc = record_control(g, RECORD_RUN_OPEN, &r, sizeof r, e);
-    if (rc == 0 && (rc = runs_add(&g->runs, run, tables, lanes, mode, &known)) != 0) {
-        struct err failure;
-        err_set(&failure, rc, "no memory to open run %" PRIu64 "; the shard restarts", run);
-        err_set(e, rc, "%s", failure.text);
-        engine_fail(g, &failure);
-    }
-    if (rc == 0)
-        engine_refresh_marks(g);
-    return rc;
+    return control_record(g, RECORD_RUN_OPEN, &r, sizeof r, e);
 }
 
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e)
@@ -142,20 +169,10 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes of run %" PRIu64 " are being applied", run);
     struct record_run_drop r = {.run = run};
-    int rc = record_control(g, RECORD_RUN_DROP, &r, sizeof r, e);
-    if (rc != 0)
-        return rc;
-    if (runs_end(&g->runs, known, g->sequence - 1, g->sequence) != 0) {
-        err_set(e, SHOAL_E_NOMEM,
-                "no memory to drop run %" PRIu64 "; the shard restarts and recovers", run);
-        return engine_fail(g, e);
-    }
-    if (g->journal == NULL)
+    int rc = control_record(g, RECORD_RUN_DROP, &r, sizeof r, e);
+    if (rc == 0 && g->journal == NULL)
         runs_forget(&g->runs, UINT64_MAX);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
-            table_undo_drop(g->table[i].table, run);
-    return 0;
+    return rc;
 }
 
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,
@@ -174,10 +191,9 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
         int64_t offset = live ? run_offset(r, lane) : l->offset;
         struct record_fence f = {
             .run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
-        int rc = record_control(g, RECORD_FENCE, &f, sizeof f, e);
+        int rc = control_record(g, RECORD_FENCE, &f, sizeof f, e);
         if (rc != 0)
             return rc;
-        run_fence(r, lane, generation, live, offset);
     }
     *mark = l->lowest;
     return 0;
@@ -197,24 +213,6 @@ static struct record_keys *keys_record(const struct engine_table *t, enum key_ac
         if (t->scope.led[mixed_tablet(key_mix(keys[i]), s->tablet_bits)])
             led[r->count++] = keys[i];
     return r;
-}
-
-int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys,
-                      const uint64_t *base, bool dirty, uint64_t sequence, uint64_t *changed)
-{
-    uint32_t bits = table_schema_of(t->table)->tablet_bits;
-    uint8_t *take = calloc(t->scope.tablets, 1);
-    if (take == NULL)
-        return SHOAL_E_NOMEM;
-    for (uint32_t i = 0; i < r->count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(keys[i]), bits);
-        take[tablet] = base == NULL || sequence > base[tablet];
-    }
-    if (dirty)
-        engine_touch(t, 0, t->scope.tablets, take, sequence);
-    int rc = table_keys(t->table, (enum key_action)r->action, keys, r->count, take, changed);
-    free(take);
-    return rc;
 }
 
 int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
@@ -248,29 +246,44 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
     if (g->journal != NULL && bytes > journal_payload_max(g->journal))
         rc = err_set(e, SHOAL_E_TOO_BIG, "%u keys do not fit a journal segment; send fewer", count);
     if (rc == 0 && r->count > 0) {
-        rc = record_control(g, RECORD_KEYS, r, bytes, e);
-        if (rc == 0 && engine_keys_apply(t, r, (const uint64_t *)(const void *)(r + 1), NULL,
-                                         g->journal != NULL, g->sequence, changed) != 0) {
-            struct err failure;
-            rc = err_set(&failure, SHOAL_E_NOMEM,
-                         "no memory for keys by name; the shard restarts and recovers");
-            err_set(e, rc, "%s", failure.text);
-            engine_fail(g, &failure);
-        }
+        struct record_header h;
+        rc = control_journal(g, RECORD_KEYS, r, bytes, &h, e);
+        if (rc == 0)
+            rc = control_apply(g, &h, r, changed, e);
     }
     free(r);
     return rc;
 }
 
-/* All records up to now, on this thread. */
-static int sync_now(struct engine *g, struct err *e)
+static int create_table(void *context, const struct table_schema *s, struct err *e)
 {
-    struct journal_sync sync;
-    struct err failure = {0};
-    journal_sync_peek(g->journal, &sync);
-    journal_sync_run(&sync);
-    int rc = journal_sync_end(g->journal, &sync, &failure);
-    return rc == 0 ? 0 : err_set(e, rc, "%s", failure.text);
+    return engine_table_create(context, s, e);
+}
+
+struct control_scan {
+    struct engine *g;
+    bool found;
+};
+
+static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
+{
+    struct control_scan *c = context;
+    struct stored_as_of as_of;
+    if (stored_is_load(key, key_bytes))
+        return 0;
+    if (!stored_is_control(key, key_bytes))
+        return SHOAL_E_END; /* tablets sort behind it */
+    c->found = true;
+    return stored_control_read(value, value_bytes, NULL, &as_of, create_table, c->g, e);
+}
+
+/* Makes those tables of the cut that are not here. */
+static int tables_of_cut(struct engine *g, const struct cut_source *s, struct err *e)
+{
+    struct control_scan c = {.g = g};
+    int rc = store_scan(s->store, take_control, &c, e);
+    return rc == SHOAL_E_END ? 0 : rc;
 }
 
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
@@ -300,7 +313,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
             e, SHOAL_E_NOT_FOUND,
             "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
     if (rc == 0)
-        rc = cut_tables(g, &source, e);
+        rc = tables_of_cut(g, &source, e);
     cut_source_close(&source);
     if (rc != 0)
         return rc;
@@ -311,18 +324,15 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         rc = flush_settle(g, e);
     if (rc != 0)
         return rc;
-    rc = record_control(g, RECORD_RESTORE, &r, sizeof r, e);
+    struct record_header h;
+    rc = control_journal(g, RECORD_RESTORE, &r, sizeof r, &h, e);
     if (rc != 0)
         return rc;
     struct err failure = {0};
     rc = g->journal == NULL ? 0 : sync_now(g, &failure);
-    if (rc == 0 && g->journal != NULL)
-        rc = cut_ref_add(g, cut, g->sequence);
-    if (rc == 0)
-        rc = engine_restore_apply(g, &r, g->sequence, false, &failure);
     if (rc != 0) {
         err_set(e, rc, "%s", failure.text);
-        engine_fail(g, &failure); /* journalled but not applied: only a restart makes them agree */
+        return engine_fail(g, &failure);
     }
-    return rc;
+    return control_apply(g, &h, &r, NULL, e);
 }

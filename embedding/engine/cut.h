@@ -14,8 +14,6 @@ struct cut_source {
 };
 /* NOT_FOUND, CORRUPT (file named). */
 int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e);
-/* Makes those tables of the cut that are not here. */
-int cut_tables(struct engine *g, const struct cut_source *s, struct err *e);
 /* Writes all pairs into a new RocksDB folder, and those of cold rows that `cold` has (NULL: none);
  * durable when it returns. Any thread. */
 int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e);

@@ -89,36 +89,6 @@ void cut_source_close(struct cut_source *s)
     *s = (struct cut_source){0};
 }
 
-static int create_table(void *context, const struct table_schema *s, struct err *e)
-{
-    return engine_table_create(context, s, e);
-}
-
-struct control_scan {
-    struct engine *g;
-    bool found;
-};
-
-static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
-                        size_t value_bytes, struct err *e)
-{
-    struct control_scan *c = context;
-    struct stored_as_of as_of;
-    if (stored_is_load(key, key_bytes))
-        return 0;
-    if (!stored_is_control(key, key_bytes))
-        return SHOAL_E_END; /* tablets sort behind it */
-    c->found = true;
-    return stored_control_read(value, value_bytes, NULL, &as_of, create_table, c->g, e);
-}
-
-int cut_tables(struct engine *g, const struct cut_source *s, struct err *e)
-{
-    struct control_scan c = {.g = g};
-    int rc = store_scan(s->store, take_control, &c, e);
-    return rc == SHOAL_E_END ? 0 : rc;
-}
-
 /* ---- dropping ---- */
 
 struct drop_work {

@@ -1,6 +1,5 @@
-/* engine_push.c: the path of a push: admit, commit, sync, apply; and what happens when the disk
- * fails. Invariants: engine.h. */
-#include "embedding/engine/engine_state.h"
+/* engine_push.c: the path of a push: admit, commit, apply. Invariants: engine.h. */
+#include "embedding/engine/apply.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
@@ -11,18 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* ---- failing ---- */
-
-int engine_fail(struct engine *g, const struct err *e)
-{
-    if (!g->broken) {
-        g->broken = true;
-        if (g->options.on_fatal != NULL)
-            g->options.on_fatal(g->options.context, e);
-    }
-    return e->code;
-}
 
 /* ---- admission ---- */
 
@@ -145,25 +132,6 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
     return 0;
 }
 
-uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets)
-{
-    uint32_t *steps = calloc(tablets, sizeof *steps);
-    for (uint32_t i = r->tablet_first; steps != NULL && i < r->tablet_first + r->tablet_count;
-         i++) {
-        uint64_t mark = marks_get(m, r->lane, r->table, i), step = mark < r->to ? r->to - mark : 0;
-        steps[i] = step < UINT32_MAX ? (uint32_t)step : UINT32_MAX;
-    }
-    return steps;
-}
-
-static void plan_free(struct push_plan *plan)
-{
-    free(plan->take);
-    free(plan->steps);
-    plan->take = NULL;
-    plan->steps = NULL;
-}
-
 int engine_check_values(struct engine *g, const struct push_record *r, struct err *e)
 {
     const struct engine_table *t = engine_slot(g, r->table);
@@ -182,133 +150,53 @@ struct json *engine_refused_json(const struct engine *g)
     return guard_json(g->guard, table_name, (void *)(uintptr_t)g);
 }
 
+static uint64_t lowest_mark(const struct run *run, const struct push_record *r)
+{
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t i = 0; i < r->tablet_count; i++) {
+        uint64_t mark = marks_get(run->marks, r->lane, r->table, r->tablet_first + i);
+        lowest = mark < lowest ? mark : lowest;
+    }
+    return lowest;
+}
+
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
                       struct err *e)
 {
     struct run *run = NULL;
     struct engine_table *t = NULL;
+    uint32_t gap;
     SHOAL_ASSERT(engine_back(g));
     *plan = (struct push_plan){0};
     int rc = check_push(g, r, &run, &t, e);
     if (rc != 0)
         return rc;
-    struct mark_plan m;
-    marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
-    plan->mark = m.lowest;
-    if (m.verdict == PUSH_GAP)
+    if (apply_plan(run, r, NULL, 0, plan, &gap) != 0)
         return err_set(e, SHOAL_E_GAP,
                        "lane %u is at batch %" PRIu64
                        " in table %u here; the push goes on from %" PRIu64,
-                       r->lane, m.lowest, r->table, r->from);
-    if (m.verdict == PUSH_SKIP) {
-        plan->skipped = m.skipped;
+                       r->lane, plan->mark, r->table, r->from);
+    if (plan->applied == 0)
         return 0;
-    }
     rc = check_content(g, r, t, e);
     if (rc == 0)
         rc = check_room(g, r, t, e);
-    if (rc == 0 && marks_reserve(run->marks, r->lane, r->table, t->scope.tablets) != 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of lane %u", r->lane);
-    if (rc == 0 && m.verdict == PUSH_SOME && (plan->take = calloc(t->scope.tablets, 1)) == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory to take a push for some tablets");
-    if (rc == 0 && m.lowest != m.highest &&
-        (plan->steps = push_steps(run->marks, r, t->scope.tablets)) == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory to count the batches of a push");
-    if (rc == 0)
-        rc = queue_push(g, r, run, t, e);
-    if (rc != 0) {
-        plan_free(plan);
+    if (rc == 0 && apply_ready(run, t, r, NULL, 0, plan) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a push of lane %u", r->lane);
+    if (rc == 0 && (rc = queue_push(g, r, run, t, e)) != 0)
+        apply_plan_free(plan);
+    if (rc != 0)
         return rc;
-    }
-    if (plan->take != NULL)
-        marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to,
-                   plan->take);
     guard_count_clipped(g->guard, table_schema_of(t->table), r);
-    marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take,
-               &t->scope);
-    run_lane_moved(run, r->lane);
-    plan->all = plan->take == NULL;
-    plan->step = r->to - m.lowest;
-    plan->applied = m.applied;
-    plan->skipped = m.skipped;
+    apply_marks(run, t, r, plan);
+    plan->bsp = run->mode == RUN_BSP;
     plan->sequence = g->sequence;
-    if (plan->all)
-        plan->mark = r->to;
-    else
-        for (uint32_t i = 0; i < r->tablet_count; i++) {
-            uint64_t mark = marks_get(run->marks, r->lane, r->table, r->tablet_first + i);
-            plan->mark = i == 0 || mark < plan->mark ? mark : plan->mark;
-        }
+    plan->mark = plan->all ? r->to : lowest_mark(run, r);
     g->pending++;
     return 0;
 }
 
-/* ---- commit, sync, apply ---- */
-
-struct sync_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
-    struct journal_sync sync;
-};
-
-static void sync_run(struct work *w)
-{
-    journal_sync_run(&((struct sync_work *)w)->sync);
-}
-
-static void sync_done(struct work *w)
-{
-    struct sync_work *s = (struct sync_work *)w;
-    struct engine *g = s->g;
-    struct err e = {0};
-    g->syncing = false;
-    if (w->cancelled)
-        s->sync.status = SHOAL_E_STOPPED;
-    int rc = journal_sync_end(g->journal, &s->sync, &e);
-    if (w->cancelled)
-        return;
-    if (rc != 0) {
-        engine_fail(g, &e);
-        return;
-    }
-    if (g->options.durability == DURABLE_FSYNC) {
-        engine_sync_start(g);
-        if (g->options.on_synced != NULL)
-            g->options.on_synced(g->options.context);
-    }
-}
-
-void engine_sync_start(struct engine *g)
-{
-    if (g->journal == NULL || g->syncing || g->broken ||
-        journal_synced(g->journal) == journal_committed(g->journal))
-        return;
-    struct sync_work *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return; /* the next commit asks again */
-    s->g = g;
-    s->work.run = sync_run;
-    s->work.done = sync_done;
-    if (!journal_sync_begin(g->journal, &s->sync)) {
-        free(s);
-        return;
-    }
-    g->syncing = true;
-    work_start(&g->works, g->env, &s->work);
-}
-
-bool engine_unsynced(const struct engine *g)
-{
-    return g->journal != NULL && !g->broken &&
-           journal_synced(g->journal) != journal_committed(g->journal);
-}
-
-bool engine_sync_due(struct engine *g)
-{
-    bool was = engine_unsynced(g);
-    engine_sync_start(g);
-    return was;
-}
+/* ---- commit, apply ---- */
 
 int engine_commit(struct engine *g)
 {
@@ -334,23 +222,8 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
         return 0;
     SHOAL_ASSERT(plan->sequence <= g->committed && g->pending > 0);
     struct engine_table *t = engine_slot(g, r->table);
-    const struct run *run = runs_find(&g->runs, r->run);
-    SHOAL_ASSERT(t != NULL && run != NULL);
-    if (g->journal != NULL)
-        engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
-    struct push_args args = {.lr_scale = r->lr_scale,
-                             .batch = r->to,
-                             .step = plan->step,
-                             .steps = plan->steps,
-                             .event_time = r->event_time,
-                             .lane = r->lane,
-                             .tablet_first = r->tablet_first,
-                             .tablet_count = r->tablet_count,
-                             .undo_clock =
-                                 run->mode == RUN_BSP ? table_undo_clock(run->id, r->to) : 0,
-                             .take = plan->take};
-    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
-    plan_free(plan);
+    SHOAL_ASSERT(t != NULL);
+    int rc = apply_rows(t, r, plan, g->journal != NULL);
     g->pending--;
     if (rc != 0) {
         struct err e;

@@ -86,11 +86,11 @@ struct tier {          /* tier.h */
     uint64_t rows_max; /* bytes that tables may take; 0: no bound */
     uint64_t beside;   /* what they had beside the arenas at the last look */
     uint32_t looks;
-    bool making;         /* room is being made */
-    bool stuck;          /* there is none to be made */
-    uint64_t stuck_used; /* bytes that tables had then */
-    uint32_t idle;       /* tablets looked at since a row went */
-    uint32_t hand_table, hand_tablet;
+    bool making;                              /* room is being made */
+    bool stuck;                               /* there is none to be made */
+    uint64_t stuck_used;                      /* bytes that tables had then */
+    uint32_t idle;                            /* tablets looked at since a row went */
+    struct tier_tablet hand;                  /* the next one to lose rows */
     struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */
     uint32_t leaving_count;
     uint64_t leaving_bytes; /* of rows, about */
@@ -184,7 +184,7 @@ struct engine {
     uint64_t replayed, recovered_ns;
 };
 
-/* engine.c */
+/* engine_state.c */
 struct engine_table *engine_slot(struct engine *g, uint32_t table); /* or NULL */
 int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e);
 /* Takes a table out of the engine; it is the caller's now. */
@@ -195,16 +195,11 @@ void engine_refresh_marks(struct engine *g);
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
                   uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
+/* What engine_whole and engine_row made last goes. Cheap when there is nothing. */
+void engine_whole_free(struct engine *g);
+
+/* engine_sync.c */
 void engine_sync_start(struct engine *g);
-/* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL:
- * no memory. */
-uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets);
-
-/* Applies a KEYS record of `sequence` to the tablets that are older (base NULL: all); dirty: their
- * images are to be written. */
-int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys,
-                      const uint64_t *base, bool dirty, uint64_t sequence, uint64_t *changed);
-
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);
 /* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is

@@ -21,7 +21,6 @@
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
-#include "embedding/engine/whole.h"
 #include "embedding/rows/cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
@@ -438,7 +437,7 @@ void engine_flush_step(struct engine *g)
 {
     if (!engine_back(g))
         return;
-    whole_free(g);
+    engine_whole_free(g);
     engine_jobs_step(g, JOB_CUT, JOB_LOAD);
     flush_step(g);
     engine_jobs_step(g, JOB_LOAD, JOB_KINDS);

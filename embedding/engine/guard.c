@@ -44,28 +44,6 @@ struct guard {
     uint32_t recent_next;
 };
 
-struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void),
-                        struct env *env, struct work_list *works)
-{
-    struct guard *g = calloc(1, sizeof *g);
-    if (g == NULL)
-        return NULL;
-    g->wall_ns = wall_ns;
-    g->quarantine = quarantine_new(dir, file_bytes, env, works);
-    if (g->quarantine == NULL) {
-        free(g);
-        return NULL;
-    }
-    return g;
-}
-
-void guard_free(struct guard *g)
-{
-    if (g != NULL)
-        quarantine_free(g->quarantine);
-    free(g);
-}
-
 /* ---- counts ---- */
 
 /* False: an older run's. */
@@ -160,22 +138,32 @@ static void value_text(float x, char out[32])
         (void)snprintf(out, 32, "%s", isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
 }
 
-static void line_write(struct guard *g, const struct table_schema *s, const struct push_record *r,
-                       const struct gradient_fault *f)
+/* A push that was refused, for the quarantine. */
+struct refusal {
+    uint64_t run, generation, batch, worker, task, key;
+    double time; /* seconds since 1970; below 0: not known */
+    struct gradient_fault fault;
+    uint32_t lane, rows;
+    char table[sizeof((struct table_schema *)0)->name];
+};
+
+static char *refusal_line(const void *fact)
 {
+    const struct refusal *r = fact;
+    const struct gradient_fault *f = &r->fault;
     struct json *j = json_new_object();
     char value[32];
-    if (g->wall_ns != NULL)
-        json_set_number(j, "time", (double)(g->wall_ns() / 1000000) * 1e-3);
+    if (r->time >= 0)
+        json_set_number(j, "time", r->time);
     json_set_int(j, "run", (int64_t)r->run);
     json_set_int(j, "lane", r->lane);
     json_set_int(j, "generation", (int64_t)r->generation);
-    json_set_int(j, "batch", (int64_t)r->to);
+    json_set_int(j, "batch", (int64_t)r->batch);
     json_set_int(j, "worker", (int64_t)r->worker);
     json_set_int(j, "task", (int64_t)r->task);
-    json_set_string(j, "table", s->name);
-    json_set_hex(j, "key", r->keys[f->key]);
-    json_set_int(j, "field", key_field(r->keys[f->key]));
+    json_set_string(j, "table", r->table);
+    json_set_hex(j, "key", r->key);
+    json_set_int(j, "field", key_field(r->key));
     json_set_int(j, "place", f->place);
     value_text(f->value, value);
     if (isfinite(f->value))
@@ -186,12 +174,28 @@ static void line_write(struct guard *g, const struct table_schema *s, const stru
     if (f->why == GRADIENT_NORM)
         json_set_number(j, "norm", f->norm);
     json_set_int(j, "bad_rows", f->rows);
-    json_set_int(j, "rows", r->key_count);
+    json_set_int(j, "rows", r->rows);
     char *text = json_text(j, 0);
     json_free(j);
-    if (text != NULL)
-        quarantine_add(g->quarantine, text);
-    free(text);
+    return text;
+}
+
+static void refusal_keep(struct guard *g, const struct table_schema *s, const struct push_record *r,
+                         const struct gradient_fault *f)
+{
+    struct refusal fact = {.run = r->run,
+                           .generation = r->generation,
+                           .batch = r->to,
+                           .worker = r->worker,
+                           .task = r->task,
+                           .key = r->keys[f->key],
+                           .time =
+                               g->wall_ns == NULL ? -1 : (double)(g->wall_ns() / 1000000) * 1e-3,
+                           .fault = *f,
+                           .lane = r->lane,
+                           .rows = r->key_count};
+    memcpy(fact.table, s->name, sizeof fact.table);
+    quarantine_add(g->quarantine, &fact);
 }
 
 int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
@@ -206,7 +210,7 @@ int guard_check(struct guard *g, const struct table_schema *s, const struct push
         return 0;
     if (run_turn(g, r->run) && !seen_before(g, r)) {
         count_refused(g, s, r);
-        line_write(g, s, r, &f);
+        refusal_keep(g, s, r, &f);
     }
     value_text(f.value, value);
     if (f.why == GRADIENT_NORM)
@@ -219,6 +223,31 @@ int guard_check(struct guard *g, const struct table_schema *s, const struct push
                    gradient_why_text(f.why), s->name, r->keys[f.key], key_field(r->keys[f.key]),
                    f.place, value, norm_text, r->worker, r->task, r->lane, r->to,
                    file[0] != 0 ? "kept in " : "not kept: this shard has no folder", file);
+}
+
+/* ---- life ---- */
+
+struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void),
+                        struct env *env, struct work_list *works)
+{
+    struct guard *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return NULL;
+    g->wall_ns = wall_ns;
+    g->quarantine =
+        quarantine_new(dir, file_bytes, sizeof(struct refusal), refusal_line, env, works);
+    if (g->quarantine == NULL) {
+        free(g);
+        return NULL;
+    }
+    return g;
+}
+
+void guard_free(struct guard *g)
+{
+    if (g != NULL)
+        quarantine_free(g->quarantine);
+    free(g);
 }
 
 /* ---- for people ---- */

@@ -1,4 +1,4 @@
-/* quarantine.c: lines gathered, written elsewhere. */
+/* quarantine.c: facts gathered; made into lines and written elsewhere. */
 #include "embedding/engine/quarantine.h"
 
 #include "proto/base/container_of.h"
@@ -19,30 +19,32 @@ struct quarantine {
     uint64_t file_bytes;
     struct env *env;         /* borrowed */
     struct work_list *works; /* borrowed */
-    char *line;              /* owned, (QUARANTINE_QUEUE_BYTES): not handed over yet */
-    size_t bytes;
-    uint64_t lines, lost;
+    quarantine_line line;
+    size_t fact_bytes;
+    char *fact; /* owned, (QUARANTINE_QUEUE_BYTES): `facts` that are not handed over yet */
+    uint64_t facts, lost;
     bool busy; /* a batch is on its way */
     bool told; /* that the disk does not take it */
 };
 
 struct batch {
     struct work work;     /* first */
-    struct quarantine *q; /* borrowed; on the I/O thread its paths and file_bytes alone */
-    uint64_t lines;
-    size_t bytes;
+    struct quarantine *q; /* borrowed; on the I/O thread what is never changed alone */
+    uint64_t facts;
     int error;
-    char text[];
+    char fact[];
 };
 
-struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, struct env *env,
-                                  struct work_list *works)
+struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, size_t fact_bytes,
+                                  quarantine_line line, struct env *env, struct work_list *works)
 {
     struct quarantine *q = calloc(1, sizeof *q);
     if (q == NULL)
         return NULL;
-    q->line = malloc(QUARANTINE_QUEUE_BYTES);
-    if (q->line == NULL) {
+    q->line = line;
+    q->fact_bytes = fact_bytes;
+    q->fact = malloc(QUARANTINE_QUEUE_BYTES);
+    if (q->fact == NULL) {
         free(q);
         return NULL;
     }
@@ -72,11 +74,30 @@ static int lines_write(const struct quarantine *q, const char *text, size_t byte
     return rc;
 }
 
-static void outcome(struct quarantine *q, uint64_t lines, int error)
+/* 0 or errno. Any thread. */
+static int facts_write(const struct quarantine *q, const char *fact, uint64_t facts)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *lines = open_memstream(&text, &bytes);
+    bool good = lines != NULL;
+    for (uint64_t i = 0; good && i < facts; i++) {
+        char *line = q->line(fact + i * q->fact_bytes);
+        good = line != NULL && fprintf(lines, "%s\n", line) > 0;
+        free(line);
+    }
+    if (lines != NULL && fclose(lines) != 0)
+        good = false;
+    int rc = good ? lines_write(q, text, bytes) : ENOMEM;
+    free(text);
+    return rc;
+}
+
+static void outcome(struct quarantine *q, uint64_t facts, int error)
 {
     if (error == 0)
         return;
-    q->lost += lines;
+    q->lost += facts;
     if (!q->told)
         log_warn("%s: %s: refused pushes are counted, not kept", q->path, strerror(error));
     q->told = true;
@@ -85,7 +106,7 @@ static void outcome(struct quarantine *q, uint64_t lines, int error)
 static void batch_run(struct work *w)
 {
     struct batch *b = container_of(w, struct batch, work);
-    b->error = lines_write(b->q, b->text, b->bytes);
+    b->error = facts_write(b->q, b->fact, b->facts);
 }
 
 static void hand_over(struct quarantine *q);
@@ -95,44 +116,38 @@ static void batch_done(struct work *w)
     struct batch *b = container_of(w, struct batch, work);
     struct quarantine *q = b->q;
     q->busy = false;
-    outcome(q, b->lines, w->cancelled ? lines_write(q, b->text, b->bytes) : b->error);
+    outcome(q, b->facts, w->cancelled ? facts_write(q, b->fact, b->facts) : b->error);
     if (!w->cancelled)
         hand_over(q);
 }
 
 static void hand_over(struct quarantine *q)
 {
-    if (q->busy || q->bytes == 0)
+    if (q->busy || q->facts == 0)
         return;
-    struct batch *b = malloc(sizeof *b + q->bytes);
+    size_t bytes = q->facts * q->fact_bytes;
+    struct batch *b = malloc(sizeof *b + bytes);
     if (b != NULL) {
-        *b = (struct batch){.work = {.run = batch_run, .done = batch_done},
-                            .q = q,
-                            .lines = q->lines,
-                            .bytes = q->bytes};
-        memcpy(b->text, q->line, q->bytes);
+        *b = (struct batch){
+            .work = {.run = batch_run, .done = batch_done}, .q = q, .facts = q->facts};
+        memcpy(b->fact, q->fact, bytes);
         q->busy = true;
         work_start(q->works, q->env, &b->work);
     } else {
-        q->lost += q->lines;
+        q->lost += q->facts;
     }
-    q->bytes = 0;
-    q->lines = 0;
+    q->facts = 0;
 }
 
-void quarantine_add(struct quarantine *q, const char *line)
+void quarantine_add(struct quarantine *q, const void *fact)
 {
-    size_t bytes = strlen(line);
     if (q->path[0] == 0)
         return;
-    if (q->bytes + bytes + 1 > QUARANTINE_QUEUE_BYTES) {
+    if ((q->facts + 1) * q->fact_bytes > QUARANTINE_QUEUE_BYTES) {
         q->lost++;
         return;
     }
-    memcpy(q->line + q->bytes, line, bytes);
-    q->line[q->bytes + bytes] = '\n';
-    q->bytes += bytes + 1;
-    q->lines++;
+    memcpy(q->fact + q->facts++ * q->fact_bytes, fact, q->fact_bytes);
     hand_over(q);
 }
 
@@ -140,9 +155,9 @@ void quarantine_free(struct quarantine *q)
 {
     if (q == NULL)
         return;
-    if (q->bytes > 0)
-        outcome(q, q->lines, lines_write(q, q->line, q->bytes));
-    free(q->line);
+    if (q->facts > 0)
+        outcome(q, q->facts, facts_write(q, q->fact, q->facts));
+    free(q->fact);
     free(q);
 }
 

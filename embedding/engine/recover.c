@@ -29,54 +29,44 @@ static int take_load(struct replay *r, const void *value, size_t value_bytes, st
 {
     struct stored_load l;
     int rc = stored_load_read(value, value_bytes, &l, e);
-    if (rc != 0 || r->of_cut) /* a cut is never made while a load is under way */
+    if (rc != 0 || r->to.of_cut) /* a cut is never made while a load is under way */
         return rc;
     if (l.under_way) {
         r->load = l;
     } else {
-        r->g->loaded_run = l.run;
-        r->g->loaded_tables = l.tables;
+        r->to.g->loaded_run = l.run;
+        r->to.g->loaded_tables = l.tables;
     }
     return 0;
 }
 
 int replay_base(struct replay *r, uint32_t table)
 {
-    struct engine_table *t = engine_slot(r->g, table);
-    if (!r->of_cut) {
-        r->base[table] = t->durable;
+    struct engine_table *t = engine_slot(r->to.g, table);
+    if (!r->to.of_cut) {
+        r->to.base[table] = t->durable;
         return 0;
     }
-    if (r->base[table] != NULL)
+    if (r->to.base[table] != NULL)
         return 0;
-    r->base[table] = calloc(t->scope.tablets, sizeof *r->base[table]);
+    r->to.base[table] = calloc(t->scope.tablets, sizeof *r->to.base[table]);
     r->own[table] = true;
-    return r->base[table] == NULL ? SHOAL_E_NOMEM : 0;
+    return r->to.base[table] == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-int replay_schema(void *context, const struct table_schema *s, struct err *e)
+static int take_schema(void *context, const struct table_schema *s, struct err *e)
 {
     struct replay *r = context;
-    struct engine_table *t = engine_slot(r->g, s->table);
-    int rc = 0;
-    if (t == NULL)
-        rc = engine_table_add(r->g, s, e);
-    else if (!schema_equal(table_schema_of(t->table), s)) {
-        char difference[SCHEMA_DIFFERENCE_MAX];
-        rc = err_set(e, SHOAL_E_SCHEMA,
-                     "table %s is stored with another schema than it has here: %s", s->name,
-                     schema_difference(s, table_schema_of(t->table), difference));
-    }
-    return rc == 0 ? replay_base(r, s->table) : rc;
+    return apply_table(&r->to, s, e);
 }
 
 static int take_control(struct replay *r, const void *value, size_t value_bytes, struct err *e)
 {
     struct stored_as_of as_of = {0};
-    int rc = stored_control_read(value, value_bytes, r->runs, &as_of, replay_schema, r, e);
-    r->control = as_of.sequence;
+    int rc = stored_control_read(value, value_bytes, r->to.runs, &as_of, take_schema, r, e);
+    r->to.control = as_of.sequence;
     r->found_control = true;
-    r->floor = r->of_cut ? 0 : as_of.floor; /* a cut has what its own `base` says */
+    r->to.floor = r->to.of_cut ? 0 : as_of.floor; /* a cut has what its own `base` says */
     return rc;
 }
 
@@ -92,26 +82,26 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     if (!stored_is_tablet(key, key_bytes, &table, &tablet))
         return err_set(e, SHOAL_E_CORRUPT,
                        "the row store holds a key that is not Shoal's (%zu bytes)", key_bytes);
-    struct engine_table *t = engine_slot(r->g, table);
-    if (t == NULL || tablet >= t->scope.tablets || r->base[table] == NULL)
+    struct engine_table *t = engine_slot(r->to.g, table);
+    if (t == NULL || tablet >= t->scope.tablets || r->to.base[table] == NULL)
         return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is stored, but no such table is",
                        tablet, table);
-    if (r->base[table][tablet] == UINT64_MAX)
+    if (r->to.base[table][tablet] == UINT64_MAX)
         return 0;
     uint64_t flushed;
     int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
-    if (rc == 0 && (flushed > r->until || flushed > r->control))
+    if (rc == 0 && (flushed > r->until || flushed > r->to.control))
         rc = err_set(e, SHOAL_E_CORRUPT,
                      "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64,
                      tablet, table_schema_of(t->table)->name, flushed,
-                     r->until < r->control ? r->until : r->control);
+                     r->until < r->to.control ? r->until : r->to.control);
     if (rc == 0)
-        rc = stored_tablet_read(value, value_bytes, t->table, r->runs, tablet, e);
+        rc = stored_tablet_read(value, value_bytes, t->table, r->to.runs, tablet, e);
     if (rc == 0 && r->images != NULL)
         rc = restore_settle(r, t->table, tablet, e);
     else if (rc == 0 && r->spill != NULL)
         rc = replay_make_room(r, e);
-    r->base[table][tablet] = flushed;
+    r->to.base[table][tablet] = flushed;
     return rc;
 }
 
@@ -147,22 +137,23 @@ static int clear_load(struct replay *r, struct err *e)
     int rc = 0;
     log_warn("%s: the load of a checkpoint as run %" PRIu64
              " was not finished; its tables are empty, load it again",
-             r->g->dir, r->load.run);
+             r->to.g->dir, r->load.run);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
         struct store_item image, no_image, row, no_row;
         stored_tablet_key(i, 0, &image);
         stored_tablet_key(i + 1, 0, &no_image);
         stored_row_key(i, 0, 0, 0, &row);
         stored_row_key(i + 1, 0, 0, 0, &no_row);
-        if ((r->load.tables >> i & 1) && (rc = store_drop(r->g->store, &image, &no_image, e)) == 0)
-            rc = store_drop(r->g->store, &row, &no_row, e);
+        if ((r->load.tables >> i & 1) &&
+            (rc = store_drop(r->to.g->store, &image, &no_image, e)) == 0)
+            rc = store_drop(r->to.g->store, &row, &no_row, e);
     }
     if (rc == 0)
-        rc = store_flush(r->g->store, e);
+        rc = store_flush(r->to.g->store, e);
     stored_load_key(&item);
     if (rc == 0)
-        rc = store_write(r->g->store, &item, 1, e);
-    return rc == 0 ? store_flush(r->g->store, e) : rc;
+        rc = store_write(r->to.g->store, &item, 1, e);
+    return rc == 0 ? store_flush(r->to.g->store, e) : rc;
 }
 
 static int refuse_image(void *context, const void *key, size_t key_bytes, const void *value,
@@ -179,7 +170,7 @@ static int refuse_image(void *context, const void *key, size_t key_bytes, const 
  * once they do. */
 static int recover_stored(struct replay *r, struct err *e)
 {
-    struct engine *g = r->g;
+    struct engine *g = r->to.g;
     struct store_item from, below;
     stored_tablet_key(0, 0, &from);
     stored_tablet_key(LIMIT_TABLES, 0, &below);
@@ -194,30 +185,31 @@ static int recover_stored(struct replay *r, struct err *e)
         rc = reload_bring_all(g, e);
         reload_free(g);
     }
-    g->control_changed = g->control_durable = g->control_written = r->control;
+    g->control_changed = g->control_durable = g->control_written = r->to.control;
     return rc;
 }
 
 int engine_recover(struct engine *g, struct err *e)
 {
-    struct replay r = {.g = g, .store = g->store, .runs = &g->runs, .until = UINT64_MAX};
+    struct replay r;
     uint64_t first, last;
     uint64_t began = env_now_ns(g->env);
+    replay_init(&r, g, g->store, &g->runs, false);
     int rc = recover_stored(&r, e);
     if (rc == 0)
-        rc = journal_replay(g->journal, UINT64_MAX, replay_record, &r, &first, &last, e);
+        rc = replay_journal(&r, g->journal, &first, &last, e);
     if (rc != 0)
         return err_wrap(e, rc, "recovering %s", g->dir);
-    if (first > r.control + 1)
+    if (first > r.to.control + 1)
         return err_set(e, SHOAL_E_CORRUPT,
                        "%s: the journal begins at record %" PRIu64
                        ", rows are stored up to %" PRIu64 "; segments are missing",
-                       g->dir, first, r.control);
-    if (last < r.control && last > 0)
+                       g->dir, first, r.to.control);
+    if (last < r.to.control && last > 0)
         log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64,
-                 g->dir, r.control, last);
-    g->sequence = g->committed = last > r.control ? last : r.control;
-    if (replay_end_ghosts(&g->runs, g->sequence) != 0)
+                 g->dir, r.to.control, last);
+    g->sequence = g->committed = last > r.to.control ? last : r.to.control;
+    if (apply_ghosts_end(&g->runs, g->sequence) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
     engine_refresh_marks(g);
     rc = journal_start(g->journal, g->sequence + 1, e);
@@ -237,12 +229,12 @@ static int scan_wanted(struct replay *r, struct err *e)
 {
     int rc = take_head(r, e);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        uint32_t tablets = r->base[i] != NULL ? r->g->table[i].scope.tablets : 0;
+        uint32_t tablets = r->to.base[i] != NULL ? r->to.g->table[i].scope.tablets : 0;
         for (uint32_t k = 0, end; k < tablets && rc == 0; k = end) {
             end = k + 1;
-            if (r->base[i][k] == UINT64_MAX)
+            if (r->to.base[i][k] == UINT64_MAX)
                 continue;
-            while (end < tablets && r->base[i][end] != UINT64_MAX)
+            while (end < tablets && r->to.base[i][end] != UINT64_MAX)
                 end++;
             rc = replay_tablets(r, i, k, end, e);
         }
@@ -253,22 +245,14 @@ static int scan_wanted(struct replay *r, struct err *e)
 int recover_source(struct engine *g, const struct cut_source *source,
                    uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
-    struct replay r = {.g = g,
-                       .store = source->store,
-                       .runs = runs,
-                       .of_cut = true,
-                       .until = source->facts.sequence};
-    uint64_t first, last = 0;
-    memcpy(r.base, base, sizeof r.base);
+    struct replay r;
+    replay_init(&r, g, source->store, runs, true);
+    r.until = source->facts.sequence;
+    memcpy(r.to.base, base, sizeof r.to.base);
     int rc = scan_wanted(&r, e);
     if (rc == 0)
-        rc = journal_replay(source->journal, r.until, replay_record, &r, &first, &last, e);
-    if (rc == 0 && last < r.until && r.control < r.until)
-        rc = err_set(e, SHOAL_E_CORRUPT,
-                     "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r.until);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (r.own[i]) /* a table that the manifest does not name */
-            free(r.base[i]);
+        rc = replay_cut(&r, source->journal, e);
+    replay_free(&r); /* bases of tables that the manifest does not name */
     const struct run *run = runs_find(runs, source->facts.run);
     if (rc == 0 && source->facts.run != 0 && (run == NULL || run->lanes != source->facts.lanes))
         rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records",

@@ -1,4 +1,4 @@
-/* reload.c: tablets that are away, who asks for them, and the steps in which they come.
+/* reload.c: tablets that come back, and the steps in which they do.
  *
  *  1. A tablet comes back before the first record that may change it is replayed. So one that is
  *     still away after the journal's end is what its image says.
@@ -8,7 +8,7 @@
  *     tablets that are what their images say. Their pairs are written on this thread, and requests
  *     wait meanwhile: nothing else may write to the store then.
  */
-#include "embedding/engine/reload.h"
+#include "embedding/engine/reload_inner.h"
 
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
@@ -23,44 +23,6 @@
 #define STEP_ROWS 32768u /* some 8 ms; requests are answered between two steps */
 #define STEP_GOES 64u    /* some 30 us each, whatever there is to read */
 #define CHUNK_MOST 256u  /* tablets that are read in one go */
-
-enum place { PLACE_BACK, PLACE_AWAY, PLACE_ASKED };
-
-struct reload {
-    struct engine_job job;
-    struct replay replay;
-    struct spill spill;
-    uint8_t *place[LIMIT_TABLES]; /* owned; (tablets); NULL: all of the table are back */
-    uint32_t left;                /* not back */
-    struct tier_tablet *asked;    /* owned; in the order in which they were */
-    uint32_t asked_first, asked_count;
-    uint32_t table, tablet; /* where the round stands */
-    uint32_t chunk;         /* tablets of the next go */
-    uint64_t began_ns;
-};
-
-/* ---- away ---- */
-
-static struct reload *reload_of(const struct engine *g)
-{
-    return g->job[JOB_RELOAD] == NULL ? NULL : container_of(g->job[JOB_RELOAD], struct reload, job);
-}
-
-bool reload_is_away(const struct engine *g, uint32_t table, uint32_t tablet)
-{
-    const struct reload *l = reload_of(g);
-    return l != NULL && l->place[table] != NULL && l->place[table][tablet] != PLACE_BACK;
-}
-
-uint32_t reload_left(const struct engine *g)
-{
-    return reload_of(g) == NULL ? 0 : reload_of(g)->left;
-}
-
-bool engine_back(const struct engine *g)
-{
-    return g->job[JOB_RELOAD] == NULL;
-}
 
 static void step_cb(struct env_timer *timer);
 static const struct engine_job_ops reload_job = {NULL, NULL, NULL, reload_free};
@@ -161,23 +123,6 @@ int reload_bring_all(struct engine *g, struct err *e)
     return rc;
 }
 
-bool reload_has(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
-{
-    struct reload *l = reload_of(g);
-    uint8_t *place = l == NULL ? NULL : l->place[table];
-    bool all = true;
-    for (uint32_t i = 0; place != NULL && i < count; i++) {
-        uint32_t tablet =
-            mixed_tablet(key_mix(keys[i]), table_schema_of(g->table[table].table)->tablet_bits);
-        all &= place[tablet] == PLACE_BACK;
-        if (place[tablet] == PLACE_AWAY) {
-            place[tablet] = PLACE_ASKED;
-            l->asked[l->asked_count++] = (struct tier_tablet){table, tablet};
-        }
-    }
-    return all;
-}
-
 /* ---- steps ---- */
 
 /* The next ones of the round. There are some. */
@@ -185,7 +130,8 @@ static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
 {
     for (;; l->table++, l->tablet = 0, l->chunk = 1) {
         SHOAL_ASSERT(l->table < LIMIT_TABLES);
-        uint32_t end = l->place[l->table] == NULL ? 0 : l->replay.g->table[l->table].scope.tablets;
+        uint32_t end =
+            l->place[l->table] == NULL ? 0 : l->replay.to.g->table[l->table].scope.tablets;
         if (l->tablet < end && away_next(l, l->table, &l->tablet, end, below))
             break;
     }
@@ -203,7 +149,7 @@ static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     while (l->asked_first < l->asked_count) {
         struct tier_tablet t = l->asked[l->asked_first++];
         const uint8_t *place = l->place[t.table];
-        uint32_t end = l->replay.g->table[t.table].scope.tablets,
+        uint32_t end = l->replay.to.g->table[t.table].scope.tablets,
                  most = t.table == l->table ? l->chunk : 1;
         if (place[t.tablet] == PLACE_BACK)
             continue; /* with a neighbour, or for somebody who could not wait */
@@ -251,7 +197,7 @@ static int finish(struct engine *g, struct err *e)
 {
     g->recovered_ns = env_now_ns(g->env) - reload_of(g)->began_ns;
     reload_free(g);
-    if (replay_end_ghosts(&g->runs, g->sequence) != 0) /* 2. */
+    if (apply_ghosts_end(&g->runs, g->sequence) != 0) /* 2. */
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
     engine_refresh_marks(g);
     space_back(g);

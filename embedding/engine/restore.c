@@ -23,46 +23,27 @@
 
 #define LEAVE_SHARE 4u /* of a tablet's rows one in so many goes at a time */
 
-/* The next tablet that has rows in memory; false: there is none. A tablet that is not put back is,
- * as long as a restore lasts, what its stored image says, and may lose rows too. */
-static bool hand_next(struct replay *r, uint32_t *table, uint32_t *tablet)
-{
-    struct spill *s = r->spill;
-    for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
-        const struct engine_table *t = &r->g->table[s->hand_table];
-        bool may = t->table != NULL && table_cold_may(t->table);
-        for (; may && s->hand_tablet < t->scope.tablets; s->hand_tablet++)
-            if (table_tablet_rows(t->table, s->hand_tablet) >
-                    table_tablet_cold(t->table, s->hand_tablet) &&
-                !(r->clean && t->changed[s->hand_tablet] > t->durable[s->hand_tablet])) {
-                *table = s->hand_table;
-                *tablet = s->hand_tablet++;
-                return true;
-            }
-        s->hand_table = (s->hand_table + 1) % LIMIT_TABLES;
-        s->hand_tablet = 0;
-    }
-    return false;
-}
-
+/* A tablet that is not put back is, as long as a restore lasts, what its stored image says, and may
+ * lose rows too. */
 int replay_make_room(struct replay *r, struct err *e)
 {
     uint32_t table, tablet, count;
     int rc = 0;
-    while (rc == 0 && tier_wants_room(r->g)) {
-        if (!hand_next(r, &table, &tablet)) {
+    while (rc == 0 && tier_wants_room(r->to.g)) {
+        if (!tier_hand_next(r->to.g, &r->hand, r->clean, &table, &tablet)) {
             if (r->clean)
                 return 0; /* there will be others */
-            r->g->tier.stuck = true;
-            r->g->tier.stuck_used = tier_used(r->g);
-            log_warn("%s: rows fill the memory budget and none can move to the store", r->g->dir);
+            r->to.g->tier.stuck = true;
+            r->to.g->tier.stuck_used = tier_used(r->to.g);
+            log_warn("%s: rows fill the memory budget and none can move to the store",
+                     r->to.g->dir);
             return 0;
         }
-        struct table *t = r->g->table[table].table;
+        struct table *t = r->to.g->table[table].table;
         uint64_t hot = table_tablet_rows(t, tablet) - table_tablet_cold(t, tablet);
         /* Of a tablet that is not put back there is an image, and what it lists must stay
          * (spill.h). */
-        bool fresh = r->epoch[table] != NULL && r->base[table][tablet] != UINT64_MAX;
+        bool fresh = r->epoch[table] != NULL && r->to.base[table][tablet] != UINT64_MAX;
         rc = spill_tablet(r->spill, t, tablet, fresh, (uint32_t)(hot / LEAVE_SHARE) + 1, &count, e);
     }
     return rc;
@@ -83,7 +64,7 @@ int restore_settle(struct replay *r, struct table *t, uint32_t tablet, struct er
 
 static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
 {
-    struct table *t = r->g->table[table].table;
+    struct table *t = r->to.g->table[table].table;
     uint32_t epoch = table_cold_epoch(t, tablet) + 1;
     if (names_take(&r->names, t, tablet) != 0)
         return SHOAL_E_NOMEM;
@@ -101,7 +82,7 @@ static int clear_older(struct replay *r, const struct record_restore *record, ui
 {
     *count = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        struct engine_table *t = engine_slot(r->g, i);
+        struct engine_table *t = engine_slot(r->to.g, i);
         if (t == NULL)
             continue;
         if (replay_base(r, i) != 0)
@@ -110,12 +91,12 @@ static int clear_older(struct replay *r, const struct record_restore *record, ui
             (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
             return SHOAL_E_NOMEM;
         for (uint32_t k = 0; k < t->scope.tablets; k++) {
-            bool older =
-                (record->existing >> i & 1) && (r->g->journal == NULL || t->durable[k] < sequence);
+            bool older = (record->existing >> i & 1) &&
+                         (r->to.g->journal == NULL || t->durable[k] < sequence);
             if (older && clear_tablet(r, i, k) != 0)
                 return SHOAL_E_NOMEM;
             if (!older)
-                r->base[i][k] = UINT64_MAX;
+                r->to.base[i][k] = UINT64_MAX;
             *count += older;
         }
     }
@@ -124,43 +105,38 @@ static int clear_older(struct replay *r, const struct record_restore *record, ui
 
 /* ---- filled ---- */
 
-/* Rows of the cut into the tablets concerned, its runs and marks into r->runs. */
+/* Rows of the cut into the tablets concerned, its runs and marks into r->to.runs. */
 static int load_cut(struct replay *r, const struct record_restore *record, struct err *e)
 {
     struct cut_source source;
-    int rc = cut_open(r->g, record->cut, &source, e);
+    int rc = cut_open(r->to.g, record->cut, &source, e);
     if (rc != 0)
         return rc;
-    uint64_t first, last = 0;
     r->until = source.facts.sequence;
     r->images = source.store;
     rc = replay_images(r, source.store, e);
-    if (rc == 0 && source.journal != NULL) {
-        rc = journal_replay(source.journal, r->until, replay_record, r, &first, &last, e);
-        if (rc == 0 && last < r->until && r->control < r->until)
-            rc = err_set(e, SHOAL_E_CORRUPT,
-                         "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last,
-                         r->until);
-    }
-    const struct run *from = runs_find(r->runs, source.facts.run);
+    if (rc == 0 && source.journal != NULL)
+        rc = replay_cut(r, source.journal, e);
+    const struct run *from = runs_find(r->to.runs, source.facts.run);
     if (rc == 0 && (from == NULL || from->lanes != record->lanes))
         rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records",
                      source.facts.run);
     if (rc == 0)
-        for (uint32_t i = r->runs->count; i-- > 0;) /* what is left is the run whose marks count */
-            if (r->runs->run[i] != from)
-                runs_drop(r->runs, r->runs->run[i]);
+        for (uint32_t i = r->to.runs->count;
+             i-- > 0;) /* what is left is the run whose marks count */
+            if (r->to.runs->run[i] != from)
+                runs_drop(r->to.runs, r->to.runs->run[i]);
     cut_source_close(&source);
     return rc == 0 ? 0 : err_wrap(e, rc, "cut %" PRIu64, record->cut);
 }
 
 static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
 {
-    const struct run *from = r->runs->run[0];
+    const struct run *from = r->to.runs->run[0];
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        struct engine_table *t = engine_slot(r->g, i);
+        struct engine_table *t = engine_slot(r->to.g, i);
         for (uint32_t k = 0; t != NULL && k < t->scope.tablets; k++) {
-            if (r->base[i][k] == UINT64_MAX)
+            if (r->to.base[i][k] == UINT64_MAX)
                 continue;
             for (uint32_t lane = 0; lane < from->lanes; lane++)
                 if (marks_set(run->marks, lane, i, t->scope.tablets, k,
@@ -177,12 +153,10 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
 {
     struct runs then = {0};
     struct spill spill;
-    struct replay r = {.g = g,
-                       .store = g->store,
-                       .runs = &then,
-                       .of_cut = true,
-                       .spill = g->store == NULL ? NULL : &spill};
+    struct replay r;
     struct run *run = NULL;
+    replay_init(&r, g, g->store, &then, true);
+    r.spill = g->store == NULL ? NULL : &spill;
     spill_init(&spill, g->store, g->options.memory);
     g->tier.written = false; /* who was to leave has been put back */
     tier_stay(g);
@@ -196,7 +170,7 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of keys");
     names_free(&r.names);
     if (rc == 0) {
-        rc = replay_open_restored(&g->runs, record, sequence, past, &run);
+        rc = apply_restored_run(&g->runs, record, sequence, past, &run);
         if (rc == 0 && older > 0)
             rc = take_marks(&r, run, sequence);
         if (rc != 0)
@@ -207,11 +181,7 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
         engine_refresh_marks(g);
     if (g->journal == NULL)
         runs_forget(&g->runs, UINT64_MAX);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        if (r.own[i])
-            free(r.base[i]);
-        free(r.epoch[i]);
-    }
+    replay_free(&r);
     spill_free(&spill);
     runs_free(&then);
     return rc;

@@ -37,9 +37,9 @@ struct scrub {
 };
 
 struct scrub_work {
-    struct work work;         /* first */
-    struct engine *g;         /* borrowed */
-    struct audit_files files; /* of the archive */
+    struct work work;           /* first */
+    struct engine *g;           /* borrowed */
+    struct journal_files files; /* of the archive */
     /* owned; (items): pairs that the keys' rows may have left in the store */
     struct store_item *item;
     uint32_t items;
@@ -155,7 +155,7 @@ static void scrub_done(struct work *w)
     void *context = scrub_of(g)->context;
     uint64_t sequence = scrub_of(g)->sequence;
     g->flush.busy = false;
-    audit_free(&s->files);
+    cursor_files_free(&s->files);
     free(s->item);
     scrub_free(g);
     if (w->cancelled)
@@ -196,7 +196,7 @@ static void scrub_step(struct engine *g)
         return;
     journal_forget(g->journal);
     struct scrub_work *w = calloc(1, sizeof *w);
-    if (w == NULL || list_pairs(g, w) != 0 || audit_gather(g->archive, NULL, &w->files, &e) != 0) {
+    if (w == NULL || list_pairs(g, w) != 0 || cursor_gather(g->archive, NULL, &w->files, &e) != 0) {
         if (w != NULL)
             free(w->item);
         free(w);
@@ -237,7 +237,7 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
 struct blame_work {
     struct work work; /* first */
     struct engine *g; /* borrowed */
-    struct audit_files files;
+    struct journal_files files;
     struct table_schema *schema; /* owned */
     uint64_t key;
     struct blame_entry *entry; /* owned; (limit) */
@@ -252,7 +252,7 @@ struct blame_work {
 
 static void blame_free(struct blame_work *b)
 {
-    audit_free(&b->files);
+    cursor_files_free(&b->files);
     free(b->schema);
     free(b->entry);
 }
@@ -302,7 +302,7 @@ int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
                  ? err_set(e, SHOAL_E_NOMEM, "no memory to search")
                  : 0;
     if (rc == 0)
-        rc = audit_gather(g->archive, g->journal, &b->files, e);
+        rc = cursor_gather(g->archive, g->journal, &b->files, e);
     if (rc != 0) {
         if (b != NULL)
             blame_free(b);

@@ -132,23 +132,22 @@ static int put_pair(void *context, uint64_t key, const void *row, size_t row_byt
     return 0;
 }
 
-/* The hand goes on to the next tablet with rows that may leave; false: there is none. */
-static bool hand_next(struct engine *g, uint32_t *table, uint32_t *tablet)
+bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint32_t *table,
+                    uint32_t *tablet)
 {
-    struct tier *tier = &g->tier;
     for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
-        const struct engine_table *t = &g->table[tier->hand_table];
-        bool may =
-            t->table != NULL && table_cold_may(t->table) && !(g->loading >> tier->hand_table & 1);
-        for (; may && tier->hand_tablet < t->scope.tablets; tier->hand_tablet++)
-            if (table_tablet_rows(t->table, tier->hand_tablet) >
-                table_tablet_cold(t->table, tier->hand_tablet)) {
-                *table = tier->hand_table;
-                *tablet = tier->hand_tablet++;
+        const struct engine_table *t = &g->table[hand->table];
+        bool may = t->table != NULL && table_cold_may(t->table) && !(g->loading >> hand->table & 1);
+        for (; may && hand->tablet < t->scope.tablets; hand->tablet++)
+            if (table_tablet_rows(t->table, hand->tablet) >
+                    table_tablet_cold(t->table, hand->tablet) &&
+                !(clean && t->changed[hand->tablet] > t->durable[hand->tablet])) {
+                *table = hand->table;
+                *tablet = hand->tablet++;
                 return true;
             }
-        tier->hand_table = (tier->hand_table + 1) % LIMIT_TABLES;
-        tier->hand_tablet = 0;
+        hand->table = (hand->table + 1) % LIMIT_TABLES;
+        hand->tablet = 0;
     }
     return false;
 }
@@ -227,7 +226,8 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
     for (uint64_t looked = 0; looked < GATHER_ROWS && flush_bytes(g) < limit;) {
         if (tier_used(g) < tier->rows_max / 16 * 14 + tier->leaving_bytes)
             return;
-        if (!hand_next(g, &table, &tablet) || tier->idle++ > 4 * tablets_all(g)) {
+        if (!tier_hand_next(g, &tier->hand, false, &table, &tablet) ||
+            tier->idle++ > 4 * tablets_all(g)) {
             tier->stuck = true; /* all round, more than once, and nothing went */
             tier->stuck_used = tier_used(g);
             log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);

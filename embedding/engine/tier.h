@@ -6,6 +6,15 @@
  *               -> else pairs and image go into a flush (flush.h) -> written
  *                  -> what nobody has touched is dropped
  *
+ * Rows leave memory in two ways, both by table_cold_choose:
+ *     with their tablet's image, in a flush:  tier_gather, from flush steps and flush_make_room
+ *         (replay)
+ *     pairs alone (spill.h), where no image may be written: replay_make_room (a reload, a restore),
+ *         and a load's write (load_write.c)
+ * and come back in two:
+ *     rows by their pairs:  asked for (fetch.h), or of a whole tablet (whole_thaw)
+ *     tablets by their images:  reload.h after a start, engine_whole for readers
+ *
  * So a tablet's stored image and the pairs that it lists are of one instant, its flushed_seq.
  * Memory is what the arenas have handed out and what tables keep beside them; making room begins at
  * 15/16 of what rows may take and ends at 14/16; beyond the whole of it pushes wait and nothing is
@@ -30,6 +39,10 @@ bool tier_wants_room(struct engine *g);
 /* Puts tablets that rows leave into the batch being gathered, about `limit` bytes of them, as of
  * record `sequence`; where no write is needed rows go at once. */
 void tier_gather(struct engine *g, uint64_t sequence, size_t limit);
+/* The hand goes on to the next tablet with rows in memory that may leave, or, clean, one that is
+ * besides what its stored image says. False: there is none. */
+bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint32_t *table,
+                    uint32_t *tablet);
 /* The batch was written: the rows go. */
 void tier_leave(struct engine *g);
 /* The batch was called off, its rows stay. */

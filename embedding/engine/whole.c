@@ -69,16 +69,6 @@ int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err
 
 /* ---- beside the engine's tables ---- */
 
-void whole_free(struct engine *g)
-{
-    if (g->whole_arena == NULL)
-        return;
-    table_free(g->whole);
-    arena_free(g->whole_arena);
-    g->whole = NULL;
-    g->whole_arena = NULL;
-}
-
 uint64_t whole_bytes(const struct engine *g)
 {
     return g->whole_arena == NULL ? 0 : arena_bytes(g->whole_arena);
@@ -86,7 +76,7 @@ uint64_t whole_bytes(const struct engine *g)
 
 static int scratch(struct engine *g, const struct table *t, struct err *e)
 {
-    whole_free(g);
+    engine_whole_free(g);
     if (arena_new(&g->whole_arena) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory to read rows of table %s",
                        table_schema_of(t)->name);
@@ -124,7 +114,7 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
         rc = whole_thaw(g->whole, tablet, g->store, e);
     if (rc == 0)
         return g->whole;
-    whole_free(g);
+    engine_whole_free(g);
     return NULL;
 }
 
@@ -174,7 +164,7 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
     if (rc == 0)
         rc = copy_row(g, t->table, key, e);
     if (rc != 0) {
-        whole_free(g);
+        engine_whole_free(g);
         return NULL;
     }
     if (table_rows(g->whole) == 0) /* it has not outlasted its ageing */

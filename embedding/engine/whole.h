@@ -10,8 +10,6 @@
  * handed to another engine. Pairs that the tablet does not list are passed over. CORRUPT: a listed
  * row has no pair, or one of another length; NOMEM: as far as it got. */
 int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err *e);
-/* What engine_whole and engine_row made last goes. Cheap when there is nothing. */
-void whole_free(struct engine *g);
 uint64_t whole_bytes(const struct engine *g); /* memory that it takes */
 
 #endif

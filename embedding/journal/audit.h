@@ -8,8 +8,7 @@
 #ifndef EMBEDDING_JOURNAL_AUDIT_H
 #define EMBEDDING_JOURNAL_AUDIT_H
 
-#include "embedding/journal/archive.h"
-#include "embedding/journal/journal.h"
+#include "embedding/journal/cursor.h"
 
 #include <stdatomic.h>
 
@@ -19,22 +18,6 @@ struct blame_entry { /* a push that changed a row */
     double norm; /* 2-norm of the row's gradient, as pushed */
     float show, click, lr_scale;
 };
-
-struct audit_file {
-    char path[LIMIT_PATH];      /* of the archive; a segment of the journal is open already */
-    uint64_t generation, bytes; /* where its records end; 0: at the end of the file */
-    int fd;                     /* owned; -1: not open */
-};
-struct audit_files {
-    struct audit_file *file; /* owned; oldest first */
-    uint32_t count;
-};
-
-/* The archive's files (a may be NULL), and with j also the journal's segments, as they stand.
- * NOMEM, IO. */
-int audit_gather(const struct archive *a, const struct journal *j, struct audit_files *out,
-                 struct err *e);
-void audit_free(struct audit_files *f);
 
 struct audit_wish {
     uint32_t table, floats; /* of a key in a push: schema_push_floats */
@@ -46,14 +29,11 @@ struct audit_wish {
 
 /* Pushes that have wish->keys[0], newest first, at most limit. out has room for limit; *complete:
  * everything was read and the oldest record of all was sequence 1. */
-int audit_blame(struct audit_files *f, const struct audit_wish *wish, struct blame_entry *out,
+int audit_blame(struct journal_files *f, const struct audit_wish *wish, struct blame_entry *out,
                 uint32_t limit, uint32_t *count, bool *complete, struct err *e);
 /* Zeros the keys and what was pushed for them in every record; syncs. *records: how many had
  * any. */
-int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *records,
+int audit_blank(struct journal_files *f, const struct audit_wish *wish, uint64_t *records,
                 struct err *e);
-
-/* journal.c: descriptors of all segments; appended to *out. */
-int journal_audit(const struct journal *j, struct audit_files *out, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* journal.c: appending and trimming; syncs and spare segments are in journal_sync.c, reading in
- * journal_read.c.
+ * cursor.c.
  *
  *  1. A segment's generation is never used twice: it is one above every generation found in the
  *     folder, free files included.
@@ -32,6 +32,12 @@
 uint64_t segment_checksum(const struct segment_header *h)
 {
     return hash_bytes(h, offsetof(struct segment_header, checksum), 0);
+}
+
+bool segment_good(const struct segment_header *h, uint64_t generation)
+{
+    return h->magic == SEGMENT_MAGIC && h->checksum == segment_checksum(h) &&
+           h->first > h->previous && (generation == 0 || h->generation == generation);
 }
 
 void segment_path(const struct journal *j, uint64_t generation, char *out)
@@ -117,7 +123,8 @@ static int begin_segment(struct journal *j, struct err *e)
                                .generation = j->next_generation,
                                .first = j->next,
                                .previous = j->previous,
-                               .bytes = j->segment_bytes};
+                               .bytes = j->segment_bytes,
+                               .version = JOURNAL_VERSION};
     h.checksum = segment_checksum(&h);
     struct segment *s = NULL;
     if (pwrite(fd, &h, sizeof h, 0) == (ssize_t)sizeof h)

@@ -22,22 +22,19 @@ struct journal;
 
 #define JOURNAL_SEGMENT_MIN 65536u
 
-/* Lists the folder (created when missing). Replay comes next, then start. */
+/* Lists the folder (created when missing). A cursor over all of it comes next (cursor.h), then
+ * journal_take_end and journal_start. */
 int journal_open(const char *dir, uint32_t segment_bytes, struct journal **out, struct err *e);
-/* The segments of a cut, for replay only: nothing in the folder is changed. */
+/* The segments of a cut, for a cursor only: nothing in the folder is changed. */
 int journal_open_copy(const char *dir, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
-typedef int (*journal_visit)(void *context, const struct record_header *h, const void *payload,
-                             struct err *e);
-/* Calls visit for each record up to sequence `until`, in order. *first and *last: sequences seen, 0
- * and 0 when none. A torn tail ends it (and, unless a copy is read, what lies behind is given up);
- * damage before records that were known to be on disk is CORRUPT with file and offset. Stops at
- * visit's first non-zero, which is returned. */
-int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context,
-                   uint64_t *first, uint64_t *last, struct err *e);
-/* The next record will have sequence `next`. After replay, before the first append; appends go to a
- * segment of their own. Syncs what is there. */
+struct journal_cursor;
+/* A cursor over all of the journal has come to its END: the records end there. What lies behind a
+ * torn tail is given up. */
+void journal_take_end(struct journal *j, const struct journal_cursor *c);
+/* The next record will have sequence `next`. After journal_take_end, before the first append;
+ * appends go to a segment of their own. Syncs what is there. */
 int journal_start(struct journal *j, uint64_t next, struct err *e);
 
 /* Payload bytes of the longest record that fits a segment. */

@@ -1,6 +1,4 @@
-/* journal_file.h: the journal's insides, shared by journal.c, journal_sync.c and journal_read.c
- * alone.
- */
+/* journal_file.h: the journal's insides, for its own files. */
 #ifndef EMBEDDING_JOURNAL_JOURNAL_FILE_H
 #define EMBEDDING_JOURNAL_JOURNAL_FILE_H
 
@@ -9,6 +7,7 @@
 #include <sys/uio.h>
 
 #define SEGMENT_MAGIC 0x314745534c4f4853ull /* "SHOLSEG1" */
+#define JOURNAL_VERSION 1u                  /* of what a segment holds */
 #define SEGMENT_HEADER_BYTES 64u
 #define JOURNAL_QUEUE 256u /* records written at once: four pieces each, IOV_MAX is 1024 */
 
@@ -18,7 +17,9 @@ struct segment_header {
     uint64_t first;    /* sequence of its first record */
     uint64_t previous; /* of the last record before it, as its writer knew */
     uint64_t bytes;
-    uint64_t reserved[2];
+    uint32_t version; /* JOURNAL_VERSION; 0: of before it was written, the same as 1 */
+    uint32_t zero;
+    uint64_t reserved;
     uint64_t checksum;
 };
 _Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES,
@@ -58,6 +59,8 @@ struct journal {
 };
 
 uint64_t segment_checksum(const struct segment_header *h);
+/* Whether a head checks and is of this generation (0: of any). Of whatever version it is. */
+bool segment_good(const struct segment_header *h, uint64_t generation);
 void segment_path(const struct journal *j, uint64_t generation, char *out); /* LIMIT_PATH */
 void free_path(const struct journal *j, uint32_t number, char *out);
 /* Adds an entry; NULL when out of memory. */

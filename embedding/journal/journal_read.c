@@ -1,10 +1,7 @@
-/* journal_read.c: opening a folder of segments and reading it back.
- *
- * A gap is where the records of a segment end below what the next one's header says came before it,
- * or where the last segment has records behind a place that does not check. It is damage (CORRUPT)
- * when a record behind it says that the missing one had been synced (record.h, invariant 3);
- * otherwise the power failed before a sync, the mode allowed for the loss, and it is reported and
- * left. */
+/* journal_read.c: opening a folder of segments, and what is left of it once a cursor has read it
+ * (cursor.h). */
+#include "embedding/journal/cursor.h"
+
 #include "embedding/journal/journal_file.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
@@ -19,18 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SEGMENT_BYTES_MAX (1u << 30)
-
 static int by_generation(const void *a, const void *b)
 {
     const struct segment *x = a, *y = b;
     return (x->generation > y->generation) - (x->generation < y->generation);
-}
-
-static bool header_ok(const struct segment_header *h, uint64_t generation)
-{
-    return h->magic == SEGMENT_MAGIC && h->checksum == segment_checksum(h) &&
-           h->first > h->previous && (generation == 0 || h->generation == generation);
 }
 
 /* Generations of free files count too: their old records must never check in a new segment. */
@@ -40,7 +29,7 @@ static void note_generation(struct journal *j, const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && header_ok(&h, 0) &&
+    if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && segment_good(&h, 0) &&
         h.generation >= j->next_generation)
         j->next_generation = h.generation + 1;
     close(fd);
@@ -120,121 +109,6 @@ int journal_open_copy(const char *dir, struct journal **out, struct err *e)
     return open_dir(dir, 0, true, out, e);
 }
 
-/* One segment's bytes in memory. */
-struct view {
-    char *bytes; /* owned */
-    size_t count;
-    bool good; /* its header checks */
-    struct segment_header header;
-};
-
-static int view_load(const struct journal *j, const struct segment *s, struct view *v,
-                     struct err *e)
-{
-    char path[LIMIT_PATH];
-    struct stat st;
-    segment_path(j, s->generation, path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > SEGMENT_BYTES_MAX) {
-        err_set(e, SHOAL_E_IO, "cannot read journal segment %s: %s", path,
-                fd < 0 ? strerror(errno) : "not a segment's size");
-        if (fd >= 0)
-            close(fd);
-        return SHOAL_E_IO;
-    }
-    *v = (struct view){.bytes = malloc((size_t)st.st_size + 1)};
-    while (v->bytes != NULL && v->count < (size_t)st.st_size) {
-        ssize_t n = pread(fd, v->bytes + v->count, (size_t)st.st_size - v->count, (off_t)v->count);
-        if (n <= 0)
-            break;
-        v->count += (size_t)n;
-    }
-    close(fd);
-    if (v->bytes == NULL || v->count < (size_t)st.st_size) {
-        free(v->bytes);
-        return err_set(e, SHOAL_E_IO, "cannot read journal segment %s to its end", path);
-    }
-    if (v->count >= sizeof v->header)
-        memcpy(&v->header, v->bytes, sizeof v->header);
-    v->good = v->count >= sizeof v->header && header_ok(&v->header, s->generation);
-    return 0;
-}
-
-/* The highest `synced` that any record at or behind `at` names. */
-static uint64_t synced_behind(const struct view *v, uint64_t generation, size_t at)
-{
-    uint64_t synced = 0;
-    struct record_header h;
-    const void *payload;
-    while (at + sizeof h <= v->count) {
-        if (record_read(v->bytes + at, v->count - at, generation, &h, &payload) != 0) {
-            at += RECORD_ALIGN;
-            continue;
-        }
-        synced = h.synced > synced ? h.synced : synced;
-        at += record_bytes(h.payload_bytes);
-    }
-    return synced;
-}
-
-struct replay {
-    journal_visit visit;
-    void *context;
-    uint64_t until, first, last;
-};
-
-/* Visits a segment's records; s->bytes and s->last are where they end. */
-static int replay_view(struct replay *r, struct segment *s, const struct view *v, struct err *e)
-{
-    s->bytes = SEGMENT_HEADER_BYTES;
-    s->first = v->good ? v->header.first : r->last + 1;
-    s->last = s->first - 1;
-    struct record_header h;
-    const void *payload;
-    while (v->good && record_read(v->bytes + s->bytes, v->count - s->bytes, s->generation, &h,
-                                  &payload) == 0) {
-        if (h.sequence != s->last + 1)
-            break;
-        if (h.sequence <= r->until) {
-            int rc = r->visit(r->context, &h, payload, e);
-            if (rc != 0)
-                return rc;
-            r->first = r->first == 0 ? h.sequence : r->first;
-            r->last = h.sequence;
-        }
-        s->last = h.sequence;
-        s->bytes += record_bytes(h.payload_bytes);
-        if (s->bytes >= v->count)
-            break;
-    }
-    return 0;
-}
-
-/* The journal ends in segment `index` at `last`, though more may follow: damage, or an unsynced
- * tail that the power took? */
-static int judge_gap(struct journal *j, uint32_t index, uint64_t last, struct err *e)
-{
-    for (uint32_t i = index; i < j->count; i++) {
-        struct view v;
-        int rc = view_load(j, &j->segment[i], &v, e);
-        if (rc != 0)
-            return rc;
-        uint64_t synced = synced_behind(&v, j->segment[i].generation,
-                                        i == index ? j->segment[i].bytes : SEGMENT_HEADER_BYTES);
-        free(v.bytes);
-        if (synced > last) {
-            char path[LIMIT_PATH];
-            segment_path(j, j->segment[index].generation, path);
-            return err_set(
-                e, SHOAL_E_CORRUPT,
-                "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64
-                " was on disk and does not check; put the file back from a copy, or restore a cut",
-                path, j->segment[index].bytes, last + 1);
-        }
-    }
-    return 0;
-}
-
 /* Nothing behind segment `index` counts any more. Last first, so that a crash in between finds the
  * same gap again. */
 static void give_up_behind(struct journal *j, uint32_t index)
@@ -247,52 +121,18 @@ static void give_up_behind(struct journal *j, uint32_t index)
     }
 }
 
-static uint64_t previous_of(const struct journal *j, uint32_t index, uint64_t otherwise)
+void journal_take_end(struct journal *j, const struct journal_cursor *c)
 {
-    struct segment_header h;
-    char path[LIMIT_PATH];
-    segment_path(j, j->segment[index].generation, path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
-                header_ok(&h, j->segment[index].generation);
-    if (fd >= 0)
-        close(fd);
-    return good ? h.previous : otherwise;
-}
-
-int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context,
-                   uint64_t *first, uint64_t *last, struct err *e)
-{
-    struct replay r = {.visit = visit, .context = context, .until = until};
-    uint64_t end = 0;
-    int rc = 0;
+    SHOAL_ASSERT(!j->copy && c->ended && c->files->count == j->count);
     j->used = 0;
-    for (uint32_t i = 0; i < j->count && rc == 0; i++) {
-        struct segment *s = &j->segment[i];
-        struct view v;
-        rc = view_load(j, s, &v, e);
-        if (rc != 0)
-            break;
-        rc = replay_view(&r, s, &v, e);
-        free(v.bytes);
-        j->used += s->bytes;
-        end = s->last;
-        /* A header that does not check holds nothing; a next one that does not check does not tell
-         * what came before it.
-         */
-        bool whole = i + 1 < j->count && previous_of(j, i + 1, UINT64_MAX) == end;
-        if (rc == 0 && !whole && end < until) {
-            rc = judge_gap(j, i, end, e);
-            if (rc == 0 && !j->copy) {
-                for (uint32_t k = i + 1; k < j->count; k++)
-                    j->segment[k].bytes = 0;
-                give_up_behind(j, i);
-            }
-            break;
-        }
+    j->previous = 0;
+    for (uint32_t i = 0; i < j->count && i <= c->file; i++) {
+        const struct journal_file *f = &c->files->file[i];
+        j->segment[i].first = f->first;
+        j->segment[i].last = f->last;
+        j->segment[i].bytes = f->bytes;
+        j->used += f->bytes;
+        j->previous = f->last;
     }
-    j->previous = end;
-    *first = r.first;
-    *last = r.last;
-    return rc;
+    give_up_behind(j, c->file);
 }

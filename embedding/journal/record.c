@@ -48,6 +48,11 @@ static bool split_payload(const struct record_header *h, const void *at, struct 
     return true;
 }
 
+bool record_known(uint32_t kind)
+{
+    return kind >= RECORD_PUSH && kind <= RECORD_KEYS;
+}
+
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
                 const void **payload)
 {
@@ -56,15 +61,24 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
     memcpy(h, at, sizeof *h);
     if (h->magic != RECORD_MAGIC || h->segment != segment || h->sequence == 0)
         return SHOAL_E_END;
-    if (h->kind < RECORD_PUSH || h->kind > RECORD_KEYS)
-        return SHOAL_E_END;
     if (record_bytes(h->payload_bytes) > available)
         return SHOAL_E_END;
     struct record_payload pieces;
     *payload = (const char *)at + sizeof *h;
     if (!split_payload(h, *payload, &pieces) || checksum_of(h, &pieces) != h->checksum)
         return SHOAL_E_END;
-    return 0;
+    return record_known(h->kind) ? 0 : SHOAL_E_VERSION;
+}
+
+void record_reseal(void *at)
+{
+    struct record_header h;
+    struct record_payload pieces;
+    memcpy(&h, at, sizeof h);
+    bool whole = split_payload(&h, (char *)at + sizeof h, &pieces);
+    SHOAL_ASSERT(whole);
+    record_seal(&h, &pieces);
+    memcpy(at, &h, sizeof h);
 }
 
 void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,

@@ -89,6 +89,12 @@ struct record_restore {
 };
 _Static_assert(sizeof(struct record_restore) == 40, "record_restore is a disk format");
 
+/* A record that was read, where it stands. */
+struct journal_record {
+    const struct record_header *head;
+    const void *payload; /* (head->payload_bytes) */
+};
+
 /* A payload in at most two pieces (keys and gradients, or one control payload). */
 struct record_payload {
     const void *piece[2];
@@ -99,11 +105,16 @@ struct record_payload {
 size_t record_bytes(size_t payload_bytes);
 /* Fills in magic, payload_bytes and checksum; everything else is the caller's. */
 void record_seal(struct record_header *h, const struct record_payload *payload);
+bool record_known(uint32_t kind);
 /* Whether a record of this segment generation stands at `at`, `available` bytes long at most: END
- * when there is none (nothing, another generation's, torn or damaged), 0 with *h filled and
- * *payload pointing into `at`. */
+ * when there is none (nothing, another generation's, torn or damaged), VERSION when there is one of
+ * a kind that is not known, 0 with *h filled and *payload pointing into `at`. Called by the cursor
+ * alone (cursor.h). */
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
                 const void **payload);
+
+/* Seals the whole record at `at` again: its payload was changed where it stands. */
+void record_reseal(void *at);
 
 /* Pushes. The header of a push, and the push of a header; width: floats of a key
  * (schema_push_floats). MALFORMED when the payload's size does not fit the key count. */

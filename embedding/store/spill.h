@@ -20,8 +20,7 @@ struct spill {
     char *value;                       /* owned; (batch) */
     struct store_item *item;           /* owned; (items_most) */
     size_t items, items_most, bytes;
-    uint64_t spilled;                 /* rows so far */
-    uint32_t hand_table, hand_tablet; /* where the callers' round stands */
+    uint64_t spilled; /* rows so far */
     struct err *err;
 };
 

@@ -401,13 +401,20 @@ static uint64_t file_bytes(const char *name)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
+/* A fact that is its line. */
+static char *line_of(const void *fact)
+{
+    return strdup(fact);
+}
+
 START_TEST(quarantine_is_bounded)
 {
     struct work_list works = {NULL};
     struct embedding_env env;
     char line[128];
     embedding_env_init(&env);
-    struct quarantine *q = quarantine_new(rig_dir(dir), 10000, &env.env, &works);
+    struct quarantine *q =
+        quarantine_new(rig_dir(dir), 10000, sizeof line, line_of, &env.env, &works);
 
     memset(line, 'x', sizeof line - 1);
     line[sizeof line - 1] = 0;
@@ -437,7 +444,7 @@ START_TEST(quarantine_without_a_disk_counts)
     struct work_list works = {NULL};
     struct embedding_env env;
     embedding_env_init(&env);
-    struct quarantine *q = quarantine_new("/proc/none", 0, &env.env, &works);
+    struct quarantine *q = quarantine_new("/proc/none", 0, 3, line_of, &env.env, &works);
     for (int i = 0; i < 3; i++)
         quarantine_add(q, "{}");
     embedding_env_run(&env);

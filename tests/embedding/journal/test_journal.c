@@ -1,5 +1,5 @@
 /* test_journal.c: segments: appending, reading back, tearing, damaging, trimming, using again. */
-#include "embedding/journal/journal.h"
+#include "embedding/journal/cursor.h"
 #include "tests/lib/rig_dir.h"
 
 #include <check.h>
@@ -32,26 +32,36 @@ struct seen {
     bool ordered;
 };
 
-static int see(void *context, const struct record_header *h, const void *payload, struct err *e)
+static void see(struct seen *s, const struct journal_record *r)
 {
-    struct seen *s = context;
-    (void)e;
-    s->ordered &= (s->next == 0 || h->sequence == s->next) && h->payload_bytes == PAYLOAD &&
-                  memcmp(payload, payload_bytes, PAYLOAD) == 0;
-    s->next = h->sequence + 1;
+    s->ordered &= (s->next == 0 || r->head->sequence == s->next) &&
+                  r->head->payload_bytes == PAYLOAD &&
+                  memcmp(r->payload, payload_bytes, PAYLOAD) == 0;
+    s->next = r->head->sequence + 1;
     s->count++;
-    return 0;
 }
 
 static struct journal *opened(struct seen *seen, uint64_t *last, int *rc, struct err *e)
 {
     struct journal *j;
-    uint64_t first;
+    struct journal_files files;
+    struct journal_cursor c;
+    struct journal_record r;
     *seen = (struct seen){.ordered = true};
+    *last = 0;
     ck_assert_int_eq(journal_open(dir, SEGMENT, &j, e), 0);
-    *rc = journal_replay(j, UINT64_MAX, see, seen, &first, last, e);
-    if (*rc == 0)
-        ck_assert_int_eq(journal_start(j, *last + 1, e), 0);
+    ck_assert_int_eq(cursor_gather(NULL, j, &files, e), 0);
+    cursor_open(&c, &files, 0, UINT64_MAX, CURSOR_WHOLE);
+    while ((*rc = cursor_next(&c, &r, e)) == 0) {
+        see(seen, &r);
+        *last = r.head->sequence;
+    }
+    if (*rc == SHOAL_E_END) {
+        journal_take_end(j, &c);
+        ck_assert_int_eq(*rc = journal_start(j, *last + 1, e), 0);
+    }
+    cursor_close(&c);
+    cursor_files_free(&files);
     return j;
 }
 

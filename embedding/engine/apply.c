@@ -1,0 +1,373 @@
+/* apply.c: records, one by one. Invariants 1 and 2: apply.h; those of what is stored: recover.c. */
+#include "embedding/engine/apply.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static int no_memory(const struct record_header *h, struct err *e)
+{
+    return err_set(e, SHOAL_E_NOMEM, "no memory to apply record %" PRIu64, h->sequence);
+}
+
+/* ---- pushes ---- */
+
+static bool is_stored(const uint64_t *base, uint32_t tablet, uint64_t sequence) /* 2 */
+{
+    return base != NULL && base[tablet] >= sequence;
+}
+
+int apply_plan(const struct run *run, const struct push_record *r, const uint64_t *base,
+               uint64_t sequence, struct push_plan *plan, uint32_t *gap)
+{
+    struct mark_plan m;
+    uint32_t end = r->tablet_first + r->tablet_count, stored = 0;
+    marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
+    for (uint32_t i = r->tablet_first; base != NULL && i < end; i++)
+        stored += is_stored(base, i, sequence);
+    *plan = (struct push_plan){.applied = m.applied,
+                               .skipped = m.skipped,
+                               .mark = m.lowest,
+                               .sequence = sequence,
+                               .uneven = m.lowest != m.highest,
+                               .step = r->to - m.lowest};
+    if (stored > 0) /* the marks of all do not speak for those that are left */
+        plan->applied = plan->skipped = 0;
+    for (uint32_t i = r->tablet_first; (stored > 0 || m.verdict == PUSH_GAP) && i < end; i++) {
+        if (is_stored(base, i, sequence))
+            continue;
+        enum push_verdict v =
+            push_rule(marks_get(run->marks, r->lane, r->table, i), r->from, r->to);
+        if (v == PUSH_GAP) {
+            *gap = i;
+            return SHOAL_E_GAP;
+        }
+        plan->applied += v == PUSH_TAKE;
+        plan->skipped += v != PUSH_TAKE;
+    }
+    plan->all = plan->applied == r->tablet_count;
+    return 0;
+}
+
+/* Batches that a push stands for in each tablet it covers, (tablets), before its marks move. */
+static uint32_t *steps_of(const struct marks *m, const struct push_record *r, uint32_t tablets)
+{
+    uint32_t *steps = calloc(tablets, sizeof *steps);
+    for (uint32_t i = r->tablet_first; steps != NULL && i < r->tablet_first + r->tablet_count;
+         i++) {
+        uint64_t mark = marks_get(m, r->lane, r->table, i), step = mark < r->to ? r->to - mark : 0;
+        steps[i] = step < UINT32_MAX ? (uint32_t)step : UINT32_MAX;
+    }
+    return steps;
+}
+
+int apply_ready(struct run *run, const struct engine_table *t, const struct push_record *r,
+                const uint64_t *base, uint64_t sequence, struct push_plan *plan)
+{
+    int rc = marks_reserve(run->marks, r->lane, r->table, t->scope.tablets);
+    if (rc == 0 && !plan->all) {
+        plan->take = calloc(t->scope.tablets, 1);
+        rc = plan->take == NULL ? SHOAL_E_NOMEM : 0;
+    }
+    if (rc == 0 && plan->take != NULL) {
+        marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to,
+                   plan->take);
+        for (uint32_t i = r->tablet_first; i < r->tablet_first + r->tablet_count; i++)
+            plan->take[i] &= !is_stored(base, i, sequence);
+    }
+    if (rc == 0 && plan->uneven) {
+        plan->steps = steps_of(run->marks, r, t->scope.tablets);
+        rc = plan->steps == NULL ? SHOAL_E_NOMEM : 0;
+    }
+    if (rc != 0)
+        apply_plan_free(plan);
+    return rc;
+}
+
+void apply_marks(struct run *run, const struct engine_table *t, const struct push_record *r,
+                 const struct push_plan *plan)
+{
+    SHOAL_ASSERT(plan->all == (plan->take == NULL));
+    marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take,
+               &t->scope);
+    run_lane_moved(run, r->lane);
+}
+
+int apply_rows(struct engine_table *t, const struct push_record *r, struct push_plan *plan,
+               bool dirty)
+{
+    struct push_args args = {.lr_scale = r->lr_scale,
+                             .batch = r->to,
+                             .step = plan->step,
+                             .steps = plan->steps,
+                             .event_time = r->event_time,
+                             .lane = r->lane,
+                             .tablet_first = r->tablet_first,
+                             .tablet_count = r->tablet_count,
+                             .undo_clock = plan->bsp ? table_undo_clock(r->run, r->to) : 0,
+                             .take = plan->take};
+    if (dirty)
+        engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
+    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
+    apply_plan_free(plan);
+    return rc;
+}
+
+void apply_plan_free(struct push_plan *plan)
+{
+    free(plan->take);
+    free(plan->steps);
+    plan->take = NULL;
+    plan->steps = NULL;
+}
+
+static int apply_push(struct apply *a, const struct record_header *h, const void *payload,
+                      struct err *e)
+{
+    struct engine_table *t = engine_slot(a->g, h->table);
+    struct push_record p;
+    struct push_plan plan;
+    uint32_t gap;
+    SHOAL_ASSERT(!a->live);
+    if (t == NULL || a->base[h->table] == NULL ||
+        record_to_push(h, payload, schema_push_floats(table_schema_of(t->table)), &p) != 0 ||
+        p.key_count > LIMIT_KEYS || p.tablet_first >= t->scope.tablets ||
+        p.tablet_count > t->scope.tablets - p.tablet_first)
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table",
+                       h->sequence);
+    if (h->sequence <= a->floor)
+        return 0;
+    const uint64_t *base = a->base[p.table];
+    int rc = a->ops->tablets == NULL
+                 ? 0
+                 : a->ops->tablets(a, p.table, p.tablet_first, p.tablet_count, e);
+    uint32_t news = 0;
+    for (uint32_t i = 0; rc == 0 && i < p.tablet_count; i++)
+        news += !is_stored(base, p.tablet_first + i, h->sequence);
+    if (rc != 0 || news == 0)
+        return rc;
+    struct run *run = runs_find(a->runs, p.run);
+    if (run == NULL || p.lane >= run->lanes)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "record %" PRIu64 " is a push of run %" PRIu64
+                       " lane %u, which was not open",
+                       h->sequence, p.run, p.lane);
+    if (apply_plan(run, &p, base, h->sequence, &plan, &gap) != 0)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "record %" PRIu64
+                       ": tablet %u of table %s lacks batches before it; records are missing",
+                       h->sequence, gap, table_schema_of(t->table)->name);
+    if (apply_ready(run, t, &p, base, h->sequence, &plan) != 0)
+        return no_memory(h, e);
+    plan.bsp = (h->flags & RECORD_FLAG_BSP) != 0;
+    if (plan.applied > 0 && a->ops->rows != NULL)
+        rc = a->ops->rows(a, p.table, p.keys, p.key_count, e);
+    if (rc != 0 || plan.applied == 0) {
+        apply_plan_free(&plan);
+        return rc;
+    }
+    apply_marks(run, t, &p, &plan);
+    if (apply_rows(t, &p, &plan, !a->of_cut) != 0)
+        return no_memory(h, e);
+    return a->ops->room == NULL ? 0 : a->ops->room(a, h->sequence, e);
+}
+
+/* ---- tables ---- */
+
+int apply_table(struct apply *a, const struct table_schema *s, struct err *e)
+{
+    struct engine_table *t = engine_slot(a->g, s->table);
+    int rc = 0;
+    if (t == NULL)
+        rc = engine_table_add(a->g, s, e);
+    else if (!schema_equal(table_schema_of(t->table), s)) {
+        char difference[SCHEMA_DIFFERENCE_MAX];
+        rc = err_set(e, SHOAL_E_SCHEMA,
+                     "table %s is stored with another schema than it has here: %s", s->name,
+                     schema_difference(s, table_schema_of(t->table), difference));
+    }
+    return rc == 0 && a->ops->table != NULL ? a->ops->table(a, s->table, e) : rc;
+}
+
+static int apply_schema(struct apply *a, const struct record_header *h, const void *payload,
+                        struct err *e)
+{
+    struct table_schema s;
+    int rc = record_schema_read(payload, h->payload_bytes, &s, e);
+    return rc == 0 ? apply_table(a, &s, e) : rc;
+}
+
+/* ---- runs ---- */
+
+/* The record stands in the control state already. */
+static bool is_past(const struct apply *a, const struct record_header *h)
+{
+    return !a->live && h->sequence <= a->control;
+}
+
+static void seen_at(struct run *run, uint64_t sequence)
+{
+    if (run->ghost && run->seen < sequence)
+        run->seen = sequence;
+}
+
+static int apply_run_open(struct apply *a, const struct record_header *h, const void *payload,
+                          struct err *e)
+{
+    const struct record_run_open *o = payload;
+    struct run *run = runs_find(a->runs, o->run);
+    if (run == NULL) {
+        if (o->lanes == 0 || o->lanes > LIMIT_LANES || o->mode > RUN_BSP)
+            return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " opens a run with %u lanes",
+                           h->sequence, o->lanes);
+        int rc = runs_add(a->runs, o->run, o->tables, o->lanes, o->mode, &run);
+        if (rc != 0)
+            return err_set(e, rc, "no memory to open run %" PRIu64, o->run);
+        run->ghost = is_past(a, h);
+    }
+    seen_at(run, h->sequence);
+    if (a->live)
+        engine_refresh_marks(a->g);
+    return 0;
+}
+
+static int apply_run_drop(struct apply *a, const struct record_header *h, const void *payload,
+                          struct err *e)
+{
+    const struct record_run_drop *d = payload;
+    struct run *run = runs_find(a->runs, d->run);
+    if (run != NULL && runs_end(a->runs, run, h->sequence - 1, h->sequence) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to drop run %" PRIu64, d->run);
+    /* Undo of a run that is over is never asked for: what old images bring of it may stay. */
+    for (uint32_t i = 0; a->live && i < LIMIT_TABLES; i++)
+        if (a->g->table[i].table != NULL)
+            table_undo_drop(a->g->table[i].table, d->run);
+    return 0;
+}
+
+static int apply_fence(struct apply *a, const struct record_header *h, const void *payload,
+                       struct err *e)
+{
+    const struct record_fence *f = payload;
+    struct run *run = runs_find(a->runs, f->run);
+    (void)e;
+    if (run != NULL && !is_past(a, h) && f->lane < run->lanes)
+        run_fence(run, f->lane, f->generation, f->live != 0, f->offset);
+    return 0;
+}
+
+static int apply_restore(struct apply *a, const struct record_header *h, const void *payload,
+                         struct err *e)
+{
+    return a->ops->restore(a, payload, h->sequence, is_past(a, h), e);
+}
+
+int apply_restored_run(struct runs *runs, const struct record_restore *record, uint64_t sequence,
+                       bool past, struct run **out)
+{
+    struct run *run = runs_find(runs, record->run);
+    if (record->lanes == 0 || record->lanes > LIMIT_LANES || record->mode > RUN_BSP ||
+        (run != NULL && run->lanes != record->lanes))
+        return SHOAL_E_CORRUPT;
+    if (run == NULL) {
+        if (runs_add(runs, record->run, record->tables, record->lanes, record->mode, &run) != 0)
+            return SHOAL_E_NOMEM;
+        run->ghost = past;
+    }
+    seen_at(run, sequence);
+    for (uint32_t i = runs->count; i-- > 0;) {
+        struct run *other = runs->run[i];
+        if (other != run && (!past || (other->ghost && other->seen < sequence)) &&
+            runs_end(runs, other, sequence - 1, sequence) != 0)
+            return SHOAL_E_NOMEM;
+    }
+    *out = run;
+    return 0;
+}
+
+int apply_ghosts_end(struct runs *runs, uint64_t sequence)
+{
+    for (uint32_t i = runs->count; i-- > 0;)
+        if (runs->run[i]->ghost && runs_end(runs, runs->run[i], runs->run[i]->seen, sequence) != 0)
+            return SHOAL_E_NOMEM;
+    return 0;
+}
+
+/* ---- names of keys ---- */
+
+/* The tablets of the keys that do not have the record yet are noted as changed, and change. */
+static int name_keys(struct apply *a, struct engine_table *t, const struct record_keys *keys,
+                     const uint64_t *key, uint64_t sequence)
+{
+    uint32_t bits = table_schema_of(t->table)->tablet_bits;
+    uint8_t *take = calloc(t->scope.tablets, 1);
+    if (take == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < keys->count; i++) {
+        uint32_t tablet = mixed_tablet(key_mix(key[i]), bits);
+        take[tablet] = !is_stored(a->base[keys->table], tablet, sequence);
+    }
+    if (!a->of_cut && (!a->live || a->g->journal != NULL))
+        engine_touch(t, 0, t->scope.tablets, take, sequence);
+    int rc =
+        table_keys(t->table, (enum key_action)keys->action, key, keys->count, take, &a->changed);
+    free(take);
+    return rc;
+}
+
+static int apply_keys(struct apply *a, const struct record_header *h, const void *payload,
+                      struct err *e)
+{
+    const struct record_keys *keys = payload;
+    const uint64_t *key = (const uint64_t *)(const void *)(keys + 1);
+    struct engine_table *t = engine_slot(a->g, keys->table);
+    if (t == NULL || (!a->live && a->base[keys->table] == NULL) || keys->action > KEY_RESET ||
+        keys->count > LIMIT_KEYS ||
+        h->payload_bytes != sizeof *keys + keys->count * sizeof(uint64_t))
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " names keys of no table",
+                       h->sequence);
+    if (!a->live && h->sequence <= a->floor)
+        return 0;
+    uint32_t bits = table_schema_of(t->table)->tablet_bits;
+    int rc = 0;
+    for (uint32_t i = 0; a->ops->tablets != NULL && rc == 0 && i < keys->count; i++)
+        rc = a->ops->tablets(a, keys->table, mixed_tablet(key_mix(key[i]), bits), 1, e);
+    if (rc == 0 && name_keys(a, t, keys, key, h->sequence) != 0)
+        rc = no_memory(h, e);
+    return rc;
+}
+
+/* ---- kinds ---- */
+
+struct kind {
+    const char *name;
+    uint32_t bytes; /* of its payload, */
+    bool least;     /* or no fewer */
+    bool control;   /* it changes the control state */
+    int (*apply)(struct apply *a, const struct record_header *h, const void *payload,
+                 struct err *e);
+};
+static const struct kind kinds[] = {
+    [RECORD_PUSH] = {"push", 0, true, false, apply_push},
+    [RECORD_TABLE] = {"table", 0, true, true, apply_schema},
+    [RECORD_RUN_OPEN] = {"run open", sizeof(struct record_run_open), false, true, apply_run_open},
+    [RECORD_RUN_DROP] = {"run drop", sizeof(struct record_run_drop), false, true, apply_run_drop},
+    [RECORD_FENCE] = {"fence", sizeof(struct record_fence), false, true, apply_fence},
+    [RECORD_RESTORE] = {"restore", sizeof(struct record_restore), false, true, apply_restore},
+    [RECORD_KEYS] = {"keys", sizeof(struct record_keys), true, false, apply_keys},
+};
+
+int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
+{
+    const struct record_header *h = r->head;
+    SHOAL_ASSERT(record_known(h->kind));
+    const struct kind *k = &kinds[h->kind];
+    if (k->control && !a->live && !a->of_cut && !is_past(a, h))
+        a->g->control_changed = h->sequence;
+    if (k->least ? h->payload_bytes < k->bytes : h->payload_bytes != k->bytes)
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u (%s) has %u bytes",
+                       h->sequence, h->kind, k->name, h->payload_bytes);
+    return k->apply(a, h, r->payload, e);
+}

@@ -1,0 +1,378 @@
+/* cursor.c: one record after another. Invariants 1 to 3: cursor.h.
+ *
+ * A gap is where the records of a segment end below what the next one's head says came before it,
+ * or where the last segment has records behind a place that does not check. Whether it is damage is
+ * judged once, where it is met: nothing behind it is ever returned. */
+#include "embedding/journal/cursor.h"
+
+#include "embedding/journal/journal_file.h"
+#include "proto/base/assert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEGMENT_BYTES_MAX (1u << 30)
+#define WINDOW_BYTES (1u << 20)
+
+/* ---- files ---- */
+
+static int gather_journal(const struct journal *j, struct journal_files *out, struct err *e)
+{
+    for (uint32_t i = 0; i < j->count; i++) {
+        const struct segment *s = &j->segment[i];
+        struct journal_file *f = &out->file[out->count];
+        segment_path(j, s->generation, f->path);
+        f->generation = s->generation;
+        f->bytes = s->bytes;
+        f->fd = j->next == 0 ? -1 : open(f->path, O_RDONLY | O_CLOEXEC);
+        if (f->fd < 0 && j->next != 0)
+            return err_set(e, SHOAL_E_IO, "cannot open journal segment %s: %s", f->path,
+                           strerror(errno));
+        out->count++;
+    }
+    return 0;
+}
+
+int cursor_gather(const struct archive *a, const struct journal *j, struct journal_files *out,
+                  struct err *e)
+{
+    uint32_t archived = a == NULL ? 0 : archive_count(a);
+    *out = (struct journal_files){0};
+    out->file =
+        calloc(archived + (j == NULL ? 0 : journal_segment_count(j)) + 1, sizeof *out->file);
+    if (out->file == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to list the journal");
+    for (uint32_t i = 0; i < archived; i++) {
+        struct journal_file *f = &out->file[out->count++];
+        f->fd = -1;
+        archive_path(a, i, f->path, &f->generation);
+    }
+    int rc = j == NULL ? 0 : gather_journal(j, out, e);
+    if (rc != 0)
+        cursor_files_free(out);
+    return rc;
+}
+
+void cursor_files_free(struct journal_files *f)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->file[i].fd >= 0)
+            close(f->file[i].fd);
+    free(f->file);
+    *f = (struct journal_files){0};
+}
+
+static bool head_read(int fd, const struct journal_file *f, struct segment_header *h)
+{
+    return pread(fd, h, sizeof *h, 0) == (ssize_t)sizeof *h && segment_good(h, f->generation);
+}
+
+/* The same of a file that is not at hand. */
+static bool head_peek(const struct journal_file *f, struct segment_header *h)
+{
+    int fd = f->fd >= 0 ? f->fd : open(f->path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && head_read(fd, f, h);
+    if (fd >= 0 && fd != f->fd)
+        close(fd);
+    return good;
+}
+
+static void source_close(struct journal_cursor *c)
+{
+    if (c->open && c->own)
+        close(c->fd);
+    c->open = false;
+    c->held = 0;
+}
+
+/* File c->file comes to hand, at its first record. */
+static int source_open(struct journal_cursor *c, struct err *e)
+{
+    const struct journal_file *f = &c->files->file[c->file];
+    struct segment_header h;
+    struct stat st;
+    source_close(c);
+    c->own = f->fd < 0;
+    c->fd = c->own ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd;
+    c->open = c->fd >= 0;
+    if (!c->open || fstat(c->fd, &st) != 0 || st.st_size > SEGMENT_BYTES_MAX)
+        return err_set(e, SHOAL_E_IO, "cannot read journal segment %s: %s", f->path,
+                       c->open ? "not a segment's size" : strerror(errno));
+    c->size = f->bytes != 0 && f->bytes < (uint64_t)st.st_size ? f->bytes : (uint64_t)st.st_size;
+    c->at = c->next = SEGMENT_HEADER_BYTES;
+    c->good = head_read(c->fd, f, &h);
+    if (c->good && h.version > JOURNAL_VERSION) /* 3 */
+        return err_set(e, SHOAL_E_VERSION,
+                       "journal segment %s has version %u, this Shoal reads up to %u: "
+                       "it was written by a later one; start that one",
+                       f->path, h.version, JOURNAL_VERSION);
+    if (c->good)
+        c->last = h.first - 1;
+    return 0;
+}
+
+/* ---- the window ---- */
+
+/* *out: `bytes` bytes of the file at `at`, which it has. IO, NOMEM. */
+static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **out, struct err *e)
+{
+    if (c->held == 0 || at < c->held_at || at + bytes > c->held_at + c->held) {
+        size_t ahead = c->reads == CURSOR_WHOLE && bytes < WINDOW_BYTES ? WINDOW_BYTES : bytes,
+               want = ahead < c->size - at ? ahead : (size_t)(c->size - at), kept = 0;
+        if (want > c->room) {
+            char *grown = realloc(c->buffer, want);
+            if (grown == NULL)
+                return err_set(e, SHOAL_E_NOMEM, "no memory for a journal record of %zu bytes",
+                               bytes);
+            c->buffer = grown;
+            c->room = want;
+        }
+        if (at >= c->held_at && at < c->held_at + c->held) {
+            kept = (size_t)(c->held_at + c->held - at);
+            memmove(c->buffer, c->buffer + (at - c->held_at), kept);
+        }
+        for (ssize_t n = 1; kept < want && n > 0; kept += n > 0 ? (size_t)n : 0)
+            n = pread(c->fd, c->buffer + kept, want - kept, (off_t)(at + kept));
+        c->held_at = at;
+        c->held = kept;
+        if (kept < bytes)
+            return err_set(e, SHOAL_E_IO, "cannot read journal segment %s to its end",
+                           c->files->file[c->file].path);
+    }
+    *out = c->buffer + (at - c->held_at);
+    return 0;
+}
+
+/* The record at `at` of the file, its head in *h. END: there is none; VERSION: one of a kind that
+ * is not known; IO, NOMEM. */
+static int record_at(struct journal_cursor *c, uint64_t at, struct record_header *h, char **record,
+                     struct err *e)
+{
+    const void *payload;
+    if (at + sizeof *h > c->size)
+        return SHOAL_E_END;
+    int rc = window(c, at, sizeof *h, record, e);
+    if (rc != 0)
+        return rc;
+    memcpy(h, *record, sizeof *h);
+    size_t bytes = record_bytes(h->payload_bytes);
+    uint64_t generation = c->files->file[c->file].generation;
+    if (h->magic != RECORD_MAGIC || h->segment != generation || bytes > c->size - at)
+        return SHOAL_E_END;
+    rc = window(c, at, bytes, record, e);
+    return rc != 0 ? rc : record_read(*record, bytes, generation, h, &payload);
+}
+
+static int unknown_kind(const struct journal_cursor *c, const struct record_header *h, uint64_t at,
+                        struct err *e)
+{
+    return err_set(e, SHOAL_E_VERSION,
+                   "journal segment %s holds at offset %" PRIu64 " record %" PRIu64
+                   " of kind %u, which this Shoal does not know: it was written by a later one; "
+                   "start that one",
+                   c->files->file[c->file].path, at, h->sequence, h->kind);
+}
+
+/* ---- where records end ---- */
+
+/* The highest `synced` that any record at or behind `at` names. */
+static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced, struct err *e)
+{
+    struct record_header h;
+    char *record;
+    while (at + sizeof h <= c->size) {
+        int rc = record_at(c, at, &h, &record, e);
+        if (rc != 0 && rc != SHOAL_E_END && rc != SHOAL_E_VERSION)
+            return rc;
+        *synced = rc != SHOAL_E_END && h.synced > *synced ? h.synced : *synced;
+        at += rc == SHOAL_E_END ? RECORD_ALIGN : record_bytes(h.payload_bytes);
+    }
+    return 0;
+}
+
+/* Records end in the file at hand, though more may follow: damage, or an unsynced tail that the
+ * power took (END)? 2. */
+static int judge(struct journal_cursor *c, bool known, struct err *e)
+{
+    const struct journal_file *ended = &c->files->file[c->file];
+    uint64_t last = c->last, synced = 0;
+    uint32_t at = c->file;
+    int rc = known ? 0 : synced_behind(c, c->next, &synced, e);
+    while (rc == 0 && !known && synced <= last && c->file + 1 < c->files->count) {
+        c->file++;
+        rc = source_open(c, e);
+        if (rc == 0)
+            rc = synced_behind(c, SEGMENT_HEADER_BYTES, &synced, e);
+    }
+    c->file = at;
+    c->last = last;
+    if (rc == 0 && (known || synced > last))
+        return err_set(
+            e, SHOAL_E_CORRUPT,
+            "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64
+            " was on disk and does not check; put the file back from a copy, or restore a cut",
+            ended->path, ended->bytes, last + 1);
+    return rc == 0 ? SHOAL_E_END : rc;
+}
+
+/* The records of the file at hand have ended: on to the next one. END: there is none. A head that
+ * does not check does not tell what came before it. */
+static int source_leave(struct journal_cursor *c, struct err *e)
+{
+    struct journal_file *f = &c->files->file[c->file];
+    struct segment_header h;
+    bool damaged = f->bytes != 0 && c->next < f->bytes;
+    f->last = c->last;
+    f->bytes = c->next;
+    if (!damaged && c->file + 1 < c->files->count && head_peek(f + 1, &h) &&
+        h.previous == c->last) { /* 1 */
+        c->file++;
+        return source_open(c, e);
+    }
+    return judge(c, damaged, e);
+}
+
+/* ---- reading ---- */
+
+void cursor_open(struct journal_cursor *c, struct journal_files *files, uint64_t from,
+                 uint64_t until, enum cursor_reads reads)
+{
+    *c = (struct journal_cursor){
+        .files = files, .reads = reads, .from = from, .until = until, .fd = -1};
+}
+
+/* The last file that begins at or below `from`. */
+static int seek(struct journal_cursor *c, struct err *e)
+{
+    struct segment_header h;
+    for (uint32_t i = 1; c->from > 1 && i < c->files->count; i++)
+        if (head_peek(&c->files->file[i], &h) && h.first <= c->from)
+            c->file = i;
+    c->sought = true;
+    return source_open(c, e);
+}
+
+static int next_whole(struct journal_cursor *c, struct journal_record *out, struct err *e)
+{
+    struct journal_file *f;
+    char *record;
+    int rc = 0;
+    while (rc == 0 && c->last < c->until) {
+        f = &c->files->file[c->file];
+        if (c->next == SEGMENT_HEADER_BYTES)
+            f->first = c->last + 1;
+        rc = c->good ? record_at(c, c->next, &c->head, &record, e) : SHOAL_E_END;
+        if (rc != SHOAL_E_END && (rc == 0 || rc == SHOAL_E_VERSION) &&
+            c->head.sequence != c->last + 1)
+            rc = SHOAL_E_END;
+        if (rc == SHOAL_E_VERSION) /* 3 */
+            return unknown_kind(c, &c->head, c->next, e);
+        if (rc == SHOAL_E_END) {
+            rc = source_leave(c, e);
+            continue;
+        }
+        if (rc != 0)
+            return rc;
+        c->at = c->next;
+        c->next += record_bytes(c->head.payload_bytes);
+        c->last = c->head.sequence;
+        if (c->last < c->from)
+            continue;
+        *out = (struct journal_record){&c->head, record + sizeof c->head};
+        return 0;
+    }
+    return rc == 0 ? SHOAL_E_END : rc;
+}
+
+/* Whether a head stands at c->next; no more than the head is read, but of a kind that is not
+ * known. */
+static int next_head(struct journal_cursor *c, struct err *e)
+{
+    struct record_header *h = &c->head;
+    char *record;
+    if (c->next + sizeof *h > c->size ||
+        pread(c->fd, h, sizeof *h, (off_t)c->next) != (ssize_t)sizeof *h ||
+        h->magic != RECORD_MAGIC || h->segment != c->files->file[c->file].generation ||
+        record_bytes(h->payload_bytes) > c->size - c->next)
+        return SHOAL_E_END;
+    if (!record_known(h->kind)) {
+        int rc = record_at(c, c->next, h, &record, e);
+        if (rc == SHOAL_E_VERSION)
+            return unknown_kind(c, h, c->next, e);
+        if (rc == SHOAL_E_NOMEM)
+            return rc;
+    }
+    return 0;
+}
+
+static int next_of_heads(struct journal_cursor *c, struct journal_record *out, struct err *e)
+{
+    int rc = next_head(c, e);
+    while (rc == SHOAL_E_END && c->file + 1 < c->files->count) {
+        c->file++;
+        rc = source_open(c, e);
+        rc = rc == 0 ? next_head(c, e) : rc;
+    }
+    if (rc != 0)
+        return rc;
+    c->at = c->next;
+    c->next += record_bytes(c->head.payload_bytes);
+    *out = (struct journal_record){&c->head, NULL};
+    return 0;
+}
+
+int cursor_next(struct journal_cursor *c, struct journal_record *out, struct err *e)
+{
+    c->ended |= c->files->count == 0;
+    if (c->ended)
+        return SHOAL_E_END;
+    int rc = c->sought ? 0 : seek(c, e);
+    if (rc == 0)
+        rc = c->reads == CURSOR_WHOLE ? next_whole(c, out, e) : next_of_heads(c, out, e);
+    c->ended = rc != 0;
+    return rc;
+}
+
+int cursor_keys(struct journal_cursor *c, const uint64_t **keys, struct err *e)
+{
+    char *at;
+    size_t bytes = (size_t)c->head.key_count * sizeof **keys;
+    if (c->head.kind != RECORD_PUSH || bytes > c->head.payload_bytes)
+        return SHOAL_E_END;
+    int rc = window(c, c->at + sizeof c->head, bytes, &at, e);
+    *keys = rc == 0 ? (const uint64_t *)(const void *)at : NULL;
+    return rc == SHOAL_E_IO ? SHOAL_E_END : rc;
+}
+
+int cursor_whole(struct journal_cursor *c, void **payload, struct err *e)
+{
+    struct record_header h;
+    char *record;
+    int rc = record_at(c, c->at, &h, &record, e);
+    *payload = rc == 0 ? record + sizeof h : NULL;
+    return rc == SHOAL_E_IO ? SHOAL_E_END : rc;
+}
+
+int cursor_rewrite(struct journal_cursor *c, struct err *e)
+{
+    size_t bytes = record_bytes(c->head.payload_bytes);
+    SHOAL_ASSERT(c->held_at <= c->at && c->at + bytes <= c->held_at + c->held);
+    char *record = c->buffer + (c->at - c->held_at);
+    record_reseal(record);
+    if (pwrite(c->fd, record, bytes, (off_t)c->at) != (ssize_t)bytes)
+        return err_set(e, SHOAL_E_IO, "cannot write %s: %s", c->files->file[c->file].path,
+                       strerror(errno));
+    return 0;
+}
+
+void cursor_close(struct journal_cursor *c)
+{
+    source_close(c);
+    free(c->buffer);
+    *c = (struct journal_cursor){.fd = -1};
+}
