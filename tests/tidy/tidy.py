@@ -33,7 +33,7 @@ ALLOWED = {
     "format": 2,
     "columns": 25,
     "owner": 46,
-    "invariant": 164,
+    "invariant": 162,
     "listed": 28,
     "names": 234,
     "declared": 2,
