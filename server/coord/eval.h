@@ -6,10 +6,10 @@
  * COORD_EVAL_AGAIN_NS, is leased again to whoever asks: a lost answer or a slow worker delays
  * nobody, and reading twice harms nobody.
  *
- * Results are handed to proto/metric/measure.h in the order of tasks, so the figures do not depend on
- * who was when. One that comes before its turn waits; only tasks within a window behind the first
- * that is missing are leased, so that what waits stays under COORD_EVAL_WAITING_BYTES (or 16 tasks
- * of at most COORD_EVAL_TASK_BYTES). With measure.h's own bounds (evaluate.exact) that is all the
+ * Results are handed to proto/metric/measure.h in the order of tasks, so the figures do not depend
+ * on who was when. One that comes before its turn waits; only tasks within a window behind the
+ * first that is missing are leased, so that what waits stays under COORD_EVAL_WAITING_BYTES (or 16
+ * tasks of at most COORD_EVAL_TASK_BYTES). With measure.h's own bounds (evaluate.exact) that is all the
  * memory that an evaluation takes, however long the split is; at most COORD_EVAL_ROWS_MAX rows. */
 #ifndef SERVER_COORD_EVAL_H
 #define SERVER_COORD_EVAL_H
