@@ -52,8 +52,8 @@ struct transfer {
      * `order`: the owner calls transfer_resend of the lane's earlier pushes, in order, and answers
      * how many parts of theirs are not acknowledged. */
     uint32_t (*gap)(struct transfer *t, const struct part *p, uint64_t order);
-    /* A part of a pull is answered, with this clock and low of its shard (server/shard/pull.h); may be
-     * NULL. */
+    /* A part of a pull is answered, with this clock and low of its shard (server/shard/pull.h); may
+     * be NULL. */
     void (*took)(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low);
     uint64_t *staleness; /* (STALENESS_CELLS) of pulls; borrowed, may be NULL */
 
