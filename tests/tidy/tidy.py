@@ -31,13 +31,13 @@ ALLOWED = {
     "arrow": 2,
     "inside": 1,
     "format": 2,
-    "columns": 25,
-    "owner": 46,
-    "invariant": 162,
+    "columns": 14,
+    "owner": 44,
+    "invariant": 161,
     "listed": 28,
-    "names": 234,
+    "names": 231,
     "declared": 2,
-    "circles": 3,
+    "circles": 1,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, docs)
 OF_OBJECTS = ("link",) + objects.RULES
