@@ -3,8 +3,8 @@
  *
  * 1. A header is unpacked by a capped bump allocator: no malloc, and no peer makes us take more
  *    than LIMIT_UNPACK_BYTES.
- * 2. Struct and proto message are two readings of the same list in wire.h: field i of one is field
- *    i of the other; asserted whenever a type is used (wire_shape_assert).
+ * 2. Struct and proto message are made of the same list in wire.h: field i of one is field i of the
+ *    other; asserted whenever a type is used (wire_shape_assert).
  * 3. What wire_decode lets through has the right frame count, and frames whose bytes agree with the
  *    counts in the header. */
 #include "proto/wire/wire.h"
@@ -116,39 +116,55 @@ static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q
                                   LIMIT_BATCH, e);
 }
 
+/* The gradients have as many floats a key as the table says: which it is, its shard knows. */
+static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, struct err *e)
+{
+    size_t bytes = m->frame[2].bytes;
+    if (q->key_count == 0 ? bytes != 0 : bytes % (4ull * q->key_count) != 0)
+        return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys", bytes,
+                       q->key_count);
+    return 0;
+}
+
+static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q, struct err *e)
+{
+    int rc = frame_expect(m, 1, 64, 8, 64, e);
+    return rc != 0 ? rc : frame_expect(m, 2, q->tasks, 8, LIMIT_TASKS, e);
+}
+
+static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *q, struct err *e)
+{
+    if (q->width > LIMIT_WIDTH)
+        return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", q->width, LIMIT_WIDTH);
+    return frame_expect(m, 1, q->key_count, 4ull * q->width, LIMIT_KEYS, e);
+}
+
+/* What wire.h's lists of counted frames say. */
+static int counted_check(const struct msg *m, const struct wire *w, struct err *e)
+{
+    switch (w->type) {
+#define X(name, frame, count, bytes, most)                                                         \
+    case WIRE_TYPE_##name:                                                                         \
+        return frame_expect(m, frame, w->u.name.count, bytes, most, e);
+        WIRE_COUNTED(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
 static int request_frames_check(const struct msg *m, const struct wire *w, struct err *e)
 {
-    const uint64_t tablets_max = (uint64_t)LIMIT_TABLES * LIMIT_TABLETS;
-    int rc;
+    int rc = counted_check(m, w, e);
+    if (rc != 0)
+        return rc;
     switch (w->type) {
-    case WIRE_TYPE_PULL:
-        return frame_expect(m, 1, w->u.PULL.key_count, 8, LIMIT_KEYS, e);
     case WIRE_TYPE_PUSH:
-        rc = frame_expect(m, 1, w->u.PUSH.key_count, 8, LIMIT_KEYS, e);
-        if (rc != 0)
-            return rc;
-        if (w->u.PUSH.key_count == 0 ? m->frame[2].bytes != 0
-                                     : m->frame[2].bytes % (4ull * w->u.PUSH.key_count) != 0)
-            return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys",
-                           m->frame[2].bytes, w->u.PUSH.key_count);
-        return 0;
-    case WIRE_TYPE_TABLE_CREATE:
-        return frame_expect(m, 1, w->u.TABLE_CREATE.field_rule_count, sizeof(struct field_rule),
-                            LIMIT_FIELDS, e);
-    case WIRE_TYPE_TABLE_DECLARE:
-        return frame_expect(m, 1, w->u.TABLE_DECLARE.field_rule_count, sizeof(struct field_rule),
-                            LIMIT_FIELDS, e);
-    case WIRE_TYPE_MAP_SET:
-        return frame_expect(m, 1, w->u.MAP_SET.tablet_count, 2, tablets_max, e);
+        return push_frames_check(m, &w->u.PUSH, e);
     case WIRE_TYPE_TASK_DONE:
-        rc = frame_expect(m, 1, 64, 8, 64, e);
-        return rc != 0 ? rc : frame_expect(m, 2, w->u.TASK_DONE.tasks, 8, LIMIT_TASKS, e);
+        return task_frames_check(m, &w->u.TASK_DONE, e);
     case WIRE_TYPE_EVAL_DONE:
         return eval_frames_check(m, &w->u.EVAL_DONE, e);
-    case WIRE_TYPE_KEYS:
-        return frame_expect(m, 1, w->u.KEYS.key_count, 8, LIMIT_KEYS, e);
-    case WIRE_TYPE_WHO:
-        return frame_expect(m, 1, w->u.WHO.count, sizeof(struct wire_batch_name), WIRE_WHO_MAX, e);
     default:
         return 0;
     }
@@ -156,21 +172,14 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
 
 static int reply_frames_check(const struct msg *m, const struct wire *w, struct err *e)
 {
-    const uint64_t tablets_max = (uint64_t)LIMIT_TABLES * LIMIT_TABLETS;
     switch (w->type) {
+#define X(name, frame, count, bytes, most)                                                         \
+    case WIRE_TYPE_##name:                                                                         \
+        return frame_expect(m, frame, w->u.name##_reply.count, bytes, most, e);
+        WIRE_COUNTED_REPLY(X)
+#undef X
     case WIRE_TYPE_PULL:
-        if (w->u.PULL_reply.width > LIMIT_WIDTH)
-            return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u",
-                           w->u.PULL_reply.width, LIMIT_WIDTH);
-        return frame_expect(m, 1, w->u.PULL_reply.key_count, 4ull * w->u.PULL_reply.width,
-                            LIMIT_KEYS, e);
-    case WIRE_TYPE_TABLE_GET:
-        return frame_expect(m, 1, w->u.TABLE_GET_reply.field_rule_count, sizeof(struct field_rule),
-                            LIMIT_FIELDS, e);
-    case WIRE_TYPE_MAP_GET:
-        return frame_expect(m, 1, w->u.MAP_GET_reply.tablet_count, 2, tablets_max, e);
-    case WIRE_TYPE_DIGEST:
-        return frame_expect(m, 1, w->u.DIGEST_reply.tablet_count, 8, LIMIT_TABLETS, e);
+        return rows_frames_check(m, &w->u.PULL_reply, e);
     default:
         return 0;
     }

@@ -8,8 +8,9 @@
  * WIRE_MAP's fields say what else it carries.
  *
  * Fields: every message struct is made from one list, so that struct, encoder, decoder and tests
- * never part. U32, U64, I32, F32, F64, B(ool), STR (name, capacity with NUL), all required on the
- * wire. */
+ * never part: the proto file too is made from it. U32, U64, I32, F32, F64, B(ool), STR (name,
+ * capacity with NUL), all required on the wire. A field's number is its place in the list, so that
+ * new ones go to the end. */
 #ifndef PROTO_WIRE_WIRE_H
 #define PROTO_WIRE_WIRE_H
 
@@ -77,9 +78,10 @@
     U32(tablet_bits)                                                                               \
     U32(tablet_first)                                                                              \
     U64(seed)                                                                                      \
-    U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)            \
-        F32(initial) F32(l1) F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32)        \
-            U32(field_rule_count) U32(values)
+    U32(init_kind)                                                                                 \
+    F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps) F32(initial) F32(l1)      \
+        F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32) U32(field_rule_count)       \
+            U32(values)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
@@ -185,8 +187,9 @@
     B(ready)                                                                                       \
     U64(rows)                                                                                      \
     U64(row_bytes)                                                                                 \
-    U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed)        \
-        U64(skipped) U64(cold_rows) U64(fetched) U64(evicted) U64(evicted_clean) U64(memory_bytes) \
+    U64(journal_bytes)                                                                             \
+    U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped)              \
+        U64(cold_rows) U64(fetched) U64(evicted) U64(evicted_clean) U64(memory_bytes)              \
             U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) B(disk_short)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR)                                     \
     U32(shard) U64(map_epoch) U32(lease_ms)
@@ -240,10 +243,11 @@
     U64(bad_lines)                                                                                 \
     U64(keys_pulled)                                                                               \
     U64(keys_pushed)                                                                               \
-    F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s) U64(skipped_steps)              \
-        U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) F64(parse_busy_s)           \
-            F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s)                \
-                F64(pull_least_s) F64(push_least_s) U64(clamped_times)
+    F64(read_s)                                                                                    \
+    F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s) U64(skipped_steps) U64(cache_hits)          \
+        U64(cache_misses) F64(held_s) F64(file_busy_s) F64(parse_busy_s) F64(pull_busy_s)          \
+            F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) F64(pull_least_s)               \
+                F64(push_least_s) U64(clamped_times)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
@@ -301,8 +305,9 @@
     U64(bad_lines)                                                                                 \
     F64(loss_sum)                                                                                  \
     STR(bad_where, 256)                                                                            \
-    F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale)  \
-        U32(tasks) U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
+    F64(weight_sum)                                                                                \
+    U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale) U32(tasks)       \
+        U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
@@ -387,6 +392,23 @@
     X(WHO, 37, 1, 1)                                                                               \
     X(LOAD_DROP, 38, 0, 0)                                                                         \
     X(CUT_KEEP, 39, 0, 0)
+
+/* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
+ * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
+ * simple, is in wire.c. */
+#define WIRE_TABLETS_MAX ((uint64_t)LIMIT_TABLES * LIMIT_TABLETS)
+#define WIRE_COUNTED(X)                                                                            \
+    X(PULL, 1, key_count, 8, LIMIT_KEYS)                                                           \
+    X(PUSH, 1, key_count, 8, LIMIT_KEYS)                                                           \
+    X(TABLE_CREATE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                  \
+    X(TABLE_DECLARE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                 \
+    X(MAP_SET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
+    X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
+    X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)
+#define WIRE_COUNTED_REPLY(X)                                                                      \
+    X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
+    X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
+    X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)
 
 enum wire_type {
     WIRE_TYPE_NONE = 0,

@@ -184,3 +184,21 @@ void coord_call_shard_ready(struct coord_calls *c, uint32_t shard)
         if (call->target == COORD_NOBODY || call->target == shard)
             call_send(c, call, shard);
 }
+
+void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
+{
+    struct coord_shard *s = &c->members->shard[shard];
+    coord_call_cancel(c, WIRE_TYPE_MAP_SET, shard);
+    coord_call_cancel(c, WIRE_TYPE_TABLE_CREATE, shard);
+    coord_call_cancel(c, WIRE_TYPE_RUN_OPEN, shard);
+    coord_call_cancel(c, WIRE_TYPE_LOAD, shard);
+    coord_call_cancel(c, WIRE_TYPE_CUT_KEEP, shard);
+    s->set_up = s->busy = s->greeted = false;
+    s->step = 0;
+}
+
+void coord_call_forget(struct coord_calls *c)
+{
+    for (uint32_t i = 0; i < c->members->shards; i++)
+        coord_call_forget_shard(c, i);
+}

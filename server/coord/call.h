@@ -74,5 +74,8 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
 void coord_call_tick(struct coord_calls *c);
 /* it is set up: it gets what is open, at once */
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard);
+/* Nobody is set up any more: another job, another run. What was asked for that is taken back. */
+void coord_call_forget(struct coord_calls *c);
+void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise this one */
 
 #endif

@@ -7,8 +7,7 @@
 #include "proto/job/manifest.h"
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
-#include "server/coord/flow.h"
+#include "server/coord/phase.h"
 #include "server/coord/saved.h"
 
 #include <inttypes.h>
@@ -19,6 +18,16 @@
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS UINT64_C(1000000000)
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
+
+static const char *const state_names[] = {[CHECKPOINT_IDLE] = "idle",
+                                          [CHECKPOINT_CUTTING] = "cutting",
+                                          [CHECKPOINT_EXPORTING] = "exporting"};
+static const uint32_t moves[] = {
+    [CHECKPOINT_IDLE] = SM_TO(CHECKPOINT_CUTTING),
+    [CHECKPOINT_CUTTING] = SM_TO(CHECKPOINT_EXPORTING) | SM_TO(CHECKPOINT_IDLE),
+    [CHECKPOINT_EXPORTING] = SM_TO(CHECKPOINT_IDLE),
+};
+const struct sm coord_checkpoint_moves = SM("a checkpoint", state_names, moves);
 
 static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);
 
@@ -69,14 +78,10 @@ static void forget(struct coord *c)
     k->manifest = NULL;
     k->saved = NULL;
     k->part = NULL;
-    k->state = CHECKPOINT_IDLE;
+    if (k->state != CHECKPOINT_IDLE)
+        sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_IDLE);
     if (folder_of(c) != NULL)
         folder_of(c)->let_go(&k->hold);
-}
-
-uint64_t coord_checkpoint_cut(const struct coord *c)
-{
-    return c->checkpoint.state == CHECKPOINT_EXPORTING ? c->checkpoint.cut : 0;
 }
 
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
@@ -162,7 +167,7 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
         coord_checkpoint_give_up(c, status, text);
         return;
     }
-    k->state = CHECKPOINT_EXPORTING;
+    sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_EXPORTING);
     k->missing = c->members.shards;
     for (uint32_t s = 0; s < c->members.shards; s++) {
         w.u.CUT_EXPORT =
@@ -191,7 +196,7 @@ static int held(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     if (!phase_fits(c->job.at.phase))
-        return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_flow_phase(c));
+        return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(c));
     free(k->saved);
     k->saved = NULL;
     json_free(k->manifest);
@@ -218,11 +223,11 @@ static int dir_open(struct coord *c, struct err *e)
 
 static int ready_check(const struct coord *c, struct err *e)
 {
-    if (!coord_flow_running(c))
+    if (!coord_phase_running(c))
         return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
     if (!phase_fits(c->job.at.phase))
         return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
-                       c->job.spec.name, coord_flow_phase(c));
+                       c->job.spec.name, coord_phase_name(c));
     for (uint32_t s = 0; s < c->members.shards; s++)
         if (!c->members.shard[s].set_up)
             return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
@@ -261,15 +266,17 @@ static int begin(struct coord *c, const char *name, struct err *e)
         (void)folder_of(c)->remove(k->tmp, NULL);
         return err_set(e, SHOAL_E_NOMEM, "no memory for a checkpoint");
     }
-    k->state = CHECKPOINT_CUTTING;
+    sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_CUTTING);
     k->begun_ns = env_now_ns(c->env);
     k->begun_batches = coord_checkpoint_batches(c);
     coord_cut_make_held(c, HOLD_MAX_NS, held, cut_done);
     return 0;
 }
 
-void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request)
+void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request,
+                              const struct msg *m)
 {
+    (void)m;
     struct coord_checkpoint *k = &c->checkpoint;
     const char *name = request->u.CHECKPOINT.name;
     struct err e = {0};
@@ -364,7 +371,7 @@ void coord_checkpoint_step(struct coord *c)
     coord_checkpoint_publish_step(c);
     if (c->checkpoint.state != CHECKPOINT_IDLE)
         silence_look(c);
-    if (coord_flow_running(c))
+    if (coord_phase_running(c))
         automatic_step(c);
 }
 
@@ -391,7 +398,7 @@ int coord_checkpoint_open(struct coord *c, struct err *e)
         *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
     coord_checkpoint_publish_lost(c);
     struct err failed = {0};
-    if (coord_flow_running(c) && c->job.spec.checkpoint.dir[0] != 0 && dir_open(c, &failed) != 0)
+    if (coord_phase_running(c) && c->job.spec.checkpoint.dir[0] != 0 && dir_open(c, &failed) != 0)
         log_warn("%s; no checkpoint can be made", failed.text);
     return 0;
 }

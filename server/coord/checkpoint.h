@@ -1,12 +1,13 @@
 /* checkpoint.h: checkpoints of a running job: asked for (CHECKPOINT), or by themselves every
  * so many batches or minutes; kept, pruned and published.
  *
- *   IDLE -begin-> CUTTING -HOLD everywhere: noted what the coordinator knows-> (GO) -cut complete->
- *   EXPORTING
- *     ^ | |
- *     | +-- give_up: a shard refused, or is away, or the job is over | every part
- *     |                |   ("NAME is given up: why; training goes on") | is there
- *     +----------------+----------------------------------------------------- finish <------------------+
+ *   IDLE --begin--> CUTTING --cut_done: the cut is complete--> EXPORTING --finish--> IDLE
+ *
+ *   CUTTING, EXPORTING --coord_checkpoint_give_up--> IDLE
+ *
+ * In CUTTING, while every shard holds, it is noted what the coordinator knows (held). finish comes
+ * with the last part (part_done). It is given up when a shard refused, or is away, or the job is
+ * over: "NAME is given up: why; training goes on".
  *
  * Invariants:
  *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest
@@ -27,6 +28,7 @@
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
+#include "proto/base/sm.h"
 #include "proto/wire/wire.h"
 
 #include <stdbool.h>
@@ -38,6 +40,7 @@ struct coord;
 struct job;
 
 enum coord_checkpoint_state { CHECKPOINT_IDLE, CHECKPOINT_CUTTING, CHECKPOINT_EXPORTING };
+extern const struct sm coord_checkpoint_moves;
 
 /* One that was made, as stored in "checkpoints". */
 struct coord_checkpoint_record {
@@ -102,7 +105,8 @@ void coord_checkpoint_close(struct coord *c);              /* removes an unfinis
 int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e);
 /* It begins; nothing was made of it yet. */
 void coord_checkpoint_job(struct coord *c);
-void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request);
+void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request,
+                              const struct msg *m);
 /* Time passes: begins the automatic ones, gives up where a shard is away, looks after the
  * command. */
 void coord_checkpoint_step(struct coord *c);

@@ -245,6 +245,11 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
     return s;
 }
 
+uint64_t coord_checkpoint_cut(const struct coord *c)
+{
+    return c->checkpoint.state == CHECKPOINT_EXPORTING ? c->checkpoint.cut : 0;
+}
+
 bool coord_checkpoint_busy(const struct coord *c)
 {
     const struct coord_checkpoint *k = &c->checkpoint;

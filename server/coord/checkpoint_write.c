@@ -2,7 +2,7 @@
 #include "proto/base/hash.h"
 #include "proto/job/manifest.h"
 #include "server/coord/checkpoint_keep.h"
-#include "server/coord/epoch.h"
+#include "server/coord/phase.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_string(m, "job", j->spec.name);
     json_set_int(m, "run", (int64_t)j->at.run);
     json_set_string(m, "date", date);
-    json_set_string(m, "phase", coord_flow_phase(c));
+    json_set_string(m, "phase", coord_phase_name(c));
     json_set_int(m, "epoch", j->at.epoch);
     json_set_int(m, "examples", (int64_t)examples_done(j));
     json_set(m, "map", map_json(j, c->members.shards));

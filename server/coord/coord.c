@@ -5,9 +5,10 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
+#include "server/coord/end.h"
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
+#include "server/coord/phase.h"
 #include "server/coord/report.h"
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
@@ -24,60 +25,6 @@
 
 /* ---- what the other files of the core use ---------------------------------------------------- */
 
-static bool stored(struct coord *c, int status, const struct err *e)
-{
-    if (status == 0)
-        return true;
-    log_error("store: %s; stopping, because nothing more can be promised", e->text);
-    c->fatal = status;
-    env_stop(c->env);
-    return false;
-}
-
-bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes)
-{
-    struct err e = {0};
-    return c->fatal == 0 && stored(c, coord_store_put(c->store, key, value, bytes, &e), &e);
-}
-
-bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes)
-{
-    struct err e = {0};
-    return c->fatal == 0 && stored(c, coord_store_note(c->store, key, value, bytes, &e), &e);
-}
-
-void coord_send(struct coord *c, peer_t to, struct msg *m)
-{
-    if (m == NULL)
-        return;
-    if (c->fatal != 0) /* it may not be stored */
-        msg_free(m);
-    else
-        (void)env_send(c->env, to, m);
-}
-
-uint64_t coord_lease_ns(const struct coord *c)
-{
-    uint32_t ms = c->options.lease_ms;
-    if (c->job.parsed && c->job.spec.coordinator.lease_ms < ms)
-        ms = c->job.spec.coordinator.lease_ms;
-    return ms * UINT64_C(1000000);
-}
-
-uint32_t coord_live_workers(const struct coord *c)
-{
-    uint32_t wanted = c->job.at.workers_wanted, deaths = c->job.at.worker_deaths;
-    uint32_t expected = wanted > deaths ? wanted - deaths : 0;
-    uint32_t live = c->members.workers > expected ? c->members.workers : expected;
-    return live == 0 ? 1 : live;
-}
-
-uint32_t coord_retry_ms(const struct coord *c)
-{
-    uint32_t ms = 5 * c->members.workers;
-    return ms < 20 ? 20 : ms > 500 ? 500 : ms;
-}
-
 int coord_fatal(const struct coord *c)
 {
     return c->fatal;
@@ -92,23 +39,25 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
     if (what == COORD_BEAT_RESTARTED) {
         log_warn("server %s (shard %u) has started again", s->server, shard);
         coord_checkpoint_shard_lost(c, shard);
-        if (coord_flow_running(c))
+        if (coord_phase_running(c))
             c->job.at.restarts++;
-        if (coord_flow_running(c) && c->job.at.phase >= PHASE_SETUP &&
+        if (coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP &&
             c->job.spec.durability == DURABLE_MEMORY) {
-            coord_flow_fail(c, SHOAL_E_UNAVAILABLE,
-                            "server %s died and durability is memory: its rows are lost; start the "
-                            "job again, or use "
-                            "durability: journal",
-                            s->server);
+            coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+                           "server %s died and durability is memory: its rows are lost; start the "
+                           "job again, or use "
+                           "durability: journal",
+                           s->server);
             return;
         }
     }
-    coord_setup_forget_shard(c, shard);
+    coord_call_forget_shard(&c->calls, shard);
 }
 
-static void on_shard_beat(struct coord *c, peer_t from, const struct wire *request)
+static void on_shard_beat(struct coord *c, peer_t from, const struct wire *request,
+                          const struct msg *m)
 {
+    (void)m;
     struct err e = {0};
     enum coord_beat what;
     uint32_t shard;
@@ -170,21 +119,23 @@ static void reply_text(struct coord *c, peer_t to, const struct wire *w, const c
     coord_send(c, to, m);
 }
 
-static void on_status(struct coord *c, peer_t from, const struct wire *request)
+static void on_status(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     struct wire w;
     char *text = coord_status_text(c);
     if (text == NULL)
         return;
     wire_reply_to(request, 0, &w);
-    w.u.STATUS_reply.state = coord_flow_state(c);
+    w.u.STATUS_reply.state = coord_phase_state(c);
     w.u.STATUS_reply.job_status = c->job.at.status;
     reply_text(c, from, &w, text);
     free(text);
 }
 
-static void on_report(struct coord *c, peer_t from, const struct wire *request)
+static void on_report(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     struct wire w;
     if (c->job.at.phase == PHASE_NONE ||
         (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
@@ -194,16 +145,17 @@ static void on_report(struct coord *c, peer_t from, const struct wire *request)
         return;
     }
     wire_reply_to(request, 0, &w);
-    w.u.REPORT_reply.state = coord_flow_state(c);
+    w.u.REPORT_reply.state = coord_phase_state(c);
     w.u.REPORT_reply.job_status = c->job.at.status;
     memcpy(w.u.REPORT_reply.job_text, c->job.at.text, sizeof w.u.REPORT_reply.job_text);
     reply_text(c, from, &w, c->job.report == NULL ? "{}" : c->job.report);
 }
 
-static void on_stop(struct coord *c, peer_t from, const struct wire *request)
+static void on_stop(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     struct wire w;
-    coord_flow_fail(c, SHOAL_E_STOPPED, "stopped by request");
+    coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
     wire_reply_to(request, 0, &w);
     coord_send(c, from, wire_encode(&w));
     if (!request->u.STOP.job_only && !c->stopping) {
@@ -212,8 +164,9 @@ static void on_stop(struct coord *c, peer_t from, const struct wire *request)
     }
 }
 
-static void on_hello(struct coord *c, peer_t from, const struct wire *request)
+static void on_hello(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     struct wire w;
     wire_reply_to(request, 0, &w);
     w.u.HELLO_reply = (struct wire_HELLO_reply){
@@ -223,69 +176,59 @@ static void on_hello(struct coord *c, peer_t from, const struct wire *request)
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
+/* The worker's number in the request: it must be known, and its lease is renewed. */
+#define KNOWN(name) (&w->u.name.worker)
+#define ANYBODY(name) NULL
+
+/* X(TYPE, who may ask, handler): the types that a coordinator answers; all others are a
+ * server's. */
+#define DISPATCH_MAP(X)                                                                            \
+    X(HELLO, ANYBODY, on_hello)                                                                    \
+    X(SHARD_BEAT, ANYBODY, on_shard_beat)                                                          \
+    X(WORKER_JOIN, ANYBODY, coord_work_join)                                                       \
+    X(WORKER_BEAT, KNOWN, coord_work_beat)                                                         \
+    X(WORKER_LEAVE, ANYBODY, coord_work_leave)                                                     \
+    X(INDEX_DONE, KNOWN, coord_work_index)                                                         \
+    X(TABLE_DECLARE, ANYBODY, coord_work_declare)                                                  \
+    X(TABLE_GET, ANYBODY, coord_work_table_get)                                                    \
+    X(MAP_GET, ANYBODY, coord_work_map_get)                                                        \
+    X(LANE_NEXT, ANYBODY, coord_grant_next)                                                        \
+    X(TASK_DONE, KNOWN, coord_work_task)                                                           \
+    X(EVAL_DONE, KNOWN, coord_work_eval)                                                           \
+    X(SUBMIT, ANYBODY, on_submit)                                                                  \
+    X(WHO, ANYBODY, coord_lease_who)                                                               \
+    X(STATUS, ANYBODY, on_status)                                                                  \
+    X(REPORT, ANYBODY, on_report)                                                                  \
+    X(CHECKPOINT, ANYBODY, coord_checkpoint_request)                                               \
+    X(STOP, ANYBODY, on_stop)
+
+struct handler {
+    void (*run)(struct coord *c, peer_t from, const struct wire *w, const struct msg *m);
+    const uint64_t *worker; /* NULL: whoever it is */
+};
+
+static struct handler handler_of(const struct wire *w)
 {
     switch (w->type) {
-    case WIRE_TYPE_HELLO:
-        on_hello(c, from, w);
-        break;
-    case WIRE_TYPE_SHARD_BEAT:
-        on_shard_beat(c, from, w);
-        break;
-    case WIRE_TYPE_WORKER_JOIN:
-        coord_work_join(c, from, w);
-        break;
-    case WIRE_TYPE_WORKER_BEAT:
-        coord_work_beat(c, from, w);
-        break;
-    case WIRE_TYPE_WORKER_LEAVE:
-        coord_work_leave(c, from, w);
-        break;
-    case WIRE_TYPE_INDEX_DONE:
-        coord_work_index(c, from, w);
-        break;
-    case WIRE_TYPE_TABLE_DECLARE:
-        coord_work_declare(c, from, w, m);
-        break;
-    case WIRE_TYPE_TABLE_GET:
-        coord_work_table_get(c, from, w);
-        break;
-    case WIRE_TYPE_MAP_GET:
-        coord_work_map_get(c, from, w);
-        break;
-    case WIRE_TYPE_LANE_NEXT:
-        coord_grant_next(c, from, w);
-        break;
-    case WIRE_TYPE_TASK_DONE:
-        coord_work_task(c, from, w, m);
-        break;
-    case WIRE_TYPE_EVAL_DONE:
-        coord_work_eval(c, from, w, m);
-        break;
-    case WIRE_TYPE_SUBMIT:
-        on_submit(c, from, w, m);
-        break;
-    case WIRE_TYPE_WHO:
-        coord_lease_who(c, from, w, m);
-        break;
-    case WIRE_TYPE_STATUS:
-        on_status(c, from, w);
-        break;
-    case WIRE_TYPE_REPORT:
-        on_report(c, from, w);
-        break;
-    case WIRE_TYPE_CHECKPOINT:
-        coord_checkpoint_request(c, from, w);
-        break;
-    case WIRE_TYPE_STOP:
-        on_stop(c, from, w);
-        break;
+#define X(name, who, function)                                                                     \
+    case WIRE_TYPE_##name:                                                                         \
+        return (struct handler){function, who(name)};
+        DISPATCH_MAP(X)
+#undef X
     default:
+        return (struct handler){0};
+    }
+}
+
+static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
+{
+    struct handler h = handler_of(w);
+    if (h.run == NULL)
         coord_send(c, from,
                    wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
                                 wire_type_name(w->type)));
-        break;
-    }
+    else if (h.worker == NULL || coord_work_known(c, from, w, *h.worker))
+        h.run(c, from, w, m);
 }
 
 static void on_message(void *core, peer_t from, struct msg *m)
@@ -383,7 +326,7 @@ void coord_free(struct coord *c)
     env_timer_stop(c->env, &c->timer);
     coord_checkpoint_close(c);
     coord_call_close(&c->calls);
-    coord_flow_close(c);
+    coord_submit_close(c);
     coord_member_close(&c->members);
     coord_lease_close(&c->leases);
     free(c);

@@ -3,7 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/flow.h"
+#include "server/coord/phase.h"
 
 #include <inttypes.h>
 
@@ -12,6 +12,20 @@
 #define PAUSE_NS UINT64_C(1000000000)
 #define ATTEMPTS 5u
 
+static const char *const names[] = {[CUT_IDLE] = "idle",
+                                    [CUT_HOLDING] = "holding",
+                                    [CUT_GOING] = "going",
+                                    [CUT_PAUSED] = "paused",
+                                    [CUT_RESTORING] = "restoring"};
+static const uint32_t moves[] = {
+    [CUT_IDLE] = SM_TO(CUT_HOLDING) | SM_TO(CUT_RESTORING),
+    [CUT_HOLDING] = SM_TO(CUT_GOING) | SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
+    [CUT_GOING] = SM_TO(CUT_PAUSED) | SM_TO(CUT_IDLE),
+    [CUT_PAUSED] = SM_TO(CUT_HOLDING) | SM_TO(CUT_IDLE),
+    [CUT_RESTORING] = SM_TO(CUT_IDLE),
+};
+const struct sm coord_cut_moves = SM("a cut", names, moves);
+
 static void cut_start(struct coord *c, const struct coord_cut_order *order);
 static void held(void *context, const struct coord_call *call, int status, const char *text);
 
@@ -19,7 +33,7 @@ static void cut_end(struct coord *c, int status, const char *text)
 {
     struct coord_cut_order ended = c->cut.order;
     uint64_t cut = c->cut.cut;
-    c->cut.state = CUT_IDLE;
+    sm_move(&coord_cut_moves, &c->cut.state, CUT_IDLE);
     if (c->cut.waits) {
         struct coord_cut_order next = c->cut.waiting;
         c->cut.waits = false;
@@ -45,7 +59,7 @@ static void cut_begin(struct coord *c)
         !coord_put(c, "counters", &c->counters, sizeof c->counters))
         return;
     c->cut.cut = cut;
-    c->cut.state = CUT_HOLDING;
+    sm_move(&coord_cut_moves, &c->cut.state, CUT_HOLDING);
     c->cut.since_ns = env_now_ns(c->env);
     w.u.HOLD.cut = cut;
     if (!cut_call(c, &w, cut, held))
@@ -62,7 +76,7 @@ static void cut_again(struct coord *c, int status, const char *text)
         /* room does not come back in a moment */
         cut_end(c, status, text);
     } else {
-        c->cut.state = CUT_PAUSED;
+        sm_move(&coord_cut_moves, &c->cut.state, CUT_PAUSED);
         c->cut.since_ns = env_now_ns(c->env);
     }
 }
@@ -95,7 +109,7 @@ static void held(void *context, const struct coord_call *call, int status, const
         cut_end(c, status, e.text);
         return;
     }
-    c->cut.state = CUT_GOING;
+    sm_move(&coord_cut_moves, &c->cut.state, CUT_GOING);
     w.u.GO.cut = c->cut.cut;
     if (!cut_call(c, &w, c->cut.cut, gone))
         cut_end(c, SHOAL_E_NOMEM, "no memory to complete a cut");
@@ -112,7 +126,7 @@ static void restored(void *context, const struct coord_call *call, int status, c
 static void restore_begin(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_RESTORE};
-    c->cut.state = CUT_RESTORING;
+    sm_move(&coord_cut_moves, &c->cut.state, CUT_RESTORING);
     c->cut.cut = c->cut.order.cut;
     c->cut.since_ns = env_now_ns(c->env);
     w.u.RESTORE.cut = c->cut.cut;
@@ -171,7 +185,7 @@ void coord_cut_drop(struct coord *c, uint64_t cut)
 uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
 {
     uint64_t below = c->counters.next_cut, exported = coord_checkpoint_cut(c);
-    *keep = coord_flow_running(c) ? c->job.at.best_cut : 0;
+    *keep = coord_phase_running(c) ? c->job.at.best_cut : 0;
     if ((c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING) && c->cut.cut < below)
         below = c->cut.cut;
     return exported != 0 && exported < below ? exported : below;
@@ -193,7 +207,8 @@ static void calls_cancel(struct coord *c)
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, UINT64_MAX);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, UINT64_MAX);
     coord_call_cancel(&c->calls, WIRE_TYPE_RESTORE, UINT64_MAX);
-    c->cut.state = CUT_IDLE;
+    if (c->cut.state != CUT_IDLE)
+        sm_move(&coord_cut_moves, &c->cut.state, CUT_IDLE);
 }
 
 void coord_cut_withdraw(struct coord *c, coord_cut_done done)

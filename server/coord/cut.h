@@ -2,14 +2,16 @@
  * (at an epoch's end, when no lane is held) and of checkpoints (at any moment). An order that comes
  * while another is at hand waits for its end.
  *
- *   coord_cut_make -> HOLDING -all held: `held`-> GOING -all complete-> idle, done(cut)
- *                        |  ^                        |
- *                        |  +-- coord_cut_tick ---+  |
- *                        v                        |  v
- *       refused, or held for too long ---------> PAUSED: a second in which pushes go on, then
- *       (HOLD ends by itself after 10 s)         HOLDING under a new number, ATTEMPTS times
+ *   IDLE --coord_cut_make---> HOLDING --held: all hold, and `held` says 0--> GOING
+ *   IDLE --coord_cut_restore--> RESTORING --restored: cut_end--> IDLE
  *
- *   coord_cut_restore -> RESTORING -all restored-> idle, done(cut)
+ *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> HOLDING
+ *   GOING   --cut_again: refused---------------------------+
+ *   HOLDING, GOING --cut_end: complete (gone), not wanted (held), no attempt is left--> IDLE
+ *   any but IDLE --coord_cut_withdraw, coord_cut_cancel--> IDLE, without `done`
+ *
+ * In PAUSED pushes go on; then it is tried again under a new number, ATTEMPTS times. HOLD ends by
+ * itself after 10 s.
  *
  * Invariants:
  *  1. A cut's number is stored before a shard hears of it, and never drawn twice.
@@ -20,6 +22,7 @@
 #define SERVER_COORD_CUT_H
 
 #include "proto/base/err.h"
+#include "proto/base/sm.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +30,7 @@
 struct coord;
 
 enum coord_cut_state { CUT_IDLE, CUT_HOLDING, CUT_GOING, CUT_PAUSED, CUT_RESTORING };
+extern const struct sm coord_cut_moves;
 
 /* status 0: the cut is complete (or restored). Else the text says why not. */
 typedef void (*coord_cut_done)(struct coord *c, int status, const char *text, uint64_t cut);

@@ -3,8 +3,9 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/metric/measure_json.h"
-#include "server/coord/flow.h"
+#include "server/coord/end.h"
 #include "server/coord/grant.h"
+#include "server/coord/phase.h"
 #include "server/coord/setup.h"
 #include "server/coord/trace.h"
 
@@ -95,12 +96,6 @@ int coord_epoch_load(struct coord *c, struct err *e)
     return rc != 0 ? rc : details_load(c, WIRE_TEST, e);
 }
 
-/* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
-uint64_t coord_epoch_trained_ns(const struct coord *c)
-{
-    return c->job.epoch_spent_ns + env_now_ns(c->env) - c->job.epoch_ns;
-}
-
 /* ---- training -------------------------------------------------------------------------------- */
 
 bool coord_epoch_plan(struct coord *c)
@@ -129,7 +124,7 @@ bool coord_epoch_plan(struct coord *c)
         }
     }
     if (rc != 0) {
-        coord_flow_fail(c, rc, "epoch %u: %s", j->at.epoch, e.text);
+        coord_end_fail(c, rc, "epoch %u: %s", j->at.epoch, e.text);
         return false;
     }
     coord_task_resume(&j->tasks);
@@ -141,12 +136,12 @@ bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const 
     double limit = c->job.spec.data.max_bad;
     if (lines == 0 || (double)bad <= limit * (double)lines)
         return false;
-    coord_flow_fail(c, SHOAL_E_DATA,
-                    "data.%s: %" PRIu64 " of %" PRIu64
-                    " lines (%.4g) are malformed, data.max_bad allows a share "
-                    "of %.4g; first one: %s",
-                    split, bad, lines, (double)bad / (double)lines, limit,
-                    c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
+    coord_end_fail(c, SHOAL_E_DATA,
+                   "data.%s: %" PRIu64 " of %" PRIu64
+                   " lines (%.4g) are malformed, data.max_bad allows a share "
+                   "of %.4g; first one: %s",
+                   split, bad, lines, (double)bad / (double)lines, limit,
+                   c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
     return true;
 }
 
@@ -161,13 +156,13 @@ static bool step_train(struct coord *c)
         (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
     *epoch = (struct coord_epoch){.number = j->at.number,
-                                  .seconds = (double)coord_epoch_trained_ns(c) * 1e-9};
+                                  .seconds = (double)coord_phase_trained_ns(c) * 1e-9};
     for (uint32_t i = 0; i < t->tasks; i++)
         coord_losses_add(&epoch->train, &t->task[i].sum);
     if (coord_epoch_bad_lines(c, epoch->train.bad_lines, epoch->train.drawn, "train"))
         return false;
     coord_trace_epoch(c);
-    j->at.train_ns += coord_epoch_trained_ns(c);
+    j->at.train_ns += coord_phase_trained_ns(c);
     j->at.train_rows += t->rows;
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
              epoch->seconds);
@@ -183,7 +178,7 @@ static bool epoch_next(struct coord *c)
         return false;
     c->job.epoch_ns = env_now_ns(c->env);
     c->job.epoch_spent_ns = c->job.at.counted_ns = 0;
-    return coord_flow_enter(c, PHASE_TRAIN);
+    return coord_phase_enter(c, PHASE_TRAIN);
 }
 
 /* ---- after training -------------------------------------------------------------------------- */
@@ -192,8 +187,8 @@ static void restored(struct coord *c, int status, const char *text, uint64_t cut
 {
     (void)cut;
     if (status != 0) {
-        coord_flow_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch,
-                        text);
+        coord_end_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch,
+                       text);
         return;
     }
     (void)coord_epoch_resume(c, c->job.at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
@@ -206,7 +201,7 @@ static bool restore_begin(struct coord *c)
     if (!coord_put(c, "counters", &c->counters, sizeof c->counters))
         return false;
     c->job.at.run = run;
-    if (!coord_flow_enter(c, PHASE_RESTORE))
+    if (!coord_phase_enter(c, PHASE_RESTORE))
         return false;
     coord_cut_restore(c, c->job.at.best_cut, run, restored);
     return false;
@@ -221,10 +216,10 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
     int rc =
         coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
     if (rc != 0) {
-        coord_flow_fail(c, rc, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test", e.text);
+        coord_end_fail(c, rc, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test", e.text);
         return false;
     }
-    return coord_flow_enter(c, phase);
+    return coord_phase_enter(c, phase);
 }
 
 bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
@@ -237,7 +232,7 @@ bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
         return restore_begin(c);
     default:
         SHOAL_ASSERT(phase == PHASE_DIGEST);
-        if (!coord_flow_enter(c, PHASE_DIGEST))
+        if (!coord_phase_enter(c, PHASE_DIGEST))
             return false;
         coord_setup_digest(c);
         coord_guard_ask(c, true);
@@ -274,12 +269,12 @@ static void cut_made(struct coord *c, int status, const char *text, uint64_t cut
 {
     uint64_t former = c->job.at.best_cut;
     if (status != 0) {
-        coord_flow_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
+        coord_end_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
         return;
     }
     c->job.at.best_cut = cut;
     c->job.at.cuts++;
-    if (!coord_flow_put(c))
+    if (!coord_phase_put(c))
         return;
     if (former != 0)
         coord_cut_drop(c, former);
@@ -357,7 +352,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
     bool last = j->at.epoch >= j->spec.train.epochs;
     if (!keep || last || j->spec.train.early_stop.patience == 0)
         return epoch_ended(c);
-    if (!coord_flow_enter(c, PHASE_CUT))
+    if (!coord_phase_enter(c, PHASE_CUT))
         return false;
     coord_cut_make(c, cut_made);
     return false;
@@ -376,7 +371,7 @@ static bool step_eval(struct coord *c)
         return false;
     int rc = coord_eval_finish(&j->eval, &m, &e);
     if (rc != 0) {
-        coord_flow_fail(c, rc, "%s", e.text);
+        coord_end_fail(c, rc, "%s", e.text);
         return false;
     }
     coord_trace_eval(c, j->eval.split, m->metric);

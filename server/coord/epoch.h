@@ -1,6 +1,6 @@
 /* epoch.h: what happens from one epoch to the next: planning, the barrier, evaluation, early
  * stopping, best epoch. Part of coord_flow: these functions move the phase on through
- * coord_flow_enter.
+ * coord_phase_enter.
  *
  * Early stopping by train.early_stop: an epoch that improves the metric (auc, logloss or gauc; with
  * several labels the mean over those that have it) by more than 1e-6 is a gain and is kept as a cut
@@ -17,13 +17,6 @@
 
 #include <stdbool.h>
 
-/* flow.c, for epoch.c: stores the phase and enters it; false when the store failed. */
-bool coord_flow_enter(struct coord *c, uint32_t phase);
-bool coord_flow_put(struct coord *c);
-const char *coord_flow_phase(const struct coord *c);
-
-/* How long the epoch at hand has been trained, also before a restart. */
-uint64_t coord_epoch_trained_ns(const struct coord *c);
 /* Plans the epoch at hand and takes back what is stored of it. False: failed. */
 bool coord_epoch_plan(struct coord *c);
 /* TRAIN, EVAL, TEST: moves on when their work is done. */

@@ -1,21 +1,53 @@
-/* flow.h: the life of a job.
+/* flow.h: the life of a job, phase by phase. An arrow has the function that takes it, and when; the
+ * same as a table: phase.c.
  *
- *   NONE/DONE/FAILED -coord_submit-> WAITING -shards and workers are there-> INDEX -rows of all
- *   splits known->
- * TABLES -all declared, map made-> SETUP -every shard has map, tables, run-> LANES -every lane
- * fenced-> TRAIN
+ *   NONE --coord_submit--> WAITING
+ *     | step_waiting: shards and workers are there
+ *     v
+ *   INDEX
+ *     | step_index: the rows of all splits are known
+ *     v
+ *   TABLES
+ *     | step_tables: all are declared, the map is made
+ *     v
+ *   SETUP
+ *     | step_setup: every shard has map, tables, run
+ *     v
+ *   LANES
+ *     | step_lanes: every lane is fenced
+ *     v              epoch_next: there is another epoch
+ *   TRAIN <---------------+----------------------+----------------+
+ *     |                   |                      |                |
+ *     | step_train: all tasks are pushed         |                |
+ *     +---(no data.valid)-+                      |                |
+ *     +--eval_begin--> EVAL ---------------------+                |
+ *     |                 | eval_valid_ended: the best so far       |
+ *     |                 +--> CUT ----------------cut_made---------+
+ *     |
+ *     | training_ended, from TRAIN, EVAL or CUT: no epoch or no patience is left
+ *     +--restore_begin--> RESTORE   from EVAL alone: the best epoch is not the last
+ *     |                     |
+ *     |                  restored
+ *     |                     v
+ *     +--eval_begin-----------> TEST   where there is data.test
+ *     |                     |    |
+ *     |                     v    v step_eval
+ *     +--coord_epoch_resume----> DIGEST
+ *                                  | step_digest: all tables are digested
+ *                                  v
+ *                                FINISH
+ *                                  | step_finish: the workers have left
+ *                                  v
+ *                                DONE
  *
- *   TRAIN -all tasks pushed, lanes closed-> EVAL -gain-> CUT -> TRAIN (next epoch) ... -> [RESTORE]
- *   -> [TEST] -> DIGEST
- * -> FINISH -> DONE (no valid split: EVAL is skipped; no gain: CUT is skipped) best epoch is not
- * the last workers have left any -coord_flow_fail-> FAILED
+ *   WAITING .. FINISH --coord_end_fail--> FAILED
  *
  * coord_flow_step is the one place that moves on; callbacks and messages only note what has come.
- * Every change of phase is stored before it takes effect. After a restart: SETUP, then LANES and
- * TRAIN with the epoch's stored tasks, or the phase that was (CUT: EVAL again). A job from a
- * checkpoint: the same as after a restart, with what the checkpoint says in the store's place; in
- * SETUP shards load their tablets instead of opening an empty run. Thread: the coordinator's
- * loop. */
+ * Every change of phase is stored before it takes effect. After a restart: WAITING where SETUP had
+ * not come yet; else SETUP, then (step_setup) LANES and TRAIN with the epoch's stored tasks, or the
+ * phase that was: EVAL, RESTORE, TEST, DIGEST (CUT: EVAL again). A job from a checkpoint: the same
+ * as after a restart, with what the checkpoint says in the store's place; in SETUP shards load
+ * their tablets instead of opening an empty run. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_FLOW_H
 #define SERVER_COORD_FLOW_H
 
@@ -31,12 +63,6 @@ struct coord;
 
 /* Reads the state back; the job goes on from where it was. */
 int coord_flow_open(struct coord *c, struct err *e);
-void coord_flow_close(struct coord *c);
 void coord_flow_step(struct coord *c);
-/* Ends the job with a status and a sentence; nothing when it is over already. */
-void coord_flow_fail(struct coord *c, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-bool coord_flow_running(const struct coord *c);   /* submitted and not over */
-uint32_t coord_flow_state(const struct coord *c); /* enum wire_job_state */
 
 #endif

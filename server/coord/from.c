@@ -177,3 +177,9 @@ void coord_from_close(const struct coord *c, struct coord_from *f)
     if (ops_of(c) != NULL)
         ops_of(c)->let_go(&f->hold);
 }
+
+void coord_from_let_go(struct coord *c)
+{
+    if (ops_of(c) != NULL)
+        ops_of(c)->let_go(&c->job.from_hold);
+}

@@ -7,7 +7,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/flow.h"
+#include "server/coord/end.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,12 +104,12 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
     struct coord_lane *l = &t->lane[lane];
     uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
     if (mark + 1 < start) {
-        coord_flow_fail(c, SHOAL_E_CORRUPT,
-                        "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
-                        " was "
-                        "acknowledged: a server has "
-                        "lost pushes; start the job again",
-                        lane, mark, start - 1);
+        coord_end_fail(c, SHOAL_E_CORRUPT,
+                       "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
+                       " was "
+                       "acknowledged: a server has "
+                       "lost pushes; start the job again",
+                       lane, mark, start - 1);
         return;
     }
     coord_lane_granted(t, lane, mark);
@@ -145,7 +145,7 @@ static void fence_done(void *context, const struct coord_call *call, int status,
     uint32_t lane = (uint32_t)call->owner;
     struct coord_lane *l = &c->job.tasks.lane[lane];
     if (status != 0) {
-        coord_flow_fail(c, status, "fence of lane %u: %s", lane, text);
+        coord_end_fail(c, status, "fence of lane %u: %s", lane, text);
         return;
     }
     if (l->state == LANE_GRANTING)
@@ -165,7 +165,7 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
         .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
     if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, lane, fence_mark,
                          fence_done) == NULL)
-        coord_flow_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
+        coord_end_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
 }
 
 void coord_grant_fence_all(struct coord *c)
@@ -186,16 +186,6 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
     for (uint32_t s = 0; s < 3; s++)
         if (c->job.index[s].worker == worker)
             c->job.index[s].worker = 0;
-}
-
-void coord_grant_dismiss(struct coord *c)
-{
-    struct coord_tasks *t = &c->job.tasks;
-    for (uint32_t l = 0; l < t->lanes; l++) {
-        if (t->lane[l].ask_peer != 0)
-            answer_kind(c, t->lane[l].ask_peer, t->lane[l].ask_id, WIRE_NEXT_WAIT, 0);
-        t->lane[l].ask_peer = 0;
-    }
 }
 
 /* ---- a question without a lane --------------------------------------------------------------- */
@@ -393,8 +383,9 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
     }
 }
 
-void coord_grant_next(struct coord *c, peer_t from, const struct wire *request)
+void coord_grant_next(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
     struct coord_worker *w = coord_member_worker(&c->members, q->worker);
     if (w == NULL) { /* frozen for longer than its lease: its lanes are others' now */

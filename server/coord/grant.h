@@ -17,7 +17,8 @@
 
 struct coord;
 
-void coord_grant_next(struct coord *c, peer_t from, const struct wire *request);
+void coord_grant_next(struct coord *c, peer_t from, const struct wire *request,
+                      const struct msg *m);
 /* Takes back what the worker has: lanes are fenced (in async and ssp they leave the clock), tasks
  * of index and evaluation are free again. */
 void coord_grant_worker_gone(struct coord *c, uint64_t worker);
@@ -28,7 +29,5 @@ void coord_grant_fence_all(struct coord *c);
  * reported. False: the store failed, answer nothing. */
 bool coord_grant_lanes_put(struct coord *c);
 bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised);
-/* Answers whoever still waits for a grant with WAIT (the job is over). */
-void coord_grant_dismiss(struct coord *c);
 
 #endif

@@ -2,8 +2,7 @@
 #include "server/coord/guard.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
-#include "server/coord/flow.h"
+#include "server/coord/end.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -158,12 +157,11 @@ void coord_guard_look(struct coord *c, const char *where)
         most = COORD_GUARD_LEAST;
     if ((double)refused <= most)
         return;
-    coord_flow_fail(
-        c, SHOAL_E_NOT_FINITE,
-        "%" PRIu64 " of %" PRIu64
-        " batches were refused for their gradients (train.max_refused: %g): look at the "
-        "rows, or lower the learning rate. The last: %s",
-        refused, batches, share, where[0] != 0 ? where : "(not named)");
+    coord_end_fail(c, SHOAL_E_NOT_FINITE,
+                   "%" PRIu64 " of %" PRIu64
+                   " batches were refused for their gradients (train.max_refused: %g): look at the "
+                   "rows, or lower the learning rate. The last: %s",
+                   refused, batches, share, where[0] != 0 ? where : "(not named)");
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */

@@ -6,8 +6,6 @@
 #include "proto/metric/measure_json.h"
 #include "server/coord/bottleneck.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
-#include "server/coord/flow.h"
 #include "server/coord/trace.h"
 
 #include <math.h>

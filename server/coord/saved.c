@@ -1,7 +1,7 @@
 /* saved.c: pairs of the store as one file, and back. */
 #include "server/coord/saved.h"
 #include "proto/base/array.h"
-#include "server/coord/epoch.h"
+#include "server/coord/phase.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static void progress_write(struct writer *w, const struct coord *c)
     if (c->job.started_ns != 0)
         at.elapsed_ns += now - c->job.started_ns;
     if (at.phase == PHASE_TRAIN)
-        at.counted_ns = coord_epoch_trained_ns(c); /* as after a restart: coord_trace_load */
+        at.counted_ns = coord_phase_trained_ns(c); /* as after a restart: coord_trace_load */
     at.cuts = at.restarts = at.worker_deaths = 0;
     at.best_cut = 0;
     if (at.phase != PHASE_TEST && at.phase != PHASE_CUT) {

@@ -3,8 +3,9 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/flow.h"
+#include "server/coord/end.h"
 #include "server/coord/map.h"
+#include "server/coord/phase.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +108,7 @@ static bool greet(struct coord *c, uint32_t shard)
 {
     struct wire w;
     /* a job's setting up begins with it */
-    if (!coord_flow_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted))
+    if (!coord_phase_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted))
         return false;
 
     memset(&w, 0, sizeof w);
@@ -182,8 +183,8 @@ static void step_done(void *context, const struct coord_call *call, int status, 
     struct coord_shard *s = &c->members.shard[shard];
     s->busy = false;
     if (status != 0) {
-        coord_flow_fail(c, status, "server %s refused %s: %s", s->server,
-                        wire_type_name(call->request.type), text);
+        coord_end_fail(c, status, "server %s refused %s: %s", s->server,
+                       wire_type_name(call->request.type), text);
         return;
     }
     s->step++;
@@ -205,24 +206,6 @@ bool coord_setup_complete(const struct coord *c)
         if (!c->members.shard[i].set_up)
             return false;
     return true;
-}
-
-void coord_setup_forget_shard(struct coord *c, uint32_t shard)
-{
-    struct coord_shard *s = &c->members.shard[shard];
-    coord_call_cancel(&c->calls, WIRE_TYPE_MAP_SET, shard);
-    coord_call_cancel(&c->calls, WIRE_TYPE_TABLE_CREATE, shard);
-    coord_call_cancel(&c->calls, WIRE_TYPE_RUN_OPEN, shard);
-    coord_call_cancel(&c->calls, WIRE_TYPE_LOAD, shard);
-    coord_call_cancel(&c->calls, WIRE_TYPE_CUT_KEEP, shard);
-    s->set_up = s->busy = s->greeted = false;
-    s->step = 0;
-}
-
-void coord_setup_forget(struct coord *c)
-{
-    for (uint32_t i = 0; i < c->members.shards; i++)
-        coord_setup_forget_shard(c, i);
 }
 
 /* ---- digests --------------------------------------------------------------------------------- */
@@ -247,7 +230,7 @@ static void digest_done(void *context, const struct coord_call *call, int status
 {
     struct coord *c = context;
     if (status != 0)
-        coord_flow_fail(c, status, "digest of table %s: %s", c->job.table[call->owner].name, text);
+        coord_end_fail(c, status, "digest of table %s: %s", c->job.table[call->owner].name, text);
     else
         c->job.digested++;
 }
@@ -262,7 +245,7 @@ void coord_setup_digest(struct coord *c)
         w.u.DIGEST.table = t;
         if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, t, digest_reply,
                              digest_done) == NULL) {
-            coord_flow_fail(c, SHOAL_E_NOMEM, "no memory to ask for digests");
+            coord_end_fail(c, SHOAL_E_NOMEM, "no memory to ask for digests");
             return;
         }
     }

@@ -23,9 +23,6 @@ void coord_setup_greet(struct coord *c);
 /* Begins or goes on with every ready shard that is not set up. */
 void coord_setup_step(struct coord *c);
 bool coord_setup_complete(const struct coord *c);
-/* Nobody is set up any more: another job, another run. */
-void coord_setup_forget(struct coord *c);
-void coord_setup_forget_shard(struct coord *c, uint32_t shard);
 /* Asks for the digests of all tables; job.digested counts the tables answered by all shards. */
 void coord_setup_digest(struct coord *c);
 

@@ -2,7 +2,7 @@
 #include "server/coord/status.h"
 #include "proto/base/json.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
+#include "server/coord/phase.h"
 #include "server/coord/watch.h"
 
 #include <math.h>
@@ -141,7 +141,7 @@ char *coord_status_text(struct coord *c)
     uint64_t examples = examples_so_far(j, &sum);
     uint64_t all = j->at.split[WIRE_TRAIN].rows * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
-    json_set_string(s, "state", coord_flow_phase(c));
+    json_set_string(s, "state", coord_phase_name(c));
     json_set_int(s, "run", (int64_t)j->at.number);
     json_set_int(s, "epoch", j->at.epoch);
     json_set_int(s, "epochs", j->spec.train.epochs);

@@ -1,10 +1,8 @@
 /* submit.c: a job comes: parsed, checked, numbered, stored. */
 #include "server/coord/submit.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
-#include "server/coord/flow.h"
 #include "server/coord/from.h"
-#include "server/coord/setup.h"
+#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,6 +33,29 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     if (rc != 0)
         return rc;
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
+}
+
+void coord_submit_close(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    coord_task_close(&j->tasks);
+    coord_eval_close(&j->eval);
+    coord_curve_close(&j->trace.curve);
+    coord_guard_close(&j->guard);
+    coord_roll_close(&j->roll);
+    for (uint32_t s = 0; s < 3; s++)
+        json_free(j->details[s]);
+    if (j->parsed)
+        job_free(&j->spec);
+    free(j->yaml);
+    free(j->table);
+    free(j->shard_of);
+    free(j->epoch);
+    free(j->digest);
+    free(j->report);
+    coord_from_let_go(c);
+    memset(j, 0, sizeof *j);
+    j->from_hold = COORD_FOLDER_NONE;
 }
 
 /* A job that goes on: what the checkpoint says goes into the store under the new number, and its
@@ -123,11 +144,11 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     if (c->job.parsed && sender && c->job.yaml_bytes == submit->bytes &&
         memcmp(c->job.yaml, submit->yaml, submit->bytes) == 0 &&
         strcmp(c->job.at.from_path, submit->from) == 0 &&
-        (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < UINT64_C(2000000000))) {
+        (coord_phase_running(c) || env_now_ns(c->env) - c->job.phase_ns < UINT64_C(2000000000))) {
         *run = c->job.at.number;
         return 0;
     }
-    if (coord_flow_running(c))
+    if (coord_phase_running(c))
         return err_set(e, SHOAL_E_BUSY,
                        "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
                        c->job.spec.name, c->job.at.number);
@@ -135,7 +156,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
                        LIMIT_WORKERS);
     if (c->job.at.phase == PHASE_DONE || c->job.at.phase == PHASE_FAILED)
-        coord_setup_forget(c);
+        coord_call_forget(&c->calls);
     j = calloc(1, sizeof *j);
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
@@ -143,11 +164,11 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     struct coord_job former = c->job;
     int rc = job_make(c, submit, j, e);
     if (rc == 0) {
-        coord_flow_close(c);
+        coord_submit_close(c);
         c->job = *j;
     } else {
         c->job = *j; /* what there is of it goes */
-        coord_flow_close(c);
+        coord_submit_close(c);
         c->job = former;
     }
     free(j);
@@ -157,7 +178,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     coord_checkpoint_job(c);
     coord_member_forget_figures(&c->members);
     *run = c->job.at.number;
-    return coord_flow_enter(c, PHASE_WAITING)
+    return coord_phase_enter(c, PHASE_WAITING)
                ? 0
                : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }

@@ -25,5 +25,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
                  struct err *e);
 /* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
+/* The job, whatever there is of it, is freed. */
+void coord_submit_close(struct coord *c);
 
 #endif

@@ -2,7 +2,7 @@
 #include "server/coord/trace.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
+#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -65,7 +65,7 @@ static void scalars_write(struct coord *c, const struct scalars *s, uint64_t ste
 
 static double train_seconds(const struct coord *c)
 {
-    return (double)(c->job.at.train_ns + coord_epoch_trained_ns(c)) * 1e-9;
+    return (double)(c->job.at.train_ns + coord_phase_trained_ns(c)) * 1e-9;
 }
 
 /* What an epoch has left over when it ends says little of its rate: tasks end together, and a few

@@ -2,7 +2,8 @@
 #include "server/coord/watch.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/flow.h"
+#include "server/coord/end.h"
+#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static const struct coord_shard *server_reading(const struct coord *c)
 bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
 {
     text[0] = 0;
-    if (!coord_flow_running(c))
+    if (!coord_phase_running(c))
         return false;
     const struct coord_shard *s = server_missing(c);
     if (s != NULL && s->server[0] != 0)
@@ -60,7 +61,7 @@ bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
 /* Rows that were in the memory of a process are gone with it. */
 static void memory_look(struct coord *c)
 {
-    if (!coord_flow_running(c) || c->job.at.phase < PHASE_SETUP ||
+    if (!coord_phase_running(c) || c->job.at.phase < PHASE_SETUP ||
         c->job.spec.durability != DURABLE_MEMORY)
         return;
     for (uint32_t i = 0; i < c->members.shards; i++) {
@@ -68,12 +69,12 @@ static void memory_look(struct coord *c)
         uint64_t silent = silent_ns(c, s);
         if (silent <= 2 * c->options.lease_ms * UINT64_C(1000000))
             continue;
-        coord_flow_fail(c, SHOAL_E_UNAVAILABLE,
-                        "server %s has not been heard for %" PRIu64
-                        " s and durability is memory: its "
-                        "rows count as lost; "
-                        "start the job again, or use durability: journal",
-                        s->server, silent / UINT64_C(1000000000));
+        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+                       "server %s has not been heard for %" PRIu64
+                       " s and durability is memory: its "
+                       "rows count as lost; "
+                       "start the job again, or use durability: journal",
+                       s->server, silent / UINT64_C(1000000000));
         return;
     }
 }

@@ -2,10 +2,10 @@
 #include "server/coord/work.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
+#include "server/coord/end.h"
 #include "server/coord/epoch.h"
-#include "server/coord/flow.h"
 #include "server/coord/grant.h"
-#include "server/coord/setup.h"
+#include "server/coord/phase.h"
 #include "server/coord/trace.h"
 
 #include <inttypes.h>
@@ -36,9 +36,7 @@ static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const 
     coord_send(c, to, m);
 }
 
-/* The worker that asks, its lease renewed; else it is told that it is not known. */
-static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct wire *request,
-                                      uint64_t number)
+bool coord_work_known(struct coord *c, peer_t from, const struct wire *request, uint64_t number)
 {
     struct coord_worker *w = coord_member_worker(&c->members, number);
     if (w == NULL) {
@@ -47,11 +45,11 @@ static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct
                                 "worker %" PRIu64
                                 " is not known here: its lease ran out, join again",
                                 number));
-        return NULL;
+        return false;
     }
     w->beat_ns = env_now_ns(c->env);
     w->peer = from;
-    return w;
+    return true;
 }
 
 /* ---- coming, staying, leaving ---------------------------------------------------------------- */
@@ -85,14 +83,15 @@ static void worker_computes(struct coord *c, uint64_t number, const struct wire_
              q->kernel, q->why[0] != 0 ? "; " : "", q->why);
 }
 
-void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
+void coord_work_join(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     const struct wire_WORKER_JOIN *q = &request->u.WORKER_JOIN;
     struct coord_job *j = &c->job;
     struct err e = {0};
     struct wire w;
     uint64_t number;
-    if (!coord_flow_running(c) || j->at.phase == PHASE_FINISH) {
+    if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH) {
         coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to work on yet"));
         return;
     }
@@ -139,12 +138,11 @@ static bool figures_ok(const struct wire_WORKER_BEAT *q)
     return true;
 }
 
-void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
+void coord_work_beat(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
-    struct coord_worker *worker = worker_of(c, from, request, request->u.WORKER_BEAT.worker);
+    (void)m;
+    struct coord_worker *worker = coord_member_worker(&c->members, request->u.WORKER_BEAT.worker);
     struct wire w;
-    if (worker == NULL)
-        return;
     if (!figures_ok(&request->u.WORKER_BEAT)) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_MALFORMED, "a beat's times are finite numbers"));
@@ -152,7 +150,7 @@ void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
     }
     worker->figures = request->u.WORKER_BEAT;
     wire_reply_to(request, 0, &w);
-    w.u.WORKER_BEAT_reply.state = coord_flow_state(c);
+    w.u.WORKER_BEAT_reply.state = coord_phase_state(c);
     w.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, worker->number);
     coord_send(c, from, wire_encode(&w));
 }
@@ -163,16 +161,17 @@ static void worker_gone(struct coord *c, uint64_t number)
     coord_grant_worker_gone(c, number);
 }
 
-void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
+void coord_work_leave(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     const struct wire_WORKER_LEAVE *q = &request->u.WORKER_LEAVE;
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
     if (worker != NULL) {
         log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name,
                  q->fail_text[0] != 0 ? ": " : "", q->fail_text);
         if (q->fatal)
-            coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
-                            "worker %s: %s", worker->name, q->fail_text);
+            coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
+                           "worker %s: %s", worker->name, q->fail_text);
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
                  coord_roll_broken(&c->job.roll, worker->name))
             /* its device failed: it may not come again; if it does, it counts again */
@@ -189,7 +188,7 @@ void coord_work_expire(struct coord *c)
            0) {
         log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number,
                  coord_member_worker(&c->members, number)->name, coord_lease_ns(c) / 1000000);
-        if (coord_flow_running(c))
+        if (coord_phase_running(c))
             c->job.at.worker_deaths++;
         worker_gone(c, number);
     }
@@ -197,13 +196,12 @@ void coord_work_expire(struct coord *c)
 
 /* ---- what the input and the tables are ------------------------------------------------------- */
 
-void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
+void coord_work_index(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
+    (void)m;
     const struct wire_INDEX_DONE *q = &request->u.INDEX_DONE;
-    const struct coord_worker *worker = worker_of(c, from, request, q->worker);
+    const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
     static const char *const name[] = {"train", "valid", "test"};
-    if (worker == NULL)
-        return;
     if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0) {
         coord_send(
             c, from,
@@ -212,8 +210,8 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     }
     struct coord_split *split = &c->job.at.split[q->split];
     if (q->fail_status != 0) {
-        coord_flow_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
-                        q->fail_text);
+        coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
+                       q->fail_text);
     } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_DATA,
@@ -242,7 +240,7 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
     struct coord_job *j = &c->job;
     struct wire_TABLE_CREATE create;
     struct err e = {0};
-    if (!coord_flow_running(c)) {
+    if (!coord_phase_running(c)) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
         return;
@@ -278,13 +276,15 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
         reply_plain(c, from, request);
 }
 
-void coord_work_table_get(struct coord *c, peer_t from, const struct wire *request)
+void coord_work_table_get(struct coord *c, peer_t from, const struct wire *request,
+                          const struct msg *m)
 {
+    (void)m;
     uint32_t table = request->u.TABLE_GET.table;
     struct wire_TABLE_CREATE create;
     struct wire w;
     if (c->job.shard_of == NULL || table >= c->job.at.tables) {
-        if (c->job.shard_of == NULL && coord_flow_running(c))
+        if (c->job.shard_of == NULL && coord_phase_running(c))
             coord_send(c, from,
                        wire_refusal(request, SHOAL_E_AGAIN, "the tables are not known yet"));
         else
@@ -300,8 +300,10 @@ void coord_work_table_get(struct coord *c, peer_t from, const struct wire *reque
     reply_frame(c, from, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0]);
 }
 
-void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request)
+void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request,
+                        const struct msg *m)
 {
+    (void)m;
     const struct coord_members *members = &c->members;
     struct wire w;
     if (c->job.shard_of == NULL) {
@@ -312,14 +314,14 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
     w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch,
                                                     .tablet_count = c->job.tablets,
                                                     .shards = members->shards};
-    struct msg *m = wire_encode(&w);
-    void *map = m == NULL ? NULL : msg_add(m, c->job.tablets * sizeof(uint16_t));
+    struct msg *reply = wire_encode(&w);
+    void *map = reply == NULL ? NULL : msg_add(reply, c->job.tablets * sizeof(uint16_t));
     size_t bytes = 0;
     for (uint32_t s = 0; s < members->shards; s++)
         bytes += strlen(members->shard[s].endpoint) + 1;
-    char *lines = map == NULL ? NULL : msg_add(m, bytes);
+    char *lines = map == NULL ? NULL : msg_add(reply, bytes);
     if (lines == NULL) {
-        msg_free(m);
+        msg_free(reply);
         return;
     }
     memcpy(map, c->job.shard_of, c->job.tablets * sizeof(uint16_t));
@@ -329,7 +331,7 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
         lines[length] = '\n';
         lines += length + 1;
     }
-    coord_send(c, from, m);
+    coord_send(c, from, reply);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -386,8 +388,6 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
     const struct wire_TASK_DONE *q = &request->u.TASK_DONE;
     struct coord_tasks *t = &c->job.tasks;
     struct coord_losses sum;
-    if (worker_of(c, from, request, q->worker) == NULL)
-        return;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
     if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation ||
@@ -431,14 +431,12 @@ void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, c
 {
     const struct wire_EVAL_DONE *q = &request->u.EVAL_DONE;
     struct err e = {0};
-    if (worker_of(c, from, request, q->worker) == NULL)
-        return;
     int rc = 0;
     if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
         rc = coord_eval_done(&c->job.eval, q, m->frame[1].data, m->frame[2].data, &e);
     /* diverged, or no memory: the rest would be in vain */
     if (rc != 0 && rc != SHOAL_E_MALFORMED)
-        coord_flow_fail(c, rc, "%s", e.text);
+        coord_end_fail(c, rc, "%s", e.text);
     if (rc != 0)
         coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
     else

@@ -1,5 +1,6 @@
 /* admin.c: control messages. */
 #include "server/shard/admin.h"
+#include "server/shard/purge.h"
 
 #include "proto/base/log.h"
 
@@ -79,7 +80,7 @@ void admin_run_drop(struct shard *s, peer_t from, struct msg *m)
         rc = 0; /* dropped already: a resend */
     if (refused(s, from, WIRE_TYPE_RUN_DROP, id, rc, &e))
         return;
-    shard_purge(s);
+    purge_requests(s);
     shard_reply(s, WIRE_TYPE_RUN_DROP, id)->u.RUN_DROP_reply.run = run;
     shard_send_reply(s, from);
 }

@@ -1,5 +1,5 @@
 /* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. Each is
- * settled first (shard_settle), so that no push lies between admission and application, and
+ * settled first (group_settle), so that no push lies between admission and application, and
  * journalled before its reply. Each takes m; s->in holds the request. */
 #ifndef SERVER_SHARD_ADMIN_H
 #define SERVER_SHARD_ADMIN_H

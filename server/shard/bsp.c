@@ -11,8 +11,8 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "server/shard/group.h"
 #include "server/shard/park.h"
-#include "server/shard/push.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -172,7 +172,7 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
             if (rc) {
                 /* 2. */
                 shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again");
-            } else if ((rc = push_admit(s, q)) == SHOAL_E_BUSY) {
+            } else if ((rc = group_admit(s, q)) == SHOAL_E_BUSY) {
                 part_back(h, lane, q);
                 park_short(s);
                 return false;
@@ -211,9 +211,9 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
                              "the lane has another generation: it was given to another worker");
     } else if (r->to <= mark) {
         q->push.plan.skipped = r->tablet_count;
-        push_answer_later(s, q, 0, mark);
+        group_answer_later(s, q, 0, mark);
     } else if (r->from > mark) {
-        push_answer_later(s, q, SHOAL_E_GAP, mark);
+        group_answer_later(s, q, SHOAL_E_GAP, mark);
     } else if (check(s->engine, r, schema, &e)) {
         shard_refuse_request(s, q, e.code, e.text);
     } else {

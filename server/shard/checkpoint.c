@@ -3,6 +3,7 @@
 #include "server/shard/checkpoint.h"
 
 #include "proto/base/log.h"
+#include "server/shard/purge.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -119,7 +120,7 @@ static void dropped_cb(void *context, int status, const char *text)
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.dropper;
     a->busy = false;
-    shard_purge(s);
+    purge_requests(s);
     if (status) {
         shard_refuse(s, a->peer, WIRE_TYPE_LOAD_DROP, a->id, status, "shard %s: %s", s->name, text);
         return;

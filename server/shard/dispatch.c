@@ -2,6 +2,7 @@
 #include "server/shard/dispatch.h"
 
 #include "server/shard/admin.h"
+#include "server/shard/group.h"
 #include "server/shard/inspect.h"
 #include "server/shard/keys.h"
 #include "server/shard/pull.h"
@@ -105,17 +106,9 @@ void dispatch_message(struct shard *s, peer_t from, struct msg *m)
         shard_refuse(s, from, w->type, w->id, SHOAL_E_AGAIN,
                      "shard %s reads its rows back after a start; ask again", s->name);
         msg_free(m);
-    } else if (h.settle && shard_settle(s)) {
+    } else if (h.settle && group_settle(s)) {
         msg_free(m);
     } else {
         h.run(s, from, m);
     }
-}
-
-void dispatch_visit(const struct dispatch_counts *c,
-                    void (*visit)(void *context, const char *name, uint64_t number), void *context)
-{
-#define X(name, number, request_frames, reply_frames) visit(context, #name, c->name);
-    WIRE_MAP(X)
-#undef X
 }

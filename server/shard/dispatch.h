@@ -17,8 +17,5 @@ struct dispatch_counts {
 /* Takes m: decodes it into s->in and calls its handler. What cannot be decoded costs its sender a
  * refusal, if it can be told apart at all, and nobody else anything. */
 void dispatch_message(struct shard *s, peer_t from, struct msg *m);
-/* Calls visit for each type with its count. */
-void dispatch_visit(const struct dispatch_counts *c,
-                    void (*visit)(void *context, const char *name, uint64_t count), void *context);
 
 #endif

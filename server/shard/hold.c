@@ -8,7 +8,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
-#include "server/shard/park.h"
+#include "server/shard/group.h"
+#include "server/shard/purge.h"
 #include "server/shard/push.h"
 
 #include <inttypes.h>
@@ -20,7 +21,7 @@ static void let_go(struct shard *s)
     env_timer_stop(s->env, &s->hold.timer);
     s->hold.cut = 0;
     s->hold.queue = (struct request_list){0};
-    park_pushes(s); /* they came before these */
+    push_parked(s); /* they came before these */
     while ((q = request_pop(&queue)) != NULL)
         push_enter(s, q);
 }
@@ -32,7 +33,7 @@ static void hold_timeout_cb(struct env_timer *t)
              s->hold.cut);
     engine_release(s->engine, s->hold.cut);
     let_go(s);
-    shard_settle(s); /* no message may come for a while, and the senders wait */
+    group_settle(s); /* no message may come for a while, and the senders wait */
 }
 
 void hold_init(struct shard *s)
@@ -43,14 +44,6 @@ void hold_init(struct shard *s)
 void hold_close(struct shard *s)
 {
     env_timer_stop(s->env, &s->hold.timer);
-}
-
-bool hold_queue(struct shard *s, struct request *q)
-{
-    if (!s->hold.cut)
-        return false;
-    request_append(&s->hold.queue, q);
-    return true;
 }
 
 void hold_on_hold(struct shard *s, peer_t from, struct msg *m)
@@ -168,7 +161,7 @@ void hold_on_restore(struct shard *s, peer_t from, struct msg *m)
         if (s->hold.cut) {
             engine_release(s->engine, s->hold.cut);
             let_go(s);
-            if (shard_settle(s))
+            if (group_settle(s))
                 return;
         }
         int rc = engine_restore(s->engine, r.cut, r.run, &e);
@@ -183,7 +176,7 @@ void hold_on_restore(struct shard *s, peer_t from, struct msg *m)
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, err_text(rc));
             return;
         }
-        shard_purge(s);
+        purge_requests(s);
     }
     struct engine_stats stats;
     engine_stats_get(s->engine, &stats);
@@ -199,7 +192,7 @@ void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m)
         /* given up between HOLD and GO: nobody has to wait for the timer */
         engine_release(s->engine, cut);
         let_go(s);
-        if (shard_settle(s))
+        if (group_settle(s))
             return;
     }
     int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
@@ -232,7 +225,7 @@ void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m)
     if (unwanted(&r, s->hold.cut)) { /* nobody has to wait for the timer */
         engine_release(s->engine, s->hold.cut);
         let_go(s);
-        if (shard_settle(s))
+        if (group_settle(s))
             return;
     }
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);

@@ -1,7 +1,8 @@
 /* hold.h: the shard's part in a cut: HOLD, GO, RESTORE, CUT_DROP, CUT_KEEP.
  *
- *     OPEN --hold_on_hold--> HELD --hold_on_go--> OPEN, the part being written --hold_done_cb--> reply
- *                            HELD --hold_timeout_cb (10 s)--> OPEN, nothing written
+ *   OPEN --hold_on_hold--> HELD --hold_on_go--> OPEN, the part is being written: the reply comes
+ *                            |                  from hold_done_cb
+ *                            +--hold_timeout_cb: 10 s--> OPEN, nothing is written
  *
  * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once:
  * what the cut holds was noted at HOLD. HOLD and GO may be sent again: the same HOLD answers the
@@ -20,7 +21,7 @@ struct hold {
     uint64_t cut;      /* held now; 0: none */
     uint64_t sequence; /* noted at HOLD */
     struct env_timer timer;
-    struct request_list queue;
+    struct request_list queue; /* pushes that came while a cut is held (push_on_message) */
 
     uint64_t going; /* the cut being written; 0: none */
     uint64_t going_sequence;
@@ -33,8 +34,6 @@ struct hold {
 };
 
 void hold_init(struct shard *s);
-/* Queues q while a cut is held; false: none is. */
-bool hold_queue(struct shard *s, struct request *q);
 /* Handlers: s->in holds the request. */
 void hold_on_hold(struct shard *s, peer_t from, struct msg *m);
 void hold_on_go(struct shard *s, peer_t from, struct msg *m);

@@ -156,7 +156,9 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
     for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
         json_set_int(j, figure[i].name, (int64_t)figure[i].value);
     json_set(j, "staleness", staleness(c));
-    dispatch_visit(&s->dispatched, set_count, types);
+#define X(name, number, request_frames, reply_frames) set_count(types, #name, s->dispatched.name);
+    WIRE_MAP(X)
+#undef X
     json_set(j, "messages", types);
     json_set(j, "tables", tables(s));
     json_set(j, "cuts", cuts(s));

@@ -6,24 +6,15 @@
  *    it gets on. */
 #include "server/shard/park.h"
 
-#include "proto/base/container_of.h"
-#include "server/shard/pull.h"
-#include "server/shard/push.h"
+#include "server/shard/group.h"
+#include "server/shard/shard.h"
 
 /* the engine says when it has made room; that the journal has some again it does not */
 #define ROOM_NS UINT64_C(5000000)
-#define MISSES 4u /* of one walk: requests whose rows are still not there */
-
-static void tick_cb(struct env_timer *t)
-{
-    struct shard *s = container_of(t, struct shard, park.timer);
-    s->park.pushes_due |= s->park.short_of_room;
-    shard_tick(s);
-}
 
 void park_init(struct shard *s)
 {
-    s->park = (struct park){.timer = {.fire = tick_cb}};
+    s->park = (struct park){.short_of_room = false};
 }
 
 void park_close(struct shard *s)
@@ -47,14 +38,14 @@ void park_short(struct shard *s)
 
 /* ---- pushes ---- */
 
-static bool same_lane(const struct push_record *a, const struct push_record *b)
+bool park_same_lane(const struct push_record *a, const struct push_record *b)
 {
     return a->lane == b->lane && a->run == b->run && a->table == b->table;
 }
 
 static bool same_push(const struct push_record *a, const struct push_record *b)
 {
-    return same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
+    return park_same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
            a->to == b->to && a->tablet_first == b->tablet_first &&
            a->tablet_count == b->tablet_count;
 }
@@ -95,7 +86,7 @@ static bool put_behind(struct shard *s, struct request *q)
     }
     bool behind = p->short_of_room;
     for (const struct request *o = p->pushes.head; o != NULL && !behind; o = o->next)
-        behind = same_lane(&o->push.r, &q->push.r);
+        behind = park_same_lane(&o->push.r, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
     return behind;
@@ -109,46 +100,9 @@ void park_enter(struct shard *s, struct request *q)
     if (!engine_warm(s->engine, r->table, r->keys, r->key_count)) {
         s->counts.cold_pushes++;
         request_append(&s->park.pushes, q);
-    } else if (push_admit(s, q) == SHOAL_E_BUSY) {
+    } else if (group_admit(s, q) == SHOAL_E_BUSY) {
         park_short(s);
         request_append(&s->park.pushes, q);
-    }
-}
-
-static bool behind_a_miss(const struct request *const *missed, uint32_t misses,
-                          const struct request *q)
-{
-    for (uint32_t i = 0; i < misses; i++)
-        if (same_lane(&missed[i]->push.r, &q->push.r))
-            return true;
-    return false;
-}
-
-void park_pushes(struct shard *s)
-{
-    struct park *p = &s->park;
-    const struct request *missed[MISSES];
-    uint32_t misses = 0;
-    if (s->hold.cut || s->fatal.code || !p->pushes_due)
-        return; /* not at each tick: to look whether all rows are there takes milliseconds */
-    p->short_of_room = p->pushes_due = false;
-    bsp_retry(s);
-    struct request_list all = p->pushes;
-    struct request *q;
-    p->pushes = (struct request_list){0};
-    while ((q = request_pop(&all)) != NULL) {
-        const struct push_record *r = &q->push.r;
-        bool stays = p->short_of_room || misses == MISSES || behind_a_miss(missed, misses, q);
-        if (!stays && !engine_warm(s->engine, r->table, r->keys, r->key_count)) {
-            missed[misses++] = q;
-            stays = true;
-        }
-        if (!stays && push_admit(s, q) == SHOAL_E_BUSY) {
-            park_short(s);
-            stays = true;
-        }
-        if (stays)
-            request_append(&p->pushes, q);
     }
 }
 
@@ -175,26 +129,6 @@ void park_pull(struct shard *s, struct request *q)
         request_give(&s->pool, older);
     else
         request_append(&s->park.pulls, q);
-}
-
-void park_pulls(struct shard *s)
-{
-    struct park *p = &s->park;
-    if (!p->pulls_due)
-        return;
-    p->pulls_due = false;
-    struct request_list all = p->pulls;
-    struct request *q;
-    p->pulls = (struct request_list){0};
-    for (uint32_t misses = 0; ((q = request_pop(&all)) != NULL);) {
-        if (misses == MISSES) {
-            request_append(&p->pulls, q);
-            continue;
-        }
-        const struct request *tail = p->pulls.tail;
-        pull_try(s, q);
-        misses += p->pulls.tail != tail;
-    }
 }
 
 void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out)

@@ -9,8 +9,8 @@
  * Pulls whose rows are in the store wait in a list of their own; other pulls are answered
  * meanwhile.
  *
- * Each list is walked again, from its head, when rows have come; the walk ends after a few that are
- * still not there, for the engine fetches in the order in which it was asked. One that is sent
+ * Each list is walked again (push_parked, pull_tick), from its head, when rows have come; the walk
+ * ends after a few that are still not there, for the engine fetches in the order in which it was asked. One that is sent
  * again takes the place of the older one. The pool (request.h) bounds how many wait. While a cut is
  * held no push moves. Thread: the shard's. */
 #ifndef SERVER_SHARD_PARK_H
@@ -20,9 +20,11 @@
 
 struct shard;
 
+#define PARK_MISSES 4u /* of one walk: requests whose rows are still not there */
+
 struct park {
     struct request_list pushes, pulls;
-    struct env_timer timer;     /* makes a tick when nothing else does */
+    struct env_timer timer;     /* makes a tick when nothing else does (shard.c) */
     bool short_of_room;         /* the engine has said BUSY, nobody has been admitted since */
     bool pushes_due, pulls_due; /* rows have come since the last walk */
 };
@@ -36,10 +38,8 @@ void park_short(struct shard *s);
 void park_pull(struct shard *s, struct request *q);
 /* engine_options.on_fetched. */
 void park_fetched(struct shard *s);
-/* First thing of a tick: pushes that may go on, bsp's too. */
-void park_pushes(struct shard *s);
-/* Pulls that may be answered now (pull_try). */
-void park_pulls(struct shard *s);
+/* Whether one must stay behind the other. */
+bool park_same_lane(const struct push_record *a, const struct push_record *b);
 /* Takes out the pulls of a peer that is gone. Its pushes stay: they are the lane's. */
 void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out);
 void park_close(struct shard *s);

@@ -149,11 +149,32 @@ void pull_try(struct shard *s, struct request *q)
     }
 }
 
+/* Pulls that were parked and may be answered now. */
+static void parked_try(struct shard *s)
+{
+    struct park *p = &s->park;
+    if (!p->pulls_due)
+        return;
+    p->pulls_due = false;
+    struct request_list all = p->pulls;
+    struct request *q;
+    p->pulls = (struct request_list){0};
+    for (uint32_t misses = 0; ((q = request_pop(&all)) != NULL);) {
+        if (misses == PARK_MISSES) {
+            request_append(&p->pulls, q);
+            continue;
+        }
+        const struct request *tail = p->pulls.tail;
+        pull_try(s, q);
+        misses += p->pulls.tail != tail;
+    }
+}
+
 void pull_tick(struct shard *s)
 {
     struct request *q;
     struct request_list due = {0};
-    park_pulls(s);
+    parked_try(s);
     clock_due(&s->clock, s->engine, &due);
     while ((q = request_pop(&due)) != NULL)
         pull_try(s, q);

@@ -1,17 +1,9 @@
-/* push.c: pushes.
- *
- * 1. A push is answered only after engine_commit has returned 0 for it and, under fsync,
- *    engine_acknowledged has reached it.
- * 2. Pushes are applied in the order of admission, which is journal order.
- * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report
- *    may not be synced yet.
- * 4. The message's bytes live until the push is applied, not until it is answered. */
+/* push.c: pushes on their way to the group. */
 #include "server/shard/push.h"
 
-#include "proto/base/assert.h"
+#include "server/shard/group.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m, struct err *e)
 {
@@ -49,8 +41,8 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_PUSH, w->id, rc, "%s", e.text);
         msg_free(m);
-    } else if (hold_queue(s, q)) {
-        /* A cut is being taken: it goes on at GO. */
+    } else if (s->hold.cut != 0) {
+        request_append(&s->hold.queue, q); /* a cut is being taken: it goes on at GO */
     } else {
         push_enter(s, q);
     }
@@ -68,107 +60,41 @@ void push_enter(struct shard *s, struct request *q)
         park_enter(s, q);
 }
 
-void push_answer_later(struct shard *s, struct request *q, int status, uint64_t mark)
+/* ---- those that were parked ---- */
+
+static bool behind_a_miss(const struct request *const *missed, uint32_t misses,
+                          const struct request *q)
 {
-    q->push.plan.mark = mark;
-    q->push.plan.applied = 0;
-    q->push.plan.sequence = 0;
-    q->push.status = status;
-    q->push.wait_sequence = s->sequence; /* 3. */
-    request_append(&s->group, q);
+    for (uint32_t i = 0; i < misses; i++)
+        if (park_same_lane(&missed[i]->push.r, &q->push.r))
+            return true;
+    return false;
 }
 
-int push_admit(struct shard *s, struct request *q)
+void push_parked(struct shard *s)
 {
-    struct err e = {0};
-    struct push_plan *plan = &q->push.plan;
-    int rc = engine_admit_push(s->engine, &q->push.r, plan, &e);
-    if (rc == SHOAL_E_GAP) {
-        push_answer_later(s, q, rc, plan->mark);
-        return rc;
-    }
-    if (rc == SHOAL_E_BUSY)
-        return rc;
-    if (rc) {
-        shard_refuse_request(s, q, rc, e.text);
-        return rc;
-    }
-    if (plan->applied > 0) {
-        SHOAL_ASSERT(plan->sequence > s->sequence); /* 2. */
-        s->sequence = plan->sequence;
-        s->group_keys += q->push.r.key_count;
-    }
-    q->push.wait_sequence = s->sequence;
-    request_append(&s->group, q);
-    return 0;
-}
-
-static void answer(struct shard *s, struct request *q)
-{
-    const struct push_plan *plan = &q->push.plan;
-    struct wire *w = shard_reply(s, WIRE_TYPE_PUSH, q->id);
-    w->u.PUSH_reply = (struct wire_PUSH_reply){plan->applied, plan->skipped, plan->mark};
-    if (q->push.status) {
-        w->status = q->push.status;
-        snprintf(w->error, sizeof w->error,
-                 "lane %u batch %" PRIu64 " follows %" PRIu64 ", but the mark here is %" PRIu64
-                 "; send on from there",
-                 q->push.r.lane, q->push.r.to, q->push.r.from, plan->mark);
-        s->counts.refused++;
-    }
-    shard_send_reply(s, q->peer);
-    request_give(&s->pool, q);
-}
-
-static int apply(struct shard *s, struct request *q)
-{
-    if (q->push.status)
-        return 0;
-    s->counts.pushes++;
-    if (q->push.plan.applied == 0) {
-        s->counts.skipped++;
-        return 0;
-    }
-    s->counts.keys_pushed += q->push.r.key_count;
-    return engine_apply_push(s->engine, &q->push.r, &q->push.plan);
-}
-
-int push_settle(struct shard *s)
-{
-    if (s->fatal.code || s->group.head == NULL)
-        return s->fatal.code;
-    int rc = engine_commit(s->engine); /* 1. */
-    if (rc) {
-        struct err e;
-        err_set(&e, rc, "shard %s: the journal could not be written", s->name);
-        shard_fatal(s, &e);
-        return rc;
-    }
-    for (struct request *q = s->group.head; q != NULL; q = q->next) {
-        rc = apply(s, q);
-        if (rc) {
-            struct err e;
-            err_set(
-                &e, rc,
-                "shard %s: a journalled push could not be applied (%s); recovery will repeat it",
-                s->name, err_text(rc));
-            shard_fatal(s, &e);
-            return rc;
-        }
-    }
-    s->group_keys = 0;
+    struct park *p = &s->park;
+    const struct request *missed[PARK_MISSES];
+    uint32_t misses = 0;
+    if (s->hold.cut || s->fatal.code || !p->pushes_due)
+        return; /* not at each tick: to look whether all rows are there takes milliseconds */
+    p->short_of_room = p->pushes_due = false;
+    bsp_retry(s);
+    struct request_list all = p->pushes;
     struct request *q;
-    while ((q = request_pop(&s->group)) != NULL) {
-        request_drop_message(&s->pool, q); /* 4. */
-        request_append(&s->unsynced, q);
+    p->pushes = (struct request_list){0};
+    while ((q = request_pop(&all)) != NULL) {
+        const struct push_record *r = &q->push.r;
+        bool stays = p->short_of_room || misses == PARK_MISSES || behind_a_miss(missed, misses, q);
+        if (!stays && !engine_warm(s->engine, r->table, r->keys, r->key_count)) {
+            missed[misses++] = q;
+            stays = true;
+        }
+        if (!stays && group_admit(s, q) == SHOAL_E_BUSY) {
+            park_short(s);
+            stays = true;
+        }
+        if (stays)
+            request_append(&p->pushes, q);
     }
-    push_synced(s);
-    return 0;
-}
-
-void push_synced(struct shard *s)
-{
-    uint64_t acknowledged = engine_acknowledged(s->engine);
-    while (s->unsynced.head != NULL && s->unsynced.head->push.wait_sequence <= acknowledged)
-        answer(s, request_pop(&s->unsynced));
 }

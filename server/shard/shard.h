@@ -94,13 +94,7 @@ int shard_start(struct shard *s, const char *endpoint, struct err *e);
 /* The loop has ended. flush_all: write every dirty tablet first (a clean stop). Frees s. */
 int shard_close(struct shard *s, bool flush_all);
 
-/* ---- for the shard's own modules ---- */
-/* What on_drained does, for timers of the modules. */
-void shard_tick(struct shard *s);
-/* Commits, applies and answers the pushes admitted so far. Called before anything that must not
- * fall between admission and application: a cut, a restore, a digest. 0, or the fatal error's
- * code. */
-int shard_settle(struct shard *s);
+/* ---- for the shard's own modules: shard_answer.c ---- */
 /* A reply in s->out with type and id filled in and status 0; the caller fills the union, then
  * shard_send_reply. */
 struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id);
@@ -118,8 +112,6 @@ bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t
                        uint32_t table);
 /* Refuses a request and gives it back. */
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
-/* Runs or leadership changed: whatever waits for a run that is gone is refused with OLD_RUN. */
-void shard_purge(struct shard *s);
 void shard_fatal(struct shard *s, const struct err *e);
 
 #endif

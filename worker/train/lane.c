@@ -1,6 +1,6 @@
 /* lane.c: the flow of a task's batches: what may start when; tasks, and the life of a lane.
  *
- * 1. A batch moves only as `allowed` says.
+ * 1. A batch moves only as `moves` says. [test: lane_batch_move_holds_the_table]
  * 2. Batches are pulled, computed and begin to be pushed in order; so a lane's results do not
  *    depend on how reads and pulls overtake one another.
  * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from
@@ -16,26 +16,31 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-#define TO(state) (1u << (state))
 
-static const uint16_t allowed[] = {
-    /* (1) */
-    [FREE] = TO(READING) | TO(READ),
-    [READING] = TO(READ) | TO(DRAINING),
-    [READ] = TO(PLANNING) | TO(PULLING) | TO(READY) | TO(DRAINING),
-    [PLANNING] = TO(PULLING) | TO(READY) | TO(DRAINING),
-    [PULLING] = TO(READY) | TO(DRAINING),
-    [READY] = TO(COMPUTING) | TO(COMPUTED) | TO(DRAINING),
-    [COMPUTING] = TO(COMPUTED) | TO(DRAINING),
-    [COMPUTED] = TO(PUSHING) | TO(DRAINING),
-    [PUSHING] = TO(DRAINING),
-    [DRAINING] = TO(FREE),
+static const char *const names[] = {
+    [FREE] = "free",           [READING] = "reading",   [READ] = "read",
+    [PLANNING] = "planning",   [PULLING] = "pulling",   [READY] = "ready",
+    [COMPUTING] = "computing", [COMPUTED] = "computed", [PUSHING] = "pushing",
+    [DRAINING] = "draining",
 };
+static const uint32_t moves[] = {
+    [FREE] = SM_TO(READING) | SM_TO(READ),
+    [READING] = SM_TO(READ) | SM_TO(DRAINING),
+    [READ] = SM_TO(PLANNING) | SM_TO(PULLING) | SM_TO(READY) | SM_TO(DRAINING),
+    [PLANNING] = SM_TO(PULLING) | SM_TO(READY) | SM_TO(DRAINING),
+    [PULLING] = SM_TO(READY) | SM_TO(DRAINING),
+    [READY] = SM_TO(COMPUTING) | SM_TO(COMPUTED) | SM_TO(DRAINING),
+    [COMPUTING] = SM_TO(COMPUTED) | SM_TO(DRAINING),
+    [COMPUTED] = SM_TO(PUSHING) | SM_TO(DRAINING),
+    [PUSHING] = SM_TO(DRAINING),
+    [DRAINING] = SM_TO(FREE),
+};
+
+const struct sm lane_moves = SM("a lane's batch", names, moves);
 
 void batch_move(struct lane_batch *b, enum batch_state to)
 {
-    SHOAL_ASSERT(allowed[b->state] & TO(to));
-    b->state = to;
+    sm_move(&lane_moves, &b->state, to);
 }
 
 struct lane_batch *lane_batch_find(struct lane *l, uint64_t number)

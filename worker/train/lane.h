@@ -1,17 +1,24 @@
 /* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push,
  * several at a time.
  *
- *        lane_read      batch_read done     lane_pull       looked up      answered     in order
- *   FREE ----------> READING --------> READ ---------> PLANNING ------> PULLING ------> READY ------> COMPUTING
- *    ^                                   |  no cache ^ | model_train
- *    | +---------------------------------+ v done
- *    +--------- frames are back ---------- DRAINING <---------------- PUSHING <------------------- COMPUTED
- *                 lane_reuse                     all acknowledged                  in order
+ *   FREE --lane_read--> READING --read_done--> READ --lane_cache_plan--> PLANNING
+ *    ^                                          |                          |
+ *    |                                lane_ask: |                          | plan_done: lane_ask
+ *    |                                no cache  v                          |
+ *    |                                        PULLING <--------------------+
+ *    |                                          | pull_done: all is answered
+ *    |                                          v
+ *    | lane_reuse:                            READY --lane_compute, in order--> COMPUTING
+ *    | frames are back                                                             |
+ *    |                                                                compute_done |
+ *    |                                                                             v
+ *   DRAINING <--push_done: all acknowledged--  PUSHING <--lane_push, in order-- COMPUTED
  *
- * An empty batch (bsp padding, or no good line) goes READ -> READY and is pushed as ticks; so does
- * the push of a step that the model skipped. A batch of evaluation ends after COMPUTING. A dropped
- * lane's batches go to DRAINING from wherever they are, those in the hands of a thread when it
- * gives them back.
+ * An empty batch of bsp's padding goes FREE -> READ at once; it, and one without a good line, goes
+ * READ (or PLANNING) -> READY -> COMPUTED and is pushed as ticks; so does the push of a step that
+ * the model skipped. A batch of evaluation goes from COMPUTING to DRAINING. A dropped lane's
+ * batches go to DRAINING from wherever they are, those in the hands of a thread when it gives them
+ * back.
  *
  * The queues between the stages are bounded: at most `ahead` batches lie in READING and READ (of
  * them `readers` in READING), 1 + prefetch between PULLING and COMPUTED, 3 + prefetch between

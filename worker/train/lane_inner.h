@@ -4,6 +4,7 @@
 #define WORKER_TRAIN_LANE_INNER_H
 
 #include "proto/base/assert.h"
+#include "proto/base/sm.h"
 #include "worker/train/lane.h"
 
 enum batch_state {
@@ -18,6 +19,7 @@ enum batch_state {
     PUSHING,
     DRAINING
 };
+extern const struct sm lane_moves;
 
 struct lane_batch {
     struct lane *lane;

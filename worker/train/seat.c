@@ -13,18 +13,22 @@
 enum { WAIT_MS_MIN = 10, WAIT_MS_MAX = 5000, WAIT_MS_DEFAULT = 200 };
 
 enum seat_state { FREE, ASKING, RESTING, OPENING, WORKING, REPORTING, DROPPING };
-#define TO(state) (1u << (state))
-
-/* DROPPING: given up while its lane was at work; FREE when that ends. */
-static const uint8_t allowed[] = {
-    [FREE] = TO(ASKING),
-    [ASKING] = TO(RESTING) | TO(OPENING) | TO(FREE),
-    [RESTING] = TO(ASKING) | TO(FREE),
-    [OPENING] = TO(WORKING) | TO(REPORTING) | TO(FREE),
-    [WORKING] = TO(REPORTING) | TO(FREE) | TO(DROPPING),
-    [REPORTING] = TO(ASKING) | TO(FREE),
-    [DROPPING] = TO(FREE),
+static const char *const names[] = {
+    [FREE] = "free",         [ASKING] = "asking",   [RESTING] = "resting",
+    [OPENING] = "opening",   [WORKING] = "working", [REPORTING] = "reporting",
+    [DROPPING] = "dropping",
 };
+/* DROPPING: given up while its lane was at work; FREE when that ends. */
+static const uint32_t moves[] = {
+    [FREE] = SM_TO(ASKING),
+    [ASKING] = SM_TO(RESTING) | SM_TO(OPENING) | SM_TO(FREE),
+    [RESTING] = SM_TO(ASKING) | SM_TO(FREE),
+    [OPENING] = SM_TO(WORKING) | SM_TO(REPORTING) | SM_TO(FREE),
+    [WORKING] = SM_TO(REPORTING) | SM_TO(FREE) | SM_TO(DROPPING),
+    [REPORTING] = SM_TO(ASKING) | SM_TO(FREE),
+    [DROPPING] = SM_TO(FREE),
+};
+const struct sm seat_moves = SM("a seat", names, moves);
 
 struct seat {
     struct seat_host *host; /* borrowed */
@@ -52,8 +56,7 @@ static struct seat *seat_of_report(struct request *r)
 
 static void seat_move(struct seat *s, enum seat_state to)
 {
-    SHOAL_ASSERT(allowed[s->state] & TO(to));
-    s->state = to;
+    sm_move(&seat_moves, &s->state, to);
 }
 
 /* The lane, if there was one, is not ours any more. */

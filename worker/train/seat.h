@@ -1,14 +1,19 @@
 /* seat.h: a place for one lane on a worker: asks the coordinator what to do, has it done, reports
  * it, asks again.
  *
- *                      LANE_NEXT sent TASK, EVAL, INDEX split open, map there
- *            FREE -----------------> ASKING ----------------------> OPENING -----------------------> WORKING
- *             ^ ^        WAIT ^ | | | INDEX | lane's on_end
- *             | |             | v | LEAVE, refused v v
- *             | |           RESTING    |                            REPORTING <-------------------------+
- *             | +----------------------+ | TASK_DONE, EVAL_DONE, INDEX_DONE answered
- *             +---------------------------------------------------------+ without a lane (with a
- *             lane: ASKING at once)
+ *   FREE --seat_ask--> ASKING --ask_reply: TASK, EVAL, INDEX--> OPENING
+ *                       ^  |                                     |   |
+ *             rest_fire |  | seat_rest: WAIT                     |   | seat_look: split open,
+ *                       |  v                                     |   v map there
+ *                      RESTING                                   |  WORKING
+ *                                                                |   |
+ *                                     seat_look: INDEX is done   |   | seat_worked: the lane is
+ *                                                                v   v done
+ *                      ASKING <--report_reply: a lane is held-- REPORTING
+ *
+ *   seat_leave, to FREE: ASKING (LEAVE, refused, the lane is another seat's), WORKING (the lane was
+ *   taken away), REPORTING (answered and no lane is held, or refused).
+ *   seat_drop, to FREE: all; but from WORKING to DROPPING, and FREE at seat_worked.
  *
  * A seat keeps its lane over tasks until the coordinator says LEAVE, or a shard says FENCED or
  * OLD_RUN: then it drops the lane without a write and tells nobody. Evaluation and indexing may
@@ -19,6 +24,7 @@
 #ifndef WORKER_TRAIN_SEAT_H
 #define WORKER_TRAIN_SEAT_H
 
+#include "proto/base/sm.h"
 #include "worker/train/lane.h"
 
 #include <stdbool.h>
@@ -27,6 +33,7 @@
 #define SEAT_NO_LANE UINT32_MAX
 
 struct seat;
+extern const struct sm seat_moves; /* the diagram above */
 
 /* The trainer, as its seats see it. */
 struct seat_host {

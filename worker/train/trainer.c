@@ -18,6 +18,22 @@ enum {
     STEP_MS = 60000
 };
 
+static const char *const names[] = {
+    [JOINING] = "joining",   [PREPARING] = "preparing", [WORKING] = "working",
+    [CLEARING] = "clearing", [LEAVING] = "leaving",     [REPLACING] = "replacing the device",
+    [DONE] = "done",
+};
+static const uint32_t moves[] = {
+    [JOINING] = SM_TO(PREPARING) | SM_TO(CLEARING),
+    [PREPARING] = SM_TO(WORKING) | SM_TO(CLEARING),
+    [WORKING] = SM_TO(CLEARING),
+    [CLEARING] = SM_TO(LEAVING) | SM_TO(DONE),
+    [LEAVING] = SM_TO(JOINING) | SM_TO(REPLACING) | SM_TO(DONE),
+    [REPLACING] = SM_TO(JOINING) | SM_TO(DONE),
+    [DONE] = 0,
+};
+const struct sm trainer_moves = SM("a worker", names, moves);
+
 void trainer_wake(struct trainer *t)
 {
     if (t->state != DONE)
@@ -33,8 +49,8 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
 {
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
-    if (t->state < LEAVING)
-        t->state = CLEARING;
+    if (t->state < CLEARING)
+        sm_move(&trainer_moves, &t->state, CLEARING);
     t->again = again;
     t->end.code = status;
     snprintf(t->end.text, sizeof t->end.text, "%s", text);
@@ -118,7 +134,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
         trainer_clear(t, false, rc, e.text);
         return REQUEST_DONE;
     }
-    t->state = PREPARING;
+    sm_move(&trainer_moves, &t->state, PREPARING);
     trainer_job_prepare(t);
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
     trainer_wake(t);
@@ -127,7 +143,6 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
 
 static void trainer_join(struct trainer *t)
 {
-    t->state = JOINING;
     t->again = false;
     client_start(t->client, &t->join);
 }
@@ -182,7 +197,7 @@ static void trainer_prepared(struct trainer *t)
              backend == NULL ? "none" : backend_name(backend),
              backend == NULL ? "" : backend_about(backend), t->why[0] == '\0' ? "" : ": ", t->why);
     stages_note(t);
-    t->state = WORKING;
+    sm_move(&trainer_moves, &t->state, WORKING);
     trainer_job_declare(t);
     client_map_refresh(t->client);
 }
@@ -300,7 +315,8 @@ static void trainer_join(struct trainer *t);
 /* At once, whatever is under way. */
 static void trainer_stop(struct trainer *t)
 {
-    t->state = DONE;
+    if (t->state != DONE) /* else a thread that made another backend came back late */
+        sm_move(&trainer_moves, &t->state, DONE);
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->leave_timer);
@@ -312,7 +328,7 @@ static void trainer_stop(struct trainer *t)
  * is kept. */
 static void trainer_replace(struct trainer *t)
 {
-    t->state = REPLACING;
+    sm_move(&trainer_moves, &t->state, REPLACING);
     trainer_model_drop(t);
     trainer_job_replace(t);
 }
@@ -332,6 +348,7 @@ void trainer_replaced(struct trainer *t)
     t->options.backend = t->replacement;
     t->options.replace = NULL;
     t->lost = (struct err){.code = 0};
+    sm_move(&trainer_moves, &t->state, JOINING);
     trainer_join(t);
 }
 
@@ -341,12 +358,14 @@ static void trainer_left(struct trainer *t)
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->leave_timer);
-    if (!t->again)
+    if (!t->again) {
         trainer_stop(t);
-    else if (t->lost.code != 0)
+    } else if (t->lost.code != 0) {
         trainer_replace(t);
-    else
+    } else {
+        sm_move(&trainer_moves, &t->state, JOINING);
         trainer_join(t);
+    }
 }
 
 static enum request_verdict leave_reply(struct request *r, const struct wire *w,
@@ -368,7 +387,7 @@ static void trainer_farewell(struct trainer *t)
         trainer_stop(t);
         return;
     }
-    t->state = LEAVING;
+    sm_move(&trainer_moves, &t->state, LEAVING);
     client_cancel(t->client, &t->beat);
     client_start(t->client, &t->beat);
     client_start(t->client, &t->leave);
@@ -551,8 +570,6 @@ int trainer_status(const struct trainer *t, struct err *e)
 
 void trainer_describe(const struct trainer *t, char *text, size_t bytes)
 {
-    static const char *const names[] = {
-        "joining", "preparing", "working", "clearing", "leaving", "replacing the device", "done"};
     uint32_t lanes = 0;
     for (uint32_t i = 0; i < t->seat_count; i++)
         lanes += seat_lane(t->seat[i]) != SEAT_NO_LANE;

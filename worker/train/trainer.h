@@ -1,13 +1,20 @@
 /* trainer.h: the worker's core: joins, prepares, works, leaves. What runs a lane is below it
  * (seat.h, lane.h).
  *
- *            WORKER_JOIN answered       input's shape known, model made END, fatal, trainer_leave,
- *                                       lease ran out
- *     JOINING -----------------> PREPARING -----------------------------> WORKING -----------------------------+
- *      ^ ^ the device failed v
- *      |  +--------------------------- again <------------------ LEAVING <------------------------------- CLEARING
- *      |                                        WORKER_LEAVE     |  |            lanes idle
- *      +------ REPLACING <---- again, by another backend --------+  +---> DONE
+ *   JOINING --join_reply--> PREPARING --trainer_prepared: input, model, seats--> WORKING
+ *    ^  |                     |                                                   |
+ *    |  +---------------------+--trainer_clear: END, fatal, trainer_leave,--------+
+ *    |                        |  lease ran out, trainer_break: the device failed
+ *    |                        v
+ *    |                      CLEARING --trainer_farewell: never joined--> DONE
+ *    |                        |
+ *    |                        | trainer_farewell: lanes are idle (trainer_settled)
+ *    |                        v
+ *    +--trainer_left: again--LEAVING --trainer_left--> DONE
+ *    |                        |
+ *    |                        | trainer_left: again, the device is lost
+ *    |                        v
+ *    +--trainer_replaced--- REPLACING --trainer_replaced: there is no other backend--> DONE
  *
  * PREPARING runs on a thread: model, device and lanes' memory may take long to make, and the lease
  * must be kept. While WORKING it declares the tables that the model needs, beats, and lets its

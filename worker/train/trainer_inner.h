@@ -4,11 +4,13 @@
 #ifndef WORKER_TRAIN_TRAINER_INNER_H
 #define WORKER_TRAIN_TRAINER_INNER_H
 
+#include "proto/base/sm.h"
 #include "worker/data/split.h"
 #include "worker/train/seat.h"
 #include "worker/train/trainer.h"
 
 enum trainer_state { JOINING, PREPARING, WORKING, CLEARING, LEAVING, REPLACING, DONE };
+extern const struct sm trainer_moves; /* the diagram of trainer.h */
 
 /* What a thread makes for the loop, which takes it over when all is done: also of what failed half
  * way. */

@@ -1,0 +1,52 @@
+# proto.awk: shoal.proto out of the preprocessed shoal.proto.in; with -v form=names its companion
+# for C: `#define PB_PULL_REPLY pb__pull_reply__descriptor`.
+
+function camel(name,    part, count, i, made) {
+  count = split(name, part, "_")
+  for (i = 1; i <= count; i++)
+    made = made substr(part[i], 1, 1) tolower(substr(part[i], 2))
+  return made
+}
+
+# One word of the messages; state: what comes next. A field may have any name, "message" too.
+function word(w) {
+  if (state == "name") {
+    name = w
+    number = 0
+    state = "open"
+  } else if (state == "open") {
+    open(name)
+    state = "label"
+  } else if (state == "label" && w == "}") {
+    if (form != "names")
+      print "}"
+    state = "message"
+  } else if (state == "label") {
+    label = w
+    state = "type"
+  } else if (state == "type") {
+    type = w == "boolean" ? "bool" : w
+    state = "field"
+  } else if (state == "field") {
+    if (form != "names")
+      printf "  %s %s %s = %d;\n", label, type, w, ++number
+    state = ";"
+  } else {
+    state = w == ";" ? "label" : "name"
+  }
+}
+
+function open(name) {
+  if (form == "names")
+    printf "#define PB_%s pb__%s__descriptor\n", name, tolower(name)
+  else
+    printf "message %s {\n", camel(name)
+}
+
+begun { for (i = 1; i <= NF; i++) word($i) }
+$1 == "messages_begin" {
+  begun = 1
+  print "// Made from proto/wire/wire.h by the build."
+  if (form != "names")
+    print "syntax = \"proto2\";\npackage pb;\n"
+}

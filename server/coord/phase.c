@@ -1,0 +1,128 @@
+/* phase.c: the diagram of flow.h as a table; the phase itself. */
+#include "server/coord/phase.h"
+#include "proto/base/log.h"
+
+/* One phase after the other, and what each may become. */
+static const char *const names[] = {
+    [PHASE_NONE] = "none",       [PHASE_WAITING] = "waiting", [PHASE_INDEX] = "index",
+    [PHASE_TABLES] = "tables",   [PHASE_SETUP] = "setup",     [PHASE_LANES] = "lanes",
+    [PHASE_TRAIN] = "train",     [PHASE_EVAL] = "eval",       [PHASE_CUT] = "cut",
+    [PHASE_RESTORE] = "restore", [PHASE_TEST] = "test",       [PHASE_DIGEST] = "digest",
+    [PHASE_FINISH] = "finish",   [PHASE_DONE] = "done",       [PHASE_FAILED] = "failed",
+};
+
+static const uint32_t moves[] = {
+    [PHASE_NONE] = SM_TO(PHASE_WAITING),
+    [PHASE_WAITING] = SM_TO(PHASE_INDEX) | SM_TO(PHASE_FAILED),
+    [PHASE_INDEX] = SM_TO(PHASE_TABLES) | SM_TO(PHASE_FAILED),
+    [PHASE_TABLES] = SM_TO(PHASE_SETUP) | SM_TO(PHASE_FAILED),
+    [PHASE_SETUP] = SM_TO(PHASE_LANES) | SM_TO(PHASE_EVAL) | SM_TO(PHASE_RESTORE) |
+                    SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+    [PHASE_LANES] = SM_TO(PHASE_TRAIN) | SM_TO(PHASE_FAILED),
+    [PHASE_TRAIN] = SM_TO(PHASE_TRAIN) | SM_TO(PHASE_EVAL) | SM_TO(PHASE_TEST) |
+                    SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+    [PHASE_EVAL] = SM_TO(PHASE_TRAIN) | SM_TO(PHASE_CUT) | SM_TO(PHASE_RESTORE) |
+                   SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+    [PHASE_CUT] =
+        SM_TO(PHASE_TRAIN) | SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+    [PHASE_RESTORE] = SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+    [PHASE_TEST] = SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+    [PHASE_DIGEST] = SM_TO(PHASE_FINISH) | SM_TO(PHASE_FAILED),
+    [PHASE_FINISH] = SM_TO(PHASE_DONE) | SM_TO(PHASE_FAILED),
+    [PHASE_DONE] = 0,
+    [PHASE_FAILED] = 0,
+};
+
+/* Of a phase that was stored: where the job begins again. */
+static const uint32_t restarts[] = {
+    [PHASE_NONE] = 0,
+    [PHASE_WAITING] = SM_TO(PHASE_WAITING),
+    [PHASE_INDEX] = SM_TO(PHASE_WAITING),
+    [PHASE_TABLES] = SM_TO(PHASE_WAITING),
+    [PHASE_SETUP] = SM_TO(PHASE_SETUP),
+    [PHASE_LANES] = SM_TO(PHASE_SETUP),
+    [PHASE_TRAIN] = SM_TO(PHASE_SETUP),
+    [PHASE_EVAL] = SM_TO(PHASE_SETUP),
+    [PHASE_CUT] = SM_TO(PHASE_SETUP),
+    [PHASE_RESTORE] = SM_TO(PHASE_SETUP),
+    [PHASE_TEST] = SM_TO(PHASE_SETUP),
+    [PHASE_DIGEST] = SM_TO(PHASE_SETUP),
+    [PHASE_FINISH] = SM_TO(PHASE_SETUP),
+    [PHASE_DONE] = 0,
+    [PHASE_FAILED] = 0,
+};
+
+const struct sm coord_phase_moves = SM("the job's phase", names, moves);
+const struct sm coord_phase_restarts = SM("the job's phase after a restart", names, restarts);
+
+/* ---- reading it ------------------------------------------------------------------------------ */
+
+bool coord_phase_running(const struct coord *c)
+{
+    return c->job.at.phase != PHASE_NONE && c->job.at.phase != PHASE_DONE &&
+           c->job.at.phase != PHASE_FAILED;
+}
+
+const char *coord_phase_name(const struct coord *c)
+{
+    return names[c->job.at.phase];
+}
+
+uint32_t coord_phase_state(const struct coord *c)
+{
+    switch (c->job.at.phase) {
+    case PHASE_NONE:
+        return WIRE_JOB_NONE;
+    case PHASE_WAITING:
+        return WIRE_JOB_WAITING;
+    case PHASE_INDEX:
+    case PHASE_TABLES:
+    case PHASE_SETUP:
+        return WIRE_JOB_INDEX;
+    case PHASE_LANES:
+    case PHASE_TRAIN:
+        return WIRE_JOB_TRAIN;
+    case PHASE_DONE:
+        return WIRE_JOB_DONE;
+    case PHASE_FAILED:
+        return WIRE_JOB_FAILED;
+    default:
+        return WIRE_JOB_EVAL;
+    }
+}
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+bool coord_phase_put(struct coord *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    if (coord_phase_running(c) && c->job.started_ns != 0) {
+        c->job.at.elapsed_ns += now - c->job.started_ns;
+        c->job.started_ns = now;
+    }
+    return coord_put(c, "progress", &c->job.at, sizeof c->job.at);
+}
+
+bool coord_phase_enter(struct coord *c, enum coord_phase phase)
+{
+    sm_move(&coord_phase_moves, &c->job.at.phase, phase);
+    c->job.phase_ns = env_now_ns(c->env);
+    log_info("job %s, epoch %u: %s", c->job.spec.name, c->job.at.epoch, names[phase]);
+    return coord_phase_put(c);
+}
+
+void coord_phase_restart(struct coord *c, enum coord_phase phase)
+{
+    sm_move(&coord_phase_restarts, &c->job.at.phase, phase);
+}
+
+const char *coord_phase_text(enum coord_phase phase)
+{
+    return names[phase];
+}
+
+/* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
+uint64_t coord_phase_trained_ns(const struct coord *c)
+{
+    return c->job.epoch_spent_ns + env_now_ns(c->env) - c->job.epoch_ns;
+}

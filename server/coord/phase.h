@@ -1,0 +1,25 @@
+/* phase.h: where the job stands. The diagram is in flow.h; here it is a table, and each move is
+ * asserted against it (proto/base/sm.h). Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_PHASE_H
+#define SERVER_COORD_PHASE_H
+
+#include "proto/base/sm.h"
+#include "server/coord/core.h"
+
+extern const struct sm coord_phase_moves;
+extern const struct sm coord_phase_restarts; /* from what was stored */
+
+bool coord_phase_running(const struct coord *c);   /* submitted and not over */
+uint32_t coord_phase_state(const struct coord *c); /* enum wire_job_state */
+const char *coord_phase_name(const struct coord *c);
+const char *coord_phase_text(enum coord_phase phase);
+/* Enters a phase and stores that; false when the store failed. */
+bool coord_phase_enter(struct coord *c, enum coord_phase phase);
+/* After a restart: not stored, for the same would be done again. */
+void coord_phase_restart(struct coord *c, enum coord_phase phase);
+/* Stores the progress as it is. */
+bool coord_phase_put(struct coord *c);
+/* How long the epoch at hand has been trained, also before a restart. */
+uint64_t coord_phase_trained_ns(const struct coord *c);
+
+#endif

@@ -1,0 +1,95 @@
+/* shard_answer.c: what all modules of a shard stand on: replies, refusals, the end. */
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "server/shard/shard.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void shard_fatal(struct shard *s, const struct err *e)
+{
+    if (s->fatal.code)
+        return;
+    s->fatal = *e;
+    if (!s->fatal.code)
+        s->fatal.code = SHOAL_E_IO;
+    log_error("shard %s stops: %s", s->name, e->text);
+    if (s->options.on_fatal != NULL)
+        s->options.on_fatal(s->options.context, &s->fatal);
+    else
+        env_stop(s->env);
+}
+
+struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id)
+{
+    struct wire *w = &s->out;
+    w->type = type;
+    w->reply = true;
+    w->id = id;
+    w->status = 0;
+    w->error[0] = 0;
+    return w;
+}
+
+void shard_send_reply(struct shard *s, peer_t to)
+{
+    shard_send(s, to, wire_encode(&s->out));
+}
+
+void shard_send(struct shard *s, peer_t to, struct msg *m)
+{
+    if (m == NULL || env_send(s->env, to, m))
+        s->counts.unsent++;
+}
+
+void shard_send_json(struct shard *s, peer_t to, struct json *j)
+{
+    char *text = json_text(j, 0);
+    json_free(j);
+    size_t bytes = text != NULL ? strlen(text) : 0;
+    struct msg *m = text != NULL ? wire_encode(&s->out) : NULL;
+    void *frame = m != NULL ? msg_add(m, bytes) : NULL;
+    if (frame != NULL) {
+        memcpy(frame, text, bytes);
+        shard_send(s, to, m);
+    } else {
+        msg_free(m);
+        shard_refuse(s, to, s->out.type, s->out.id, SHOAL_E_NOMEM,
+                     "shard %s: no memory for the reply", s->name);
+    }
+    free(text);
+}
+
+void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status,
+                  const char *format, ...)
+{
+    struct wire *w = shard_reply(s, type, id);
+    memset(&w->u, 0, sizeof w->u); /* what the last reply left there is of another type */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(w->error, sizeof w->error, format, args);
+    va_end(args);
+    w->status = status;
+    s->counts.refused++;
+    shard_send_reply(s, to);
+}
+
+bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id, uint32_t table)
+{
+    if (!lead_ready(&s->lead))
+        shard_refuse(s, to, type, id, SHOAL_E_AGAIN,
+                     "shard %s has no map yet for table %u; ask again", s->name, table);
+    else if (engine_table(s->engine, table) == NULL)
+        shard_refuse(s, to, type, id, SHOAL_E_NO_TABLE, "shard %s has no table %u", s->name, table);
+    else
+        return false;
+    return true;
+}
+
+void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text)
+{
+    shard_refuse(s, q->peer, q->type, q->id, status, "shard %s: %s", s->name, text);
+    request_give(&s->pool, q);
+}
