@@ -54,6 +54,8 @@ double config_float(const struct config *c, const char *path, double fallback);
 bool config_bool(const struct config *c, const char *path, bool fallback);
 uint64_t config_size(const struct config *c, const char *path, uint64_t fallback);
 int config_enum(const struct config *c, const char *path, int fallback);
+/* The choice itself, of an enum that is there. */
+const char *config_word(const struct config *c, const char *path);
 /* copies; caller frees with string_list_free */
 int config_list(const struct config *c, const char *path, struct string_list *out);
 int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */

@@ -111,6 +111,13 @@ int config_enum(const struct config *c, const char *path, int fallback)
     return n == NULL ? fallback : config_choice_parse(n->value, n->key->choices);
 }
 
+const char *config_word(const struct config *c, const char *path)
+{
+    const struct entry *n = entry_typed(c, path, CONFIG_ENUM);
+    SHOAL_ASSERT(n != NULL);
+    return n->value;
+}
+
 int config_line(const struct config *c, const char *path)
 {
     for (size_t i = 0; i < c->count; i++)

@@ -102,6 +102,13 @@ static bool truth(const struct place *p, const char *key, bool fallback)
     return config_bool(p->c, path_of(p, key, path), fallback);
 }
 
+/* Of a key that the job gives: one of its choices, by name. */
+static const char *word(const struct place *p, const char *key)
+{
+    char path[PATH_BYTES];
+    return config_word(p->c, path_of(p, key, path));
+}
+
 static int choice(const struct place *p, const char *key, int fallback)
 {
     char path[PATH_BYTES];
@@ -129,32 +136,35 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
 {
     struct place p = {.c = c};
     (void)snprintf(p.prefix, sizeof p.prefix, "%s", prefix);
-    struct optimizer_spec o = {.kind =
-                                   (enum optimizer_kind)choice(&p, "kind", (int)fallback->kind)};
+    struct optimizer_spec o = {.kind = fallback->kind};
+    if (has(&p, "kind"))
+        o.kind = optimizer_named(word(&p, "kind"));
+    const struct optimizer_facts *facts = optimizer_facts(o.kind);
     bool same = o.kind == fallback->kind;
-    double lr = same && fallback->lr > 0 ? (double)fallback->lr : o.kind == OPT_ADAM ? 0.001 : 0.05;
-    o.lr = number_f(&p, "lr", (float)lr);
-    o.beta1 = (float)number(&p, "beta1", o.kind == OPT_ADAM ? 0.9 : 0);
-    o.beta2 = (float)number(&p, "beta2", o.kind == OPT_ADAM ? 0.999 : 0);
-    o.eps = (float)number(&p, "eps", 1e-8);
+    o.lr = number_f(&p, "lr", same && fallback->lr > 0 ? fallback->lr : (float)facts->lr);
+    o.beta1 = (float)number(&p, "beta1", facts->beta1);
+    o.beta2 = (float)number(&p, "beta2", facts->beta2);
+    o.eps = (float)number(&p, "eps", facts->eps);
     o.initial = number_f(&p, "initial",
-                         same && fallback->initial > 0 ? fallback->initial
-                         : o.kind == OPT_CTR_ADAGRAD   ? 3
-                                                       : 0);
+                         same && fallback->initial > 0 ? fallback->initial : (float)facts->initial);
     o.l1 = (float)number(&p, "l1", 0);
     o.l2 = (float)number(&p, "l2", 0);
-    o.beta = (float)number(&p, "beta", o.kind == OPT_FTRL ? 1 : 0);
+    o.beta = (float)number(&p, "beta", facts->beta);
     return o;
 }
 
 static int decay_take(const struct place *p, struct optimizer_spec *o, struct err *e)
 {
+    const struct optimizer_facts *facts = optimizer_facts(o->kind);
     float decay = number_f(p, "optimizer.decay", 1);
-    if (decay < 1 && o->kind != OPT_ADAGRAD && o->kind != OPT_ROW_ADAGRAD)
-        return refuse(p, "optimizer.decay", e, "only adagrad and row_adagrad have sums that decay");
+    char names[128];
+    if (decay < 1 && !facts->decays)
+        return refuse(p, "optimizer.decay", e, "only %s have sums that decay",
+                      optimizer_decaying(names, sizeof names));
     o->decay = decay < 1 ? decay : 0; /* (3) */
-    if (o->kind == OPT_CTR_ADAGRAD && o->initial <= 0)
-        return refuse(p, "optimizer.initial", e, "ctr_adagrad divides by it; it must be above 0");
+    if (facts->by_initial && o->initial <= 0)
+        return refuse(p, "optimizer.initial", e, "%s divides by it; it must be above 0",
+                      facts->name);
     return 0;
 }
 
