@@ -200,12 +200,15 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
 
 int job_features_take(const struct config *c, struct job *j, struct err *e)
 {
+#define NUMBER(KIND, name, number) [DATA_##KIND] = number,
+    static const enum number_transform of_format[] = {DATA_FORMATS(NUMBER)};
+#undef NUMBER
     if (config_list(c, "features.fields", &j->features.fields) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->features.fields.count == 1 && strcmp(j->features.fields.item[0], "auto") == 0)
         string_list_free(&j->features.fields);
     j->features.fields_auto = j->features.fields.count == 0;
-    j->features.number = (enum number_transform)config_enum(
-        c, "features.number", j->data.format == DATA_CRITEO ? NUMBER_LOG1P : NUMBER_NONE);
+    j->features.number =
+        (enum number_transform)config_enum(c, "features.number", (int)of_format[j->data.format]);
     return 0;
 }

@@ -7,7 +7,7 @@
 const struct config_key job_keys[] = {
     {"job", CONFIG_STRING, 0, 0, NULL},
     {"space", CONFIG_STRING, 0, 0, NULL},
-    {"data.format", CONFIG_ENUM, 0, 0, "criteo|libsvm|csv"},
+    {"data.format", CONFIG_ENUM, 0, 0, FORMAT_CHOICES},
     {"data.train", CONFIG_LIST, 0, 0, NULL},
     {"data.valid", CONFIG_LIST, 0, 0, NULL},
     {"data.test", CONFIG_LIST, 0, 0, NULL},

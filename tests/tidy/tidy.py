@@ -35,7 +35,7 @@ ALLOWED = {
     "owner": 46,
     "invariant": 164,
     "listed": 28,
-    "names": 222,
+    "names": 217,
     "declared": 2,
     "circles": 3,
 }
