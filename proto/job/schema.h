@@ -86,9 +86,8 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
     U32(admit_sketch)                                                                              \
     U32(admit_waiting)                                                                             \
     U32(age_every)                                                                                 \
-    F32(age_decay)                                                                                 \
-    F32(age_score) U32(age_ttl) U32(age_capacity) U32(age_by) F32(vector_score) F32(weight_max)    \
-        U32(by_shows) F32(norm_max) U32(norm_refuse)
+    F32(age_decay) F32(age_score) U32(age_ttl) U32(age_capacity) U32(age_by) F32(vector_score)     \
+        F32(weight_max) U32(by_shows) F32(norm_max) U32(norm_refuse)
 #define ROW_RULE_U32(n) uint32_t n;
 #define ROW_RULE_F32(n) float n;
 struct row_rules {
@@ -156,8 +155,8 @@ const char *schema_values_name(const struct table_schema *s);
 /* Whether rows remember the batch that touched them last, for l2: a float behind the optimizer's
  * own state. */
 int schema_has_last(const struct table_schema *s);
-/* Floats of a row behind its weights: optimizer state (optimizer.h), one more
- * with schema_has_last, struct row_stats with rules.stats. */
+/* Floats of a row behind its weights: optimizer state (optimizer.h), one more with schema_has_last,
+ * struct row_stats with rules.stats. */
 uint32_t schema_state_floats(const struct table_schema *s);
 /* Places of 4 bytes that a row's weights take as they are stored: width, or half of it rounded up;
  * and that all of a row takes. */
