@@ -4,6 +4,7 @@
 #include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/job/config.h"
+#include "proto/job/keys.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/coord/config.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
+static const char usage[] =
     "usage: shoal-coordinator [--config FILE] [--set KEY=VALUE]...\n"
     "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the "
     "report.\n"
@@ -28,10 +29,13 @@ static const char help[] =
     "  --set KEY=VALUE   overrides a key of the file: --set shards=4\n"
     "  --tensorboard DIR writes event files for TensorBoard into DIR/JOB-NUMBER (key: "
     "tensorboard)\n"
-    "  --help, --version\n"
-    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, tensorboard, "
-    "publish, keys, net.drop, "
-    "insecure_plaintext.\n";
+    "  --help, --version\n";
+
+static void help(void)
+{
+    printf("%s\nKeys, what they hold and (by default):\n", usage);
+    keys_print(keys_coordinator, stdout);
+}
 
 struct daemon {
     const struct coord_config *config;
@@ -166,7 +170,10 @@ int main(int argc, char **argv)
     log_init("shoal-coordinator");
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 'h' || c == 'v') {
-            fputs(c == 'h' ? help : "shoal-coordinator " SHOAL_VERSION "\n", stdout);
+            if (c == 'h')
+                help();
+            else
+                puts("shoal-coordinator " SHOAL_VERSION);
             return 0;
         }
         if (c == 'c')

@@ -1,6 +1,8 @@
 /* server_config.c: server.yaml. */
 #include "server/server_config.h"
 
+#include "proto/job/keys.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,32 +10,10 @@
 
 #define DISK_LEAST (16ull << 20)
 
-static const struct config_key spec[] = {
-    {"name", CONFIG_STRING, 0, 0, NULL},
-    {"listen", CONFIG_STRING, 0, 0, NULL},
-    {"advertise", CONFIG_STRING, 0, 0, NULL},
-    {"data_dir", CONFIG_STRING, 0, 0, NULL},
-    {"shards", CONFIG_INT, 1, 256, NULL},
-    {"memory", CONFIG_SIZE, 0, 0, NULL},
-    {"disk", CONFIG_SIZE, 0, 0, NULL},
-    {"disk_free", CONFIG_SIZE, 0, 0, NULL},
-    {"journal.max", CONFIG_SIZE, 0, 0, NULL},
-    {"journal.keep", CONFIG_SIZE, 0, 0, NULL},
-    {"journal.sync_ms", CONFIG_INT, 0, 1000, NULL},
-    {"journal.segment", CONFIG_SIZE, 65536, 1073741824, NULL},
-    {"coordinator", CONFIG_STRING, 0, 0, NULL},
-    {"keys", CONFIG_STRING, 0, 0, NULL},
-    {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync"},
-    {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL},
-    {"net.io_threads", CONFIG_INT, 1, 64, NULL},
-    {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL},
-    {NULL, CONFIG_ANY, 0, 0, NULL},
-};
-
-static int take_string(const struct config *c, const char *name, const char *key,
-                       const char *fallback, char *out, size_t capacity, struct err *e)
+static int take_string(const struct config *c, const char *name, const char *key, char *out,
+                       size_t capacity, struct err *e)
 {
-    const char *s = config_string(c, key, fallback);
+    const char *s = config_string(c, key);
     if (strlen(s) >= capacity)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name,
                        config_line(c, key), key, capacity - 1);
@@ -49,12 +29,12 @@ static int take_string(const struct config *c, const char *name, const char *key
  * silence. */
 static int refuse_absent(const struct config *c, const char *name, struct err *e)
 {
-    if (config_int(c, "journal.sync_ms", 0) != 0)
+    if (config_int(c, "journal.sync_ms") != 0)
         return err_set(
             e, SHOAL_E_CONFIG,
             "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0",
             name, config_line(c, "journal.sync_ms"));
-    if (config_string(c, "keys", "")[0])
+    if (config_string(c, "keys")[0])
         return err_set(
             e, SHOAL_E_CONFIG,
             "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
@@ -89,32 +69,28 @@ static int take(const struct config *c, const char *name, struct server_config *
     int rc;
     *out = (struct server_config){0};
     if ((rc = refuse_absent(c, name, e)) ||
-        (rc = take_string(c, name, "name", "", out->name, sizeof out->name - 14, e)) ||
-        (rc = take_string(c, name, "listen", "tcp://127.0.0.1:7070", out->listen,
-                          sizeof out->listen - 8, e)) ||
-        (rc = take_string(c, name, "advertise", "", out->advertise, sizeof out->advertise - 16,
-                          e)) ||
-        (rc = take_string(c, name, "data_dir", "shoal-data", out->data_dir,
-                          sizeof out->data_dir - 64, e)) ||
-        (rc = take_string(c, name, "coordinator", "tcp://127.0.0.1:7000", out->coordinator,
-                          sizeof out->coordinator, e)))
+        (rc = take_string(c, name, "name", out->name, sizeof out->name - 14, e)) ||
+        (rc = take_string(c, name, "listen", out->listen, sizeof out->listen - 8, e)) ||
+        (rc = take_string(c, name, "advertise", out->advertise, sizeof out->advertise - 16, e)) ||
+        (rc = take_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e)) ||
+        (rc = take_string(c, name, "coordinator", out->coordinator, sizeof out->coordinator, e)))
         return rc;
     if (!out->data_dir[0] || !out->listen[0])
         return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
     if (strchr(out->name, '/') != NULL || strchr(out->name, '\n') != NULL)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: name: '/' is not allowed in a server's name",
                        name, config_line(c, "name"));
-    out->shards = (uint32_t)config_int(c, "shards", 1);
-    out->memory = config_size(c, "memory", 0);
-    out->disk = config_size(c, "disk", 0);
-    out->disk_free = config_size(c, "disk_free", 0);
-    out->journal.max = config_size(c, "journal.max", 0);
-    out->journal.keep = config_size(c, "journal.keep", 0);
-    out->journal.segment = config_size(c, "journal.segment", 0);
-    out->durability = (enum durability)config_enum(c, "durability", DURABLE_JOURNAL);
-    out->net.drop = config_float(c, "net.drop", 0);
-    out->net.io_threads = (uint32_t)config_int(c, "net.io_threads", 1);
-    out->insecure_plaintext = config_bool(c, "insecure_plaintext", false);
+    out->shards = (uint32_t)config_int(c, "shards");
+    out->memory = config_size(c, "memory");
+    out->disk = config_size(c, "disk");
+    out->disk_free = config_size(c, "disk_free");
+    out->journal.max = config_size(c, "journal.max");
+    out->journal.keep = config_size(c, "journal.keep");
+    out->journal.segment = config_size(c, "journal.segment");
+    out->durability = (enum durability)config_enum(c, "durability");
+    out->net.drop = config_float(c, "net.drop");
+    out->net.io_threads = (uint32_t)config_int(c, "net.io_threads");
+    out->insecure_plaintext = config_bool(c, "insecure_plaintext");
     char endpoint[256];
     rc = check_disk(c, name, out, e);
     return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);
@@ -124,7 +100,7 @@ int server_config_parse(const char *text, size_t bytes, const char *name,
                         const struct string_list *set, struct server_config *out, struct err *e)
 {
     struct config *c;
-    int rc = config_parse(text, bytes, name, set, spec, &c, e);
+    int rc = config_parse(text, bytes, name, set, keys_server, &c, e);
     if (rc)
         return rc;
     rc = take(c, name, out, e);
@@ -138,7 +114,7 @@ int server_config_load(const char *path, const struct string_list *set, struct s
     struct config *c;
     if (path == NULL)
         return server_config_parse("{}", 2, "defaults", set, out, e);
-    int rc = config_load(path, set, spec, &c, e);
+    int rc = config_load(path, set, keys_server, &c, e);
     if (rc)
         return rc;
     rc = take(c, path, out, e);

@@ -10,6 +10,7 @@
 #include "proto/base/log.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
+#include "proto/job/keys.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
@@ -276,15 +277,18 @@ static int serve(struct server *sv, struct err *e)
     return rc;
 }
 
-static const char help[] =
+static const char usage[] =
     "usage: shoal-server [--config FILE] [--set KEY=VALUE]...\n"
     "Hosts shards of embedding tables.\n"
     "  --config FILE     server.yaml; without it defaults and --set alone\n"
     "  --set KEY=VALUE   overrides a key of the file: --set journal.max=4GiB\n"
-    "  --help, --version\n"
-    "Keys: name, listen, advertise, data_dir, shards, memory, disk, disk_free, "
-    "journal.{max,keep,sync_ms,segment}, coordinator,\n"
-    "durability (memory|journal|fsync), keys, net.{drop,io_threads}, insecure_plaintext.\n";
+    "  --help, --version\n";
+
+static void help(void)
+{
+    printf("%s\nKeys, what they hold and (by default):\n", usage);
+    keys_print(keys_server, stdout);
+}
 
 static int finish(int rc, const struct err *e)
 {
@@ -309,7 +313,10 @@ int main(int argc, char **argv)
     log_init("shoal-server");
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 'h' || c == 'v') {
-            fputs(c == 'h' ? help : "shoal-server " SHOAL_VERSION "\n", stdout);
+            if (c == 'h')
+                help();
+            else
+                puts("shoal-server " SHOAL_VERSION);
             return 0;
         }
         if (c == 'c')

@@ -1,5 +1,6 @@
 /* main.c: `shoal`, the operator's command: one word says what to do. */
 #include "deploy/cli/cli.h"
+#include "deploy/cli/reference.h"
 #include "embedding/engine.h"
 #include "proto/base/log.h"
 
@@ -10,7 +11,7 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *text;
+    const char *text; /* NULL: for those who build, not told */
 } verbs[] = {
     {"local", local_main,
      "run a job on this machine: coordinator, servers and workers over loopback"},
@@ -27,13 +28,15 @@ static const struct {
     {"report", report_main, "a report.json as a page of HTML"},
     {"synth", synth_main, "write a made-up click log whose best possible AUC is known"},
     {"bench", bench_main, "measure pull, push and training on this machine"},
+    {"reference", reference_main, NULL},
 };
 
 static void usage(FILE *f)
 {
     fputs("usage: shoal VERB [options]\n\n", f);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].text);
+        if (verbs[i].text != NULL)
+            fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].text);
     fputs("\n`shoal VERB --help` tells more. `shoal local JOB.yaml` is the way to begin; job files "
           "that ship are in deploy/jobs.\n",
           f);

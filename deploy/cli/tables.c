@@ -43,27 +43,28 @@ enum { WHAT_IF, SAMPLE, SHARE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
 static int what_if_take(const struct string_list *rules, const struct table_schema *schema,
                         struct census_ask *ask, struct err *e)
 {
-    static const struct config_key spec[] = {{"shows", CONFIG_FLOAT, 0, 1e9, NULL},
-                                             {"score", CONFIG_FLOAT, 0, 1e9, NULL},
-                                             {"ttl", CONFIG_FLOAT, 1.0 / 86400, 36500, NULL},
-                                             {"memory", CONFIG_SIZE, 1, 9e18, NULL},
-                                             {NULL, CONFIG_ANY, 0, 0, NULL}};
+    static const struct config_key spec[] = {
+        {"shows", CONFIG_FLOAT, 0, 1e9, NULL, .fallback = "0"},
+        {"score", CONFIG_FLOAT, 0, 1e9, NULL, .fallback = "0"},
+        {"ttl", CONFIG_FLOAT, 1.0 / 86400, 36500, NULL, .fallback = "0"},
+        {"memory", CONFIG_SIZE, 1, 9e18, NULL, .fallback = "0"},
+        {0}};
     struct config *c;
     uint32_t floats = schema_row_floats(schema);
     int rc = config_parse("{}", 2, "--what-if", rules, spec, &c, e);
     if (rc != 0)
         return err_wrap(e, rc, "--what-if");
     ask->what_if = true;
-    ask->shows = (float)config_float(c, "shows", 0);
-    ask->score = (float)config_float(c, "score", 0);
-    ask->ttl = (uint32_t)(config_float(c, "ttl", 0) * 86400 + 0.5);
-    ask->rows = (uint64_t)((double)config_size(c, "memory", 0) / census_row_memory(floats));
+    ask->shows = (float)config_float(c, "shows");
+    ask->score = (float)config_float(c, "score");
+    ask->ttl = (uint32_t)(config_float(c, "ttl") * 86400 + 0.5);
+    ask->rows = (uint64_t)((double)config_size(c, "memory") / census_row_memory(floats));
     if (config_has(c, "memory") && ask->rows >> schema->tablet_bits == 0)
         rc = err_set(e, SHOAL_E_USAGE,
                      "memory=%" PRIu64
                      " is less than a row of %.0f bytes for each of the %u tablets of table %s",
-                     config_size(c, "memory", 0), census_row_memory(floats),
-                     1u << schema->tablet_bits, schema->name);
+                     config_size(c, "memory"), census_row_memory(floats), 1u << schema->tablet_bits,
+                     schema->name);
     config_free(c);
     return rc;
 }

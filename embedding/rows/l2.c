@@ -27,7 +27,7 @@ const float *l2_gradient(const struct table *t, uint64_t key, float *row, const 
     }
     *last = now;
     float factor = t->schema.optimizer.l2 * (batches < L2_BATCHES_MAX ? batches : L2_BATCHES_MAX);
-    if (t->schema.optimizer.kind == OPT_SGD && factor * step->lr > 1.0f)
+    if (optimizer_facts(t->schema.optimizer.kind)->plain && factor * step->lr > 1.0f)
         factor = 1.0f / step->lr;
     for (uint32_t i = 0; i < t->schema.width; i++)
         t->pulled_back[i] = within_limit(gradient[i] + factor * row[i]);

@@ -30,21 +30,16 @@ void rules_row_begin(const struct table *t, uint64_t key, float *stored)
     table_close_new(t, stored);
 }
 
-/* Blocks of `width` floats that hold state by element. */
-static uint32_t state_blocks(enum optimizer_kind kind)
-{
-    return kind == OPT_ADAM || kind == OPT_FTRL ? 2 : kind == OPT_ADAGRAD ? 1 : 0;
-}
-
 static void vector_begin(struct table *t, uint64_t key, float *row)
 {
     const struct table_schema *s = &t->schema;
     const uint32_t first = s->zero_first, floats = s->width - first;
-    /* an optimizer that state_blocks does not know has its state here, too */
-    SHOAL_ASSERT(state_blocks(s->optimizer.kind) * s->width <= t->state_floats);
+    /* the weights, then the blocks of state by element */
+    const uint32_t blocks = 1 + optimizer_facts(s->optimizer.kind)->per_element;
+    SHOAL_ASSERT((blocks - 1) * s->width <= t->state_floats);
     table_initial(t, key, t->fresh);
     t->optimizer.start(t->fresh, s);
-    for (uint32_t block = 0; block <= state_blocks(s->optimizer.kind); block++) {
+    for (uint32_t block = 0; block < blocks; block++) {
         uint32_t at = block * s->width + first;
         memcpy(row + at, t->fresh + at, floats * sizeof *row);
     }

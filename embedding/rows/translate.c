@@ -7,13 +7,9 @@
 
 #include <string.h>
 
-static const char *optimizer_name(const struct table_schema *s)
+static const struct optimizer_facts *facts_of(const struct table_schema *s)
 {
-    static const char *const name[] = {
-        [OPT_SGD] = "sgd",   [OPT_ADAGRAD] = "adagrad", [OPT_ROW_ADAGRAD] = "row_adagrad",
-        [OPT_ADAM] = "adam", [OPT_FTRL] = "ftrl",       [OPT_CTR_ADAGRAD] = "ctr_adagrad"};
-    SHOAL_ASSERT((unsigned)s->optimizer.kind < sizeof name / sizeof *name);
-    return name[s->optimizer.kind];
+    return optimizer_facts(s->optimizer.kind);
 }
 
 /* The schema with the other's number and place among the tablets of all tables. */
@@ -37,7 +33,7 @@ static bool state_kept(const struct table_schema *from, const struct table_schem
     const struct optimizer_spec *a = &from->optimizer, *b = &to->optimizer;
     if (a->kind != b->kind)
         return false;
-    return a->kind != OPT_FTRL ||
+    return !facts_of(to)->weights_of_state ||
            (a->lr == b->lr && a->beta == b->beta && a->l1 == b->l1 && a->l2 == b->l2);
 }
 
@@ -53,16 +49,15 @@ static void say_optimizer(const struct table_schema *from, const struct table_sc
         fprintf(notes,
                 "table %s: its optimizer was %s and is %s now: weights are kept, the optimizer's "
                 "state begins anew\n",
-                to->name, optimizer_name(from), optimizer_name(to));
+                to->name, facts_of(from)->name, facts_of(to)->name);
     else if (!state_kept(from, to))
         fprintf(notes,
-                "table %s: lr, beta, l1 or l2 of ftrl differ, which its weights are worked out "
-                "from: weights are kept, the "
-                "optimizer's state begins anew\n",
-                to->name);
+                "table %s: lr, beta, l1 or l2 of %s differ, which its weights are worked out "
+                "from: weights are kept, the optimizer's state begins anew\n",
+                to->name, facts_of(to)->name);
     else if (memcmp(x, y, sizeof x) != 0 || a->fixed_lr != b->fixed_lr)
         fprintf(notes, "table %s: settings of %s differ (lr was %g, is %g): its state is kept\n",
-                to->name, optimizer_name(to), (double)a->lr, (double)b->lr);
+                to->name, facts_of(to)->name, (double)a->lr, (double)b->lr);
 }
 
 static void say_rest(const struct table_schema *from, const struct table_schema *to, FILE *notes)

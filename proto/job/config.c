@@ -189,6 +189,7 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", name);
     (void)snprintf(c->name, sizeof c->name, "%s", name);
+    c->spec = spec;
     int rc = text_flatten(c, text, bytes, "", e);
     if (rc == 0)
         rc = overrides_apply(c, set, e);

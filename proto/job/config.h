@@ -31,6 +31,15 @@ struct config_key {
     enum config_type type;
     double min, max;     /* of numbers and sizes; both 0: any */
     const char *choices; /* CONFIG_ENUM: "async|ssp|bsp", values 0, 1, 2 */
+    /* The value where a file has none, as a file would say it; NULL: whoever asks decides, or there
+     * is none. */
+    const char *fallback;
+    /* For people, all in Markdown, NULL where there is nothing to say: */
+    const char *otherwise; /* what its absence means, if not the fallback itself */
+    const char *values;    /* what a string or a list holds */
+    const char *unit;      /* of the range of a CONFIG_SIZE */
+    const char *text;      /* what it is for */
+    size_t fact;           /* where its default lies in struct optimizer_facts; 0: nowhere */
 };
 
 struct config; /* a parsed and checked file */
@@ -43,17 +52,27 @@ void config_free(struct config *c);
 /* The whole as YAML text, overrides applied; caller frees. */
 char *config_text(const struct config *c);
 
-/* Getters: `fallback` where the key is absent. index counts elements of "[]" lists: config_count(c,
- * "tables") of them; pass the concrete path, "tables[2].dim". Types were checked by config_parse,
- * asking with another type is our own error (asserted). */
+/* Getters: the key's fallback where the key is absent; with _or, `fallback`, for a key that has
+ * none. index counts elements of "[]" lists: config_count(c, "tables") of them; pass the concrete
+ * path, "tables[2].dim". Types were checked by config_parse, asking with another type is our own
+ * error (asserted). */
 bool config_has(const struct config *c, const char *path);
 size_t config_count(const struct config *c, const char *path);
-const char *config_string(const struct config *c, const char *path, const char *fallback);
-int64_t config_int(const struct config *c, const char *path, int64_t fallback);
-double config_float(const struct config *c, const char *path, double fallback);
-bool config_bool(const struct config *c, const char *path, bool fallback);
-uint64_t config_size(const struct config *c, const char *path, uint64_t fallback);
-int config_enum(const struct config *c, const char *path, int fallback);
+const char *config_string(const struct config *c, const char *path);
+const char *config_string_or(const struct config *c, const char *path, const char *fallback);
+int64_t config_int(const struct config *c, const char *path);
+int64_t config_int_or(const struct config *c, const char *path, int64_t fallback);
+double config_float(const struct config *c, const char *path);
+double config_float_or(const struct config *c, const char *path, double fallback);
+bool config_bool(const struct config *c, const char *path);
+bool config_bool_or(const struct config *c, const char *path, bool fallback);
+uint64_t config_size(const struct config *c, const char *path);
+uint64_t config_size_or(const struct config *c, const char *path, uint64_t fallback);
+int config_enum(const struct config *c, const char *path);
+int config_enum_or(const struct config *c, const char *path, int fallback);
+/* The choice itself, of an enum that is there. */
+const char *config_word(const struct config *c, const char *path);
+/* A list that is absent is its fallback, "400, 400", or empty. */
 /* copies; caller frees with string_list_free */
 int config_list(const struct config *c, const char *path, struct string_list *out);
 int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */

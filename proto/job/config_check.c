@@ -158,6 +158,13 @@ static const struct config_key *key_find(const struct config_key *spec, const ch
     return NULL;
 }
 
+const struct config_key *config_key_find(const struct config_key *spec, const char *path)
+{
+    char generic[PATH_MAX_BYTES];
+    path_generic(path, generic);
+    return key_find(spec, generic);
+}
+
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* "job.yaml:12", or "--set" where the command line said it. */

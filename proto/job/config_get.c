@@ -62,53 +62,96 @@ static const struct entry *entry_typed(const struct config *c, const char *path,
     return n;
 }
 
-const char *config_string(const struct config *c, const char *path, const char *fallback)
+/* What the file says, or the key's fallback. */
+static const char *value_of(const struct config *c, const char *path, enum config_type type,
+                            const struct config_key **key)
 {
-    const struct entry *n = config_entry_find(c, path);
-    SHOAL_ASSERT(n == NULL || n->key->type == CONFIG_STRING || n->key->type == CONFIG_ANY);
-    return n == NULL ? fallback : n->value;
+    const struct entry *n = entry_typed(c, path, type);
+    *key = n != NULL ? n->key : config_key_find(c->spec, path);
+    SHOAL_ASSERT(*key != NULL && (*key)->type == type);
+    const char *value = n != NULL ? n->value : (*key)->fallback;
+    SHOAL_ASSERT(value != NULL);
+    return value;
 }
 
-int64_t config_int(const struct config *c, const char *path, int64_t fallback)
+const char *config_string(const struct config *c, const char *path)
 {
-    const struct entry *n = entry_typed(c, path, CONFIG_INT);
+    const struct config_key *key;
+    return value_of(c, path, CONFIG_STRING, &key);
+}
+
+int64_t config_int(const struct config *c, const char *path)
+{
+    const struct config_key *key;
     int64_t x = 0;
-    if (n == NULL)
-        return fallback;
-    (void)config_int_parse(n->value, &x);
+    (void)config_int_parse(value_of(c, path, CONFIG_INT, &key), &x);
     return x;
 }
 
-double config_float(const struct config *c, const char *path, double fallback)
+double config_float(const struct config *c, const char *path)
 {
-    const struct entry *n = entry_typed(c, path, CONFIG_FLOAT);
-    double x;
-    if (n == NULL)
-        return fallback;
-    (void)config_number_parse(n->value, &x);
+    const struct config_key *key;
+    double x = 0;
+    (void)config_number_parse(value_of(c, path, CONFIG_FLOAT, &key), &x);
     return x;
 }
 
-bool config_bool(const struct config *c, const char *path, bool fallback)
+bool config_bool(const struct config *c, const char *path)
 {
-    const struct entry *n = entry_typed(c, path, CONFIG_BOOL);
-    return n == NULL ? fallback : config_bool_parse(n->value) == 1;
+    const struct config_key *key;
+    return config_bool_parse(value_of(c, path, CONFIG_BOOL, &key)) == 1;
 }
 
-uint64_t config_size(const struct config *c, const char *path, uint64_t fallback)
+uint64_t config_size(const struct config *c, const char *path)
 {
-    const struct entry *n = entry_typed(c, path, CONFIG_SIZE);
-    double x;
-    if (n == NULL)
-        return fallback;
-    (void)config_size_parse(n->value, &x);
+    const struct config_key *key;
+    double x = 0;
+    (void)config_size_parse(value_of(c, path, CONFIG_SIZE, &key), &x);
     return (uint64_t)x;
 }
 
-int config_enum(const struct config *c, const char *path, int fallback)
+int config_enum(const struct config *c, const char *path)
+{
+    const struct config_key *key;
+    const char *value = value_of(c, path, CONFIG_ENUM, &key);
+    return config_choice_parse(value, key->choices);
+}
+
+const char *config_string_or(const struct config *c, const char *path, const char *fallback)
+{
+    return entry_typed(c, path, CONFIG_STRING) != NULL ? config_string(c, path) : fallback;
+}
+
+int64_t config_int_or(const struct config *c, const char *path, int64_t fallback)
+{
+    return entry_typed(c, path, CONFIG_INT) != NULL ? config_int(c, path) : fallback;
+}
+
+double config_float_or(const struct config *c, const char *path, double fallback)
+{
+    return entry_typed(c, path, CONFIG_FLOAT) != NULL ? config_float(c, path) : fallback;
+}
+
+bool config_bool_or(const struct config *c, const char *path, bool fallback)
+{
+    return entry_typed(c, path, CONFIG_BOOL) != NULL ? config_bool(c, path) : fallback;
+}
+
+uint64_t config_size_or(const struct config *c, const char *path, uint64_t fallback)
+{
+    return entry_typed(c, path, CONFIG_SIZE) != NULL ? config_size(c, path) : fallback;
+}
+
+int config_enum_or(const struct config *c, const char *path, int fallback)
+{
+    return entry_typed(c, path, CONFIG_ENUM) != NULL ? config_enum(c, path) : fallback;
+}
+
+const char *config_word(const struct config *c, const char *path)
 {
     const struct entry *n = entry_typed(c, path, CONFIG_ENUM);
-    return n == NULL ? fallback : config_choice_parse(n->value, n->key->choices);
+    SHOAL_ASSERT(n != NULL);
+    return n->value;
 }
 
 int config_line(const struct config *c, const char *path)
@@ -139,11 +182,31 @@ static int list_item(const struct config *c, const char *path, struct string_lis
     return rc;
 }
 
+/* "400, 400" */
+static int list_fallback(const char *text, struct string_list *out)
+{
+    char item[LIMIT_NAME];
+    int rc = 0;
+    while (text != NULL && rc == 0) {
+        const char *comma = strstr(text, ", ");
+        size_t bytes = comma != NULL ? (size_t)(comma - text) : strlen(text);
+        (void)snprintf(item, sizeof item, "%.*s", (int)bytes, text);
+        rc = string_list_add(out, item);
+        text = comma != NULL ? comma + 2 : NULL;
+    }
+    return rc;
+}
+
 int config_list(const struct config *c, const char *path, struct string_list *out)
 {
     char item[PATH_MAX_BYTES + 16];
     size_t count = config_count(c, path);
     int rc = 0;
+    if (!config_has(c, path)) {
+        const struct config_key *key = config_key_find(c->spec, path);
+        SHOAL_ASSERT(key != NULL && key->type == CONFIG_LIST);
+        return list_fallback(key->fallback, out);
+    }
     if (count == 0)
         return list_item(c, path, out);
     for (size_t i = 0; i < count && rc == 0; i++) {

@@ -20,6 +20,7 @@ struct config {
     char name[LIMIT_PATH];
     struct entry *entry; /* owned */
     size_t count;
+    const struct config_key *spec;
 };
 
 /* config.c. The entry of that very path, or NULL. */
@@ -27,7 +28,9 @@ struct entry *config_entry_find(const struct config *c, const char *path);
 /* Whether path lies at or under prefix. */
 bool config_path_under(const char *path, const char *prefix);
 
-/* config_check.c. Holds every entry against the known keys and gives it its key. CONFIG. */
+/* config_check.c. The key of a concrete path, or NULL. */
+const struct config_key *config_key_find(const struct config_key *spec, const char *path);
+/* Holds every entry against the known keys and gives it its key. CONFIG. */
 int config_entries_check(struct config *c, const struct config_key *spec, struct err *e);
 /* A number with an optional unit (k, MiB, s, min ..), in bytes or ms; false when it is none. */
 bool config_size_parse(const char *text, double *out);

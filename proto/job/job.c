@@ -1,5 +1,5 @@
 /* job.c: job.yaml -> struct job: opened, taken part by part, and freed; how it is trained,
- * evaluated and kept. The known keys are in job_keys.c, data and features in job_data.c, tables in
+ * evaluated and kept. The known keys are in keys_job.c, data and features in job_data.c, tables in
  * job_table.c, the model in job_model.c.
  *
  * 1. Parts are taken in the order of job_take: a later one may look at an earlier one (tables at
@@ -17,7 +17,7 @@
 int job_name_take(const struct config *c, const char *path, const char *fallback,
                   char out[LIMIT_NAME], struct err *e)
 {
-    const char *s = config_string(c, path, fallback);
+    const char *s = fallback != NULL ? config_string_or(c, path, fallback) : config_string(c, path);
     if (strlen(s) >= LIMIT_NAME || s[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: %s must have 1 to %u bytes",
                        config_line(c, path), path, LIMIT_NAME - 1);
@@ -35,20 +35,20 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
     if (j->evaluate.by.count > LIMIT_BY)
         return err_set(e, SHOAL_E_CONFIG, "line %d: evaluate.by: at most %u fields",
                        config_line(c, "evaluate.by"), LIMIT_BY);
-    j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets", 20);
-    j->evaluate.exact = config_size(c, "evaluate.exact", 20000000);
+    j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets");
+    j->evaluate.exact = config_size(c, "evaluate.exact");
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
         return err_set(e, SHOAL_E_CONFIG,
                        "line %d: train.early_stop.metric is gauc: evaluate.group must name the "
                        "field of the groups",
                        config_line(c, "train.early_stop.metric"));
-    (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start", ""));
+    (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start"));
     return 0;
 }
 
 static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
 {
-    const char *dir = config_string(c, "checkpoint.dir", "");
+    const char *dir = config_string(c, "checkpoint.dir");
     int rc = config_list(c, "checkpoint.publish", &j->checkpoint.publish);
     if (rc != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -60,48 +60,46 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
                        "line %d: checkpoint.publish: a command has at most 32 words",
                        config_line(c, "checkpoint.publish"));
     (void)snprintf(j->checkpoint.dir, sizeof j->checkpoint.dir, "%s", dir);
-    j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches", 0);
-    j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes", 0);
-    j->checkpoint.keep = (uint32_t)config_int(c, "checkpoint.keep", 3);
-    j->checkpoint.publish_limit_ms = (uint32_t)config_size(c, "checkpoint.publish_limit", 600000);
+    j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches");
+    j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes");
+    j->checkpoint.keep = (uint32_t)config_int(c, "checkpoint.keep");
+    j->checkpoint.publish_limit_ms = (uint32_t)config_size(c, "checkpoint.publish_limit");
     return 0;
 }
 
 static int train_take(const struct config *c, struct job *j, struct err *e)
 {
-    j->train.batch = (uint32_t)config_int(c, "train.batch", 4096);
-    j->train.epochs = (uint32_t)config_int(c, "train.epochs", 1);
-    j->train.early_stop.metric =
-        (enum early_metric)config_enum(c, "train.early_stop.metric", METRIC_AUC);
-    j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience", 0);
-    j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay", 1);
-    j->train.mode = (uint32_t)config_enum(c, "train.consistency", 1);
-    j->train.staleness = (uint32_t)config_int(c, "train.staleness", 2);
-    j->train.prefetch = (uint32_t)config_int(c, "train.prefetch", 2);
-    j->train.lanes = (uint32_t)config_int(c, "train.lanes", 0);
-    j->train.backend = (enum backend_kind)config_enum(c, "train.backend", BACKEND_AUTO);
-    j->train.seed = (uint64_t)config_int(c, "train.seed", 2026);
-    j->train.task_batches = (uint32_t)config_int(c, "train.task_batches", 0);
-    j->train.max_refused = config_float(c, "train.max_refused", 0.01);
-    j->train.warmup = (uint32_t)config_int(c, "train.warmup", 0);
-    j->train.schedule.kind =
-        (enum schedule_kind)config_enum(c, "train.schedule.kind", SCHEDULE_CONSTANT);
-    j->train.schedule.batches = (uint32_t)config_int(c, "train.schedule.batches", 0);
-    j->train.schedule.floor = config_float(c, "train.schedule.floor", 0);
-    j->train.schedule.factor = config_float(c, "train.schedule.factor", 0.1);
-    j->train.clip_dense = config_float(c, "train.clip_dense", 0);
-    j->train.clip_row = config_float(c, "train.clip_row", 0);
-    j->train.precision = (enum precision)config_enum(c, "train.precision", PRECISION_FP32);
-    j->train.deterministic = config_bool(c, "train.deterministic", true);
-    j->train.read_ahead = (uint32_t)config_int(c, "train.read_ahead", 0);
-    j->train.cache.rows = config_size(c, "train.cache.rows", 0);
-    j->train.cache.batches = (uint32_t)config_int(c, "train.cache.batches", 1);
-    j->durability = (enum durability)config_enum(c, "durability", DURABLE_JOURNAL);
-    j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease", 10000);
-    j->net.drop = config_float(c, "net.drop", 0);
-    j->net.resend_ms = (uint32_t)config_size(c, "net.resend", 1000);
-    j->journal.max = config_size(c, "journal.max", 0);
-    j->journal.keep = config_size(c, "journal.keep", 0);
+    j->train.batch = (uint32_t)config_int(c, "train.batch");
+    j->train.epochs = (uint32_t)config_int(c, "train.epochs");
+    j->train.early_stop.metric = (enum early_metric)config_enum(c, "train.early_stop.metric");
+    j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience");
+    j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay");
+    j->train.mode = (uint32_t)config_enum(c, "train.consistency");
+    j->train.staleness = (uint32_t)config_int(c, "train.staleness");
+    j->train.prefetch = (uint32_t)config_int(c, "train.prefetch");
+    j->train.lanes = (uint32_t)config_int(c, "train.lanes");
+    j->train.backend = (enum backend_kind)config_enum(c, "train.backend");
+    j->train.seed = (uint64_t)config_int(c, "train.seed");
+    j->train.task_batches = (uint32_t)config_int(c, "train.task_batches");
+    j->train.max_refused = config_float(c, "train.max_refused");
+    j->train.warmup = (uint32_t)config_int(c, "train.warmup");
+    j->train.schedule.kind = (enum schedule_kind)config_enum(c, "train.schedule.kind");
+    j->train.schedule.batches = (uint32_t)config_int(c, "train.schedule.batches");
+    j->train.schedule.floor = config_float(c, "train.schedule.floor");
+    j->train.schedule.factor = config_float(c, "train.schedule.factor");
+    j->train.clip_dense = config_float(c, "train.clip_dense");
+    j->train.clip_row = config_float(c, "train.clip_row");
+    j->train.precision = (enum precision)config_enum(c, "train.precision");
+    j->train.deterministic = config_bool(c, "train.deterministic");
+    j->train.read_ahead = (uint32_t)config_int(c, "train.read_ahead");
+    j->train.cache.rows = config_size(c, "train.cache.rows");
+    j->train.cache.batches = (uint32_t)config_int(c, "train.cache.batches");
+    j->durability = (enum durability)config_enum(c, "durability");
+    j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease");
+    j->net.drop = config_float(c, "net.drop");
+    j->net.resend_ms = (uint32_t)config_size(c, "net.resend");
+    j->journal.max = config_size(c, "journal.max");
+    j->journal.keep = config_size(c, "journal.keep");
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop needs data.valid",
                        config_line(c, "train.early_stop"));
@@ -128,7 +126,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
 
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
-    int rc = job_name_take(c, "job", "job", j->name, e);
+    int rc = job_name_take(c, "job", NULL, j->name, e);
     if (rc == 0)
         rc = job_name_take(c, "space", j->name, j->space, e);
     if (rc == 0)
@@ -162,14 +160,14 @@ int job_parse(const char *text, size_t bytes, const char *name, const struct str
               struct job *out, struct err *e)
 {
     struct config *c;
-    int rc = config_parse(text, bytes, name, set, job_keys, &c, e);
+    int rc = config_parse(text, bytes, name, set, keys_job, &c, e);
     return rc != 0 ? rc : job_from(c, name, out, e);
 }
 
 int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e)
 {
     struct config *c;
-    int rc = config_load(path, set, job_keys, &c, e);
+    int rc = config_load(path, set, keys_job, &c, e);
     return rc != 0 ? rc : job_from(c, path, out, e);
 }
 
@@ -177,7 +175,7 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
 {
     struct config *c;
     struct job j;
-    int rc = config_load(path, set, job_keys, &c, e);
+    int rc = config_load(path, set, keys_job, &c, e);
     if (rc != 0)
         return rc;
     *text = config_text(c);

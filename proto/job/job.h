@@ -9,13 +9,13 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/job/format.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum data_format { DATA_CRITEO, DATA_LIBSVM, DATA_CSV };
 enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
 enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS }; /* of a number since 1970 */
 /* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */

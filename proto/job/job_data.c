@@ -10,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int character_take(const struct config *c, const char *path, char fallback, char *out,
-                          struct err *e)
+static int character_take(const struct config *c, const char *path, char *out, struct err *e)
 {
-    const char *s = config_string(c, path, NULL);
-    *out = s == NULL ? fallback : strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0 ? '\t' : s[0];
-    if (s != NULL && s[0] != '\\' && strcmp(s, "tab") != 0 && strlen(s) != 1)
+    const char *s = config_string(c, path);
+    *out = strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0 ? '\t' : s[0];
+    if (s[0] != '\\' && strcmp(s, "tab") != 0 && strlen(s) != 1)
         return err_set(e, SHOAL_E_CONFIG, "line %d: %s must be one character, or tab",
                        config_line(c, path), path);
     return 0;
@@ -119,14 +118,14 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         (void)snprintf(path, sizeof path, "data.columns[%zu].name", i);
         rc = job_name_take(c, path, "", k->name, e);
         (void)snprintf(path, sizeof path, "data.columns[%zu].type", i);
-        k->type = (enum column_type)config_enum(c, path, COLUMN_CATEGORY);
+        k->type = (enum column_type)config_enum(c, path);
         (void)snprintf(path, sizeof path, "data.columns[%zu].pooling", i);
-        k->pooling = (enum pooling)config_enum(c, path, POOL_SUM);
+        k->pooling = (enum pooling)config_enum(c, path);
         (void)snprintf(path, sizeof path, "data.columns[%zu].separator", i);
         if (rc == 0)
-            rc = character_take(c, path, '|', &k->separator, e);
+            rc = character_take(c, path, &k->separator, e);
         (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
-        k->max = (uint32_t)config_int(c, path, 0);
+        k->max = (uint32_t)config_int(c, path);
         (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
         if (rc == 0 && config_has(c, path))
             rc = job_name_take(c, path, "", k->share, e);
@@ -165,7 +164,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
 {
     if (!config_has(c, "data.train"))
         return err_set(e, SHOAL_E_CONFIG, "data.train is missing: name the files to train on");
-    j->data.format = (enum data_format)config_enum(c, "data.format", DATA_CRITEO);
+    j->data.format = (enum data_format)config_enum(c, "data.format");
     if (config_list(c, "data.train", &j->data.train) != 0 ||
         config_list(c, "data.valid", &j->data.valid) != 0 ||
         config_list(c, "data.test", &j->data.test) != 0)
@@ -174,18 +173,18 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
         return err_set(e, SHOAL_E_CONFIG,
                        "line %d: data.train is empty: name the files to train on",
                        config_line(c, "data.train"));
-    j->data.negatives = config_float(c, "data.negatives", 1);
+    j->data.negatives = config_float(c, "data.negatives");
     if (config_has(c, "data.weight") && job_name_take(c, "data.weight", "", j->data.weight, e) != 0)
         return SHOAL_E_CONFIG;
     if (config_has(c, "data.time") && job_name_take(c, "data.time", "", j->data.time, e) != 0)
         return SHOAL_E_CONFIG;
-    j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit", TIME_SECONDS);
-    j->data.label_above = config_float(c, "data.label_above", 0);
-    j->data.header = config_bool(c, "data.header", true);
-    j->data.max_bad = config_float(c, "data.max_bad", 0.001);
-    j->data.shuffle = config_bool(c, "data.shuffle", true);
-    (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache", ""));
-    int rc = character_take(c, "data.delimiter", ',', &j->data.delimiter, e);
+    j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit");
+    j->data.label_above = config_float(c, "data.label_above");
+    j->data.header = config_bool(c, "data.header");
+    j->data.max_bad = config_float(c, "data.max_bad");
+    j->data.shuffle = config_bool(c, "data.shuffle");
+    (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));
+    int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);
     if (rc == 0)
         rc = labels_take(c, j, e);
     if (rc == 0 && j->data.negatives < 1 && j->data.label_count > 1)
@@ -200,12 +199,15 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
 
 int job_features_take(const struct config *c, struct job *j, struct err *e)
 {
+#define NUMBER(KIND, name, number) [DATA_##KIND] = number,
+    static const enum number_transform of_format[] = {DATA_FORMATS(NUMBER)};
+#undef NUMBER
     if (config_list(c, "features.fields", &j->features.fields) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->features.fields.count == 1 && strcmp(j->features.fields.item[0], "auto") == 0)
         string_list_free(&j->features.fields);
     j->features.fields_auto = j->features.fields.count == 0;
-    j->features.number = (enum number_transform)config_enum(
-        c, "features.number", j->data.format == DATA_CRITEO ? NUMBER_LOG1P : NUMBER_NONE);
+    j->features.number =
+        (enum number_transform)config_enum_or(c, "features.number", (int)of_format[j->data.format]);
     return 0;
 }

@@ -4,10 +4,9 @@
 #define PROTO_JOB_JOB_INNER_H
 
 #include "proto/job/config.h"
+#include "proto/job/keys.h"
 
-extern const struct config_key job_keys[]; /* job_keys.c */
-
-/* A name of 1 to LIMIT_NAME - 1 bytes. CONFIG. */
+/* A name of 1 to LIMIT_NAME - 1 bytes. fallback: NULL for a key that has one. CONFIG. */
 int job_name_take(const struct config *c, const char *path, const char *fallback,
                   char out[LIMIT_NAME], struct err *e);
 /* The optimizer under `prefix`. fallback: its kind, and its lr and initial where they are not 0, as

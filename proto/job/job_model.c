@@ -7,15 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of layer widths; the fallback, (fallback_count), where the job says nothing. */
-static int widths_take(const struct config *c, const char *path, const struct widths *fallback,
-                       struct widths *out, struct err *e)
+/* A list of layer widths. */
+static int widths_take(const struct config *c, const char *path, struct widths *out, struct err *e)
 {
     struct string_list list = {0};
     int rc = 0;
-    *out = *fallback;
-    if (!config_has(c, path))
-        return 0;
     memset(out, 0, sizeof *out);
     if (config_list(c, path, &list) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -99,21 +95,21 @@ static int gate_fields_take(const struct config *c, struct job *j, struct err *e
 
 static int networks_take(const struct config *c, struct job *j, struct err *e)
 {
-    static const struct widths none, three = {{400, 400, 400}, 3}, maps = {{100, 100}, 2},
-                                     tower = {{64}, 1}, weigh = {{80, 40}, 2};
-    int rc = widths_take(c, "model.hidden", &three, &j->model.hidden, e);
+    int rc = widths_take(c, "model.hidden", &j->model.hidden, e);
     if (rc == 0)
-        rc = widths_take(c, "model.hidden2", &j->model.hidden, &j->model.hidden2, e);
+        rc = widths_take(c, "model.hidden2", &j->model.hidden2, e);
+    if (rc == 0 && !config_has(c, "model.hidden2"))
+        j->model.hidden2 = j->model.hidden;
     if (rc == 0)
-        rc = widths_take(c, "model.bottom", &none, &j->model.bottom, e);
+        rc = widths_take(c, "model.bottom", &j->model.bottom, e);
     if (rc == 0)
-        rc = widths_take(c, "model.cin", &maps, &j->model.cin, e);
+        rc = widths_take(c, "model.cin", &j->model.cin, e);
     if (rc == 0)
-        rc = widths_take(c, "model.tower", &tower, &j->model.tower, e);
+        rc = widths_take(c, "model.tower", &j->model.tower, e);
     if (rc == 0)
-        rc = widths_take(c, "model.attention_hidden", &weigh, &j->model.attention_hidden, e);
+        rc = widths_take(c, "model.attention_hidden", &j->model.attention_hidden, e);
     if (rc == 0)
-        rc = widths_take(c, "model.gate_hidden", &none, &j->model.gate_hidden, e);
+        rc = widths_take(c, "model.gate_hidden", &j->model.gate_hidden, e);
     return rc == 0 ? gate_fields_take(c, j, e) : rc;
 }
 
@@ -121,21 +117,21 @@ int job_model_take(const struct config *c, struct job *j, struct err *e)
 {
     static const struct optimizer_spec adam = {.kind = OPT_ADAM};
     int rc = networks_take(c, j, e);
-    j->model.kind = (enum model_kind)config_enum(c, "model.kind", MODEL_DEEPFM);
-    j->model.cross_layers = (uint32_t)config_int(c, "model.cross_layers", 3);
-    j->model.heads = (uint32_t)config_int(c, "model.heads", 2);
-    j->model.attention_layers = (uint32_t)config_int(c, "model.attention_layers", 3);
-    j->model.attention_dim = (uint32_t)config_int(c, "model.attention_dim", 64);
-    j->model.interaction = (enum interaction)config_enum(c, "model.interaction", INTERACT_DOT);
-    j->model.experts = (uint32_t)config_int(c, "model.experts", 4);
-    j->model.own_experts = (uint32_t)config_int(c, "model.own_experts", 2);
-    j->model.levels = (uint32_t)config_int(c, "model.levels", 1);
-    j->model.top_k = (uint32_t)config_int(c, "model.top_k", 0);
-    j->model.dropout = config_float(c, "model.dropout", 0);
-    j->model.norm = (enum norm_kind)config_enum(c, "model.norm", NORM_NONE);
-    j->model.activation = (enum activation)config_enum(c, "model.activation", ACT_RELU);
-    j->model.l2 = config_float(c, "model.l2", 0);
-    j->model.l2_dense = config_float(c, "model.l2_dense", 0);
+    j->model.kind = (enum model_kind)config_enum(c, "model.kind");
+    j->model.cross_layers = (uint32_t)config_int(c, "model.cross_layers");
+    j->model.heads = (uint32_t)config_int(c, "model.heads");
+    j->model.attention_layers = (uint32_t)config_int(c, "model.attention_layers");
+    j->model.attention_dim = (uint32_t)config_int(c, "model.attention_dim");
+    j->model.interaction = (enum interaction)config_enum(c, "model.interaction");
+    j->model.experts = (uint32_t)config_int(c, "model.experts");
+    j->model.own_experts = (uint32_t)config_int(c, "model.own_experts");
+    j->model.levels = (uint32_t)config_int(c, "model.levels");
+    j->model.top_k = (uint32_t)config_int(c, "model.top_k");
+    j->model.dropout = config_float(c, "model.dropout");
+    j->model.norm = (enum norm_kind)config_enum(c, "model.norm");
+    j->model.activation = (enum activation)config_enum(c, "model.activation");
+    j->model.l2 = config_float(c, "model.l2");
+    j->model.l2_dense = config_float(c, "model.l2_dense");
     j->dense_optimizer = job_optimizer_take(c, "dense_optimizer", &adam);
     if (rc == 0)
         rc = task_weights_take(c, j, e);

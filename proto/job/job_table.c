@@ -82,7 +82,7 @@ static bool has(const struct place *p, const char *key)
 static double number(const struct place *p, const char *key, double fallback)
 {
     char path[PATH_BYTES];
-    return config_float(p->c, path_of(p, key, path), fallback);
+    return config_float_or(p->c, path_of(p, key, path), fallback);
 }
 
 static float number_f(const struct place *p, const char *key, float fallback)
@@ -93,19 +93,39 @@ static float number_f(const struct place *p, const char *key, float fallback)
 static uint64_t size(const struct place *p, const char *key, uint64_t fallback)
 {
     char path[PATH_BYTES];
-    return config_size(p->c, path_of(p, key, path), fallback);
+    return config_size_or(p->c, path_of(p, key, path), fallback);
 }
 
 static bool truth(const struct place *p, const char *key, bool fallback)
 {
     char path[PATH_BYTES];
-    return config_bool(p->c, path_of(p, key, path), fallback);
+    return config_bool_or(p->c, path_of(p, key, path), fallback);
+}
+
+/* Of a key that the job gives: one of its choices, by name. */
+static const char *word(const struct place *p, const char *key)
+{
+    char path[PATH_BYTES];
+    return config_word(p->c, path_of(p, key, path));
 }
 
 static int choice(const struct place *p, const char *key, int fallback)
 {
     char path[PATH_BYTES];
-    return config_enum(p->c, path_of(p, key, path), fallback);
+    return config_enum_or(p->c, path_of(p, key, path), fallback);
+}
+
+/* Of keys with a fallback of their own (keys_job.c). */
+static double plain_number(const struct place *p, const char *key)
+{
+    char path[PATH_BYTES];
+    return config_float(p->c, path_of(p, key, path));
+}
+
+static int plain_choice(const struct place *p, const char *key)
+{
+    char path[PATH_BYTES];
+    return config_enum(p->c, path_of(p, key, path));
 }
 
 static int refuse(const struct place *p, const char *key, struct err *e, const char *format, ...)
@@ -129,32 +149,35 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
 {
     struct place p = {.c = c};
     (void)snprintf(p.prefix, sizeof p.prefix, "%s", prefix);
-    struct optimizer_spec o = {.kind =
-                                   (enum optimizer_kind)choice(&p, "kind", (int)fallback->kind)};
+    struct optimizer_spec o = {.kind = fallback->kind};
+    if (has(&p, "kind"))
+        o.kind = optimizer_named(word(&p, "kind"));
+    const struct optimizer_facts *facts = optimizer_facts(o.kind);
     bool same = o.kind == fallback->kind;
-    double lr = same && fallback->lr > 0 ? (double)fallback->lr : o.kind == OPT_ADAM ? 0.001 : 0.05;
-    o.lr = number_f(&p, "lr", (float)lr);
-    o.beta1 = (float)number(&p, "beta1", o.kind == OPT_ADAM ? 0.9 : 0);
-    o.beta2 = (float)number(&p, "beta2", o.kind == OPT_ADAM ? 0.999 : 0);
-    o.eps = (float)number(&p, "eps", 1e-8);
+    o.lr = number_f(&p, "lr", same && fallback->lr > 0 ? fallback->lr : (float)facts->lr);
+    o.beta1 = (float)number(&p, "beta1", facts->beta1);
+    o.beta2 = (float)number(&p, "beta2", facts->beta2);
+    o.eps = (float)number(&p, "eps", facts->eps);
     o.initial = number_f(&p, "initial",
-                         same && fallback->initial > 0 ? fallback->initial
-                         : o.kind == OPT_CTR_ADAGRAD   ? 3
-                                                       : 0);
-    o.l1 = (float)number(&p, "l1", 0);
-    o.l2 = (float)number(&p, "l2", 0);
-    o.beta = (float)number(&p, "beta", o.kind == OPT_FTRL ? 1 : 0);
+                         same && fallback->initial > 0 ? fallback->initial : (float)facts->initial);
+    o.l1 = (float)plain_number(&p, "l1");
+    o.l2 = (float)plain_number(&p, "l2");
+    o.beta = (float)number(&p, "beta", facts->beta);
     return o;
 }
 
 static int decay_take(const struct place *p, struct optimizer_spec *o, struct err *e)
 {
-    float decay = number_f(p, "optimizer.decay", 1);
-    if (decay < 1 && o->kind != OPT_ADAGRAD && o->kind != OPT_ROW_ADAGRAD)
-        return refuse(p, "optimizer.decay", e, "only adagrad and row_adagrad have sums that decay");
+    const struct optimizer_facts *facts = optimizer_facts(o->kind);
+    float decay = (float)plain_number(p, "optimizer.decay");
+    char names[128];
+    if (decay < 1 && !facts->decays)
+        return refuse(p, "optimizer.decay", e, "only %s have sums that decay",
+                      optimizer_decaying(names, sizeof names));
     o->decay = decay < 1 ? decay : 0; /* (3) */
-    if (o->kind == OPT_CTR_ADAGRAD && o->initial <= 0)
-        return refuse(p, "optimizer.initial", e, "ctr_adagrad divides by it; it must be above 0");
+    if (facts->by_initial && o->initial <= 0)
+        return refuse(p, "optimizer.initial", e, "%s divides by it; it must be above 0",
+                      facts->name);
     return 0;
 }
 
@@ -181,7 +204,7 @@ static int admit_take(const struct place *p, uint32_t *kind, float *threshold, b
                           "admission goes by one of min_count, probability, min_score and none");
         *given = true;
         *kind = way[i].kind;
-        *threshold = (float)(i == 0 ? (double)config_int(p->c, path_of(p, way[i].key, path), 1)
+        *threshold = (float)(i == 0 ? (double)config_int(p->c, path_of(p, way[i].key, path))
                                     : number(p, way[i].key, 0));
     }
     if (truth(p, "admit.none", false)) {
@@ -270,8 +293,8 @@ static int field_rule_take(const struct place *p, struct job_field_rule *out, st
                       "the rule for %s says nothing; give it init, admit or ttl_days", out->field);
     r->has =
         (init ? FIELD_HAS_INIT : 0) | (admit ? FIELD_HAS_ADMIT : 0) | (ttl ? FIELD_HAS_TTL : 0);
-    r->kind = init ? (uint32_t)choice(p, "init.kind", INIT_UNIFORM) : 0;
-    r->scale = init ? number_f(p, "init.scale", 0.01f) : 0;
+    r->kind = init ? (uint32_t)plain_choice(p, "init.kind") : 0;
+    r->scale = init ? (float)plain_number(p, "init.scale") : 0;
     r->ttl = days(p, "ttl_days", 0);
     return 0;
 }
@@ -330,7 +353,7 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
     r->age_score = number_f(p, "evict.min_score", r->age_score);
     r->age_ttl = days(p, "evict.ttl_days", r->age_ttl);
     t->capacity = size(p, "evict.capacity", 0);
-    r->age_by = t->capacity > 0 ? (uint32_t)choice(p, "evict.by", EVICT_LRU) : 0;
+    r->age_by = t->capacity > 0 ? (uint32_t)plain_choice(p, "evict.by") : 0;
     bool ages = r->age_decay > 0 || r->age_score > 0 || r->age_ttl > 0 || field_expires(t);
     uint32_t every = r->age_every > 0 ? r->age_every : (uint32_t)DAY_S;
     if (has(p, "evict.every_hours")) {
@@ -406,7 +429,7 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
     r->weight_max = number_f(p, "clamp", r->weight_max);
     r->by_shows = truth(p, "by_shows", r->by_shows != 0);
     r->norm_max = number_f(p, "guard.norm", r->norm_max);
-    r->norm_refuse = r->norm_max > 0 && choice(p, "guard.action", 0) == 1;
+    r->norm_refuse = r->norm_max > 0 && plain_choice(p, "guard.action") == 1;
     return statistics_take(p, t, e);
 }
 
@@ -472,7 +495,7 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
     struct place p = {.c = c};
     char path[PATH_BYTES];
     (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", i);
-    int rc = job_name_take(c, path_of(&p, "name", path), "emb", t->name, e);
+    int rc = job_name_take(c, path_of(&p, "name", path), NULL, t->name, e);
     if (rc != 0)
         return rc;
     if (strcmp(t->name, "dense") == 0 || strcmp(t->name, "dense_stats") == 0)
@@ -482,16 +505,16 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
     rc = fields_take(&p, t, e);
     if (rc != 0)
         return rc;
-    t->dim = (uint32_t)config_int(c, path_of(&p, "dim", path), 16);
-    t->tablets = (uint32_t)config_int(c, path_of(&p, "tablets", path), 0);
+    t->dim = (uint32_t)config_int(c, path_of(&p, "dim", path));
+    t->tablets = (uint32_t)config_int(c, path_of(&p, "tablets", path));
     if ((t->tablets & (t->tablets - 1)) != 0 && t->tablets != 0)
         return refuse(&p, "tablets", e, "%u is no power of two", t->tablets);
-    t->values = (uint32_t)choice(&p, "values", VALUES_FP32);
-    const struct preset *preset = &presets[choice(&p, "preset", PRESET_NONE)];
+    t->values = (uint32_t)plain_choice(&p, "values");
+    const struct preset *preset = &presets[plain_choice(&p, "preset")];
     t->rules = preset->rules;
     t->init.kind = (enum init_kind)choice(&p, "init.kind", (int)preset->init.kind);
     t->init.scale = number_f(&p, "init.scale", preset->init.scale);
-    t->seed = (uint64_t)config_int(c, path_of(&p, "init.seed", path), 1);
+    t->seed = (uint64_t)config_int(c, path_of(&p, "init.seed", path));
     t->optimizer = job_optimizer_take(c, path_of(&p, "optimizer", path), &preset->optimizer);
     rc = decay_take(&p, &t->optimizer, e);
     return rc == 0 ? rules_take(&p, j, t, e) : rc;

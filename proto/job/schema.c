@@ -14,7 +14,8 @@ static bool number_ok(float x, float low, float high)
 
 static int optimizer_check(const struct optimizer_spec *o, const char *table, struct err *e)
 {
-    if ((unsigned)o->kind > OPT_CTR_ADAGRAD)
+    const struct optimizer_facts *facts = optimizer_facts(o->kind);
+    if (facts == NULL)
         return err_set(e, SHOAL_E_SCHEMA, "table %s: unknown optimizer %d", table, (int)o->kind);
     if (!number_ok(o->lr, 1e-30f, 1e10f))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: lr must be above 0 and finite, it is %g",
@@ -29,8 +30,9 @@ static int optimizer_check(const struct optimizer_spec *o, const char *table, st
     if (!number_ok(o->decay, 0, 1))
         return err_set(e, SHOAL_E_SCHEMA,
                        "table %s: the optimizer's decay must be in [0, 1]; 0 counts as 1", table);
-    if (o->kind == OPT_CTR_ADAGRAD && o->initial <= 0)
-        return err_set(e, SHOAL_E_SCHEMA, "table %s: ctr_adagrad needs `initial` above 0", table);
+    if (facts->by_initial && o->initial <= 0)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: %s needs `initial` above 0", table,
+                       facts->name);
     if (o->fixed_lr > 1)
         return err_set(e, SHOAL_E_SCHEMA, "table %s: fixed_lr must be 0 or 1", table);
     return 0;
@@ -234,15 +236,13 @@ const char *schema_difference(const struct table_schema *a, const struct table_s
                               char text[SCHEMA_DIFFERENCE_MAX])
 {
     static const char *const init[] = {"zero", "uniform", "normal", "constant"};
-    static const char *const optimizer[] = {"sgd",  "adagrad", "row_adagrad",
-                                            "adam", "ftrl",    "ctr_adagrad"};
     const struct optimizer_spec *p = &a->optimizer, *q = &b->optimizer;
     text[0] = '\0';
     (void)(differ_text("the name", a->name, b->name, text) ||
            differ_text("init", init[(unsigned)a->init.kind % 4], init[(unsigned)b->init.kind % 4],
                        text) ||
-           differ_text("the optimizer", optimizer[(unsigned)p->kind % 6],
-                       optimizer[(unsigned)q->kind % 6], text) ||
+           differ_text("the optimizer", optimizer_facts(p->kind)->name,
+                       optimizer_facts(q->kind)->name, text) ||
            differ_text("values", schema_values_name(a), schema_values_name(b), text) ||
            differ_u64("number", a->table, b->table, text) ||
            differ_u64("dense", a->dense, b->dense, text) ||
@@ -275,26 +275,13 @@ const char *schema_values_name(const struct table_schema *s)
 
 int schema_has_last(const struct table_schema *s)
 {
-    return s->optimizer.kind != OPT_FTRL && s->optimizer.l2 > 0;
+    return !optimizer_facts(s->optimizer.kind)->l2_own && s->optimizer.l2 > 0;
 }
 
 static uint32_t optimizer_floats(const struct table_schema *s)
 {
-    switch (s->optimizer.kind) {
-    case OPT_SGD:
-        return 0;
-    case OPT_ADAGRAD:
-        return s->width;
-    case OPT_ROW_ADAGRAD:
-        return 1;
-    case OPT_ADAM:
-        return 2 * s->width + 2;
-    case OPT_FTRL:
-        return 2 * s->width;
-    case OPT_CTR_ADAGRAD:
-        return 2;
-    }
-    return 0;
+    const struct optimizer_facts *facts = optimizer_facts(s->optimizer.kind);
+    return facts->per_element * s->width + facts->per_row;
 }
 
 #define STATS_FLOATS (uint32_t)(sizeof(struct row_stats) / sizeof(float))

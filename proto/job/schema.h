@@ -6,6 +6,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/job/optimizer.h"
 
 #include <stdint.h>
 
@@ -14,17 +15,6 @@ enum init_kind {
     INIT_UNIFORM = 1,  /* in (-scale, scale) */
     INIT_NORMAL = 2,   /* mean 0, deviation scale: sum of twelve uniforms less six */
     INIT_CONSTANT = 3, /* scale everywhere */
-};
-
-enum optimizer_kind {
-    OPT_SGD = 0,         /* w -= lr g */
-    OPT_ADAGRAD = 1,     /* element-wise: G += g^2; w -= lr g / (sqrt(G) + eps) */
-    OPT_ROW_ADAGRAD = 2, /* one G a row: G += mean(g^2) */
-    OPT_ADAM = 3,        /* Kingma, Ba 2015; powers of beta are running products kept in the row */
-    OPT_FTRL = 4,        /* McMahan 2013, FTRL-proximal, learning-rate power -1/2 */
-    /* Paddle's SparseAdaGradSGDRule: one G for the first-order weight, one for the vector: w -= lr
-     * g sqrt(G0 / (G0 + G)); then G += mean(g^2). G0 is `initial` */
-    OPT_CTR_ADAGRAD = 5,
 };
 
 /* How a row's weights are stored; state and statistics are always fp32, and so is all that is
@@ -165,8 +155,8 @@ const char *schema_values_name(const struct table_schema *s);
 /* Whether rows remember the batch that touched them last, for l2: a float behind the optimizer's
  * own state. */
 int schema_has_last(const struct table_schema *s);
-/* Floats of a row behind its weights: optimizer state (0, width, 1, 2 width + 2, 2 width, 2), one
- * more with schema_has_last, struct row_stats with rules.stats. */
+/* Floats of a row behind its weights: optimizer state (optimizer.h), one more with schema_has_last,
+ * struct row_stats with rules.stats. */
 uint32_t schema_state_floats(const struct table_schema *s);
 /* Places of 4 bytes that a row's weights take as they are stored: width, or half of it rounded up;
  * and that all of a row takes. */

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_features(&log, &job, NULL);
     job.features.number = NUMBER_BUCKET;
     fuzz_features(&bucket, &job, NULL);
-    fuzz_line(read_criteo_line, &log, data, size);
-    fuzz_line(read_criteo_line, &bucket, data, size);
+    fuzz_line(format_criteo.line, &log, data, size);
+    fuzz_line(format_criteo.line, &bucket, data, size);
     return 0;
 }

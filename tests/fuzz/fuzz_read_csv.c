@@ -26,7 +26,7 @@ static void sequence(const uint8_t *data, size_t size)
                       .features = {.fields_auto = true},
                       .evaluate = {.group = "user", .by = {by, 1}}};
     fuzz_features(&f, &job, "user,item,history,w,click,buy");
-    fuzz_line(read_csv_line, &f, data, size);
+    fuzz_line(format_csv.line, &f, data, size);
     fuzz_head(&job, data, size);
 }
 
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .column_count = 4},
                       .features = {.fields_auto = true}};
     fuzz_features(&f, &job, "user,tags,age,click");
-    fuzz_line(read_csv_line, &f, data, size);
+    fuzz_line(format_csv.line, &f, data, size);
     fuzz_head(&job, data, size);
     job.data.column_count = 0;
     fuzz_head(&job, data, size);

@@ -14,7 +14,7 @@
 
 /* The line is copied to a buffer of just its size, so that a sanitizer sees every byte read beyond
  * it. */
-static inline void fuzz_line(reader read, const struct features *f, const uint8_t *data,
+static inline void fuzz_line(format_line read, const struct features *f, const uint8_t *data,
                              size_t size)
 {
     static struct cell cell[CELLS_MAX];

@@ -23,7 +23,7 @@ struct read_line {
 };
 
 /* 0 or SHOAL_E_DATA, with the cause in r->reason. The text is copied: readers may change it. */
-static inline int read_line_bytes(struct read_line *r, reader read, const struct features *f,
+static inline int read_line_bytes(struct read_line *r, format_line read, const struct features *f,
                                   const char *text, size_t bytes)
 {
     memcpy(r->text, text, bytes);
@@ -40,7 +40,7 @@ static inline int read_line_bytes(struct read_line *r, reader read, const struct
     int rc = read(f, r->text, bytes, r->cell, r->reason);
     return rc == 0 ? features_example(f, r->cell, &r->example, r->reason) : rc;
 }
-static inline int read_line_text(struct read_line *r, reader read, const struct features *f,
+static inline int read_line_text(struct read_line *r, format_line read, const struct features *f,
                                  const char *text)
 {
     return read_line_bytes(r, read, f, text, strlen(text));

@@ -7,8 +7,8 @@ from rooms import DOORS
 RULES = ("words", "gone", "listed")
 WORDS = 15000
 FILE = re.compile(r"(?<![\w<])[\w/{},*.-]*[\w}*]\.(?:\{[chu,]+\}|cu|[ch])\b")
-# Made by a reader who follows dense/README.md.
-EXAMPLES = re.compile(r".*(deep_crossing|own_model)\.c")
+# Made by a reader who follows the page.
+EXAMPLES = re.compile(r".*(deep_crossing|opt_momentum|read_words|own_(model|optimizer|format))\.c")
 
 
 def pages(tree):

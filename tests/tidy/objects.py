@@ -72,6 +72,16 @@ def declarations(tree):
     return found
 
 
+def listed(tree):
+    """Patterns of names that a list in a header declares, a row each (`void optimizer_##name##_start(`) -> that header."""
+    found = {}
+    for header in tree.product():
+        for define in re.findall(r"^#define (?:[^\n]*\\\n)*[^\n]*", header.code, re.M) if header.path.endswith(".h") else ():
+            for name in re.findall(r"\b([a-z]+_##\w+(?:##\w+)?)(?=\(|;)", define):
+                found[re.compile(re.sub(r"##\w+?(?:##|$)", r"\\w+", name))] = header.path
+    return found
+
+
 def stems(path):
     """Beginnings that names of a header may have: mark.h declares mark_* and marks_*."""
     folder, _, base = path.rpartition("/")
@@ -81,9 +91,9 @@ def stems(path):
 
 
 def check(tree, objects, breach):
-    headers = declarations(tree)
+    headers, lists = declarations(tree), listed(tree)
     for symbol, paths in sorted(objects.defined.items()):
-        places = sorted(headers.get(symbol, ()))
+        places = sorted(headers.get(symbol) or {header for name, header in lists.items() if name.fullmatch(symbol)})
         if ASKED.fullmatch(symbol):
             continue
         if len(places) != 1:

@@ -29,11 +29,10 @@ from tree import Tree
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
     "format": 2,
-    "columns": 9,
+    "columns": 2,
     "invariant": 133,
-    "names": 227,
+    "names": 204,
     "declared": 2,
-    "circles": 0,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, docs)
 OF_OBJECTS = ("link",) + objects.RULES + spine.RULES

@@ -146,13 +146,6 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     return 0;
 }
 
-static reader reader_of(enum data_format format)
-{
-    return format == DATA_CRITEO   ? read_criteo_line
-           : format == DATA_LIBSVM ? read_libsvm_line
-                                   : read_csv_line;
-}
-
 static void bad_line(struct batch *b, const struct line *line, const char *name)
 {
     if (b->bad_lines++ > 0)
@@ -201,7 +194,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     if (line->too_long)
         snprintf(s->reason, sizeof s->reason, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
     else
-        rc = reader_of(f->format)(f, line->text, line->bytes, s->cell, s->reason);
+        rc = f->format->line(f, line->text, line->bytes, s->cell, s->reason);
     if (rc == 0)
         rc = features_example(f, s->cell, &example, s->reason);
     if (positives_only && (rc != 0 || example.dropped)) {

@@ -8,7 +8,6 @@
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
 #include "worker/data/lines.h"
-#include "worker/data/reader.h"
 #include "worker/data/unique.h"
 
 #define BATCH_VALUES_MAX (1u << 25) /* values of one batch: 65,536 examples of 512 */

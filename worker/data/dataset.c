@@ -67,7 +67,7 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
     const char *what;
     const struct string_list *list =
         list_of(job, job->data.train.count > 0 ? WIRE_TRAIN : other, &what);
-    if (job->data.format == DATA_CRITEO)
+    if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);
     char *name, *line;
     size_t bytes;

@@ -128,7 +128,7 @@ static int bad_cell(const char *what, uint32_t column, const struct cell *cell, 
 static int number_cell(const struct features *f, const struct feature_use *use,
                        const struct cell *cell, double *out, char *reason)
 {
-    bool whole_only = f->format == DATA_CRITEO;
+    bool whole_only = f->format->whole_numbers;
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
         return 0;
     return bad_cell(whole_only ? "no integer of at most 15 digits" : "no number", use->column, cell,

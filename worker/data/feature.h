@@ -12,6 +12,7 @@
 
 #include "dense/model.h"
 #include "worker/data/example.h"
+#include "worker/data/format.h"
 
 #define FEATURE_LOG1P_TABLE 1024u
 #define FEATURE_NO_COLUMN UINT32_MAX
@@ -29,7 +30,7 @@ struct feature_use {
 };
 
 struct features {
-    enum data_format format;
+    const struct format *format;
     uint32_t columns;            /* that a line must have */
     uint32_t label[LIMIT_TASKS]; /* (shape.tasks) columns */
     uint32_t weight;             /* column, or FEATURE_NO_COLUMN: all examples weigh 1 */
@@ -52,7 +53,8 @@ struct features {
     char *text;        /* owned */
 };
 
-/* head: the first line of the first file (not needed for criteo: NULL), which is `name`. CONFIG
+/* head: the first line of the first file, which is `name`; NULL for a format with columns of its
+ * own. CONFIG
  * when the job's columns do not fit it, DATA when it is no line of the format. */
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
                   struct features *out, struct err *e);

@@ -2,14 +2,10 @@
 #include "worker/data/feature_names.h"
 
 #include "proto/base/limits.h"
-#include "worker/data/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CRITEO_NUMBERS 13u
-#define CRITEO_CATEGORIES 26u
 
 static bool name_is(const struct cell *cell, const char *name)
 {
@@ -124,15 +120,27 @@ static int names_numbers(struct features *f, uint32_t columns, struct err *e)
     return rc;
 }
 
-static int names_criteo(struct features *f, struct err *e)
+/* A format's own columns. */
+static int names_fixed(struct features *f, const struct format_columns *first, struct err *e)
 {
-    int rc = names_alloc(f, 1 + CRITEO_NUMBERS + CRITEO_CATEGORIES, 512, e);
+    uint32_t columns = 0;
+    size_t bytes = 0, at = 0;
+    for (const struct format_columns *c = first; c->count > 0; c++) {
+        columns += c->count;
+        bytes += (strlen(c->name) + 11) * c->count;
+    }
+    int rc = names_alloc(f, columns, bytes, e);
     if (rc != 0)
         return rc;
-    memcpy(f->text, "label", 5);
-    f->name[0] = (struct cell){f->text, 5};
-    size_t at = names_count(f, 1, 1 + CRITEO_NUMBERS, "I", 1, 5);
-    names_count(f, 1 + CRITEO_NUMBERS, f->columns, "C", 1, at);
+    columns = 0;
+    for (const struct format_columns *c = first; c->count > 0; columns += c++->count)
+        if (c->count == 1) {
+            f->name[columns] = (struct cell){f->text + at, (uint32_t)strlen(c->name)};
+            memcpy(f->text + at, c->name, f->name[columns].bytes);
+            at += f->name[columns].bytes;
+        } else {
+            at = names_count(f, columns, columns + c->count, c->name, 1, at);
+        }
     return 0;
 }
 
@@ -149,14 +157,8 @@ static int head_cells(const struct features *f, const char *file, char *line, si
                       struct cell *cell, uint32_t *count, struct err *e)
 {
     char reason[REASON_BYTES];
-    int rc = f->format == DATA_LIBSVM
-                 ? read_libsvm_split(line, bytes, cell, count, reason)
-                 : read_csv_split(f->delimiter, line, bytes, cell, count, reason);
-    if (rc != 0)
+    if (f->format->head(f, line, bytes, cell, count, reason) != 0)
         return err_set(e, SHOAL_E_DATA, "%s:1: %s; look at data.format and the file", file, reason);
-    if (f->format == DATA_LIBSVM && *count < 2)
-        return err_set(e, SHOAL_E_DATA,
-                       "%s:1: no entries after the label; look at data.format and the file", file);
     return 0;
 }
 
@@ -170,7 +172,7 @@ static int names_of_head(struct features *f, const struct job *job, const char *
         return rc;
     if (f->header)
         return names_copy(f, cell, count, e);
-    if (f->format == DATA_LIBSVM || job->data.column_count == 0)
+    if (!f->format->named || job->data.column_count == 0)
         return names_numbers(f, count, e);
     if (job->data.column_count != count)
         return err_set(e, SHOAL_E_CONFIG,
@@ -186,8 +188,8 @@ static int names_of_head(struct features *f, const struct job *job, const char *
 int names_make(struct features *f, const struct job *job, const char *file, const char *head,
                size_t bytes, struct err *e)
 {
-    if (f->format == DATA_CRITEO)
-        return names_criteo(f, e);
+    if (f->format->columns != NULL)
+        return names_fixed(f, f->format->columns, e);
     if (f->header)
         skip_mark(&head, &bytes);
     struct cell *cell = malloc(sizeof *cell * CELLS_MAX + bytes + 1);

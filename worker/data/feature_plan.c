@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_NUMBER 1u /* criteo: the column of I1 */
-#define LAST_NUMBER 13u
-
 /* While planning: what each column is. */
 struct plan {
     const struct job *job;
@@ -154,17 +151,24 @@ static int time_of_job(struct plan *p, struct features *f, struct err *e)
     return 0;
 }
 
+/* Those that the format fixes. */
+static void types_of_format(struct plan *p, const struct features *f)
+{
+    const struct format_columns *c = f->format->columns;
+    for (uint32_t at = 0; c != NULL && c->count > 0; at += c++->count)
+        memset(p->type + at, (int)c->type, c->count);
+}
+
 static int types_make(struct plan *p, struct features *f, struct err *e)
 {
     int rc = 0;
     memset(p->type, COLUMN_CATEGORY, f->columns);
-    if (f->format == DATA_CRITEO)
-        memset(p->type + FIRST_NUMBER, COLUMN_NUMBER, LAST_NUMBER);
-    if (f->format != DATA_CSV) {
+    types_of_format(p, f);
+    if (!f->format->named) {
         if (f->shape.tasks > 1)
             return err_set(e, SHOAL_E_CONFIG,
                            "data.label names %u labels; a line of %s has one: use csv for several",
-                           f->shape.tasks, f->format == DATA_CRITEO ? "criteo" : "libsvm");
+                           f->shape.tasks, format_name(p->job->data.format));
         p->type[0] = COLUMN_LABEL;
         f->label[0] = 0;
     } else {
@@ -400,7 +404,7 @@ static int plan_run(const struct job *job, const char *name, struct features *f,
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
                   struct features *out, struct err *e)
 {
-    *out = (struct features){.format = job->data.format,
+    *out = (struct features){.format = format_of(job->data.format),
                              .label_above = job->data.label_above,
                              .weight = FEATURE_NO_COLUMN,
                              .time = FEATURE_NO_COLUMN,
@@ -408,7 +412,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .group = FEATURE_NO_COLUMN};
     out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;
     out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
-    out->header = job->data.format == DATA_CSV && job->data.header;
+    out->header = out->format->named && job->data.header;
     for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
         out->log1p[i] = feature_log1p(i);
     int rc = names_make(out, job, name, head, bytes, e);

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-int read_criteo_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                     char *reason)
+static int criteo_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                       char *reason)
 {
     uint32_t count = reader_split('\t', line, bytes, cell);
     if (count == f->columns)
@@ -14,3 +14,8 @@ int read_criteo_line(const struct features *f, char *line, size_t bytes, struct 
              f->columns);
     return SHOAL_E_DATA;
 }
+
+static const struct format_columns columns[] = {
+    {"label", 1, COLUMN_LABEL}, {"I", 13, COLUMN_NUMBER}, {"C", 26, COLUMN_CATEGORY}, {0}};
+const struct format format_criteo = {
+    .line = criteo_line, .columns = columns, .whole_numbers = true};

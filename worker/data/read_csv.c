@@ -70,23 +70,26 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
     return fail(reason, "more columns than are allowed", CELLS_MAX);
 }
 
-int read_csv_split(char delimiter, char *line, size_t bytes, struct cell *cell, uint32_t *count,
-                   char *reason)
+static int csv_head(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                    uint32_t *count, char *reason)
 {
+    const char delimiter = f->delimiter;
     if (memchr(line, '"', bytes) != NULL)
         return split_quoted(delimiter, line, bytes, cell, count, reason);
     *count = reader_split(delimiter, line, bytes, cell);
     return *count <= CELLS_MAX ? 0 : fail(reason, "more columns than are allowed", CELLS_MAX);
 }
 
-int read_csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                  char *reason)
+static int csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                    char *reason)
 {
     uint32_t count;
-    int rc = read_csv_split(f->delimiter, line, bytes, cell, &count, reason);
+    int rc = csv_head(f, line, bytes, cell, &count, reason);
     if (rc != 0 || count == f->columns)
         return rc;
     snprintf(reason, REASON_BYTES, "%u columns, not %u as %s", count, f->columns,
              f->header ? "in the header" : "on the first line or in data.columns");
     return SHOAL_E_DATA;
 }
+
+const struct format format_csv = {.line = csv_line, .head = csv_head, .named = true};

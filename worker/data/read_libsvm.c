@@ -49,7 +49,7 @@ static int entry(const char *p, const char *end, uint32_t number, struct cell *c
     return 0;
 }
 
-int read_libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason)
+static int libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason)
 {
     const char *end = line + bytes, *p = skip_blanks(line, end);
     const char *stop = word_end(p, end);
@@ -70,11 +70,11 @@ int read_libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *cou
     return 0;
 }
 
-int read_libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                     char *reason)
+static int libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                       char *reason)
 {
     uint32_t count;
-    int rc = read_libsvm_split(line, bytes, cell, &count, reason);
+    int rc = libsvm_split(line, bytes, cell, &count, reason);
     if (rc != 0 || count == f->columns)
         return rc;
     snprintf(reason, REASON_BYTES,
@@ -83,3 +83,16 @@ int read_libsvm_line(const struct features *f, char *line, size_t bytes, struct 
              count - 1, f->columns - 1);
     return SHOAL_E_DATA;
 }
+
+static int libsvm_head(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                       uint32_t *count, char *reason)
+{
+    (void)f;
+    int rc = libsvm_split(line, bytes, cell, count, reason);
+    if (rc != 0 || *count > 1)
+        return rc;
+    snprintf(reason, REASON_BYTES, "no entries after the label");
+    return SHOAL_E_DATA;
+}
+
+const struct format format_libsvm = {.line = libsvm_line, .head = libsvm_head};

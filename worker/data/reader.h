@@ -1,39 +1,13 @@
-/* reader.h: line -> cells. A reader cuts one line of its format into the cells that
- * features.columns asks for.
- *
- * Pure: no state, any thread. The line may be changed in place (csv quotes). A line that does not
- * fit is SHOAL_E_DATA with the cause in `reason` (REASON_BYTES); nothing else can go wrong,
- * whatever the bytes are. cell has room for CELLS_MAX. */
+/* reader.h: what readers of formats share. */
 #ifndef WORKER_DATA_READER_H
 #define WORKER_DATA_READER_H
 
-#include "proto/base/err.h"
-#include "worker/data/example.h"
 #include "worker/data/feature.h"
+#include "worker/data/format.h"
 
-#include <stddef.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
-
-typedef int (*reader)(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                      char *reason);
-
-/* Label, 13 integers, 26 categories, separated by tabs. */
-int read_criteo_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                     char *reason);
-/* "label idx:1 idx:1 ...": cell 0 is the label, cell i the idx of entry i. */
-int read_libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                     char *reason);
-/* Cells between delimiters; a cell that starts with a double quote ends with one, and "" in it is a
- * quote. */
-int read_csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
-                  char *reason);
-
-/* Without knowing how many there have to be; *count of them. */
-int read_libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason);
-int read_csv_split(char delimiter, char *line, size_t bytes, struct cell *cell, uint32_t *count,
-                   char *reason);
 
 /* Cuts at every `delimiter`, 16 bytes at a time: the number of cells, of which the first CELLS_MAX
  * are stored. */

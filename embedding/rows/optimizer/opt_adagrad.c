@@ -44,23 +44,23 @@ ISA_INLINE void adagrad_row_body(float *restrict row, const float *restrict g,
 
 OPT_VERSIONS(adagrad_row, adagrad_row_body)
 
-void opt_adagrad_start(float *row, const struct table_schema *s)
+void optimizer_adagrad_start(float *row, const struct table_schema *s)
 {
     for (uint32_t i = 0; i < s->width; i++)
         row[s->width + i] = s->optimizer.initial;
 }
 
-opt_update_fn opt_adagrad_update(enum isa isa, uint32_t width)
+opt_update_fn optimizer_adagrad_update(enum isa isa, uint32_t width)
 {
     return adagrad_pick(isa, width);
 }
 
-void opt_adagrad_row_start(float *row, const struct table_schema *s)
+void optimizer_row_adagrad_start(float *row, const struct table_schema *s)
 {
     row[s->width] = s->optimizer.initial;
 }
 
-opt_update_fn opt_adagrad_row_update(enum isa isa, uint32_t width)
+opt_update_fn optimizer_row_adagrad_update(enum isa isa, uint32_t width)
 {
     return adagrad_row_pick(isa, width);
 }

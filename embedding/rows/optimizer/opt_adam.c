@@ -47,7 +47,7 @@ ISA_INLINE void adam_body(float *restrict row, const float *restrict g, const st
 
 OPT_VERSIONS(adam, adam_body)
 
-void opt_adam_start(float *row, const struct table_schema *s)
+void optimizer_adam_start(float *row, const struct table_schema *s)
 {
     for (uint32_t i = 0; i < 2 * s->width; i++)
         row[s->width + i] = 0;
@@ -55,7 +55,7 @@ void opt_adam_start(float *row, const struct table_schema *s)
     row[3 * s->width + 1] = 1;
 }
 
-opt_update_fn opt_adam_update(enum isa isa, uint32_t width)
+opt_update_fn optimizer_adam_update(enum isa isa, uint32_t width)
 {
     return adam_pick(isa, width);
 }

@@ -27,12 +27,12 @@ ISA_INLINE void ctr_adagrad_body(float *restrict row, const float *restrict g,
 
 OPT_VERSIONS(ctr_adagrad, ctr_adagrad_body)
 
-void opt_ctr_adagrad_start(float *row, const struct table_schema *s)
+void optimizer_ctr_adagrad_start(float *row, const struct table_schema *s)
 {
     row[s->width] = row[s->width + 1] = 0;
 }
 
-opt_update_fn opt_ctr_adagrad_update(enum isa isa, uint32_t width)
+opt_update_fn optimizer_ctr_adagrad_update(enum isa isa, uint32_t width)
 {
     return ctr_adagrad_pick(isa, width);
 }

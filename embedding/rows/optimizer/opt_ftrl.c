@@ -44,7 +44,7 @@ ISA_INLINE void ftrl_body(float *restrict row, const float *restrict g, const st
 
 OPT_VERSIONS(ftrl, ftrl_body)
 
-void opt_ftrl_start(float *row, const struct table_schema *s)
+void optimizer_ftrl_start(float *row, const struct table_schema *s)
 {
     const struct optimizer_spec *o = &s->optimizer;
     float stiff = (o->beta + sqrtf(o->initial)) / o->lr + o->l2;
@@ -55,7 +55,7 @@ void opt_ftrl_start(float *row, const struct table_schema *s)
     }
 }
 
-opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width)
+opt_update_fn optimizer_ftrl_update(enum isa isa, uint32_t width)
 {
     return ftrl_pick(isa, width);
 }

@@ -18,13 +18,13 @@ ISA_INLINE void sgd_body(float *restrict row, const float *restrict g, const str
 
 OPT_VERSIONS(sgd, sgd_body)
 
-void opt_sgd_start(float *row, const struct table_schema *s)
+void optimizer_sgd_start(float *row, const struct table_schema *s)
 {
     (void)row;
     (void)s;
 }
 
-opt_update_fn opt_sgd_update(enum isa isa, uint32_t width)
+opt_update_fn optimizer_sgd_update(enum isa isa, uint32_t width)
 {
     return sgd_pick(isa, width);
 }

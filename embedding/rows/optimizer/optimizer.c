@@ -3,25 +3,19 @@
 
 #include "proto/base/assert.h"
 
+#define FUNCTIONS(number, KIND, name, ...)                                                         \
+    [number] = {optimizer_##name##_start, optimizer_##name##_update},
+static const struct {
+    void (*start)(float *row, const struct table_schema *s);
+    opt_update_fn (*update)(enum isa isa, uint32_t width);
+} functions[] = {OPTIMIZER_KINDS(FUNCTIONS)};
+
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 {
+    const uint32_t kind = s->optimizer.kind;
     /* schema_check lets no other through */
-    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_CTR_ADAGRAD && isa < ISA_COUNT);
-    switch (s->optimizer.kind) {
-    case OPT_SGD:
-        return (struct optimizer){opt_sgd_start, opt_sgd_update(isa, s->width)};
-    case OPT_ADAGRAD:
-        return (struct optimizer){opt_adagrad_start, opt_adagrad_update(isa, s->width)};
-    case OPT_ROW_ADAGRAD:
-        return (struct optimizer){opt_adagrad_row_start, opt_adagrad_row_update(isa, s->width)};
-    case OPT_ADAM:
-        return (struct optimizer){opt_adam_start, opt_adam_update(isa, s->width)};
-    case OPT_FTRL:
-        return (struct optimizer){opt_ftrl_start, opt_ftrl_update(isa, s->width)};
-    case OPT_CTR_ADAGRAD:
-        return (struct optimizer){opt_ctr_adagrad_start, opt_ctr_adagrad_update(isa, s->width)};
-    }
-    return (struct optimizer){0};
+    SHOAL_ASSERT(optimizer_facts(kind) != NULL && isa < ISA_COUNT);
+    return (struct optimizer){functions[kind].start, functions[kind].update(isa, s->width)};
 }
 
 void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out)

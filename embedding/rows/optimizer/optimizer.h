@@ -33,20 +33,13 @@ struct optimizer {
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa);
 void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out);
 
-/* Each opt_*.c gives its two functions. `width16`: the version for rows of 16 floats, the
- * commonest, with its loops unrolled. */
-void opt_sgd_start(float *row, const struct table_schema *s);
-opt_update_fn opt_sgd_update(enum isa isa, uint32_t width);
-void opt_adagrad_start(float *row, const struct table_schema *s);
-opt_update_fn opt_adagrad_update(enum isa isa, uint32_t width);
-void opt_adagrad_row_start(float *row, const struct table_schema *s);
-opt_update_fn opt_adagrad_row_update(enum isa isa, uint32_t width);
-void opt_adam_start(float *row, const struct table_schema *s);
-opt_update_fn opt_adam_update(enum isa isa, uint32_t width);
-void opt_ftrl_start(float *row, const struct table_schema *s);
-opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width);
-void opt_ctr_adagrad_start(float *row, const struct table_schema *s);
-opt_update_fn opt_ctr_adagrad_update(enum isa isa, uint32_t width);
+/* Each row of OPTIMIZER_KINDS (proto/job/optimizer.h) finds its two functions by its name. The
+ * update for a width of 16, the commonest, has its loops unrolled. */
+#define OPT_FUNCTIONS(number, KIND, name, ...)                                                     \
+    void optimizer_##name##_start(float *row, const struct table_schema *s);                       \
+    opt_update_fn optimizer_##name##_update(enum isa isa, uint32_t width);
+OPTIMIZER_KINDS(OPT_FUNCTIONS)
+#undef OPT_FUNCTIONS
 
 /* Nothing that is not finite is ever stored: a number that an update would carry out of the finite
  * ones (a step of lr 1e10 by a gradient of 1e15, a division by the root of squares that were too

@@ -56,7 +56,7 @@ START_TEST(feature_all_but_the_label_are_categories_by_default)
     ck_assert_uint_eq(f.label[0], 0); /* data.label is 0 by default */
     strcpy(job.data.label[0], "label");
     check_made("user,label,item", 2, 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,1,9"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "7,1,9"), 0);
     ck_assert(r.label[0] == 1.0f);
     check_key(0, 0, "7");
     check_key(1, 1, "9");
@@ -77,7 +77,7 @@ START_TEST(feature_columns_have_types)
     check_made("id,user,age,genre,click,other", 2, 1);
     ck_assert_uint_eq(f.shape.pooling[0], POOL_SUM);
     ck_assert_uint_eq(f.shape.pooling[1], POOL_MEAN);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "x,u1,-2.5e1,Action||Drama|,1,y"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,-2.5e1,Action||Drama|,1,y"), 0);
     ck_assert(r.numeric[0] == -25.0f);
     ck_assert_uint_eq(r.example.keys, 3);
     ck_assert_uint_eq(r.count[0], 1);
@@ -85,7 +85,7 @@ START_TEST(feature_columns_have_types)
     check_key(0, 0, "u1");
     check_key(1, 1, "Action");
     check_key(2, 1, "Drama");
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "x,u1,3,,0,y"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,3,,0,y"), 0);
     ck_assert_uint_eq(r.count[1], 0);
     ck_assert_uint_eq(r.example.keys, 1);
 }
@@ -97,7 +97,7 @@ START_TEST(feature_list_restricts_and_orders)
     string_list_add(&job.features.fields, "item");
     string_list_add(&job.features.fields, "1");
     check_made("label,user,item,city", 2, 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,i,c"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u,i,c"), 0);
     check_key(0, 0, "i");
     check_key(1, 1, "u");
 }
@@ -168,9 +168,9 @@ START_TEST(feature_label_is_compared_with_label_above)
 {
     job.data.label_above = 3;
     check_made("rating,user", 1, 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "3,u"), 0);
     ck_assert(r.label[0] == 0.0f);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3.5,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "3.5,u"), 0);
     ck_assert(r.label[0] == 1.0f);
 }
 END_TEST
@@ -187,7 +187,7 @@ START_TEST(feature_bind_finds_columns_of_another_header)
     strcpy(job.data.label[0], "label");
     check_made("label,user,item", 2, 0);
     ck_assert_int_eq(features_bind(&f, "b.csv", "item,extra,label,user", 21, &e), 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "i,x,1,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "i,x,1,u"), 0);
     check_key(0, 0, "u");
     check_key(1, 1, "i");
     ck_assert_int_eq(features_bind(&f, "c.csv", "label,itm,user", 14, &e), SHOAL_E_CONFIG);
@@ -253,11 +253,11 @@ START_TEST(feature_number_too_large_for_a_float_is_malformed)
 {
     worker_job_column(&job, "n", COLUMN_NUMBER);
     check_made("label,n", 0, 1);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1e39"), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,1e39"), SHOAL_E_DATA);
     job.features.number = NUMBER_LOG1P;
     check_made("label,n", 0, 1);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1e39"), 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,1e39"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,"), 0);
     ck_assert(r.numeric[0] == 0.0f);
 }
 END_TEST
@@ -282,7 +282,7 @@ static void name_labels(const char *first, const char *second)
 
 static void check_bad_line(const char *line, const char *reason)
 {
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, line), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, line), SHOAL_E_DATA);
     ck_assert_msg(strstr(r.reason, reason) != NULL, "\"%s\" does not say \"%s\"", r.reason, reason);
 }
 
@@ -292,12 +292,12 @@ START_TEST(feature_several_labels_keep_the_order_of_the_job)
     job.data.label_above = 2;
     check_made("user,click,item,buy", 2, 0);
     ck_assert_uint_eq(f.shape.tasks, 2);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u,3,i,2"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "u,3,i,2"), 0);
     ck_assert(r.label[0] == 0.0f && r.label[1] == 1.0f);
     check_key(0, 0, "u");
     check_key(1, 1, "i");
     ck_assert_int_eq(features_bind(&f, "b.csv", "buy,item,click,user", 19, &e), 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3,i,0,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "3,i,0,u"), 0);
     ck_assert(r.label[0] == 1.0f && r.label[1] == 0.0f);
     check_bad_line("3,i,,u", "no number as label in column 3");
     job.data.label_count = 0; /* a job made by hand: one label */
@@ -333,10 +333,10 @@ START_TEST(feature_weight_is_a_number_and_no_feature)
 {
     set(job.data.weight, "w");
     check_made("label,user,w,item", 2, 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,2.5,i"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u,2.5,i"), 0);
     ck_assert(r.weight == 2.5f);
     check_key(1, 1, "i");
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,0,i"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u,0,i"), 0);
     ck_assert(r.weight == 0.0f);
     check_bad_line("1,u,-0.5,i", "a negative weight in column 3 is \"-0.5\"");
     check_bad_line("1,u,,i", "no finite number as weight in column 3");
@@ -346,7 +346,7 @@ START_TEST(feature_weight_is_a_number_and_no_feature)
     column_add("user", COLUMN_CATEGORY);
     check_made("label,user,w,item", 1, 0);
     ck_assert_int_eq(features_bind(&f, "b.csv", "w,user,label", 12, &e), 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,u,1"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "7,u,1"), 0);
     ck_assert(r.weight == 7.0f);
 }
 END_TEST
@@ -383,7 +383,7 @@ START_TEST(feature_shared_columns_have_the_same_keys)
     set(column_add("history", COLUMN_MULTI)->share, "item");
     column_add("item", COLUMN_CATEGORY);
     check_made("label,user,history,item", 3, 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,a,a|b,b"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,a,a|b,b"), 0);
     check_key(0, 0, "a");
     check_key(1, 2, "a");
     check_key(2, 2, "b");
@@ -438,7 +438,7 @@ START_TEST(feature_max_takes_the_last_values)
     ck_assert_uint_eq(f.shape.most[0], 3);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(line, sizeof line, "1,%s", cases[i].cell);
-        ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, line), 0);
+        ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, line), 0);
         ck_assert_msg(r.count[0] == cases[i].count, "\"%s\" has %u values", cases[i].cell,
                       r.count[0]);
         for (uint32_t j = 0; j < cases[i].count; j++)
@@ -517,7 +517,7 @@ START_TEST(feature_groups_are_hashes_of_any_column)
     ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,id", 13, &e), 0);
     r.group = &group;
     r.by = by;
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u7,1,x"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "u7,1,x"), 0);
     r.group = r.by = NULL;
     ck_assert_uint_eq(group, hash_bytes("u7", 2, 0));
     ck_assert_uint_eq(by[0], hash_bytes("x", 1, 0));
@@ -546,13 +546,13 @@ START_TEST(feature_examples_without_a_positive_label_may_be_dropped)
     set(job.data.weight, "w");
     check_made("click,buy,w,user", 1, 0);
     r.positives_only = true;
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,0,1,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "0,0,1,u"), 0);
     ck_assert(r.example.dropped && r.example.keys == 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,1,1,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "0,1,1,u"), 0);
     ck_assert(!r.example.dropped && r.example.keys == 1);
     check_bad_line("0,x,1,u", "no number as label");
     r.positives_only = false;
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,0,1,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "0,0,1,u"), 0);
     ck_assert(!r.example.dropped && r.example.keys == 1);
 }
 END_TEST
@@ -614,12 +614,12 @@ START_TEST(feature_time_is_a_column_and_no_feature)
     set(job.data.time, "at");
     check_made("label,at,user", 1, 0);
     ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,at", 13, &e), 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u,1,2023-11-14 22:13:20"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "u,1,2023-11-14 22:13:20"), 0);
     ck_assert_uint_eq(r.time, 1700000000);
     check_bad_line("u,1,yesterday", "no time since 1970 in column 3");
     job.data.time_unit = TIME_MILLISECONDS;
     check_made("label,at,user", 1, 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1700000000123,u"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,1700000000123,u"), 0);
     ck_assert_uint_eq(r.time, 1700000000);
 }
 END_TEST

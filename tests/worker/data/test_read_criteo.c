@@ -44,7 +44,7 @@ START_TEST(criteo_line_has_26_fields_and_13_numbers)
 {
     ck_assert_uint_eq(f.shape.fields, 26);
     ck_assert_uint_eq(f.shape.numerics, 13);
-    ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
+    ck_assert_int_eq(read_line_text(&r, format_criteo.line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
     ck_assert(r.label[0] == 1.0f);
     ck_assert_uint_eq(r.example.keys, 26);
     ck_assert_uint_eq(r.key[0], key_of_value(0, "68fd1e64", 8));
@@ -59,7 +59,7 @@ END_TEST
 
 START_TEST(criteo_empty_category_is_a_value_of_its_own)
 {
-    ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, "0\t" NUMBERS "\t" CATEGORIES), 0);
+    ck_assert_int_eq(read_line_text(&r, format_criteo.line, &f, "0\t" NUMBERS "\t" CATEGORIES), 0);
     ck_assert(r.label[0] == 0.0f);
     ck_assert_uint_eq(r.key[21], key_of_value(21, "", 0));
 }
@@ -71,7 +71,7 @@ START_TEST(criteo_numbers_may_be_categories)
     make(NUMBER_BUCKET);
     ck_assert_uint_eq(f.shape.fields, 39);
     ck_assert_uint_eq(f.shape.numerics, 0);
-    ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
+    ck_assert_int_eq(read_line_text(&r, format_criteo.line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
     ck_assert_uint_eq(r.example.keys, 39);
     ck_assert_uint_eq(r.key[0], key_of_value(0, "+0", 2));
     ck_assert_uint_eq(r.key[1], key_of_value(1, "-1", 2));
@@ -86,14 +86,14 @@ START_TEST(criteo_numbers_may_be_used_as_they_are)
 {
     features_free(&f);
     make(NUMBER_NONE);
-    ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
+    ck_assert_int_eq(read_line_text(&r, format_criteo.line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
     ck_assert(r.numeric[1] == -2.0f && r.numeric[4] == 1382.0f && r.numeric[2] == 0.0f);
 }
 END_TEST
 
 static void check_bad(const char *line, const char *reason)
 {
-    ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, line), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_criteo.line, &f, line), SHOAL_E_DATA);
     ck_assert_msg(strstr(r.reason, reason) != NULL, "\"%s\" does not say \"%s\"", r.reason, reason);
 }
 
@@ -120,10 +120,10 @@ START_TEST(criteo_nul_bytes_are_harmless)
     memcpy(whole, line, bytes);
     for (int i = 0; i < 24; i++)
         whole[bytes++] = '\t';
-    ck_assert_int_eq(read_line_bytes(&r, read_criteo_line, &f, whole, bytes), 0);
+    ck_assert_int_eq(read_line_bytes(&r, format_criteo.line, &f, whole, bytes), 0);
     ck_assert_uint_eq(r.key[0], key_of_value(0, "ab\0cdefg", 8));
     whole[0] = '\0';
-    ck_assert_int_eq(read_line_bytes(&r, read_criteo_line, &f, whole, bytes), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_bytes(&r, format_criteo.line, &f, whole, bytes), SHOAL_E_DATA);
 }
 END_TEST
 
@@ -137,7 +137,7 @@ START_TEST(criteo_fields_may_be_chosen)
     ck_assert_int_eq(features_make(&job, "log", NULL, 0, &f, &e), 0);
     ck_assert_uint_eq(f.shape.fields, 2);
     ck_assert_uint_eq(f.shape.numerics, 1);
-    ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
+    ck_assert_int_eq(read_line_text(&r, format_criteo.line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
     ck_assert_uint_eq(r.key[0], key_of_value(0, "80e26c9b", 8));
     ck_assert_uint_eq(r.key[1], key_of_value(1, "68fd1e64", 8));
     ck_assert_float_eq_tol(r.numeric[0], (float)log(1383), 1e-6f);

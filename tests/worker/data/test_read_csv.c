@@ -16,8 +16,9 @@ static const char *cells(char delimiter, const char *text)
     static char joined[1 << 16];
     uint32_t count;
     size_t at = 0;
+    const struct features f = {.delimiter = delimiter};
     strcpy(line, text);
-    if (read_csv_split(delimiter, line, strlen(text), cell, &count, reason) != 0)
+    if (format_csv.head(&f, line, strlen(text), cell, &count, reason) != 0)
         return NULL;
     for (uint32_t i = 0; i < count; i++) {
         if (i > 0)
@@ -91,14 +92,14 @@ START_TEST(csv_line_needs_the_columns_of_the_header)
     static struct read_line r;
     worker_job(&job, DATA_CSV, NULL);
     ck_assert_int_eq(features_make(&job, "a.csv", "label,user,item", 15, &f, &e), 0);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,\"u,1\",i"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,\"u,1\",i"), 0);
     ck_assert_uint_eq(r.example.keys, 2);
     ck_assert_uint_eq(r.key[0], key_of_value(0, "u,1", 3));
     ck_assert_uint_eq(r.key[1], key_of_value(1, "i", 1));
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u"), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u"), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(r.reason, "2 columns, not 3 as in the header"));
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,i,x"), SHOAL_E_DATA);
-    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "x,u,i"), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u,i,x"), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u,i"), SHOAL_E_DATA);
     features_free(&f);
     job_free(&job);
 }

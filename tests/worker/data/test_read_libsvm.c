@@ -37,7 +37,7 @@ END_TEST
 
 START_TEST(libsvm_entry_is_a_key_of_its_place)
 {
-    ck_assert_int_eq(read_line_text(&r, read_libsvm_line, &f, "-1 7:1  7:1.0\t12:1. "), 0);
+    ck_assert_int_eq(read_line_text(&r, format_libsvm.line, &f, "-1 7:1  7:1.0\t12:1. "), 0);
     ck_assert(r.label[0] == 0.0f);
     ck_assert_uint_eq(r.example.keys, 3);
     ck_assert_uint_eq(r.key[0], key_of_value(0, "7", 1));
@@ -48,16 +48,16 @@ END_TEST
 
 START_TEST(libsvm_label_may_be_signed_or_a_fraction)
 {
-    ck_assert_int_eq(read_line_text(&r, read_libsvm_line, &f, "+1 1:1 2:1 3:1"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_libsvm.line, &f, "+1 1:1 2:1 3:1"), 0);
     ck_assert(r.label[0] == 1.0f);
-    ck_assert_int_eq(read_line_text(&r, read_libsvm_line, &f, "0.0 1:1 2:1 3:1"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_libsvm.line, &f, "0.0 1:1 2:1 3:1"), 0);
     ck_assert(r.label[0] == 0.0f);
 }
 END_TEST
 
 static void check_bad(const char *line, const char *reason)
 {
-    ck_assert_int_eq(read_line_text(&r, read_libsvm_line, &f, line), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_libsvm.line, &f, line), SHOAL_E_DATA);
     ck_assert_msg(strstr(r.reason, reason) != NULL, "\"%s\" does not say \"%s\"", r.reason, reason);
 }
 

@@ -1,0 +1,212 @@
+/* reference.c: the tables of keys, as Markdown and as JSON Schema. */
+#include "deploy/cli/reference.h"
+
+#include "deploy/cli/cli.h"
+#include "proto/job/keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MARK "<!-- keys: "
+#define MARK_END "<!-- /keys -->"
+
+static const struct {
+    const char *name;
+    const struct config_key *keys;
+} files[] = {{"job", keys_job}, {"server", keys_server}, {"coordinator", keys_coordinator}};
+enum { FILES = sizeof files / sizeof files[0] };
+
+/* ---- Markdown -------------------------------------------------------------------------------- */
+
+static bool at_or_below(const char *path, const char *word)
+{
+    size_t n = strlen(word);
+    return strncmp(path, word, n) == 0 &&
+           (path[n] == '\0' || path[n] == '.' || path[n] == '[' || word[n - 1] == '.');
+}
+
+static bool chosen(const char *path, char *const *word, int count)
+{
+    bool any = count == 0;
+    for (int i = 0; i < count; i++)
+        if (word[i][0] == '-' ? at_or_below(path, word[i] + 1) : at_or_below(path, word[i]))
+            any = word[i][0] != '-';
+    return any;
+}
+
+static void row_print(const struct config_key *k)
+{
+    char values[KEYS_TEXT_MAX], fallback[KEYS_TEXT_MAX];
+    printf("`%s`|%s|%s|%s\n", k->path, keys_values(k, values), keys_default(k, fallback),
+           k->text != NULL ? k->text : "");
+}
+
+/* mark: what stands behind MARK, "job data -data.columns -->". */
+static int table_print(char *mark, struct err *e)
+{
+    char *word[32], *save;
+    int count = 0;
+    for (char *w = strtok_r(mark, " \n", &save); w != NULL && strcmp(w, "-->") != 0 && count < 32;
+         w = strtok_r(NULL, " \n", &save))
+        word[count++] = w;
+    for (int i = 0; i < FILES && count > 0; i++)
+        if (strcmp(files[i].name, word[0]) == 0) {
+            puts("key|values|default|meaning\n---|---|---|---");
+            for (const struct config_key *k = files[i].keys; k->path != NULL; k++)
+                if (chosen(k->path, word + 1, count - 1))
+                    row_print(k);
+            return 0;
+        }
+    return err_set(e, SHOAL_E_DATA, "%s%s: name job, server or coordinator", MARK, mark);
+}
+
+static int page_print(const char *path, struct err *e)
+{
+    char *line = NULL;
+    size_t room = 0;
+    bool inside = false;
+    int rc = 0;
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return err_set(e, SHOAL_E_NOINPUT, "%s does not open", path);
+    while (rc == 0 && getline(&line, &room, f) > 0) {
+        if (strncmp(line, MARK_END, strlen(MARK_END)) == 0)
+            inside = false;
+        if (!inside)
+            fputs(line, stdout);
+        if (strncmp(line, MARK, strlen(MARK)) == 0) {
+            rc = table_print(line + strlen(MARK), e);
+            inside = true;
+        }
+    }
+    if (rc == 0 && inside)
+        rc = err_set(e, SHOAL_E_DATA, "%s: no %s behind the last table", path, MARK_END);
+    free(line);
+    fclose(f);
+    return rc;
+}
+
+/* ---- JSON Schema ----------------------------------------------------------------------------- */
+
+static struct json *node_new(const char *type)
+{
+    struct json *node = json_new_object();
+    json_set_string(node, "type", type);
+    if (strcmp(type, "object") == 0) {
+        json_set_bool(node, "additionalProperties", false);
+        json_set(node, "properties", json_new_object());
+    }
+    return node;
+}
+
+/* The member `name` of a mapping, made if it is not there; "name[]": an element of that list. */
+static struct json *node_below(struct json *node, const char *name)
+{
+    char bare[LIMIT_NAME];
+    size_t bytes = strcspn(name, "[");
+    bool list = name[bytes] == '[';
+    (void)snprintf(bare, sizeof bare, "%.*s", (int)bytes, name);
+    struct json *members = json_get(node, "properties"), *one = json_get(members, bare);
+    if (one == NULL) {
+        one = node_new(list ? "array" : "object");
+        if (list)
+            json_set(one, "items", node_new("object"));
+        json_set(members, bare, one);
+    }
+    return list ? json_get(one, "items") : one;
+}
+
+/* types: "array string", one of them. */
+static void types_set(struct json *leaf, const char *types)
+{
+    struct json *list = json_new_array();
+    char text[64], *save;
+    (void)snprintf(text, sizeof text, "%s", types);
+    for (char *t = strtok_r(text, " ", &save); t != NULL; t = strtok_r(NULL, " ", &save))
+        json_append_string(list, t);
+    json_set(leaf, "type", list);
+}
+
+static void choices_set(struct json *leaf, const char *choices)
+{
+    struct json *list = json_new_array();
+    char one[LIMIT_NAME];
+    for (const char *p = choices; p != NULL;
+         p = strchr(p, '|') != NULL ? strchr(p, '|') + 1 : NULL) {
+        (void)snprintf(one, sizeof one, "%.*s", (int)strcspn(p, "|"), p);
+        json_append_string(list, one);
+    }
+    json_set(leaf, "enum", list);
+}
+
+/* A size is a number, or one with a unit; what YAML reads as a number may stand for a name. */
+static struct json *leaf_new(const struct config_key *k)
+{
+    char text[2 * KEYS_TEXT_MAX + 512], fallback[KEYS_TEXT_MAX];
+    struct json *leaf = json_new_object();
+    (void)snprintf(text, sizeof text, "%s%s%s", k->text != NULL ? k->text : "",
+                   k->text != NULL ? ". Default: " : "Default: ", keys_default(k, fallback));
+    json_set_string(leaf, "description",
+                    fallback[0] != '\0' ? text
+                    : k->text != NULL   ? k->text
+                                        : "");
+    if (k->type == CONFIG_ENUM)
+        choices_set(leaf, k->choices);
+    else if (k->type == CONFIG_BOOL)
+        json_set_string(leaf, "type", "boolean");
+    else if (k->type == CONFIG_INT)
+        json_set_string(leaf, "type", "integer");
+    else if (k->type == CONFIG_FLOAT)
+        json_set_string(leaf, "type", "number");
+    else if (k->type == CONFIG_SIZE)
+        types_set(leaf, "number string");
+    else if (k->type == CONFIG_STRING)
+        types_set(leaf, "string number");
+    else
+        types_set(leaf, "array string number object");
+    if (k->min != 0 || k->max != 0) {
+        json_set_number(leaf, "minimum", k->min);
+        json_set_number(leaf, "maximum", k->max);
+    }
+    return leaf;
+}
+
+static void schema_print(const struct config_key *keys)
+{
+    struct json *top = json_new_object();
+    json_set_string(top, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    json_set_string(top, "title", "Shoal's job.yaml");
+    json_set_string(top, "type", "object");
+    json_set_bool(top, "additionalProperties", false);
+    json_set(top, "properties", json_new_object());
+    for (const struct config_key *k = keys; k->path != NULL; k++) {
+        char path[LIMIT_PATH], *name = path, *dot;
+        struct json *node = top;
+        (void)snprintf(path, sizeof path, "%s", k->path);
+        for (; (dot = strchr(name, '.')) != NULL; name = dot + 1) {
+            *dot = '\0';
+            node = node_below(node, name);
+        }
+        json_set(json_get(node, "properties"), name, leaf_new(k));
+    }
+    json_print(top);
+    json_free(top);
+}
+
+int reference_main(int argc, char **argv)
+{
+    struct err e;
+    int rc = 0;
+    if (argc == 3 && strcmp(argv[1], "page") == 0)
+        rc = page_print(argv[2], &e);
+    else if (argc == 2 && strcmp(argv[1], "schema") == 0)
+        schema_print(keys_job);
+    else if (argc == 2 && strcmp(argv[1], "keys") == 0)
+        for (int i = 0; i < FILES; i++)
+            for (const struct config_key *k = files[i].keys; k->path != NULL; k++)
+                printf("%s %s\n", files[i].name, k->path);
+    else
+        rc = err_set(&e, SHOAL_E_USAGE, "usage: shoal reference page FILE.md | schema | keys");
+    return rc != 0 ? cli_fail("reference", &e) : 0;
+}

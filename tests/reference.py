@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""reference.py: what is generated from the tables of keys is committed as it is: the manual's tables and the JSON Schema;
+every key stands in the manual once; --help of the daemons names theirs. Control: a page, a schema and a help that were
+changed by hand are found. With --write pages and schema are made anew instead."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BIN = os.environ.get("SHOAL_BIN", "build/release/bin")
+PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator")}
+SCHEMA = "deploy/job.schema.json"
+
+
+def made(*words, program="shoal"):
+    return subprocess.run([f"{BIN}/{program}", *words], capture_output=True, text=True, check=True).stdout
+
+
+def page_faults(path):
+    return [] if made("reference", "page", path) == open(path).read() else [f"{path}: shoal reference page {path}"]
+
+
+def schema_faults(path):
+    return [] if made("reference", "schema") == open(path).read() else [f"{path}: shoal reference schema"]
+
+
+def keys_faults(keys, pages):
+    """Each key once, in a table of its file."""
+    faults = []
+    for path, files in pages.items():
+        tables = re.findall(r"<!-- keys: (\w+).*?-->\n(.*?)<!-- /keys -->", open(path).read(), re.S)
+        for file in files:
+            told = [row for name, text in tables if name == file for row in re.findall(r"^`([^`]+)`\|", text, re.M)]
+            faults += [f"{path}: {key} of {file} stands {told.count(key)} times" for name, key in keys
+                       if name == file and told.count(key) != 1]
+    return faults
+
+
+def help_faults(keys, text, file):
+    told = re.findall(r"^  ([a-z_.]+) ", text, re.M)
+    return [f"--help of the {file} does not name {key}" for name, key in keys if name == file and key not in told]
+
+
+def leaves(node, path=""):
+    for name, one in node.get("properties", {}).items():
+        inner = one.get("items", one)
+        if "properties" in inner:
+            yield from leaves(inner, f"{path}{name}{'[]' if inner is not one else ''}.")
+        else:
+            yield path + name
+
+
+def write():
+    for path in PAGES:
+        text = made("reference", "page", path)
+        open(path, "w").write(text)
+    open(SCHEMA, "w").write(made("reference", "schema"))
+
+
+def jobs_faults():
+    """Where Python has the modules: jobs that ship fit the schema, a misspelt key does not."""
+    try:
+        import jsonschema
+        import yaml
+    except ImportError:
+        return []
+    check = jsonschema.Draft202012Validator(json.load(open(SCHEMA)))
+    jobs = {path: yaml.safe_load(open(path)) for path in sorted(glob.glob("deploy/jobs/*.yaml"))}
+    assert jobs and not check.is_valid({"train": {"bach": 1}}) and not check.is_valid({"train": {"batch": 0}}), "control"
+    return [f"{path}: {fault.json_path} {fault.message}" for path, job in jobs.items() for fault in check.iter_errors(job)]
+
+
+def main():
+    if sys.argv[1:] == ["--write"]:
+        return write()
+    keys = [tuple(line.split()) for line in made("reference", "keys").splitlines()]
+    assert len(keys) > 150, keys
+    faults = [fault for path in PAGES for fault in page_faults(path)] + schema_faults(SCHEMA) + keys_faults(keys, PAGES) + jobs_faults()
+    for file in "server", "coordinator":
+        faults += help_faults(keys, made("--help", program=f"shoal-{file}"), file)
+    if sorted(leaves(json.load(open(SCHEMA)))) != sorted(key for file, key in keys if file == "job"):
+        faults.append(f"{SCHEMA} has other keys than job.yaml")
+    with tempfile.TemporaryDirectory() as folder:
+        spoilt = f"{folder}/spoilt.md"
+        for path, old, new in (("deploy/manual/job.md", "|4096|", "|4095|"), ("deploy/manual/fleet.md", "|1..256|", "|1..255|")):
+            open(spoilt, "w").write(open(path).read().replace(old, new, 1))
+            assert page_faults(spoilt), f"control: {old} changed in {path} is not found"
+        open(spoilt, "w").write(open(SCHEMA).read().replace('"minimum": 1', '"minimum": 2', 1))
+        assert schema_faults(spoilt), "control: a changed schema is not found"
+    assert keys_faults(keys + [("job", "train.none")], PAGES) and help_faults([("server", "none")], "", "server"), "control"
+    print("\n".join(faults) or f"{len(keys)} keys: pages, schema and helps are as generated")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
