@@ -1,5 +1,5 @@
-/* backend_ops.h: the vtable of matrix products and element-wise kernels, and the loading of the module
- * that fills it.
+/* backend_ops.h: the vtable of matrix products and element-wise kernels, and the loading of the
+ * module that fills it.
  *
  * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
  * shoal_backend_v5, which gives its table of functions. It is loaded with dlopen, so that the

@@ -118,10 +118,12 @@ void run_lane_moved(struct run *run, uint32_t lane)
     SHOAL_ASSERT(lane < run->lanes);
     struct run_lane *l = &run->lane[lane];
     uint64_t was = l->lowest;
+    /* while a journal is replayed low is not counted yet: run_refresh does that at its end */
+    const bool counted = !l->live || run->low <= run_clock(run, lane, was);
     l->lowest = lowest_of(run, lane);
     if (l->lowest != was && l->live && (l->lowest < was || run_clock(run, lane, was) == run->low))
         count_low(run);
-    SHOAL_ASSERT(!l->live || run->low <= run_clock(run, lane, l->lowest));
+    SHOAL_ASSERT(!counted || !l->live || run->low <= run_clock(run, lane, l->lowest));
 }
 
 void run_refresh(struct run *run, uint32_t table, const struct mark_scope *scope)

@@ -10,9 +10,9 @@
  * meanwhile.
  *
  * Each list is walked again (push_parked, pull_tick), from its head, when rows have come; the walk
- * ends after a few that are still not there, for the engine fetches in the order in which it was asked. One that is sent
- * again takes the place of the older one. The pool (request.h) bounds how many wait. While a cut is
- * held no push moves. Thread: the shard's. */
+ * ends after a few that are still not there, for the engine fetches in the order in which it was
+ * asked. One that is sent again takes the place of the older one. The pool (request.h) bounds how
+ * many wait. While a cut is held no push moves. Thread: the shard's. */
 #ifndef SERVER_SHARD_PARK_H
 #define SERVER_SHARD_PARK_H
 
