@@ -15,8 +15,8 @@ def missing():
         return "no clang-format"
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"version (\d+)", said)
-    if not version or int(version[1]) < 14:
-        return f"clang-format 14 or newer is needed: {said.strip()}"
+    if not version or int(version[1]) != 14:
+        return f"clang-format 14 is needed, others format otherwise: {said.strip()}"
     return ""
 
 
