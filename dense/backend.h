@@ -30,4 +30,13 @@ bool backend_is_device(const struct backend *b);
 void *backend_host_alloc(const struct backend *b, size_t bytes);
 void backend_host_free(const struct backend *b, void *p);
 
+/* Loads a module by its file's name, from the places that backend_load looks in.
+ * UNAVAILABLE: it is not there or does not load; VERSION: it is of another version of shoal. */
+int backend_load_module(const char *file, struct backend **out, struct err *e);
+
+/* The kernel type that OpenBLAS should be told on this processor, or NULL to let it choose.
+ * backend_load sets it as OPENBLAS_CORETYPE: call that before other threads read the environment.
+ */
+const char *backend_core_type(void);
+
 #endif

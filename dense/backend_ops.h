@@ -279,15 +279,6 @@ struct backend_ops {
     struct mix_ops mix;
 };
 
-/* backend_load sets OPENBLAS_CORETYPE, so call it before other threads read the
- * environment. */
 const struct backend_ops *backend_ops_of(const struct backend *b);
-
-/* Loads a module by its file's name, from the places that backend_load looks in.
- * UNAVAILABLE: it is not there or does not load; VERSION: it is of another version of shoal. */
-int backend_load_module(const char *file, struct backend **out, struct err *e);
-
-/* The kernel type that OpenBLAS should be told on this processor, or NULL to let it choose. */
-const char *backend_core_type(void);
 
 #endif

@@ -24,6 +24,7 @@
 #include "dense/backend.h"
 #include "dense/model_input.h"
 #include "proto/base/err.h"
+#include "proto/base/key.h"
 #include "proto/job/job.h"
 #include "proto/job/schema.h"
 

@@ -1,5 +1,5 @@
 /* table.h: one table's rows on one shard: tablets, each a small hash table of keys and row numbers
- * over slab pages.
+ * over pages of an arena.
  *
  * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long):
  * key u64 | weights (width; f32, or of 16 bits padded to 4 bytes: schema.values) | state f32
@@ -21,6 +21,7 @@
 #ifndef EMBEDDING_TABLE_H
 #define EMBEDDING_TABLE_H
 
+#include "embedding/arena.h"
 #include "proto/base/err.h"
 #include "proto/job/schema.h"
 
@@ -28,12 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct arena; /* embedding/rows/slab.h: chunks of one shard, shared by its tables */
 struct table;
-
-int arena_new(struct arena **out);
-void arena_free(struct arena *a);
-uint64_t arena_bytes(const struct arena *a); /* taken from the system */
 
 int table_new(const struct table_schema *schema, struct arena *arena, struct table **out,
               struct err *e);

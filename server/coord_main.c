@@ -182,14 +182,14 @@ int main(int argc, char **argv)
             tensorboard = optarg;
         else if (c != 's')
             return err_exit_status(SHOAL_E_USAGE);
-        else if ((rc = string_list_add(&set, optarg)) != 0)
+        else if ((rc = config_list_add(&set, optarg)) != 0)
             return err_exit_status(rc);
     }
     if (optind < argc)
         return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
                       &e);
     rc = coord_config_load(path, &set, &config, &e);
-    string_list_free(&set);
+    config_list_free(&set);
     if (rc == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
         rc = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
                      sizeof config.tensorboard - 1);

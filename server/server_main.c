@@ -323,14 +323,14 @@ int main(int argc, char **argv)
             path = optarg;
         else if (c != 's')
             return err_exit_status(SHOAL_E_USAGE);
-        else if ((rc = string_list_add(&set, optarg)))
+        else if ((rc = config_list_add(&set, optarg)))
             return err_exit_status(rc);
     }
     if (optind < argc)
         return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
                       &e);
     rc = server_config_load(path, &set, &sv.config, &e);
-    string_list_free(&set);
+    config_list_free(&set);
     if (!rc)
         rc = serve(&sv, &e);
     return finish(rc, &e);

@@ -119,7 +119,7 @@ static int option_take(struct arguments *a, int option, const char *value, struc
     case 's':
         if (strchr(value, '=') == NULL)
             return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE", value);
-        return string_list_add(&a->set, value);
+        return config_list_add(&a->set, value);
     case 'k':
         a->coordinator = value;
         return 0;
@@ -336,8 +336,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
 static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
                          struct err *e)
 {
-    struct json *details = measure_details(m, job),
-                *report = measure_report(m->metric, job, details, true);
+    struct json *details = measure_json_details(m, job),
+                *report = measure_json_report(m->metric, job, details, true);
     json_set_int(report, "bad_lines", (int64_t)bad_lines);
     char *text = json_text(report, 2);
 
@@ -506,6 +506,6 @@ int main(int argc, char **argv)
         log_error("%s", e.text[0] != '\0' ? e.text : err_text(rc));
     if (have_job)
         job_free(&job);
-    string_list_free(&a.set);
+    config_list_free(&a.set);
     return rc == 0 ? 0 : err_exit_status(rc);
 }

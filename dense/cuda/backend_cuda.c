@@ -43,7 +43,7 @@ const struct backend_ops *shoal_backend_v5(void)
     cuda_norm_fill(&ops);
     cuda_pool_fill(&ops);
     cuda_rows_fill(&ops);
-    linear_fill(&ops);
+    cuda_linear_fill(&ops);
     cuda_interact_fill(&ops.interact);
     cuda_attention_fill(&ops.attention);
     cuda_mix_fill(&ops.mix);

@@ -139,7 +139,7 @@ static struct choice *choice_of(struct stream *s, const struct product *p)
     if (c != NULL && c->shape.type != 0)
         return c;
     if (s->recorded != NULL) { /* (1) */
-        counter_add(&cuda_counters.choices_recording);
+        cuda_counter_add(&cuda_counters.choices_recording);
         stream_fail(s, SHOAL_E_INTERNAL,
                     "a product of (%u, %u) by (%u, %u) is recorded that was not queued before",
                     p->m, p->k, p->k, p->n);
@@ -154,7 +154,7 @@ static struct choice *choice_of(struct stream *s, const struct product *p)
     return c;
 }
 
-void choices_free(struct stream *s)
+void cuda_choices_free(struct stream *s)
 {
     for (uint32_t i = 0; s->choices != NULL && i < s->choices->places; i++)
         if (s->choices->choice[i].ways != NULL)
@@ -238,7 +238,7 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
     if (!ran && !c->asked) {
         /* what is recorded was queued before, and what has its ways keeps them (3) */
         SHOAL_ASSERT(s->recorded == NULL && c->ways == NULL); /* 1 */
-        counter_add(&cuda_counters.choices);
+        cuda_counter_add(&cuda_counters.choices);
         c->ways = device_ways_new(s, &q, &c->count);
         c->asked = true;
         c->way = 0;
@@ -257,7 +257,7 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
 static void ladder_climb(struct stream *s, struct choice *c, const struct product *p)
 {
     SHOAL_ASSERT(s->recorded == NULL); /* 1 */
-    counter_add(&cuda_counters.refusals);
+    cuda_counter_add(&cuda_counters.refusals);
     if (c->way < c->count) {
         c->refused++;
         c->way++;
@@ -280,7 +280,7 @@ static void ladder_climb(struct stream *s, struct choice *c, const struct produc
              c->rung == BARE ? "without its bias" : "with rows moved to 16 bytes");
 }
 
-void product_compute(struct stream *s, const struct product *p)
+void cuda_product_compute(struct stream *s, const struct product *p)
 {
     struct choice *c = stream_failed(s) ? NULL : choice_of(s, p);
     while (c != NULL && !stream_failed(s) && !ladder_try(s, c, p)) {

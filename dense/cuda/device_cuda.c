@@ -264,7 +264,7 @@ void *device_host_alloc(size_t bytes)
     void *p = NULL;
     if (thread_enter(NULL) != 0)
         return NULL;
-    counter_add(&cuda_counters.allocations);
+    cuda_counter_add(&cuda_counters.allocations);
     cudaError_t status = cudaHostAlloc(&p, bytes + 1, cudaHostAllocPortable);
     return out_of_memory(status) || CUDA_TELL(NULL, status) != 0 ? NULL : p;
 }
@@ -287,7 +287,7 @@ void *device_alloc(struct stream *s, size_t bytes)
     void *p = NULL;
     if (!device_enter(s))
         return NULL;
-    counter_add(&cuda_counters.allocations);
+    cuda_counter_add(&cuda_counters.allocations);
     bytes = bytes > 0 ? bytes : 1;
     if (cuda_exact) {
         cudaError_t status = cudaMalloc(&p, bytes);
@@ -348,7 +348,7 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
         return;
     }
     if (s->recorded == NULL)
-        counter_add(&cuda_counters.launches);
+        cuda_counter_add(&cuda_counters.launches);
     struct dim3 grid = {(unsigned)blocks, 1, 1}, block = {THREADS, 1, 1};
     if (!CUDA(s, cudaLaunchKernel(function, grid, block, values, 0, s->device->stream)))
         err_wrap(stream_error(s), 0, "kernel %s of %zu elements", name, n);

@@ -142,7 +142,7 @@ static bool call_begin(struct stream *s, const char *name)
     struct device *d = s->device;
     if (stream_failed(s))
         return false;
-    counter_add(&cuda_counters.calls);
+    cuda_counter_add(&cuda_counters.calls);
     uint64_t call = ++d->calls;
     bool fails = d->lost ? call >= d->fail_at : call == d->fail_at;
     if (d->fail_at == 0 || !fails || d->full)
@@ -212,7 +212,7 @@ static void call_run(const struct device *d, const struct call *c)
         memset(c->to, 0xff, c->n); /* as floats: not numbers */
         return;
     case CALL_PRODUCT:
-        host_product_run(&c->u.product);
+        device_host_product_run(&c->u.product);
         return;
     case CALL_SORT:
         sort_run(&c->u.sort, c->n);
@@ -236,13 +236,13 @@ static void queue_run(struct device *d)
 {
     struct recording *q = &d->queue;
     if (q->count > 0 && !d->idle) {
-        host_memory_open();
+        device_host_memory_open();
         calls_run(d, q);
-        host_memory_close();
+        device_host_memory_close();
     }
     for (size_t i = 0; i < q->count; i++) {
         if (q->call[i].kind == CALL_FREE)
-            host_memory_free(q->call[i].to);
+            device_host_memory_free(q->call[i].to);
         free(q->call[i].staged);
     }
     q->count = 0;
@@ -309,8 +309,8 @@ void device_copy(struct stream *s, void *to, const void *from, size_t bytes)
 {
     if (stream_failed(s))
         return;
-    host_memory_check("copy", to, bytes);
-    host_memory_check("copy", from, bytes);
+    device_host_memory_check("copy", to, bytes);
+    device_host_memory_check("copy", from, bytes);
     (void)call_queue(
         s, &(struct call){.kind = CALL_COPY, .name = "copy", .n = bytes, .to = to, .from = from});
 }
@@ -319,7 +319,7 @@ void device_zero(struct stream *s, void *to, size_t bytes)
 {
     if (stream_failed(s))
         return;
-    host_memory_check("zero", to, bytes);
+    device_host_memory_check("zero", to, bytes);
     (void)call_queue(s, &(struct call){.kind = CALL_ZERO, .name = "zero", .n = bytes, .to = to});
 }
 
@@ -330,23 +330,23 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
     if (stream_failed(s))
         return;
     if (!s->device->idle) /* whose sizes are large enough to look like addresses */
-        host_memory_scan(name, args, bytes);
+        device_host_memory_scan(name, args, bytes);
     memcpy(c.u.args, args, bytes);
     if (call_queue(s, &c) && s->device->recording == NULL)
-        counter_add(&cuda_counters.launches);
+        cuda_counter_add(&cuda_counters.launches);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 void *device_host_alloc(size_t bytes)
 {
-    counter_add(&cuda_counters.allocations);
-    return pinned_alloc(bytes);
+    cuda_counter_add(&cuda_counters.allocations);
+    return device_host_pinned_alloc(bytes);
 }
 
 void device_host_free(void *p)
 {
-    pinned_free(p);
+    device_host_pinned_free(p);
 }
 
 void *device_alloc(struct stream *s, size_t bytes)
@@ -354,8 +354,8 @@ void *device_alloc(struct stream *s, size_t bytes)
     bool full = s->device->full && s->device->calls + 1 >= s->device->fail_at;
     if (!call_begin(s, "alloc") || full)
         return NULL;
-    counter_add(&cuda_counters.allocations);
-    void *p = host_memory_alloc(bytes);
+    cuda_counter_add(&cuda_counters.allocations);
+    void *p = device_host_memory_alloc(bytes);
     if (p != NULL && !s->device->idle)
         (void)call_keep(s, &s->device->queue,
                         &(struct call){.kind = CALL_FILL,
@@ -371,7 +371,7 @@ void device_free(struct stream *s, void *p)
         return;
     if (!call_keep(s, &s->device->queue,
                    &(struct call){.kind = CALL_FREE, .name = "free", .to = p}))
-        host_memory_free(p);
+        device_host_memory_free(p);
 }
 
 void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
@@ -379,9 +379,9 @@ void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
     struct call c = {.kind = CALL_COPY, .name = "upload", .n = bytes, .to = to, .from = from};
     if (bytes == 0 || stream_failed(s) || recording_refuses(s, "upload"))
         return;
-    host_memory_check("upload", to, bytes);
-    host_memory_refuse("upload", from);
-    if (!pinned_has(from)) { /* read before the call returns */
+    device_host_memory_check("upload", to, bytes);
+    device_host_memory_refuse("upload", from);
+    if (!device_host_pinned_has(from)) { /* read before the call returns */
         c.from = c.staged = malloc(bytes);
         if (c.staged == NULL) {
             stream_fail(s, SHOAL_E_NOMEM, "an upload: out of memory");
@@ -397,8 +397,8 @@ void device_download(struct stream *s, void *to, const void *from, size_t bytes)
 {
     if (bytes == 0 || stream_failed(s) || recording_refuses(s, "download"))
         return;
-    host_memory_check("download", from, bytes);
-    host_memory_refuse("download", to);
+    device_host_memory_check("download", from, bytes);
+    device_host_memory_refuse("download", to);
     if (s->device->idle)
         memset(to, 0, bytes);
     (void)call_queue(
@@ -469,18 +469,18 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
         snprintf(s->refusal, sizeof s->refusal, "planted: run %" PRIu64, d->ran);
         return false;
     }
-    host_memory_check(
+    device_host_memory_check(
         "product", p->a,
         matrix_bytes(p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, each));
-    host_memory_check(
+    device_host_memory_check(
         "product", p->b,
         matrix_bytes(p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, each));
-    host_memory_check("product", p->c, matrix_bytes(p->m, p->n, p->ldc, sizeof *p->c));
+    device_host_memory_check("product", p->c, matrix_bytes(p->m, p->n, p->ldc, sizeof *p->c));
     if (p->bias != NULL)
-        host_memory_check("product", p->bias, p->n * sizeof *p->bias);
+        device_host_memory_check("product", p->bias, p->n * sizeof *p->bias);
     if (call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p}) &&
         d->recording == NULL)
-        counter_add(&cuda_counters.products);
+        cuda_counter_add(&cuda_counters.products);
     return !stream_failed(s);
 }
 
@@ -538,8 +538,8 @@ void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint3
     if (scratch == NULL || stream_failed(s) || count == 0)
         return;
     for (size_t i = 0; i < sizeof used / sizeof *used && !s->device->idle; i++)
-        host_memory_check("sort", used[i], bytes);
-    host_memory_check("sort", scratch, scratch_bytes);
+        device_host_memory_check("sort", used[i], bytes);
+    device_host_memory_check("sort", scratch, scratch_bytes);
     (void)call_queue(s,
                      &(struct call){.kind = CALL_SORT,
                                     .name = "sort",

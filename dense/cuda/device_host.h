@@ -13,26 +13,26 @@
 #include "dense/cuda/device.h"
 
 /* 256-byte aligned; NULL: the stretch is full. */
-void *host_memory_alloc(size_t bytes);
-void host_memory_free(void *p);
-void host_memory_open(void);
-void host_memory_close(void);
+void *device_host_memory_alloc(size_t bytes);
+void device_host_memory_free(void *p);
+void device_host_memory_open(void);
+void device_host_memory_close(void);
 
 /* [p, p + bytes) lies in one piece of device memory; else the program ends. what: the call that is
  * given it. */
-void host_memory_check(const char *what, const void *p, size_t bytes);
+void device_host_memory_check(const char *what, const void *p, size_t bytes);
 /* It lies outside. */
-void host_memory_refuse(const char *what, const void *p);
+void device_host_memory_refuse(const char *what, const void *p);
 /* None of the arguments' words is an address that the host has memory at. */
-void host_memory_scan(const char *what, const void *args, size_t bytes);
+void device_host_memory_scan(const char *what, const void *args, size_t bytes);
 
 /* device_host_product.c: with device memory open. */
-void host_product_run(const struct product *p);
+void device_host_product_run(const struct product *p);
 
 /* Pinned memory: what is uploaded from there is read when the call runs, and not when it is
  * queued. */
-void *pinned_alloc(size_t bytes);
-void pinned_free(void *p);
-bool pinned_has(const void *p);
+void *device_host_pinned_alloc(size_t bytes);
+void device_host_pinned_free(void *p);
+bool device_host_pinned_has(const void *p);
 
 #endif

@@ -134,7 +134,7 @@ static struct piece *piece_new(uint32_t bits)
     return made;
 }
 
-void *host_memory_alloc(size_t bytes)
+void *device_host_memory_alloc(size_t bytes)
 {
     uint32_t bits = bits_of(bytes);
     pthread_mutex_lock(&all.lock);
@@ -152,7 +152,7 @@ void *host_memory_alloc(size_t bytes)
     return at;
 }
 
-void host_memory_free(void *p)
+void device_host_memory_free(void *p)
 {
     pthread_mutex_lock(&all.lock);
     struct piece *given = piece_of(p);
@@ -168,7 +168,7 @@ void host_memory_free(void *p)
     pthread_mutex_unlock(&all.lock);
 }
 
-void host_memory_open(void)
+void device_host_memory_open(void)
 {
     pthread_mutex_lock(&all.lock);
     size_t wanted = (all.used + PAGE - 1) / PAGE * PAGE;
@@ -181,7 +181,7 @@ void host_memory_open(void)
     pthread_mutex_unlock(&all.lock);
 }
 
-void host_memory_close(void)
+void device_host_memory_close(void)
 {
     pthread_mutex_lock(&all.lock);
     if (--all.open == 0 && all.open_bytes > 0) {
@@ -194,7 +194,7 @@ void host_memory_close(void)
 
 /* ---- looking at pointers --------------------------------------------------------------------- */
 
-void host_memory_check(const char *what, const void *p, size_t bytes)
+void device_host_memory_check(const char *what, const void *p, size_t bytes)
 {
     pthread_mutex_lock(&all.lock);
     const struct piece *found = piece_of(p);
@@ -208,7 +208,7 @@ void host_memory_check(const char *what, const void *p, size_t bytes)
                         : "which is the host's memory and not the device's");
 }
 
-void host_memory_refuse(const char *what, const void *p)
+void device_host_memory_refuse(const char *what, const void *p)
 {
     pthread_mutex_lock(&all.lock);
     bool device = in_stretch(p);
@@ -235,7 +235,7 @@ static bool mapped(uintptr_t address)
 #define SCANS false
 #endif
 
-void host_memory_scan(const char *what, const void *args, size_t bytes)
+void device_host_memory_scan(const char *what, const void *args, size_t bytes)
 {
     if (!SCANS)
         return;
@@ -253,7 +253,7 @@ void host_memory_scan(const char *what, const void *args, size_t bytes)
 
 #define PINNED_ALIGN 256u
 
-void *pinned_alloc(size_t bytes)
+void *device_host_pinned_alloc(size_t bytes)
 {
     void *p = NULL;
     if (posix_memalign(&p, PINNED_ALIGN, bytes > 0 ? bytes : 1) != 0) /* at its size: for ASan */
@@ -274,7 +274,7 @@ static uint32_t pinned_find(const void *p)
     return NONE;
 }
 
-void pinned_free(void *p)
+void device_host_pinned_free(void *p)
 {
     if (p == NULL)
         return;
@@ -287,7 +287,7 @@ void pinned_free(void *p)
     free(p);
 }
 
-bool pinned_has(const void *p)
+bool device_host_pinned_has(const void *p)
 {
     pthread_mutex_lock(&all.lock);
     bool has = pinned_find(p) != NONE;

@@ -55,7 +55,7 @@ static inline void product_row(enum product_type type, const struct product *p, 
     }
 }
 
-void host_product_run(const struct product *p)
+void device_host_product_run(const struct product *p)
 {
     size_t step = p->transpose_a ? p->lda : 1;
     for (uint32_t i = 0; i < p->m; i++) {

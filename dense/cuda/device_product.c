@@ -219,6 +219,6 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
         return false;
     }
     if (s->recorded == NULL)
-        counter_add(&cuda_counters.products);
+        cuda_counter_add(&cuda_counters.products);
     return true;
 }

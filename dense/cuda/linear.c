@@ -19,8 +19,8 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
     struct operand x = operand_of(a->x, a->count, a->in, a->ldx),
                    w = operand_of(a->w, a->out, a->in, a->in);
     bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
-    operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
-                    plain ? a->bias : NULL);
+    cuda_operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
+                         plain ? a->bias : NULL);
     if (!plain)
         ops->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
     cuda_scratch_return(s, mark);
@@ -34,16 +34,17 @@ static void linear_backward(struct stream *s, const struct linear_args *a)
                           a->lddy, a->dbias);
     struct operand dy = operand_of(a->dy, a->count, a->out, a->lddy),
                    x = operand_of(a->x, a->count, a->in, a->ldx);
-    operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in, NULL);
+    cuda_operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in,
+                         NULL);
     if (a->dx != NULL) {
         struct operand w = operand_of(a->w, a->out, a->in, a->in);
-        operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w,
-                        a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
+        cuda_operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w,
+                             a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
     }
     cuda_scratch_return(s, mark);
 }
 
-void linear_fill(struct backend_ops *o)
+void cuda_linear_fill(struct backend_ops *o)
 {
     ops = o;
     o->gemm = cuda_gemm;

@@ -58,9 +58,9 @@ static void operand_ready(struct stream *s, struct operand *o)
     o->ready = to;
 }
 
-void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
-                     uint32_t k, struct operand *a, struct operand *b, float beta, float *c,
-                     uint32_t ldc, const float *bias)
+void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
+                          uint32_t n, uint32_t k, struct operand *a, struct operand *b, float beta,
+                          float *c, uint32_t ldc, const float *bias)
 {
     if (m == 0 || n == 0 || k == 0) /* no layer has no inputs, and no pass is of no examples */
         return;
@@ -87,7 +87,7 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
                         .beta = beta,
                         .c = c,
                         .bias = bias};
-    product_compute(s, &p);
+    cuda_product_compute(s, &p);
 }
 
 void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
@@ -99,6 +99,6 @@ void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
         .x = a, .rows = transpose_a ? k : m, .columns = transpose_a ? m : k, .ld = lda};
     struct operand y = {
         .x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
-    operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
+    cuda_operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
     cuda_scratch_return(s, mark);
 }

@@ -20,7 +20,7 @@ const struct cuda_counters *shoal_cuda_counters(void)
     return &cuda_counters;
 }
 
-void counter_add(uint64_t *counter)
+void cuda_counter_add(uint64_t *counter)
 {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
@@ -59,7 +59,7 @@ void stream_free(struct stream *s)
         for (uint32_t part = 0; part < 2; part++)
             for (uint32_t i = 0; i < s->scratch[part].count; i++)
                 device_free(s, s->scratch[part].block[i]);
-        choices_free(s);
+        cuda_choices_free(s);
         device_close(s);
     }
     free(s);
@@ -254,7 +254,7 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
     if (r->recording != NULL) {
         s->section = false;
         device_play(s, r->recording);
-        counter_add(&cuda_counters.plays);
+        cuda_counter_add(&cuda_counters.plays);
         return false;
     }
     if (seen && !stream_failed(s) && r->tries < RECORDING_TRIES) {
@@ -273,10 +273,10 @@ static bool recording_end(struct stream *s)
     s->recorded = NULL;
     s->spoiled = (struct err){.code = 0};
     if (r->recording == NULL) {
-        counter_add(&cuda_counters.spoiled);
+        cuda_counter_add(&cuda_counters.spoiled);
         return !stream_failed(s);
     }
-    counter_add(&cuda_counters.recordings);
+    cuda_counter_add(&cuda_counters.recordings);
     device_play(s, r->recording);
     return false;
 }

@@ -86,7 +86,7 @@ struct cuda_counters {
     uint64_t refusals;
 };
 const struct cuda_counters *shoal_cuda_counters(void);
-void counter_add(uint64_t *counter);
+void cuda_counter_add(uint64_t *counter);
 extern struct cuda_counters cuda_counters;
 
 /* For measuring (tests/gpu/step.c): of what streams queue from now on, matrix products alone are
@@ -124,8 +124,8 @@ bool stream_graph_end(struct stream *s);
 void stream_batch_begin(struct stream *s);
 
 /* choice.c: computes a product in a way that the device's library allows. */
-void product_compute(struct stream *s, const struct product *p);
-void choices_free(struct stream *s);
+void cuda_product_compute(struct stream *s, const struct product *p);
+void cuda_choices_free(struct stream *s);
 
 /* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made
  * ready once and may serve several products of one op. */
@@ -135,9 +135,9 @@ struct operand {
     const void *ready;          /* in the product's type; NULL: not ready yet */
     uint32_t ready_ld;
 };
-void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
-                     uint32_t k, struct operand *a, struct operand *b, float beta, float *c,
-                     uint32_t ldc, const float *bias);
+void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
+                          uint32_t n, uint32_t k, struct operand *a, struct operand *b, float beta,
+                          float *c, uint32_t ldc, const float *bias);
 /* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros
  * behind. */
 void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns,
@@ -158,7 +158,7 @@ void cuda_loss_fill(struct backend_ops *o);
 void cuda_norm_fill(struct backend_ops *o);
 void cuda_pool_fill(struct backend_ops *o);
 void cuda_rows_fill(struct backend_ops *o);
-void linear_fill(struct backend_ops *o);
+void cuda_linear_fill(struct backend_ops *o);
 
 #ifdef __cplusplus
 }

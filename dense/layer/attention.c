@@ -62,7 +62,7 @@ static void project_backward(const struct layer *l, struct pass *p, uint32_t fir
     }
 }
 
-const struct layer_ops project_layer = {
+const struct layer_ops attention_project_layer = {
     .name = "project", .forward = project_forward, .backward = project_backward};
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static void attend_backward(const struct layer *l, struct pass *p, uint32_t firs
     p->k->attention.attend_backward(p->s, &a);
 }
 
-const struct layer_ops attend_layer = {
+const struct layer_ops attention_attend_layer = {
     .name = "attend", .forward = attend_forward, .backward = attend_backward};
 
 /* ---- the part -------------------------------------------------------------------------------- */
@@ -126,12 +126,12 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     bool same = x.width == fields * width;
     uint32_t parts = same ? 3 : 4;
     struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
-    struct layer *l = fields_layer(plan_layer(p, &project_layer, x, maps), fields, heads);
+    struct layer *l = fields_layer(plan_layer(p, &attention_project_layer, x, maps), fields, heads);
     /* each map starts as one of its own would */
     size_t weights = (size_t)parts * width * (x.width / fields);
     l->parameter[0] = block_add(&p->dense, weights, plan_xavier(width, x.width / fields), true);
 
-    l = fields_layer(plan_layer(p, &attend_layer, maps, sum), fields, heads);
+    l = fields_layer(plan_layer(p, &attention_attend_layer, maps, sum), fields, heads);
     l->z = same ? x : VIEW_NONE;
     l->dropout = p->job->model.dropout;
     l->state[0] = plan_state(p, attend_share_floats(fields, heads));
@@ -142,11 +142,11 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
         return sum;
     }
     struct view y = plan_tensor(p, fields * width);
-    plan_layer_norm(p, sum, fields, ACT_RELU, y);
+    layer_norm_plan(p, sum, fields, ACT_RELU, y);
     return y;
 }
 
-struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
+struct view attention_plan(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
                            uint32_t heads, uint32_t width)
 {
     SHOAL_ASSERT(fields > 0 && x.width % fields == 0 && width % heads == 0);

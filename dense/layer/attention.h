@@ -18,16 +18,16 @@ enum { ATTENTION_FIELDS, ATTENTION_HEADS }; /* number_of, of both layers */
 
 /* Linear maps of an example's fields, without a bias: x (fields, in), in any tensor; y (fields,
  * out), which has a tensor to itself; parameter 0: weights (out, in); number_of. */
-extern const struct layer_ops project_layer;
+extern const struct layer_ops attention_project_layer;
 /* x: (fields, 3 or 4 times width): queries, keys, values and perhaps the residual; z: the residual
  * (fields, width), in any tensor, or VIEW_NONE; y (fields, width). x and y have tensors to
  * themselves. dropout: of the shares. state 0: shares; 1: work space; number_of. */
-extern const struct layer_ops attend_layer;
+extern const struct layer_ops attention_attend_layer;
 
 /* `layers` layers over x (fields, in), each `width` wide over all heads. The job's dropout is of
  * the shares; where the job has a norm, be it batch norm, these layers have layer norm. Returns
  * (fields * width). */
-struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
+struct view attention_plan(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
                            uint32_t heads, uint32_t width);
 
 #endif

@@ -44,7 +44,7 @@ static void bilinear_backward(const struct layer *l, struct pass *p, uint32_t fi
 const struct layer_ops bilinear_layer = {
     .name = "bilinear", .forward = bilinear_forward, .backward = bilinear_backward};
 
-void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task)
+void bilinear_plan(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task)
 {
     SHOAL_ASSERT(heads > 0 && x.width % heads == 0 && z.width % heads == 0);
     struct layer *l = plan_layer(p, &bilinear_layer, x, plan_logit(p, task));

@@ -13,6 +13,6 @@ enum { BILINEAR_HEADS }; /* number_of */
  * state 0: z.width floats an example; number_of. */
 extern const struct layer_ops bilinear_layer;
 
-void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task);
+void bilinear_plan(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task);
 
 #endif

@@ -2,7 +2,7 @@
 #include "dense/layer/block.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdlib.h>
 

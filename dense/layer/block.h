@@ -9,6 +9,7 @@
 
 #include "dense/model_input.h"
 #include "proto/base/err.h"
+#include "proto/base/key.h"
 #include "proto/job/schema.h"
 
 #include <stddef.h>

@@ -20,7 +20,7 @@ static void turn_backward(const struct layer *l, struct pass *p, uint32_t first,
                         pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x));
 }
 
-const struct layer_ops turn_layer = {
+const struct layer_ops cin_turn_layer = {
     .name = "turn", .forward = turn_forward, .backward = turn_backward};
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static uint32_t work_floats(const struct plan *p, uint32_t fields, const struct 
     return (uint32_t)(floats > row ? floats : row);
 }
 
-struct view plan_cin(struct plan *p, struct view vectors, const struct widths *maps)
+struct view cin_plan(struct plan *p, struct view vectors, const struct widths *maps)
 {
     uint32_t fields = vectors.width / p->dim, below = fields, sum = 0, at = 0;
     uint32_t floats = work_floats(p, fields, maps), work = plan_state_whole(p, floats);
@@ -146,7 +146,7 @@ struct view plan_cin(struct plan *p, struct view vectors, const struct widths *m
         sum += maps->at[i];
     struct view x0 = plan_tensor(p, vectors.width), x = x0, result = plan_tensor(p, sum);
 
-    plan_layer(p, &turn_layer, vectors, x0)->number_of[NUMBER_FIELDS] = fields;
+    plan_layer(p, &cin_turn_layer, vectors, x0)->number_of[NUMBER_FIELDS] = fields;
     for (uint32_t i = 0; i < maps->count; i++) {
         struct view y = plan_tensor(p, p->dim * maps->at[i]);
         struct layer *l = plan_layer(p, &cin_layer, x, y);

@@ -22,7 +22,7 @@
 struct plan;
 
 /* x (fields * dim) turned into y (dim * fields). Number 0: fields. */
-extern const struct layer_ops turn_layer;
+extern const struct layer_ops cin_turn_layer;
 /* Uses x (dim * maps below), z: the vectors, turned, y (dim * maps), parameter 0: w (maps, fields *
  * maps below), state 0: work space; numbers 0: fields, 1: maps below, 2: maps, 3: floats of the
  * work space. */
@@ -33,6 +33,6 @@ extern const struct layer_ops cin_pool_layer;
 /* Floats of outer products for one row of the largest layer. */
 double cin_row_floats(uint32_t fields, const struct widths *maps);
 /* Layers of these many maps over the field vectors; what it gives: (sum of maps). */
-struct view plan_cin(struct plan *p, struct view vectors, const struct widths *maps);
+struct view cin_plan(struct plan *p, struct view vectors, const struct widths *maps);
 
 #endif

@@ -71,7 +71,7 @@ const struct layer_ops cross_layer = {.name = "cross",
                                       .backward = cross_backward,
                                       .gradient_in_place = true};
 
-void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y)
+void cross_plan(struct plan *p, struct view x0, uint32_t layers, struct view y)
 {
     struct view x = x0;
     SHOAL_ASSERT(layers > 0 && y.width == x0.width);

@@ -57,5 +57,5 @@ static void head_backward(const struct layer *l, struct pass *p, uint32_t first,
                         pass_wanted(p, l->x), l->add);
 }
 
-const struct layer_ops head_layer = {
+const struct layer_ops fc_head_layer = {
     .name = "head", .forward = head_forward, .backward = head_backward};

@@ -8,6 +8,6 @@
 /* Uses x, y, parameter 0: weights (y.width, x.width), 1: bias (y.width) or none; act, dropout. */
 extern const struct layer_ops fc_layer;
 /* Uses x, y (a column of the logit), parameter 0: weights (x.width). */
-extern const struct layer_ops head_layer;
+extern const struct layer_ops fc_head_layer;
 
 #endif

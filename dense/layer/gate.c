@@ -20,7 +20,7 @@ static void context_backward(const struct layer *l, struct pass *p, uint32_t fir
                        pass_parameter_gradient(p, l, 1));
 }
 
-const struct layer_ops context_layer = {
+const struct layer_ops gate_context_layer = {
     .name = "context", .forward = context_forward, .backward = context_backward};
 
 #define GATE_FACTOR 2.0f
@@ -44,17 +44,17 @@ static void gate_backward(const struct layer *l, struct pass *p, uint32_t first,
 const struct layer_ops gate_layer = {
     .name = "gate", .forward = gate_forward, .backward = gate_backward};
 
-struct view plan_context(struct plan *p, uint32_t width)
+struct view gate_context_plan(struct plan *p, uint32_t width)
 {
     struct view context = plan_tensor(p, width);
     /* Not zeros: behind relu and biases of zero they would learn nothing. */
-    plan_layer(p, &context_layer, VIEW_NONE, context)->parameter[1] =
+    plan_layer(p, &gate_context_layer, VIEW_NONE, context)->parameter[1] =
         block_add(&p->dense, width, plan_xavier(width, width), false);
     return context;
 }
 
-struct view plan_gated(struct plan *p, struct view x, struct view context,
-                       const struct widths *hidden)
+struct view gate_plan(struct plan *p, struct view x, struct view context,
+                      const struct widths *hidden)
 {
     struct view gate = context, y;
     for (uint32_t i = 0; i < hidden->count; i++)

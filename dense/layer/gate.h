@@ -12,15 +12,15 @@
 struct plan;
 
 /* Writes the same learned vector to every example: y; parameter 1: (y.width). */
-extern const struct layer_ops context_layer;
+extern const struct layer_ops gate_context_layer;
 /* y = 2 x z, all of one width. */
 extern const struct layer_ops gate_layer;
 
 /* A learned vector, the same for every example. */
-struct view plan_context(struct plan *p, uint32_t width);
+struct view gate_context_plan(struct plan *p, uint32_t width);
 /* x through a gate over `context`, which may be columns of x; the gate's network has the widths
  * `hidden`, relu, and no norm or dropout. Returns a tensor of its own. */
-struct view plan_gated(struct plan *p, struct view x, struct view context,
-                       const struct widths *hidden);
+struct view gate_plan(struct plan *p, struct view x, struct view context,
+                      const struct widths *hidden);
 
 #endif

@@ -168,10 +168,4 @@ static inline float *pass_parameter_gradient(const struct pass *p, const struct 
     return l->parameter[n] == PARAMETER_NONE ? NULL : p->out->dense_gradients + l->parameter[n];
 }
 
-/* pass.c: a batch through the layers, `range` examples at a time; 0: all at once. offset is added
- * to the logits. */
-struct plan;
-void pass_train(const struct plan *plan, struct pass *p, uint32_t range);
-void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset);
-
 #endif

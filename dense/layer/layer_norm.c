@@ -50,7 +50,7 @@ const struct layer_ops layer_norm_layer = {.name = "layer_norm",
                                            .backward = layer_norm_backward,
                                            .gradient_in_place = true};
 
-void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activation act,
+void layer_norm_plan(struct plan *p, struct view x, uint32_t rows, enum activation act,
                      struct view y)
 {
     SHOAL_ASSERT(x.width == y.width && rows > 0 && x.width % rows == 0);

@@ -16,7 +16,7 @@ enum { LAYER_NORM_ROWS_AN_EXAMPLE };
  * their tensors to themselves. */
 extern const struct layer_ops layer_norm_layer;
 /* y = act(norm(x)), row by row. */
-void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activation act,
+void layer_norm_plan(struct plan *p, struct view x, uint32_t rows, enum activation act,
                      struct view y);
 
 #endif

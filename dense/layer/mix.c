@@ -148,8 +148,7 @@ static struct view level_mixtures(struct plan *p, const struct level_input *in, 
     return y;
 }
 
-struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own,
-                          uint32_t levels)
+struct view mix_plan(struct plan *p, struct view x, uint32_t shared, uint32_t own, uint32_t levels)
 {
     struct level_input in = {.x = x, .mixtures = false, .tasks = p->tasks};
     for (uint32_t level = 0; level < levels; level++) {
@@ -160,7 +159,7 @@ struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32
     return in.x;
 }
 
-void plan_towers(struct plan *p, struct view mixtures)
+void mix_towers(struct plan *p, struct view mixtures)
 {
     uint32_t width = mixtures.width / p->tasks;
     for (uint32_t t = 0; t < p->tasks; t++)

@@ -24,10 +24,9 @@ extern const struct layer_ops mix_layer;
 
 /* Experts (model.hidden each) and gates over x, in `levels` levels; the mixtures of all tasks, side
  * by side. */
-struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own,
-                          uint32_t levels);
+struct view mix_plan(struct plan *p, struct view x, uint32_t shared, uint32_t own, uint32_t levels);
 /* For each task a network (model.tower) over its mixture, and a head. */
-void plan_towers(struct plan *p, struct view mixtures);
+void mix_towers(struct plan *p, struct view mixtures);
 /* Whether gates can be built of model.experts, `own` and model.top_k. CONFIG. */
 int mix_check(const struct job *job, uint32_t own, struct err *e);
 

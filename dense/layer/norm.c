@@ -111,7 +111,7 @@ const struct layer_ops norm_layer = {
     .gradient_in_place = true,
 };
 
-void plan_norm(struct plan *p, struct view x, struct view y)
+void norm_plan(struct plan *p, struct view x, struct view y)
 {
     struct layer *l = plan_layer(p, &norm_layer, x, y);
     l->parameter[0] = plan_ones(p, x.width);

@@ -54,6 +54,6 @@ static inline struct norm_state norm_state_of(float *state, uint32_t width)
  * place. */
 extern const struct layer_ops norm_layer;
 /* y = norm(x), both (width). */
-void plan_norm(struct plan *p, struct view x, struct view y);
+void norm_plan(struct plan *p, struct view x, struct view y);
 
 #endif

@@ -20,7 +20,7 @@ struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
     plan_layer(p, &pool_layer, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, p->tasks);
     if (p->first_order && p->shape.numerics > 0) {
         struct view numeric = {TENSOR_NUMERIC, 0, p->shape.numerics};
-        struct layer *l = plan_layer(p, &head_layer, numeric, plan_logit(p, 0));
+        struct layer *l = plan_layer(p, &fc_head_layer, numeric, plan_logit(p, 0));
         l->parameter[0] =
             block_add(&p->dense, p->shape.numerics, (struct init_spec){INIT_ZERO, 0.0f}, true);
     }
@@ -52,9 +52,9 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
         return result;
     }
     if (norm == NORM_BATCH) {
-        plan_norm(p, product, result);
+        norm_plan(p, product, result);
     } else { /* takes the activation along, unless dropout comes with it */
-        plan_layer_norm(p, product, 1, dropout > 0 ? ACT_NONE : act, result);
+        layer_norm_plan(p, product, 1, dropout > 0 ? ACT_NONE : act, result);
         act = dropout > 0 ? act : ACT_NONE;
     }
     if (act != ACT_NONE || dropout > 0) {
@@ -75,7 +75,7 @@ struct view plan_network(struct plan *p, struct view x, const struct widths *hid
 
 void plan_head(struct plan *p, struct view x, uint32_t task)
 {
-    struct layer *l = plan_layer(p, &head_layer, x, plan_logit(p, task));
+    struct layer *l = plan_layer(p, &fc_head_layer, x, plan_logit(p, task));
     l->parameter[0] = plan_weights(p, 1, x.width);
 }
 

@@ -56,7 +56,7 @@ uint32_t products_width(uint32_t vectors, uint32_t dim, bool keep)
     return products_pairs(vectors) + (keep ? dim : 0);
 }
 
-struct view plan_products(struct plan *p, struct view x, bool keep, struct view y)
+struct view products_plan(struct plan *p, struct view x, bool keep, struct view y)
 {
     uint32_t vectors = x.width / p->dim, width = products_width(vectors, p->dim, keep);
     SHOAL_ASSERT(vectors >= 2 && x.width % p->dim == 0);

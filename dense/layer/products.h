@@ -14,10 +14,10 @@ extern const struct layer_ops products_layer;
 
 /* CONFIG: fewer than two vectors. */
 int products_check(uint32_t vectors, struct err *e);
-/* Columns that plan_products writes: vectors (vectors - 1) / 2, and dim more with keep. */
+/* Columns that products_plan writes: vectors (vectors - 1) / 2, and dim more with keep. */
 uint32_t products_width(uint32_t vectors, uint32_t dim, bool keep);
 /* Products of the vectors in x, of the plan's dim. keep: they follow a copy of the last vector. y:
  * where to write, or VIEW_NONE: a tensor of its own. At least two vectors. */
-struct view plan_products(struct plan *p, struct view x, bool keep, struct view y);
+struct view products_plan(struct plan *p, struct view x, bool keep, struct view y);
 
 #endif

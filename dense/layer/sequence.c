@@ -196,7 +196,7 @@ static void plan_sequence(struct plan *p, struct view input, uint32_t field,
     l->state[0] = *state;
 }
 
-void plan_sequences(struct plan *p, struct view input, const struct widths *hidden)
+void sequence_plan(struct plan *p, struct view input, const struct widths *hidden)
 {
     uint32_t state = TENSOR_NONE; /* all sequences take turns with one */
     SHOAL_ASSERT(hidden->count > 0 && hidden->count <= SEQUENCE_HIDDEN_MAX);

@@ -34,6 +34,6 @@ extern const struct layer_ops sequence_layer;
 
 /* Fields with pooling attention in the input; right behind plan_input. The small network has the
  * widths `hidden` (at most SEQUENCE_HIDDEN_MAX of them) and the job's activation. */
-void plan_sequences(struct plan *p, struct view input, const struct widths *hidden);
+void sequence_plan(struct plan *p, struct view input, const struct widths *hidden);
 
 #endif

@@ -17,7 +17,7 @@ void model_autoint_plan(struct plan *p)
     struct view input = plan_input(p, true, 0);
     plan_head(p, plan_network(p, input, &job->model.hidden), 0);
     plan_head(p,
-              plan_attention(p, plan_vectors(p, input), p->shape.fields,
+              attention_plan(p, plan_vectors(p, input), p->shape.fields,
                              job->model.attention_layers, job->model.heads,
                              job->model.attention_dim),
               0);

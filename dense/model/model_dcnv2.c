@@ -37,6 +37,6 @@ void model_dcnv2_plan(struct plan *p)
     uint32_t last = hidden->at[hidden->count - 1];
     struct view both = plan_tensor(p, input.width + last);
     network_into(p, input, plan_columns(both, input.width, last));
-    plan_cross(p, input, p->job->model.cross_layers, plan_columns(both, 0, input.width));
+    cross_plan(p, input, p->job->model.cross_layers, plan_columns(both, 0, input.width));
     plan_head(p, both, 0);
 }

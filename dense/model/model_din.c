@@ -9,7 +9,7 @@
 void model_din_plan(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
-    plan_sequences(p, input, &p->job->model.attention_hidden);
+    sequence_plan(p, input, &p->job->model.attention_hidden);
     plan_head(p, plan_network(p, input, &p->job->model.hidden), 0);
 }
 

@@ -35,6 +35,6 @@ void model_dlrm_plan(struct plan *p)
     if (bottom)
         bottom_network(p, plan_columns(x, x.width - p->dim, p->dim));
     if (p->job->model.interaction == INTERACT_DOT)
-        x = plan_products(p, x, bottom, VIEW_NONE);
+        x = products_plan(p, x, bottom, VIEW_NONE);
     plan_head(p, plan_network(p, x, &p->job->model.hidden), 0);
 }

@@ -12,7 +12,7 @@
 static struct view context_of(struct plan *p, struct view input, uint32_t stream)
 {
     if (p->shape.gate_fields == 0)
-        return plan_context(p, p->dim);
+        return gate_context_plan(p, p->dim);
     return plan_field(p, input, p->shape.gate_field[stream]);
 }
 
@@ -21,7 +21,7 @@ static struct view stream(struct plan *p, struct view input, uint32_t number,
 {
     const struct widths *gate = &p->job->model.gate_hidden;
     if (gate->count > 0)
-        input = plan_gated(p, input, context_of(p, input, number), gate);
+        input = gate_plan(p, input, context_of(p, input, number), gate);
     return plan_network(p, input, hidden);
 }
 
@@ -32,7 +32,7 @@ void model_finalmlp_plan(struct plan *p)
                 two = stream(p, input, 1, &p->job->model.hidden2);
     plan_head(p, one, 0);
     plan_head(p, two, 0);
-    plan_bilinear(p, one, two, p->job->model.heads, 0);
+    bilinear_plan(p, one, two, p->job->model.heads, 0);
 }
 
 static uint32_t last_width(const struct widths *w)

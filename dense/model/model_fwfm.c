@@ -16,5 +16,5 @@ int model_fwfm_check(const struct job *job, const struct model_shape *shape, str
 void model_fwfm_plan(struct plan *p)
 {
     struct view vectors = plan_input(p, false, 0);
-    plan_head(p, plan_products(p, vectors, false, VIEW_NONE), 0);
+    plan_head(p, products_plan(p, vectors, false, VIEW_NONE), 0);
 }

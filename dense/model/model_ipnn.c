@@ -14,7 +14,7 @@ void model_ipnn_plan(struct plan *p)
 {
     uint32_t products = products_width(p->shape.fields, p->dim, false);
     struct view input = plan_input(p, true, products);
-    plan_products(p, plan_vectors(p, input), false,
+    products_plan(p, plan_vectors(p, input), false,
                   plan_columns(input, input.width - products, products));
     plan_head(p, plan_network(p, input, &p->job->model.hidden), 0);
 }

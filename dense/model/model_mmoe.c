@@ -9,7 +9,7 @@
 void model_mmoe_plan(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
-    plan_towers(p, plan_mixtures(p, input, p->job->model.experts, 0, 1));
+    mix_towers(p, mix_plan(p, input, p->job->model.experts, 0, 1));
 }
 
 int model_mmoe_check(const struct job *job, const struct model_shape *shape, struct err *e)

@@ -9,8 +9,7 @@ void model_ple_plan(struct plan *p)
 {
     uint32_t levels = p->job->model.levels > 1 ? p->job->model.levels : 1;
     struct view input = plan_input(p, true, 0);
-    plan_towers(p,
-                plan_mixtures(p, input, p->job->model.experts, p->job->model.own_experts, levels));
+    mix_towers(p, mix_plan(p, input, p->job->model.experts, p->job->model.own_experts, levels));
 }
 
 int model_ple_check(const struct job *job, const struct model_shape *shape, struct err *e)

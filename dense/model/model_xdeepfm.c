@@ -29,6 +29,6 @@ int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, 
 void model_xdeepfm_plan(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
-    plan_head(p, plan_cin(p, plan_vectors(p, input), &p->job->model.cin), 0);
+    plan_head(p, cin_plan(p, plan_vectors(p, input), &p->job->model.cin), 0);
     plan_head(p, plan_network(p, input, &p->job->model.hidden), 0);
 }

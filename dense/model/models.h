@@ -4,11 +4,17 @@
 #define DENSE_MODEL_MODELS_H
 
 #include "dense/layer/plan.h"
+#include "dense/model.h"
 
 /* CONFIG: tables of several dims where the model needs one, a network without a layer, a model that
  * does not fit the input, or more parameters than a dense table holds. */
 int models_plan(const struct job *job, const struct model_shape *shape, struct plan *out,
                 struct err *e);
+
+/* model_new with a kind of the caller's own, or NULL: the job's. */
+int model_new_kind(const struct job *job, const struct model_shape *shape,
+                   const struct plan_kind *kind, struct backend *backend, struct model **out,
+                   struct err *e);
 
 void model_lr_plan(struct plan *p);
 void model_fm_plan(struct plan *p);

@@ -1,5 +1,6 @@
 /* run.c: one batch: gradients begin, the layers run, gradients are scaled, measured and clipped. */
 #include "dense/model/run.h"
+#include "dense/layer/pass.h"
 
 #include "dense/layer/dropout.h"
 #include "dense/layer/pool.h"

@@ -72,11 +72,6 @@ struct model_run {
     struct err error;
 };
 
-/* model_new with a kind of the caller's own, or NULL: the job's. */
-int model_new_kind(const struct job *job, const struct model_shape *shape,
-                   const struct plan_kind *kind, struct backend *backend, struct model **out,
-                   struct err *e);
-
 /* run_input.c: the batch in the backend's memory: *to is `in` itself on the host. NOMEM. */
 int run_upload(struct model_run *r, const struct model_input *in, bool train,
                struct model_input *to, struct model_output *out, struct model_output *out_to);

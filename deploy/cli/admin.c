@@ -136,7 +136,7 @@ static struct json *report_read(const char *run_dir)
     if (run_dir == NULL ||
         snprintf(path, sizeof path, "%s/report.json", run_dir) >= (int)sizeof path)
         return NULL;
-    (void)json_file(path, &report, NULL);
+    (void)cli_json_file(path, &report, NULL);
     return report;
 }
 
@@ -156,7 +156,7 @@ static int live_status(const struct admin *a, struct json **out, struct err *e)
     return rc;
 }
 
-int status_main(int argc, char **argv)
+int cli_status(int argc, char **argv)
 {
     struct admin a = {0};
     struct json *j = NULL;
@@ -172,9 +172,9 @@ int status_main(int argc, char **argv)
     if (rc == 0 && report == NULL)
         rc = live_status(&a, &j, &e);
     if (rc == 0 && a.as_json)
-        json_print(report != NULL ? report : j);
+        cli_json_print(report != NULL ? report : j);
     else if (rc == 0 && report != NULL)
-        report_print(report, a.run_dir, NULL);
+        cli_report_print(report, a.run_dir, NULL);
     else if (rc == 0)
         status_print(j);
     json_free(report);
@@ -182,7 +182,7 @@ int status_main(int argc, char **argv)
     return rc == 0 ? 0 : cli_fail("status", &e);
 }
 
-int digest_main(int argc, char **argv)
+int cli_digest(int argc, char **argv)
 {
     struct admin a = {0};
     struct cluster *c = NULL;
@@ -219,7 +219,7 @@ int digest_main(int argc, char **argv)
         (void)json_append(list, t);
     }
     if (rc == 0 && a.as_json)
-        json_print(list);
+        cli_json_print(list);
     json_free(list);
     if (c != NULL)
         cluster_close(c);

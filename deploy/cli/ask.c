@@ -50,7 +50,7 @@ int cli_parse(int argc, char **argv, struct cli_option *options, const char **wo
         if (value == NULL)
             value = argv[++i];
         o->value = value;
-        if (o->list != NULL && string_list_add(o->list, value) != 0)
+        if (o->list != NULL && config_list_add(o->list, value) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
     return 0;
@@ -68,7 +68,7 @@ int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *ou
     return 0;
 }
 
-void json_print(const struct json *j)
+void cli_json_print(const struct json *j)
 {
     char *text = json_text(j, 2);
     if (text != NULL)
@@ -185,7 +185,7 @@ static void ask_on_drained(void *core)
     (void)core;
 }
 
-int ask_open(const char *endpoint, struct ask **out, struct err *e)
+int cli_ask_open(const char *endpoint, struct ask **out, struct err *e)
 {
     static const struct env_handler handler = {ask_on_message, ask_on_drained, NULL};
     struct net_options options = {0};
@@ -209,7 +209,7 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
     a->id = env_random(a->env) >> 1;
     rc = env_connect(a->env, endpoint, &a->peer);
     if (rc != 0) {
-        ask_close(a);
+        cli_ask_close(a);
         return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
                        endpoint);
     }
@@ -217,7 +217,7 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
     return 0;
 }
 
-void ask_close(struct ask *a)
+void cli_ask_close(struct ask *a)
 {
     if (a == NULL)
         return;
@@ -225,8 +225,8 @@ void ask_close(struct ask *a)
     free(a);
 }
 
-int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
-        struct wire *reply, struct msg **reply_message, struct err *e)
+int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
+            struct wire *reply, struct msg **reply_message, struct err *e)
 {
     request->id = ++a->id;
     request->reply = false;
@@ -264,7 +264,7 @@ int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_
     return 0;
 }
 
-void ask_silence(struct ask *a, uint32_t silent_ms)
+void cli_ask_silence(struct ask *a, uint32_t silent_ms)
 {
     a->silent_ns = (uint64_t)silent_ms * 1000000u;
 }

@@ -8,7 +8,7 @@
 #include "deploy/cli/cli.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
@@ -377,7 +377,7 @@ static int only_check(const char *list, struct err *e)
     }
 }
 
-int bench_main(int argc, char **argv)
+int cli_bench(int argc, char **argv)
 {
     static struct bench b;
     struct err e = {0};

@@ -15,7 +15,7 @@
 enum { BENCH_KEYS = 8192, BENCH_WIDTH = 16, BENCH_TABLET_BITS = 10 };
 
 struct bench_out {
-    struct json *figures; /* owned by bench_main: one flat object */
+    struct json *figures; /* owned by cli_bench: one flat object */
     bool as_json;         /* then nothing is printed before the end */
 };
 

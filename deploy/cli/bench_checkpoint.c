@@ -70,22 +70,22 @@ static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, str
     l->pulled = during;
     uint64_t began = time_monotonic_ns();
     w.u.HOLD.cut = cut;
-    int rc = load_ask(l, &w, e);
+    int rc = bench_load_ask(l, &w, e);
     *held_ms = (double)(time_monotonic_ns() - began) / 1e6;
     w = (struct wire){.type = WIRE_TYPE_GO};
     w.u.GO.cut = cut;
     if (rc == 0)
-        rc = load_ask(l, &w, e);
+        rc = bench_load_ask(l, &w, e);
     w = (struct wire){.type = WIRE_TYPE_CUT_EXPORT};
     w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut, .part = 0, .parts = 1};
     (void)snprintf(w.u.CUT_EXPORT.path, sizeof w.u.CUT_EXPORT.path, "%.1000s", folder);
     if (rc == 0)
-        rc = load_ask(l, &w, e);
+        rc = bench_load_ask(l, &w, e);
     *seconds = (double)(time_monotonic_ns() - began) / 1e9;
     l->pulled = NULL;
     w = (struct wire){.type = WIRE_TYPE_CUT_DROP};
     w.u.CUT_DROP.cut = cut;
-    return rc != 0 ? rc : load_ask(l, &w, e);
+    return rc != 0 ? rc : bench_load_ask(l, &w, e);
 }
 
 static int checkpoints_measure(struct load *l, struct bench_out *out, const char *folder,
@@ -93,21 +93,21 @@ static int checkpoints_measure(struct load *l, struct bench_out *out, const char
                                struct err *e)
 {
     double worst = 0, held = 0, took = 0, held_ms = 0;
-    int rc = load_rest(l, e);
+    int rc = bench_load_rest(l, e);
     for (uint64_t cut = 1; cut <= CHECKPOINTS && rc == 0; cut++) {
         /* taking away the last one is not measured: it is gigabytes */
         rc = folder_make(folder, e);
         l->pushing = l->pulling = true;
         if (rc == 0)
-            rc = load_run(l, seconds, NULL, e);
+            rc = bench_load_run(l, seconds, NULL, e);
         if (rc == 0)
-            rc = load_run(l, seconds, before, e);
+            rc = bench_load_run(l, seconds, before, e);
         if (rc == 0)
             rc = checkpoint_make(l, folder, cut, during, &took, &held_ms, e);
         worst = rc == 0 && took > worst ? took : worst;
         held = rc == 0 && held_ms > held ? held_ms : held;
         if (rc == 0)
-            rc = load_rest(l, e);
+            rc = bench_load_rest(l, e);
     }
     if (rc != 0)
         return rc;
@@ -129,7 +129,7 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
 {
     struct json *status_json = NULL;
     l->pushing = l->pulling = true;
-    int rc = load_run(l, seconds, NULL, e);
+    int rc = bench_load_run(l, seconds, NULL, e);
 
     if (rc == 0)
         rc = bench_server_status(&l->server, &status_json, e);
@@ -137,7 +137,7 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
     double journal = json_as_number(json_get(status_json, "journal_bytes"), 0);
     json_free(status_json);
     bench_server_end(&l->server, SIGKILL);
-    load_disconnect(l);
+    bench_load_disconnect(l);
     uint64_t began = time_monotonic_ns();
     if (rc == 0)
         rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
@@ -150,13 +150,13 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
            allowed = 3 + rows / 1e9 + journal / 200e6;
     l->pushing = false;
     if (rc == 0)
-        rc = load_connect(l, e);
+        rc = bench_load_connect(l, e);
     if (rc == 0) /* one pull is sent, */
-        rc = load_run(l, 0, NULL, e);
+        rc = bench_load_run(l, 0, NULL, e);
     if (rc == 0) /* and waited for */
-        rc = load_rest(l, e);
+        rc = bench_load_rest(l, e);
     double pulled = (double)(time_monotonic_ns() - began) / 1e9;
-    load_disconnect(l);
+    bench_load_disconnect(l);
     if (rc == 0)
         rc = bench_figure(out, "recovery_open_s", opened, 3, "s until it listened");
     if (rc == 0)
@@ -209,10 +209,10 @@ static int still_make(struct load *l, struct bench_out *out, const char *dir, co
     if (rc == 0)
         rc = folder_make(folder, e);
     if (rc == 0)
-        rc = load_connect(l, e);
+        rc = bench_load_connect(l, e);
     if (rc == 0)
         rc = checkpoint_make(l, folder, CHECKPOINTS + 1, NULL, &seconds, &held_ms, e);
-    load_disconnect(l);
+    bench_load_disconnect(l);
     return rc;
 }
 
@@ -242,13 +242,13 @@ static int restore_measure(struct load *l, struct bench_out *out, const char *di
     if (rc == 0)
         rc = bench_server_lead(&l->server, e);
     if (rc == 0)
-        rc = load_connect(l, e);
+        rc = bench_load_connect(l, e);
     double cpu = bench_server_cpu(&l->server);
     uint64_t began = time_monotonic_ns();
     w.u.LOAD.run = 2;
     (void)snprintf(w.u.LOAD.path, sizeof w.u.LOAD.path, "%.1000s", folder);
     if (rc == 0)
-        rc = load_ask(l, &w, e);
+        rc = bench_load_ask(l, &w, e);
     double took = (double)(time_monotonic_ns() - began) / 1e9;
     cpu = bench_server_cpu(&l->server) - cpu;
     if (rc == 0 && l->reply.u.LOAD_reply.rows != l->rows)
@@ -256,7 +256,7 @@ static int restore_measure(struct load *l, struct bench_out *out, const char *di
                      l->reply.u.LOAD_reply.rows, l->rows);
     if (rc == 0)
         rc = tell_restored(out, what, (double)l->rows, took, cpu);
-    load_disconnect(l);
+    bench_load_disconnect(l);
     return rc;
 }
 
@@ -270,10 +270,10 @@ static int measure_all(struct load *l, struct bench_out *out, const char *dir, d
     if (rc == 0)
         rc = bench_server_arrange(&l->server, e);
     if (rc == 0)
-        rc = load_connect(l, e);
+        rc = bench_load_connect(l, e);
     uint64_t began = time_monotonic_ns();
     if (rc == 0)
-        rc = load_fill(l, &t[0], e);
+        rc = bench_load_fill(l, &t[0], e);
     if (rc == 0)
         rc = bench_figure(out, "checkpoint_fill",
                           (double)l->rows / ((double)(time_monotonic_ns() - began) / 1e9), 0,
@@ -290,7 +290,7 @@ static int measure_all(struct load *l, struct bench_out *out, const char *dir, d
         rc = restore_measure(l, out, dir, folder, "busy", e);
     if (rc == 0)
         rc = restore_measure(l, out, dir, still, "still", e);
-    load_disconnect(l);
+    bench_load_disconnect(l);
     bench_server_end(&l->server, SIGKILL);
     return rc;
 }
@@ -303,13 +303,13 @@ int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, doub
                          {malloc(LOAD_TIMES * sizeof(uint64_t)), 0},
                          {malloc(LOAD_TIMES * sizeof(uint64_t)), 0}};
     int rc = l == NULL || t[0].ns == NULL || t[1].ns == NULL || t[2].ns == NULL ||
-                     load_prepare(l, rows) != 0
+                     bench_load_prepare(l, rows) != 0
                  ? err_set(e, SHOAL_E_NOMEM, "out of memory")
                  : measure_all(l, out, dir, seconds, t, e);
     for (int i = 0; i < 3; i++)
         free(t[i].ns);
     if (l != NULL)
-        load_release(l);
+        bench_load_release(l);
     free(l);
     return rc;
 }

@@ -120,7 +120,7 @@ static void deadline_fire(struct env_timer *t)
 
 /* ---- driving --------------------------------------------------------------------------------- */
 
-int load_connect(struct load *l, struct err *e)
+int bench_load_connect(struct load *l, struct err *e)
 {
     static const struct env_handler handler = {load_on_message, load_on_drained, NULL};
     struct net_options none = {0};
@@ -139,7 +139,7 @@ int load_connect(struct load *l, struct err *e)
     return 0;
 }
 
-void load_disconnect(struct load *l)
+void bench_load_disconnect(struct load *l)
 {
     if (l->net != NULL)
         net_free(l->net);
@@ -160,7 +160,7 @@ static void flow(struct load *l)
         pull_send(l);
 }
 
-int load_run(struct load *l, double seconds, struct times *pulled, struct err *e)
+int bench_load_run(struct load *l, double seconds, struct times *pulled, struct err *e)
 {
     l->pulled = pulled;
     flow(l);
@@ -171,7 +171,7 @@ int load_run(struct load *l, double seconds, struct times *pulled, struct err *e
     return rc;
 }
 
-int load_ask(struct load *l, struct wire *w, struct err *e)
+int bench_load_ask(struct load *l, struct wire *w, struct err *e)
 {
     w->id = l->asked = ++l->sequence;
     l->answer = 1;
@@ -187,7 +187,7 @@ int load_ask(struct load *l, struct wire *w, struct err *e)
                : err_set(e, l->answer, "%s: %s", wire_type_name(w->type), l->reply.error);
 }
 
-int load_rest(struct load *l, struct err *e)
+int bench_load_rest(struct load *l, struct err *e)
 {
     int rc = 0;
     l->pushing = l->pulling = false;
@@ -196,7 +196,7 @@ int load_rest(struct load *l, struct err *e)
     return rc;
 }
 
-int load_fill(struct load *l, struct times *pulled, struct err *e)
+int bench_load_fill(struct load *l, struct times *pulled, struct err *e)
 {
     l->pushing = l->filling = l->pulling = true;
     l->pulled = pulled;
@@ -207,7 +207,7 @@ int load_fill(struct load *l, struct times *pulled, struct err *e)
     return rc;
 }
 
-int load_prepare(struct load *l, uint64_t rows)
+int bench_load_prepare(struct load *l, uint64_t rows)
 {
     struct rng r = {99};
     l->rows = rows;
@@ -224,7 +224,7 @@ int load_prepare(struct load *l, uint64_t rows)
     return 0;
 }
 
-void load_release(struct load *l)
+void bench_load_release(struct load *l)
 {
     free(l->keys);
     free(l->gradients);

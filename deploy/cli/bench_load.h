@@ -38,18 +38,18 @@ struct load {
 };
 
 /* Keys and gradients for a table of so many rows. NOMEM. */
-int load_prepare(struct load *l, uint64_t rows);
-void load_release(struct load *l);
+int bench_load_prepare(struct load *l, uint64_t rows);
+void bench_load_release(struct load *l);
 /* Connections to l->server, which runs. What was in flight before is forgotten. */
-int load_connect(struct load *l, struct err *e);
-void load_disconnect(struct load *l);
+int bench_load_connect(struct load *l, struct err *e);
+void bench_load_disconnect(struct load *l);
 /* Pushes all rows that the table is to have, pulls beside it. */
-int load_fill(struct load *l, struct times *pulled, struct err *e);
+int bench_load_fill(struct load *l, struct times *pulled, struct err *e);
 /* The load runs for so long; the times of pulls go to `pulled`, if it is not NULL. */
-int load_run(struct load *l, double seconds, struct times *pulled, struct err *e);
+int bench_load_run(struct load *l, double seconds, struct times *pulled, struct err *e);
 /* A question, its answer in l->reply, while the load goes on. */
-int load_ask(struct load *l, struct wire *w, struct err *e);
+int bench_load_ask(struct load *l, struct wire *w, struct err *e);
 /* The load ends when all that is in flight has been answered. */
-int load_rest(struct load *l, struct err *e);
+int bench_load_rest(struct load *l, struct err *e);
 
 #endif

@@ -111,18 +111,18 @@ static int question(struct ask *a, struct wire *w, const void *data, size_t byte
 {
     struct wire reply;
     struct frame f[2] = {{(void *)(uintptr_t)data, bytes, NULL, NULL}, {NULL, 0, NULL, NULL}};
-    return ask(a, w, f, QUESTION_MS, &reply, NULL, e);
+    return cli_ask(a, w, f, QUESTION_MS, &reply, NULL, e);
 }
 
 static int one_question(struct bench_server *s, struct wire *w, const void *data, size_t bytes,
                         struct err *e)
 {
     struct ask *a;
-    int rc = ask_open(s->endpoint, &a, e);
+    int rc = cli_ask_open(s->endpoint, &a, e);
     if (rc != 0)
         return rc;
     rc = question(a, w, data, bytes, e);
-    ask_close(a);
+    cli_ask_close(a);
     return rc;
 }
 
@@ -198,13 +198,13 @@ int bench_server_status(struct bench_server *s, struct json **out, struct err *e
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
     struct msg *m = NULL;
     struct ask *a;
-    int rc = ask_open(s->endpoint, &a, e);
+    int rc = cli_ask_open(s->endpoint, &a, e);
     if (rc != 0)
         return rc;
-    rc = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+    rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc == 0)
         rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
     msg_free(m);
-    ask_close(a);
+    cli_ask_close(a);
     return rc;
 }

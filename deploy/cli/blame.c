@@ -87,7 +87,7 @@ static int blame(const char *const *words, int count, const struct cli_option *o
     if (rc == 0)
         rc = cluster_blame(c, table, key, (uint32_t)limit, &found, e);
     if (rc == 0 && o[JSON].value != NULL)
-        json_print(found);
+        cli_json_print(found);
     else if (rc == 0)
         blame_print(found);
     json_free(found);
@@ -96,7 +96,7 @@ static int blame(const char *const *words, int count, const struct cli_option *o
     return rc;
 }
 
-int blame_main(int argc, char **argv)
+int cli_blame(int argc, char **argv)
 {
     struct cli_option options[COUNT + 1] = {[LIMIT] = {"--limit", false, "20", NULL},
                                             [FIELD] = {"--field", false, NULL, NULL},

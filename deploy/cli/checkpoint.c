@@ -39,7 +39,7 @@ static void usage(FILE *f)
           f);
 }
 
-int checkpoint_main(int argc, char **argv)
+int cli_checkpoint(int argc, char **argv)
 {
     if (argc < 2) {
         usage(stderr);
@@ -192,23 +192,23 @@ int checkpoint_create_main(int argc, char **argv)
     if (rc == 0)
         rc = endpoint_find(o[COORDINATOR].value, o[RUN_DIR].value, endpoint, &e);
     if (rc == 0)
-        rc = ask_open(endpoint, &a, &e);
+        rc = cli_ask_open(endpoint, &a, &e);
     if (rc == 0) {
-        ask_silence(a, SILENT_MS);
+        cli_ask_silence(a, SILENT_MS);
         (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s",
                        count == 1 ? words[0] : "");
-        rc = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
+        rc = cli_ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
         for (int i = 0; rc == SHOAL_E_BUSY && i < BUSY_TRIES; i++) {
             /* another one is being made */
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-            rc = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
+            rc = cli_ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
         }
         if (rc != 0)
             err_wrap(&e, rc, "coordinator %s", endpoint);
     }
     if (rc == 0)
         created_print(&reply.u.CHECKPOINT_reply, o[JSON].value != NULL);
-    ask_close(a);
+    cli_ask_close(a);
     return rc == 0 ? 0 : cli_fail("checkpoint create", &e);
 }
 
@@ -374,13 +374,13 @@ int checkpoint_restore_main(int argc, char **argv)
     }
     json_free(m);
     if (rc == 0)
-        rc = submit_job(&(struct submit_order){.path = count == 2 ? words[1] : kept,
-                                               .set = &set,
-                                               .coordinator = o[COORDINATOR].value,
-                                               .from = words[0],
-                                               .workers = workers,
-                                               .wait = o[NO_WAIT].value == NULL},
-                        &e);
-    string_list_free(&set);
+        rc = cli_submit_job(&(struct submit_order){.path = count == 2 ? words[1] : kept,
+                                                   .set = &set,
+                                                   .coordinator = o[COORDINATOR].value,
+                                                   .from = words[0],
+                                                   .workers = workers,
+                                                   .wait = o[NO_WAIT].value == NULL},
+                            &e);
+    config_list_free(&set);
     return rc == 0 ? 0 : cli_fail("checkpoint restore", &e);
 }

@@ -3,7 +3,7 @@
  * table at a time; the later one's rows pass by. */
 #include "deploy/cli/checkpoint.h"
 #include "embedding/checkpoint.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,6 +4,7 @@
 #include "embedding/checkpoint.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <errno.h>
 #include <inttypes.h>

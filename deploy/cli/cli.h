@@ -12,19 +12,19 @@
 #include <stdint.h>
 
 /* ---- verbs: argv[0] is the verb; each returns an exit status ---- */
-int local_main(int argc, char **argv);
-int submit_main(int argc, char **argv);
-int stop_main(int argc, char **argv);
-int checkpoint_main(int argc, char **argv);
-int status_main(int argc, char **argv);
-int digest_main(int argc, char **argv);
-int inspect_main(int argc, char **argv);
-int tables_main(int argc, char **argv);
-int blame_main(int argc, char **argv);
-int erase_main(int argc, char **argv);
-int synth_main(int argc, char **argv);
-int bench_main(int argc, char **argv);
-int report_main(int argc, char **argv);
+int cli_local(int argc, char **argv);
+int cli_submit(int argc, char **argv);
+int cli_stop(int argc, char **argv);
+int cli_checkpoint(int argc, char **argv);
+int cli_status(int argc, char **argv);
+int cli_digest(int argc, char **argv);
+int cli_inspect(int argc, char **argv);
+int cli_tables(int argc, char **argv);
+int cli_blame(int argc, char **argv);
+int cli_erase(int argc, char **argv);
+int cli_synth(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+int cli_report(int argc, char **argv);
 
 /* ---- jobs ---- */
 struct submit_order {
@@ -35,10 +35,10 @@ struct submit_order {
     int64_t workers;               /* to wait for */
     bool wait;                     /* for the job's end, showing it */
 };
-int submit_job(const struct submit_order *o, struct err *e);
+int cli_submit_job(const struct submit_order *o, struct err *e);
 /* The absolute path of a checkpoint's folder, as the coordinator needs it; one that is not on this
  * machine must be given as an absolute path. NOINPUT, USAGE. */
-int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e);
+int cli_submit_from(const char *folder, char out[LIMIT_PATH], struct err *e);
 
 /* ---- arguments ---- */
 struct cli_option {
@@ -54,28 +54,28 @@ int cli_parse(int argc, char **argv, struct cli_option *options, const char **wo
 /* Whole number option within [min, max]. */
 int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e);
 /* Prints j, indented. */
-void json_print(const struct json *j);
+void cli_json_print(const struct json *j);
 /* Says "shoal VERB: text" on stderr and returns the exit status that belongs to e's code. */
 int cli_fail(const char *verb, const struct err *e);
 
 /* ---- questions ---- */
 struct ask; /* one connection */
-int ask_open(const char *endpoint, struct ask **out, struct err *e);
-void ask_close(struct ask *a);
+int cli_ask_open(const char *endpoint, struct ask **out, struct err *e);
+void cli_ask_close(struct ask *a);
 /* For answers that take long: from now on who is asked is taken for gone after so long without a
  * word (UNAVAILABLE), whatever the question. */
-void ask_silence(struct ask *a, uint32_t silent_ms);
+void cli_ask_silence(struct ask *a, uint32_t silent_ms);
 /* Sends a request (frames: raw frames, lent) and waits for its reply; resends each second.
  * reply_message, when not NULL, gets the message whose frames belong to reply (msg_free). A refusal
  * is an error with the peer's sentence. TIMEOUT after timeout_ms. */
-int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
-        struct wire *reply, struct msg **reply_message, struct err *e);
+int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
+            struct wire *reply, struct msg **reply_message, struct err *e);
 
 /* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
-void progress_text(const struct json *status, char out[256]);
+void cli_progress_text(const struct json *status, char out[256]);
 /* A file's JSON. NOINPUT, DATA (no JSON, or over 32 MiB). */
-int json_file(const char *path, struct json **out, struct err *e);
+int cli_json_file(const char *path, struct json **out, struct err *e);
 /* Prints a report for people; with a run_dir (else NULL), files and next steps too. */
-void report_print(const struct json *report, const char *run_dir, const char *job_path);
+void cli_report_print(const struct json *report, const char *run_dir, const char *job_path);
 
 #endif

@@ -14,7 +14,7 @@ static int live_map(struct cluster *c, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_MAP_GET}, reply;
     struct msg *m;
-    int rc = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+    int rc = cli_ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc != 0)
         return rc;
     c->tablet_count = reply.u.MAP_GET_reply.tablet_count;
@@ -51,7 +51,7 @@ static int live_tables(struct cluster *c, struct err *e)
         struct err silent;
         struct msg *m;
         w.u.TABLE_GET.table = i;
-        int rc = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, &silent);
+        int rc = cli_ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, &silent);
         if (rc == SHOAL_E_NO_TABLE || rc == SHOAL_E_NOT_FOUND)
             return 0;
         if (rc != 0)
@@ -75,7 +75,7 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
         return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator",
                        shard);
     if (c->shard[shard] == NULL) {
-        int rc = ask_open(c->endpoint[shard], &c->shard[shard], e);
+        int rc = cli_ask_open(c->endpoint[shard], &c->shard[shard], e);
         if (rc != 0)
             return rc;
     }
@@ -166,11 +166,11 @@ bool cluster_endpoint(const char *run_dir, char out[256])
 static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_ms, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
-    int rc = ask_open(endpoint, &c->coordinator, e);
+    int rc = cli_ask_open(endpoint, &c->coordinator, e);
     if (rc == 0)
-        rc = ask(c->coordinator, &w, NULL, patience_ms, &reply, NULL, e);
+        rc = cli_ask(c->coordinator, &w, NULL, patience_ms, &reply, NULL, e);
     if (rc != 0) {
-        ask_close(c->coordinator);
+        cli_ask_close(c->coordinator);
         c->coordinator = NULL;
         return rc == SHOAL_E_USAGE ? rc : err_wrap(e, rc, "coordinator %s", endpoint);
     }
@@ -212,12 +212,12 @@ void cluster_close(struct cluster *c)
     for (uint32_t i = 0; i < c->tables; i++)
         free(c->schema[i]);
     for (uint32_t i = 0; i < LIMIT_SHARDS; i++)
-        ask_close(c->shard[i]);
+        cli_ask_close(c->shard[i]);
     for (uint32_t i = 0; i < c->engines; i++)
         (void)engine_close(c->engine[i], false);
     if (c->net != NULL)
         net_free(c->net);
-    ask_close(c->coordinator);
+    cli_ask_close(c->coordinator);
     free(c->shard_of);
     free(c->endpoint);
     free(c->folder);
@@ -264,7 +264,7 @@ static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_diges
         w.u.DIGEST.table = table;
         int rc = cluster_shard(c, i, &shard, e);
         if (rc == 0)
-            rc = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+            rc = cli_ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
         if (rc != 0)
             return rc;
         uint32_t first = reply.u.DIGEST_reply.tablet_first,
@@ -297,7 +297,7 @@ int cluster_status(struct cluster *c, struct json **out, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct msg *m;
-    int rc = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+    int rc = cli_ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc != 0)
         return rc;
     rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);

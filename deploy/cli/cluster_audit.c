@@ -1,6 +1,6 @@
 /* cluster_audit.c: looking back, and erasing: questions to shards and to the coordinator. */
 #include "deploy/cli/cluster_inner.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t 
                       struct json **list, bool *complete, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_BLAME}, reply;
-    uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
+    uint32_t tablet = s->tablet_first + key_tablet(key_mix(key), s->tablet_bits);
     struct ask *shard;
     struct msg *m;
     if (tablet >= c->tablet_count)
@@ -22,7 +22,7 @@ static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t 
     w.u.BLAME = (struct wire_BLAME){s->table, key, limit};
     int rc = cluster_shard(c, c->shard_of[tablet], &shard, e);
     if (rc == 0)
-        rc = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+        rc = cli_ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
     if (rc != 0)
         return rc;
     *complete = reply.u.BLAME_reply.complete;
@@ -104,7 +104,7 @@ static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct 
     const struct frame frame = {.data = name, .bytes = count * sizeof *name};
     w.u.WHO = (struct wire_WHO){(uint64_t)run, count};
     int rc = count == 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                        : ask(c->coordinator, &w, &frame, QUESTION_MS, &reply, &m, e);
+                        : cli_ask(c->coordinator, &w, &frame, QUESTION_MS, &reply, &m, e);
     if (rc == 0) {
         rc = json_parse(m->frame[1].data, m->frame[1].bytes, &answer, e);
         msg_free(m);
@@ -157,8 +157,8 @@ static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action acti
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
         w.u.KEYS = (struct wire_KEYS){table, action, count};
-        rc = ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply, NULL,
-                 e);
+        rc = cli_ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply,
+                     NULL, e);
     }
     *changed = rc == 0 ? reply.u.KEYS_reply.changed : 0;
     return rc;
@@ -170,7 +170,7 @@ static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
     struct json *status_json = NULL;
     struct msg *m;
-    int rc = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+    int rc = cli_ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc != 0)
         return rc;
     rc = json_parse(m->frame[1].data, m->frame[1].bytes, &status_json, e);
@@ -190,7 +190,7 @@ static int shard_erase(struct cluster *c, uint32_t number, const struct table_sc
     struct ask *shard;
     struct json *cuts = NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (c->shard_of[s->tablet_first + mixed_tablet(key_mix(keys[i]), s->tablet_bits)] == number)
+        if (c->shard_of[s->tablet_first + key_tablet(key_mix(keys[i]), s->tablet_bits)] == number)
             mine[n++] = keys[i];
     if (n == 0)
         return 0;

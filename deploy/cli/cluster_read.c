@@ -1,7 +1,7 @@
 /* cluster_read.c: rows and figures of tables, from shards that run or from folders. */
 #include "deploy/cli/cluster_inner.h"
 #include "embedding/row_json.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <string.h>
 
@@ -11,14 +11,14 @@ static int live_inspect(struct cluster *c, const struct table_schema *s, uint64_
     struct wire w = {.type = WIRE_TYPE_INSPECT}, reply;
     struct ask *shard;
     struct msg *m;
-    uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
+    uint32_t tablet = s->tablet_first + key_tablet(key_mix(key), s->tablet_bits);
     if (tablet >= c->tablet_count)
         return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
     w.u.INSPECT.table = s->table;
     w.u.INSPECT.key = key;
     int rc = cluster_shard(c, c->shard_of[tablet], &shard, e);
     if (rc == 0)
-        rc = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+        rc = cli_ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc != 0)
         return rc;
     *found = reply.u.INSPECT_reply.found;
@@ -61,7 +61,7 @@ static int live_census(struct cluster *c, const struct table_schema *s,
                                                     wish->score, wish->ttl,     wish->rows};
         int rc = cluster_shard(c, i, &shard, e);
         if (rc == 0)
-            rc = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+            rc = cli_ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
         if (rc != 0)
             return rc;
         rc = json_parse(m->frame[1].data, m->frame[1].bytes, &part, e);

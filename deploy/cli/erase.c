@@ -222,7 +222,7 @@ static int erase(const char *name, const struct cli_option *o, const struct stri
     return rc;
 }
 
-int erase_main(int argc, char **argv)
+int cli_erase(int argc, char **argv)
 {
     struct string_list values = {0};
     struct cli_option options[COUNT + 1] = {[KEYS] = {"--keys", false, NULL, NULL},
@@ -247,6 +247,6 @@ int erase_main(int argc, char **argv)
     else if (rc == 0)
         rc = erase(words[0], options, &values, k, &e);
     free(k);
-    string_list_free(&values);
+    config_list_free(&values);
     return rc == 0 ? 0 : cli_fail("erase", &e);
 }

@@ -110,7 +110,7 @@ static int inspect(const char *const *words, int count, const struct cli_option 
     if (rc == 0 && !found)
         rc = none(row, words[0], key, e);
     if (rc == 0 && o[JSON].value != NULL) {
-        json_print(row);
+        cli_json_print(row);
     } else if (rc == 0) {
         fields = key_fields(&place);
         row_print(row, fields);
@@ -122,7 +122,7 @@ static int inspect(const char *const *words, int count, const struct cli_option 
     return rc;
 }
 
-int inspect_main(int argc, char **argv)
+int cli_inspect(int argc, char **argv)
 {
     struct cli_option options[COUNT + 1] = {[FIELD] = {"--field", false, NULL, NULL},
                                             [VALUE] = {"--value", false, NULL, NULL},

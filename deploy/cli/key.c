@@ -1,7 +1,7 @@
 /* key.c: field and value -> key. */
 #include "deploy/cli/key.h"
 #include "deploy/cli/child.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdio.h>
 #include <stdlib.h>

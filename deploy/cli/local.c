@@ -69,7 +69,7 @@ static void teacher_fill(struct local *l, struct json *report)
         return;
     (void)snprintf(path, sizeof path, "%s.teacher.json", files->item[0]);
     struct json *t;
-    if (json_file(path, &t, NULL) != 0)
+    if (cli_json_file(path, &t, NULL) != 0)
         return;
     double auc = teacher_auc(t, &l->job);
     if (!isnan(auc)) {
@@ -86,7 +86,7 @@ static int report_finish(struct local *l, struct err *e)
     (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
     (void)snprintf(temporary, sizeof temporary, "%s/report.json.tmp", l->dir);
     struct json *report;
-    if (json_file(path, &report, NULL) != 0)
+    if (cli_json_file(path, &report, NULL) != 0)
         return err_set(e, SHOAL_E_INTERNAL,
                        "the coordinator left no %s; see %s/log/coordinator.log", path, l->dir);
     for (int i = 0; i < l->children; i++)
@@ -103,9 +103,9 @@ static int report_finish(struct local *l, struct err *e)
         (void)file_unlink(temporary);
     (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
     if (rc == 0)
-        rc = report_html(report, path, e);
+        rc = report_page_html(report, path, e);
     if (rc == 0)
-        report_print(report, l->dir, l->job_path);
+        cli_report_print(report, l->dir, l->job_path);
     json_free(report);
     return rc;
 }
@@ -116,7 +116,7 @@ static int job_failure(struct local *l, int job_status, struct err *e)
     struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
     struct err silent;
     bool other_tables = job_status == SHOAL_E_SCHEMA && l->job.warm_start[0] != 0;
-    if (ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) == 0 &&
+    if (cli_ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) == 0 &&
         reply.u.REPORT_reply.job_text[0] != 0)
         return err_set(e, job_status, "%s%s%s", reply.u.REPORT_reply.job_text,
                        other_tables ? "; a warm start needs the very tables of " : "",
@@ -133,7 +133,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     for (int i = 0; i < l->children && rc == 0; i++)
         rc = child_start(&l->child[i], e);
     if (rc == 0)
-        rc = ask_open(l->coordinator, &l->ask, e);
+        rc = cli_ask_open(l->coordinator, &l->ask, e);
     if (rc == 0) {
         printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
                l->servers, l->servers == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
@@ -150,7 +150,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     local_stop(l);
     if (rc == 0)
         rc = report_finish(l, e);
-    ask_close(l->ask);
+    cli_ask_close(l->ask);
     return rc;
 }
 
@@ -161,10 +161,10 @@ static int warm_start_set(struct local *l, const char *from, struct err *e)
     if (from == NULL)
         return 0;
     (void)snprintf(key, sizeof key, "warm_start=\"%.*s\"", (int)LIMIT_PATH, from);
-    return string_list_add(&l->set, key) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    return config_list_add(&l->set, key) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-int local_main(int argc, char **argv)
+int cli_local(int argc, char **argv)
 {
     static struct local l;
     struct err e = {0};
@@ -211,11 +211,11 @@ int local_main(int argc, char **argv)
         rc = warm_start_set(&l, options[7].value, &e);
     }
     if (rc == 0 && options[8].value != NULL)
-        rc = submit_from(options[8].value, l.from, &e);
+        rc = cli_submit_from(options[8].value, l.from, &e);
     if (rc == 0)
         rc = local_run(&l, options[2].value, &e);
-    string_list_free(&l.set);
-    string_list_free(&l.server_set);
+    config_list_free(&l.set);
+    config_list_free(&l.server_set);
     job_free(&l.job);
     return rc == 0 ? 0 : cli_fail("local", &e);
 }

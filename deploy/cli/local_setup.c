@@ -216,12 +216,12 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
         return rc;
     if (l->job.data.cache[0] == 0) {
         (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", l->dir);
-        if (string_list_add(&l->set, cache) != 0)
+        if (config_list_add(&l->set, cache) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
     if (l->job.checkpoint.dir[0] == 0) {
         (void)snprintf(cache, sizeof cache, "checkpoint.dir=%s/checkpoints", l->dir);
-        if (string_list_add(&l->set, cache) != 0)
+        if (config_list_add(&l->set, cache) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
     rc = job_text(l->job_path, &l->set, text, e);

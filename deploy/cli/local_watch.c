@@ -43,7 +43,7 @@ static void line_show(struct local *l, const char *text, bool passing)
 static void progress_show(struct local *l, const struct json *s)
 {
     char line[256];
-    progress_text(s, line);
+    cli_progress_text(s, line);
     line_show(l, line, true);
 }
 
@@ -153,7 +153,7 @@ int local_submit(struct local *l, const char *text, struct err *e)
     w.u.SUBMIT.workers = (uint32_t)l->workers;
     memcpy(w.u.SUBMIT.from, l->from, sizeof l->from);
     for (int tries = 0; tries < 30 && rc != 0 && interrupted == 0; tries++) {
-        rc = ask(l->ask, &w, &f, 2000, &reply, NULL, e);
+        rc = cli_ask(l->ask, &w, &f, 2000, &reply, NULL, e);
         if (rc != 0 && rc != SHOAL_E_UNAVAILABLE)
             return rc;
         int watched = children_watch(l, e);
@@ -177,7 +177,7 @@ int local_follow(struct local *l, int *job_status, struct err *e)
             rc = children_missed(l, &alone, e);
         if (rc != 0)
             return rc;
-        if (ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
+        if (cli_ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
             if (time_monotonic_ns() - heard > 60000000000u)
                 return err_set(
                     e, SHOAL_E_UNAVAILABLE,

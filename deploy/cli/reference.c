@@ -190,7 +190,7 @@ static void schema_print(const struct config_key *keys)
         }
         json_set(json_get(node, "properties"), name, leaf_new(k));
     }
-    json_print(top);
+    cli_json_print(top);
     json_free(top);
 }
 

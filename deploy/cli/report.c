@@ -29,7 +29,7 @@ static const char *grouped(double x, char out[32])
     return out;
 }
 
-void progress_text(const struct json *s, char out[256])
+void cli_progress_text(const struct json *s, char out[256])
 {
     double eta = number(s, "eta_seconds"), loss = number(s, "loss"), rate = number(s, "rate");
     const char *waiting = json_as_string(json_get(s, "waiting"), NULL);
@@ -51,7 +51,7 @@ void progress_text(const struct json *s, char out[256])
         (void)snprintf(out + n, 256 - (size_t)n, "   %.0f s left", eta);
 }
 
-double report_teacher(const struct json *r, const char *split)
+double report_page_teacher(const struct json *r, const char *split)
 {
     const char *of = json_as_string(json_get(r, "teacher_split"),
                                     json_absent(json_get(r, "test")) ? "valid" : "test");
@@ -81,7 +81,7 @@ static void quality_print(const struct json *r)
         if (!isnan(number(r, path)))
             printf("   group AUC %.4f", number(r, path));
         putchar('\n');
-        double teacher = report_teacher(r, split[i]);
+        double teacher = report_page_teacher(r, split[i]);
         if (!isnan(teacher))
             printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n",
                    "teacher", teacher);
@@ -187,7 +187,7 @@ static void backends_print(const struct json *list)
                json_count(list) - BACKENDS_SHOWN);
 }
 
-void report_print(const struct json *r, const char *run_dir, const char *job_path)
+void cli_report_print(const struct json *r, const char *run_dir, const char *job_path)
 {
     char n[32], s[32];
     printf("\n%s: %s examples in %.1f s, %s examples a second\n",

@@ -17,24 +17,24 @@
 /* neighbours on a side: a curve of ours has at most 1,000 points, another report's may have more */
 #define SMOOTH_MAX 25u
 
-double page_number(const struct json *r, const char *path)
+double report_page_number(const struct json *r, const char *path)
 {
     return json_as_number(json_get(r, path), (double)NAN);
 }
 
-double *page_column(const struct json *list, const char *path)
+double *report_page_column(const struct json *list, const char *path)
 {
     size_t count = json_count(list);
     double *x = malloc((count + 1) * sizeof *x);
     for (size_t i = 0; i < count && x != NULL; i++)
-        x[i] = page_number(json_array_at(list, i), path);
+        x[i] = report_page_number(json_array_at(list, i), path);
     return x;
 }
 
-double *page_smooth(const struct json *list, const double *x)
+double *report_page_smooth(const struct json *list, const double *x)
 {
     size_t count = json_count(list), reach = count / 40 < SMOOTH_MAX ? count / 40 : SMOOTH_MAX;
-    double *mean = malloc((count + 1) * sizeof *mean), *epoch = page_column(list, "epoch");
+    double *mean = malloc((count + 1) * sizeof *mean), *epoch = report_page_column(list, "epoch");
     for (size_t i = 0; i < count && mean != NULL && epoch != NULL; i++) {
         size_t from = i < reach ? 0 : i - reach, to = i + reach < count ? i + reach : count - 1,
                seen = 0;
@@ -117,7 +117,7 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
 {
     const struct json *v = json_get(r, split);
     char name[32], value[32], more[64], text[32];
-    double error = page_number(v, "auc_error"), teacher = report_teacher(r, split);
+    double error = report_page_number(v, "auc_error"), teacher = report_page_teacher(r, split);
     if (json_absent(v))
         return;
     (void)snprintf(name, sizeof name, "AUC, %s", split);
@@ -126,8 +126,9 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
     else if (!isnan(teacher))
         (void)snprintf(more, sizeof more, "best possible: %s", n(teacher, 4, text));
     else
-        (void)snprintf(more, sizeof more, "of %s examples", n(page_number(v, "examples"), 0, text));
-    tile(out, name, n(page_number(v, "auc"), 4, value), more);
+        (void)snprintf(more, sizeof more, "of %s examples",
+                       n(report_page_number(v, "examples"), 0, text));
+    tile(out, name, n(report_page_number(v, "auc"), 4, value), more);
 }
 
 static void tiles(FILE *out, const struct json *r)
@@ -143,18 +144,20 @@ static void tiles(FILE *out, const struct json *r)
             (void)snprintf(more, sizeof more, "mean over labels");
         else
             (void)snprintf(more, sizeof more, "over %s groups",
-                           n(page_number(v, "groups"), 0, text));
-        tile(out, "Group AUC", n(page_number(v, "gauc"), 4, value), more);
+                           n(report_page_number(v, "groups"), 0, text));
+        tile(out, "Group AUC", n(report_page_number(v, "gauc"), 4, value), more);
     }
     if (!json_absent(v)) {
-        (void)snprintf(more, sizeof more, "normalised: %s", n(page_number(v, "ne"), 4, text));
-        tile(out, "Logloss", n(page_number(v, "logloss"), 4, value), more);
-        (void)snprintf(more, sizeof more, "expected error: %s", n(page_number(v, "ece"), 4, text));
-        tile(out, "Calibration", n(page_number(v, "calibration"), 3, value), more);
+        (void)snprintf(more, sizeof more, "normalised: %s",
+                       n(report_page_number(v, "ne"), 4, text));
+        tile(out, "Logloss", n(report_page_number(v, "logloss"), 4, value), more);
+        (void)snprintf(more, sizeof more, "expected error: %s",
+                       n(report_page_number(v, "ece"), 4, text));
+        tile(out, "Calibration", n(report_page_number(v, "calibration"), 3, value), more);
     }
-    (void)snprintf(more, sizeof more, "%s in all", n(page_number(r, "examples"), 0, text));
-    tile(out, "Examples / s", n(page_number(r, "examples_per_second"), 0, value), more);
-    seconds_text(page_number(r, "seconds"), value);
+    (void)snprintf(more, sizeof more, "%s in all", n(report_page_number(r, "examples"), 0, text));
+    tile(out, "Examples / s", n(report_page_number(r, "examples_per_second"), 0, value), more);
+    seconds_text(report_page_number(r, "seconds"), value);
     (void)snprintf(more, sizeof more, "%zu epochs", json_count(json_get(r, "epochs")));
     tile(out, "Time", value, more);
     fputs("</div>\n", out);
@@ -179,7 +182,7 @@ static double *epoch_ends(const struct json *training, size_t epochs)
     for (size_t i = 0; i < json_count(training) && end != NULL; i++) {
         int64_t epoch = json_as_int(json_get(json_array_at(training, i), "epoch"), 0);
         if (epoch >= 1 && epoch <= (int64_t)epochs)
-            end[epoch - 1] = page_number(json_array_at(training, i), "examples");
+            end[epoch - 1] = report_page_number(json_array_at(training, i), "examples");
     }
     return end;
 }
@@ -194,10 +197,10 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
         (void)snprintf(of_train, sizeof of_train, "tasks.%zu", label);
         (void)snprintf(of_valid, sizeof of_valid, "valid.tasks.%zu.logloss", label);
     }
-    double *x = page_column(training, "examples"), *raw = page_column(training, of_train),
-           *end = epoch_ends(training, ends);
-    double *mean = raw == NULL ? NULL : page_smooth(training, raw),
-           *valid = page_column(epochs, of_valid);
+    double *x = report_page_column(training, "examples"),
+           *raw = report_page_column(training, of_train), *end = epoch_ends(training, ends);
+    double *mean = raw == NULL ? NULL : report_page_smooth(training, raw),
+           *valid = report_page_column(epochs, of_valid);
 
     if (x != NULL && raw != NULL && mean != NULL && end != NULL && valid != NULL) {
         bool evaluated = ends > 0 && isfinite(valid[ends - 1]);
@@ -232,7 +235,7 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
     size_t count = json_count(epochs),
            lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2;
     struct svg_series s[LIMIT_TASKS];
-    double *x = page_column(epochs, "epoch");
+    double *x = report_page_column(epochs, "epoch");
     char path[64], more[96];
     size_t drawn = 0;
     for (size_t i = 0; i < lines; i++) {
@@ -245,7 +248,9 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
         if (labels > 0)
             s[drawn].name = json_as_string(json_get(r, path), "label");
         (void)snprintf(path, sizeof path, "valid.tasks.%zu.auc", i);
-        s[drawn].y = page_column(epochs, labels > 0 ? path : i == 0 ? "valid.auc" : "valid.gauc");
+        s[drawn].y = report_page_column(epochs, labels > 0 ? path
+                                                : i == 0   ? "valid.auc"
+                                                           : "valid.gauc");
         if (s[drawn].y != NULL && count > 0 && isfinite(s[drawn].y[count - 1]))
             drawn++;
         else
@@ -286,14 +291,14 @@ static void epochs_table(FILE *out, const struct json *r)
         const struct json *e = json_array_at(epochs, i);
         fprintf(out, "<tr%s><td>%s</td>",
                 json_as_int(json_get(e, "epoch"), -1) == final ? " class=\"best\"" : "",
-                n(page_number(e, "epoch"), 0, text));
-        fprintf(out, "<td>%s</td>", n(page_number(e, "train_logloss"), 5, text));
-        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.logloss"), 5, text));
-        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.auc"), 5, text));
-        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.ne"), 4, text));
-        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.calibration"), 3, text));
-        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.ece"), 5, text));
-        fprintf(out, "<td>%s</td></tr>\n", n(page_number(e, "seconds"), 1, text));
+                n(report_page_number(e, "epoch"), 0, text));
+        fprintf(out, "<td>%s</td>", n(report_page_number(e, "train_logloss"), 5, text));
+        fprintf(out, "<td>%s</td>", n(report_page_number(e, "valid.logloss"), 5, text));
+        fprintf(out, "<td>%s</td>", n(report_page_number(e, "valid.auc"), 5, text));
+        fprintf(out, "<td>%s</td>", n(report_page_number(e, "valid.ne"), 4, text));
+        fprintf(out, "<td>%s</td>", n(report_page_number(e, "valid.calibration"), 3, text));
+        fprintf(out, "<td>%s</td>", n(report_page_number(e, "valid.ece"), 5, text));
+        fprintf(out, "<td>%s</td></tr>\n", n(report_page_number(e, "seconds"), 1, text));
     }
     fputs("</table></div></details>\n", out);
 }
@@ -347,7 +352,7 @@ static void tables(FILE *out, const struct json *r)
         const struct json *t = json_array_at(list, i);
         fputs("<tr><td>", out);
         html_text(out, TEXT(json_get(t, "name")));
-        fprintf(out, "</td><td>%s</td><td>", n(page_number(t, "rows"), 0, text));
+        fprintf(out, "</td><td>%s</td><td>", n(report_page_number(t, "rows"), 0, text));
         rules(out, json_get(t, "rules"));
         fputs("</td><td class=\"code\">", out);
         html_text(out, TEXT(json_get(t, "digest")));
@@ -380,7 +385,7 @@ static void workers(FILE *out, const struct json *r)
     fputs("</table></div>\n", out);
 }
 
-int report_html(const struct json *r, const char *path, struct err *e)
+int report_page_html(const struct json *r, const char *path, struct err *e)
 {
     char temporary[LIMIT_PATH + 8], title[LIMIT_NAME + 32];
     (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);

@@ -1,4 +1,4 @@
-/* report_main.c: `shoal report`: a report.json, of whatever run, as a page. */
+/* cli_report.c: `shoal report`: a report.json, of whatever run, as a page. */
 #include "deploy/cli/cli.h"
 #include "deploy/cli/report_page.h"
 
@@ -17,7 +17,7 @@ static const char help[] =
     "  --html FILE      where to write it (default: beside REPORT.json, with .html at the end)\n"
     "  --help           this text\n";
 
-int json_file(const char *path, struct json **out, struct err *e)
+int cli_json_file(const char *path, struct json **out, struct err *e)
 {
     FILE *f = fopen(path, "rbe");
     char *text = malloc(FILE_BYTES_MAX + 1);
@@ -49,7 +49,7 @@ static void page_name(const char *report, char out[LIMIT_PATH])
                    (int)(stem > LIMIT_PATH - 6 ? LIMIT_PATH - 6 : stem), report);
 }
 
-int report_main(int argc, char **argv)
+int cli_report(int argc, char **argv)
 {
     struct cli_option options[] = {
         {"--html", false, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
@@ -66,12 +66,12 @@ int report_main(int argc, char **argv)
     if (rc == 0 && word_count != 1)
         rc = err_set(&e, SHOAL_E_USAGE, "name one report: shoal report RUN_DIR/report.json");
     if (rc == 0)
-        rc = json_file(words[0], &report, &e);
+        rc = cli_json_file(words[0], &report, &e);
     if (rc == 0 && json_absent(json_get(report, "epochs")))
         rc = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs", words[0]);
     if (rc == 0) {
         page_name(words[0], path);
-        rc = report_html(report, options[0].value == NULL ? path : options[0].value, &e);
+        rc = report_page_html(report, options[0].value == NULL ? path : options[0].value, &e);
     }
     if (rc == 0)
         printf("%s\n", options[0].value == NULL ? path : options[0].value);

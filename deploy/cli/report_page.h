@@ -11,20 +11,20 @@
 
 /* Writes a report (as report.json has it) to path as a page of HTML, whole or not at all.
  * CANTCREATE, IO. */
-int report_html(const struct json *report, const char *path, struct err *e);
+int report_page_html(const struct json *report, const char *path, struct err *e);
 
 /* The best possible AUC on a split ("valid" or "test"), where the log's teacher is known; NaN: not
  * known. report.c. */
-double report_teacher(const struct json *r, const char *split);
+double report_page_teacher(const struct json *r, const char *split);
 /* The number at a path; NaN where there is none. */
-double page_number(const struct json *r, const char *path);
+double report_page_number(const struct json *r, const char *path);
 /* An array's elements' numbers at a path, (count); NaN where there is none. The caller frees; NULL
  * when out of memory.
  */
-double *page_column(const struct json *list, const char *path);
+double *report_page_column(const struct json *list, const char *path);
 /* Means of x over neighbours of the same epoch: a task's figures jump about, what is learnt shows
  * in the mean. list is the training curve, x (count). The caller frees; NULL when out of memory. */
-double *page_smooth(const struct json *list, const double *x);
+double *report_page_smooth(const struct json *list, const double *x);
 /* Calibration curves, labels, values of fields: report_quality.c. */
 void report_page_quality(FILE *out, const struct json *report);
 /* Where the time went, speed, staleness, norms: report_speed.c. */

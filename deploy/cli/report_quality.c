@@ -15,8 +15,9 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
 {
     const struct json *buckets = json_get(of, "buckets");
     size_t count = json_count(buckets);
-    double *x = page_column(buckets, "predicted"), *y = page_column(buckets, "label"), most = 0;
-    double *examples = page_column(buckets, "examples");
+    double *x = report_page_column(buckets, "predicted"), *y = report_page_column(buckets, "label"),
+           most = 0;
+    double *examples = report_page_column(buckets, "examples");
     char text[32];
     for (size_t i = 0; i < count && x != NULL && y != NULL; i++)
         most = fmax(most, fmax(x[i], y[i]));
@@ -48,9 +49,9 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
                 "on the dashed line "
                 "predictions are "
                 "right. Calibration %s, ",
-                count, html_number(page_number(of, "calibration"), 3, text));
+                count, html_number(report_page_number(of, "calibration"), 3, text));
         fprintf(out, "expected error %s. Bars: examples.</p>\n",
-                html_number(page_number(of, "ece"), 5, text));
+                html_number(report_page_number(of, "ece"), 5, text));
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
@@ -105,7 +106,7 @@ static void tasks_table(FILE *out, const struct json *split, const char *name)
         fputs("</td>", out);
         for (size_t f = 0; f < sizeof figure / sizeof figure[0]; f++)
             fprintf(out, "<td>%s</td>",
-                    html_number(page_number(t, figure[f].key), figure[f].digits, text));
+                    html_number(report_page_number(t, figure[f].key), figure[f].digits, text));
         fputs("</tr>\n", out);
     }
     fputs("</table></div>\n", out);
@@ -132,13 +133,13 @@ static void value_row(FILE *out, const struct json *v)
     fputs("<tr><td class=\"code\">", out);
     html_text(out, key);
     if (strcmp(key, "other") == 0)
-        fprintf(out, " (%s values)", html_number(page_number(v, "values"), 0, text));
-    fprintf(out, "</td><td>%s</td>", html_number(page_number(v, "examples"), 0, text));
-    fprintf(out, "<td>%s</td>", html_number(page_number(v, "label"), 4, text));
-    fprintf(out, "<td>%s</td>", html_number(page_number(v, "predicted"), 4, text));
-    fprintf(out, "<td>%s</td>", html_number(page_number(v, "logloss"), 4, text));
-    fprintf(out, "<td>%s", html_number(page_number(v, "calibration"), 3, text));
-    calibration_bar(out, page_number(v, "calibration"));
+        fprintf(out, " (%s values)", html_number(report_page_number(v, "values"), 0, text));
+    fprintf(out, "</td><td>%s</td>", html_number(report_page_number(v, "examples"), 0, text));
+    fprintf(out, "<td>%s</td>", html_number(report_page_number(v, "label"), 4, text));
+    fprintf(out, "<td>%s</td>", html_number(report_page_number(v, "predicted"), 4, text));
+    fprintf(out, "<td>%s</td>", html_number(report_page_number(v, "logloss"), 4, text));
+    fprintf(out, "<td>%s", html_number(report_page_number(v, "calibration"), 3, text));
+    calibration_bar(out, report_page_number(v, "calibration"));
     fputs("</td></tr>\n", out);
 }
 

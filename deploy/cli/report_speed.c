@@ -15,14 +15,14 @@ enum { SPEED_POINTS = 40, SPEED_REPORTS = 5 };
 static void bottleneck(FILE *out, const struct json *r)
 {
     const char *stage = json_as_string(json_get(r, "bottleneck.stage"), NULL);
-    double speedup = page_number(r, "bottleneck.speedup_if_free");
+    double speedup = report_page_number(r, "bottleneck.speedup_if_free");
     char text[32];
     if (stage == NULL)
         return;
     fputs("<p class=\"note\">What limits: <b>", out);
     html_text(out, stage);
     fprintf(out, "</b>, with %s %% of the time that lanes had work",
-            html_number(page_number(r, "bottleneck.share") * 100, 0, text));
+            html_number(report_page_number(r, "bottleneck.share") * 100, 0, text));
     if (isfinite(speedup)) {
         fprintf(out,
                 "; if it took none, the job would be about %s times as fast, and then limited by ",
@@ -42,7 +42,7 @@ static void time_card(FILE *out, const struct json *r)
     struct svg_part part[5];
     char text[5][32];
     for (int i = 0; i < 5; i++) {
-        double s = page_number(time, key[i]);
+        double s = report_page_number(time, key[i]);
         (void)snprintf(text[i], sizeof text[i], "%.1f s", isfinite(s) ? s : 0);
         part[i] = (struct svg_part){name[i], colour[i], isfinite(s) ? s : 0, text[i]};
     }
@@ -86,8 +86,8 @@ static void speed_chart(FILE *out, const struct json *training)
 {
     size_t count = json_count(training),
            points = count / SPEED_REPORTS < SPEED_POINTS ? count / SPEED_REPORTS : SPEED_POINTS;
-    double *seconds = page_column(training, "seconds"),
-           *examples = page_column(training, "examples");
+    double *seconds = report_page_column(training, "seconds"),
+           *examples = report_page_column(training, "examples");
     double x[SPEED_POINTS], y[SPEED_POINTS], most = 0;
     if (seconds != NULL && examples != NULL && points > 2 && seconds[count - 1] > 0) {
         speeds(seconds, examples, count, points, x, y);
@@ -114,8 +114,9 @@ static void speed_chart(FILE *out, const struct json *training)
 static void norm_chart(FILE *out, const struct json *training)
 {
     size_t all = json_count(training), count = 0;
-    double *x = page_column(training, "examples"), *dense = page_column(training, "dense_norm"),
-           *rows = page_column(training, "row_norm");
+    double *x = report_page_column(training, "examples"),
+           *dense = report_page_column(training, "dense_norm"),
+           *rows = report_page_column(training, "row_norm");
     for (size_t i = 0; i < all && x != NULL && dense != NULL && rows != NULL; i++) {
         if (!isfinite(dense[i]) || !isfinite(rows[i]))
             continue;
@@ -145,9 +146,9 @@ static void staleness_card(FILE *out, const struct json *r)
 {
     const struct json *training = json_get(r, "training");
     size_t count = json_count(training);
-    double *x = page_column(training, "examples"), *y = page_column(training, "staleness"),
-           most = 0;
-    double *mean = y == NULL ? NULL : page_smooth(training, y);
+    double *x = report_page_column(training, "examples"),
+           *y = report_page_column(training, "staleness"), most = 0;
+    double *mean = y == NULL ? NULL : report_page_smooth(training, y);
     char text[32];
     for (size_t i = 0; i < count && y != NULL; i++)
         most = isfinite(y[i]) ? fmax(most, y[i]) : most;
@@ -155,9 +156,11 @@ static void staleness_card(FILE *out, const struct json *r)
             "<div class=\"card\"><h3>Staleness</h3><p class=\"note\">clocks that a pull was "
             "behind: half of them at "
             "most %s, ",
-            html_number(page_number(r, "staleness.p50"), 0, text));
-    fprintf(out, "99 %% at most %s, ", html_number(page_number(r, "staleness.p99"), 0, text));
-    fprintf(out, "none more than %s</p>\n", html_number(page_number(r, "staleness.max"), 0, text));
+            html_number(report_page_number(r, "staleness.p50"), 0, text));
+    fprintf(out, "99 %% at most %s, ",
+            html_number(report_page_number(r, "staleness.p99"), 0, text));
+    fprintf(out, "none more than %s</p>\n",
+            html_number(report_page_number(r, "staleness.max"), 0, text));
     if (x != NULL && mean != NULL && count > 1) {
         struct svg_series s[] = {{.colour = "c2", .x = x, .y = y, .count = count, .faint = true},
                                  {.colour = "c2", .x = x, .y = mean, .count = count}};
@@ -196,8 +199,8 @@ static void batches_card(FILE *out, const struct json *r)
     for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
         if (!json_absent(json_get(r, figure[i].key)))
             fprintf(out, "<tr><td>%s</td><td>%s</td></tr>\n", figure[i].name,
-                    html_number(page_number(r, figure[i].key) / figure[i].unit, figure[i].digits,
-                                text));
+                    html_number(report_page_number(r, figure[i].key) / figure[i].unit,
+                                figure[i].digits, text));
     fputs("</table></div>\n", out);
 }
 

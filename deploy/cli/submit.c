@@ -30,7 +30,7 @@ static const char stop_help[] =
     "Ends the running job, which then counts as failed; coordinator, servers and workers stay.\n\n"
     "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n";
 
-int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e)
+int cli_submit_from(const char *folder, char out[LIMIT_PATH], struct err *e)
 {
     char *path = realpath(folder, NULL);
     const char *is = path != NULL ? path : folder;
@@ -49,9 +49,9 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const ch
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
     w.u.SUBMIT.workers = (uint32_t)workers;
-    int rc = from == NULL ? 0 : submit_from(from, w.u.SUBMIT.from, e);
+    int rc = from == NULL ? 0 : cli_submit_from(from, w.u.SUBMIT.from, e);
     if (rc == 0)
-        rc = ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
+        rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
     if (rc == 0)
         *run = reply.u.SUBMIT_reply.run;
     return rc;
@@ -61,7 +61,7 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const ch
 static void progress_show(const struct json *s, unsigned round)
 {
     char line[256];
-    progress_text(s, line);
+    cli_progress_text(s, line);
     if (isatty(STDOUT_FILENO))
         printf("\r\033[K%s", line);
     else if (round % 10 == 0)
@@ -79,7 +79,7 @@ static int job_follow(struct ask *a, int *job_status, struct err *e)
         struct json *s = NULL;
         struct msg *m;
         nanosleep(&pause, NULL);
-        int rc = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+        int rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
         if (rc == SHOAL_E_UNAVAILABLE && (silent_ms += QUESTION_MS) < SILENCE_MAX_MS)
             continue; /* a coordinator that was killed comes back and goes on */
         if (rc != 0)
@@ -102,7 +102,7 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
     struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
     struct json *report = NULL;
     struct msg *m;
-    int rc = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+    int rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
     if (rc != 0)
         return rc;
     if (job_status != 0)
@@ -112,7 +112,7 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
     else
         rc = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
     if (rc == 0)
-        report_print(report, NULL, path);
+        cli_report_print(report, NULL, path);
     json_free(report);
     msg_free(m);
     return rc;
@@ -136,7 +136,7 @@ static int warm_start_check(const char *path, const struct string_list *set, str
     return rc;
 }
 
-int submit_job(const struct submit_order *o, struct err *e)
+int cli_submit_job(const struct submit_order *o, struct err *e)
 {
     struct ask *a = NULL;
     char *text = NULL;
@@ -145,7 +145,7 @@ int submit_job(const struct submit_order *o, struct err *e)
     if (rc == 0)
         rc = job_text(o->path, o->set, &text, e);
     if (rc == 0)
-        rc = ask_open(o->coordinator, &a, e);
+        rc = cli_ask_open(o->coordinator, &a, e);
     if (rc == 0) {
         rc = job_submit(a, text, o->workers, o->from, &run, e);
         if (rc != 0)
@@ -165,11 +165,11 @@ int submit_job(const struct submit_order *o, struct err *e)
             rc = job_outcome(a, job_status, o->path, e);
     }
     free(text);
-    ask_close(a);
+    cli_ask_close(a);
     return rc;
 }
 
-int submit_main(int argc, char **argv)
+int cli_submit(int argc, char **argv)
 {
     enum { COORDINATOR, WORKERS, SET, NO_WAIT, FROM, HELP, END };
     struct string_list set = {0};
@@ -196,18 +196,18 @@ int submit_main(int argc, char **argv)
     if (rc == 0)
         rc = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
     if (rc == 0)
-        rc = submit_job(&(struct submit_order){.path = words[0],
-                                               .set = &set,
-                                               .coordinator = o[COORDINATOR].value,
-                                               .from = o[FROM].value,
-                                               .workers = workers,
-                                               .wait = o[NO_WAIT].value == NULL},
-                        &e);
-    string_list_free(&set);
+        rc = cli_submit_job(&(struct submit_order){.path = words[0],
+                                                   .set = &set,
+                                                   .coordinator = o[COORDINATOR].value,
+                                                   .from = o[FROM].value,
+                                                   .workers = workers,
+                                                   .wait = o[NO_WAIT].value == NULL},
+                            &e);
+    config_list_free(&set);
     return rc == 0 ? 0 : cli_fail("submit", &e);
 }
 
-int stop_main(int argc, char **argv)
+int cli_stop(int argc, char **argv)
 {
     struct cli_option o[] = {{"--coordinator", false, NULL, NULL},
                              {"--help", true, NULL, NULL},
@@ -225,12 +225,12 @@ int stop_main(int argc, char **argv)
             &e, SHOAL_E_USAGE,
             "say where: --coordinator tcp://HOST:PORT (a run of `shoal local` ends with Ctrl-C)");
     if (rc == 0)
-        rc = ask_open(o[0].value, &a, &e);
+        rc = cli_ask_open(o[0].value, &a, &e);
     w.u.STOP.job_only = true;
-    if (rc == 0 && (rc = ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
+    if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
         err_wrap(&e, rc, "coordinator %s", o[0].value);
     if (rc == 0)
         puts("no job runs there any more");
-    ask_close(a);
+    cli_ask_close(a);
     return rc == 0 ? 0 : cli_fail("stop", &e);
 }

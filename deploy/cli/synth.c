@@ -29,7 +29,7 @@ static const char *const kinds[] = {"criteo", "sequence", "tasks"};
 
 /* ---- text ---- */
 
-char *synth_put_number(char *to, int64_t x)
+char *synth_row_put_number(char *to, int64_t x)
 {
     char digits[24];
     uint64_t rest = x < 0 ? (uint64_t)-x : (uint64_t)x;
@@ -62,7 +62,7 @@ static char *put_row(char *to, const struct synth_teacher *t, const struct synth
     for (uint32_t i = 0; i < SYNTH_NUMBERS; i++) {
         *to++ = '\t';
         if (row->present[i])
-            to = synth_put_number(to, row->number[i]);
+            to = synth_row_put_number(to, row->number[i]);
     }
     for (uint32_t i = 0; i < SYNTH_FIELDS; i++) {
         *to++ = '\t';
@@ -134,10 +134,10 @@ static char *row_write(const struct synth_teacher *t, uint64_t part, uint64_t i,
     if (t->kind == SYNTH_CRITEO) {
         struct synth_row row;
         synth_row_draw(t, part, i, &row);
-        tally_add(tally, row.logit, synth_probability(row.logit), row.label);
+        tally_add(tally, row.logit, synth_row_probability(row.logit), row.label);
         return put_row(to, t, &row);
     }
-    to = synth_kind_put(t, part, i, to, &truth);
+    to = synth_row_kind_put(t, part, i, to, &truth);
     for (uint32_t label = 0; synth_label(t->kind, label) != NULL; label++) {
         double p = truth.probability[label];
         tally_add(&tally[label], log(p / (1.0 - p)), p, truth.label[label]);
@@ -150,7 +150,7 @@ static int rows_write(FILE *file, const struct synth_teacher *t, uint64_t part, 
 {
     static char block[BLOCK_BYTES + SYNTH_ROW_BYTES];
     char *to = block;
-    if (fputs(synth_kind_head(t->kind), file) < 0)
+    if (fputs(synth_row_kind_head(t->kind), file) < 0)
         return -1;
     for (uint64_t i = 0; i < rows; i++) {
         to = row_write(t, part, i, to, tally);
@@ -285,7 +285,7 @@ static int kind_of(const char *name, enum synth_kind *out, struct err *e)
     return err_set(e, SHOAL_E_USAGE, "--kind is %s: give criteo, sequence or tasks", name);
 }
 
-int synth_main(int argc, char **argv)
+int cli_synth(int argc, char **argv)
 {
     enum { OUT, KIND, ROWS, SEED, PART, VALID_OUT, VALID_ROWS, HELP, END };
     struct cli_option o[] = {[OUT] = {.name = "--out"},

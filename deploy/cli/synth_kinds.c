@@ -24,7 +24,7 @@ const char *synth_label(enum synth_kind kind, uint32_t label)
     return label == 0 ? "label" : NULL;
 }
 
-const char *synth_kind_head(enum synth_kind kind)
+const char *synth_row_kind_head(enum synth_kind kind)
 {
     return kind == SYNTH_SEQUENCE ? "label,user,item,history\n"
            : kind == SYNTH_TASKS ? "click,buy,user,item,brand,city,hour_of_week,age,month,weekday\n"
@@ -60,18 +60,18 @@ static char *sequence_put(const struct synth_teacher *t, struct rng *rng, char *
         recent |= i + SYNTH_RECENT >= length && history[i] % CLASSES == item % CLASSES;
     }
     double logit = -2.0 + (recent ? 2.8 : 0.0) +
-                   0.5 * synth_normal(rng_mix(rng_mix(t->seed + 2) ^ item)) +
-                   0.3 * synth_normal(rng_mix(user_hash));
-    truth->probability[0] = synth_probability(logit);
+                   0.5 * synth_row_normal(rng_mix(rng_mix(t->seed + 2) ^ item)) +
+                   0.3 * synth_row_normal(rng_mix(user_hash));
+    truth->probability[0] = synth_row_probability(logit);
     truth->label[0] = rng_double(rng) < truth->probability[0];
     *to++ = truth->label[0] ? '1' : '0';
     *to++ = ',';
-    to = synth_put_number(to, user);
+    to = synth_row_put_number(to, user);
     *to++ = ',';
-    to = synth_put_number(to, item);
+    to = synth_row_put_number(to, item);
     for (uint32_t i = 0; i < length; i++) {
         *to++ = i == 0 ? ',' : '|';
-        to = synth_put_number(to, history[i]);
+        to = synth_row_put_number(to, history[i]);
     }
     return to;
 }
@@ -85,12 +85,12 @@ static char *tasks_put(const struct synth_teacher *t, struct rng *rng, char *to,
     for (uint32_t i = 0; i < TASK_FIELDS; i++) {
         value[i] = draw_popular(rng, task_values[i]);
         uint64_t hash = rng_mix(rng_mix(t->seed + 3 + i) ^ value[i]);
-        shared += 0.35 * synth_normal(hash);
-        own[0] += 0.25 * synth_normal(rng_mix(hash + 1));
-        own[1] += 0.25 * synth_normal(rng_mix(hash + 2));
+        shared += 0.35 * synth_row_normal(hash);
+        own[0] += 0.25 * synth_row_normal(rng_mix(hash + 1));
+        own[1] += 0.25 * synth_row_normal(rng_mix(hash + 2));
     }
-    double click = synth_probability(-1.0 + shared + own[0]),
-           after = synth_probability(-1.2 + shared + own[1]);
+    double click = synth_row_probability(-1.0 + shared + own[0]),
+           after = synth_row_probability(-1.2 + shared + own[1]);
     truth->probability[0] = click;
     truth->probability[1] = click * after;
     truth->label[0] = rng_double(rng) < click;
@@ -100,13 +100,13 @@ static char *tasks_put(const struct synth_teacher *t, struct rng *rng, char *to,
     *to++ = truth->label[1] ? '1' : '0';
     for (uint32_t i = 0; i < TASK_FIELDS; i++) {
         *to++ = ',';
-        to = synth_put_number(to, value[i]);
+        to = synth_row_put_number(to, value[i]);
     }
     return to;
 }
 
-char *synth_kind_put(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, char *to,
-                     struct synth_truth *truth)
+char *synth_row_kind_put(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
+                         char *to, struct synth_truth *truth)
 {
     struct rng rng = rng_of(t->seed, part, number_of_row);
     to = t->kind == SYNTH_SEQUENCE ? sequence_put(t, &rng, to, truth)

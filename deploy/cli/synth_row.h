@@ -21,9 +21,9 @@ struct synth_row {
 
 void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
                     struct synth_row *row);
-double synth_probability(double logit);
-double synth_normal(uint64_t hash); /* close to normal, mean 0, deviation 1 */
-char *synth_put_number(char *to, int64_t x);
+double synth_row_probability(double logit);
+double synth_row_normal(uint64_t hash); /* close to normal, mean 0, deviation 1 */
+char *synth_row_put_number(char *to, int64_t x);
 
 /* What the teacher knows of a row. */
 struct synth_truth {
@@ -31,9 +31,9 @@ struct synth_truth {
     bool label[SYNTH_LABELS];
 };
 /* A row of a csv kind as text, SYNTH_ROW_BYTES at most. Returns its end. */
-char *synth_kind_put(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, char *to,
-                     struct synth_truth *truth);
+char *synth_row_kind_put(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
+                         char *to, struct synth_truth *truth);
 /* The header line of a csv kind; empty for criteo. */
-const char *synth_kind_head(enum synth_kind kind);
+const char *synth_row_kind_head(enum synth_kind kind);
 
 #endif

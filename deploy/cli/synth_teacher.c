@@ -52,7 +52,7 @@ static double root_20(double a)
 }
 
 /* Four 16-bit pieces of a hash. */
-double synth_normal(uint64_t hash)
+double synth_row_normal(uint64_t hash)
 {
     double sum = (double)(hash & 0xffff) + (double)(hash >> 16 & 0xffff) +
                  (double)(hash >> 32 & 0xffff) + (double)(hash >> 48);
@@ -103,7 +103,7 @@ static void draw_fields(const struct synth_teacher *t, struct rng *rng, struct s
         uint32_t rank = x < (double)f->values ? (uint32_t)x : f->values;
         row->rank[i] = rank < 1 ? 1 : rank;
         sum += f->weight * weight_of_rank(row->rank[i]) *
-               synth_normal(rng_mix(f->salt + row->rank[i]));
+               synth_row_normal(rng_mix(f->salt + row->rank[i]));
     }
     *effect += sum;
 }
@@ -111,7 +111,7 @@ static void draw_fields(const struct synth_teacher *t, struct rng *rng, struct s
 static double hidden(const struct synth_teacher *t, const struct synth_row *row, uint32_t field)
 {
     return weight_of_rank(row->rank[field]) *
-           synth_normal(rng_mix(~t->field[field].salt ^ rng_mix(row->rank[field])));
+           synth_row_normal(rng_mix(~t->field[field].salt ^ rng_mix(row->rank[field])));
 }
 
 /* The three parts of the logit, without their scales. */
@@ -134,7 +134,7 @@ void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t numbe
     draw(t, part, number_of_row, row, effect);
     row->logit =
         t->bias + t->scale[0] * effect[0] + t->scale[1] * effect[1] + t->scale[2] * effect[2];
-    row->label = row->draw < synth_probability(row->logit);
+    row->label = row->draw < synth_row_probability(row->logit);
 }
 
 /* e^x by 2^k e^r, |r| < 0.35, and eleven terms of the series. */
@@ -148,7 +148,7 @@ static double exponential(double x)
     return ldexp(sum, k); /* exact */
 }
 
-double synth_probability(double logit)
+double synth_row_probability(double logit)
 {
     return 1.0 / (1.0 + exponential(-logit));
 }
@@ -176,7 +176,7 @@ static void settle(struct synth_teacher *t)
         t->bias = (low + high) / 2;
         for (uint32_t i = 0; i < SAMPLE_ROWS; i += 10) {
             synth_row_draw(t, SAMPLE_PART, i, &row);
-            rate += synth_probability(row.logit) * (10.0 / SAMPLE_ROWS);
+            rate += synth_row_probability(row.logit) * (10.0 / SAMPLE_ROWS);
         }
         *(rate > LABEL_RATE ? &high : &low) = t->bias;
     }

@@ -107,7 +107,7 @@ static int tables(const char *name, const struct cli_option *o, const struct str
         if (name == NULL || i == only)
             rc = table_tell(c, i, rules, fields, list, e);
     if (rc == 0 && list != NULL)
-        json_print(list);
+        cli_json_print(list);
     json_free(list);
     json_free(fields);
     if (c != NULL)
@@ -136,14 +136,14 @@ static int sample(const struct cli_option *o, struct err *e)
         (void)json_set_number(table, "row_memory_bytes", census_row_memory(floats));
     }
     if (o[JSON].value != NULL)
-        json_print(j);
+        cli_json_print(j);
     else
         tables_print_sample(j);
     json_free(j);
     return 0;
 }
 
-int tables_main(int argc, char **argv)
+int cli_tables(int argc, char **argv)
 {
     struct string_list rules = {0};
     struct cli_option options[COUNT + 1] = {[WHAT_IF] = {"--what-if", false, NULL, &rules},
@@ -167,6 +167,6 @@ int tables_main(int argc, char **argv)
                  : sample(options, &e);
     else if (rc == 0)
         rc = tables(count > 0 ? words[0] : NULL, options, &rules, &e);
-    string_list_free(&rules);
+    config_list_free(&rules);
     return rc == 0 ? 0 : cli_fail("tables", &e);
 }

@@ -20,7 +20,7 @@ struct checkpoint {
 int checkpoint_scratch(const struct checkpoint *c, struct arena *arena, struct engine **out,
                        struct err *e);
 void checkpoint_scratch_free(struct engine *g);
-/* base[number of a table] (2^tablet_bits), all UINT64_MAX, for recover_source; freed with
+/* base[number of a table] (2^tablet_bits), all UINT64_MAX, for cut_recover; freed with
  * checkpoint_base_free. */
 int checkpoint_base(const struct checkpoint *c, uint64_t *base[LIMIT_TABLES]);
 void checkpoint_base_free(uint64_t *base[LIMIT_TABLES]);

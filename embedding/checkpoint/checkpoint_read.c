@@ -81,7 +81,7 @@ int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verifie
     if (rc == 0)
         rc = journal_open_copy(path, &source.journal, e);
     if (rc == 0)
-        rc = recover_source(g, &source, base, runs, e);
+        rc = cut_recover(g, &source, base, runs, e);
     if (rc == 0)
         rc = thaw_all(g, source.store, base, e);
     cut_source_close(&source);

@@ -34,7 +34,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
-#include "embedding/rows/slab.h"
+#include "embedding/rows/arena_inner.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"

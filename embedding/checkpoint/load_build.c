@@ -12,7 +12,7 @@
  */
 #include "embedding/checkpoint/checkpoint_inner.h"
 #include "embedding/checkpoint/load_inner.h"
-#include "embedding/rows/slab.h"
+#include "embedding/rows/arena_inner.h"
 #include "embedding/rows/translate.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"

@@ -8,7 +8,7 @@
  *     3).
  */
 #include "embedding/checkpoint/load_inner.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/container_of.h"
 

@@ -2,7 +2,7 @@
 #include "embedding/engine/apply.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ int apply_plan(const struct run *run, const struct push_record *r, const uint64_
         if (is_stored(base, i, sequence))
             continue;
         enum push_verdict v =
-            push_rule(marks_get(run->marks, r->lane, r->table, i), r->from, r->to);
+            mark_push_rule(marks_get(run->marks, r->lane, r->table, i), r->from, r->to);
         if (v == PUSH_GAP) {
             *gap = i;
             return SHOAL_E_GAP;
@@ -306,7 +306,7 @@ static int name_keys(struct apply *a, struct engine_table *t, const struct recor
     if (take == NULL)
         return SHOAL_E_NOMEM;
     for (uint32_t i = 0; i < keys->count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(key[i]), bits);
+        uint32_t tablet = key_tablet(key_mix(key[i]), bits);
         take[tablet] = !is_stored(a->base[keys->table], tablet, sequence);
     }
     if (!a->of_cut && (!a->live || a->g->journal != NULL))
@@ -333,7 +333,7 @@ static int apply_keys(struct apply *a, const struct record_header *h, const void
     uint32_t bits = table_schema_of(t->table)->tablet_bits;
     int rc = 0;
     for (uint32_t i = 0; a->ops->tablets != NULL && rc == 0 && i < keys->count; i++)
-        rc = a->ops->tablets(a, keys->table, mixed_tablet(key_mix(key[i]), bits), 1, e);
+        rc = a->ops->tablets(a, keys->table, key_tablet(key_mix(key[i]), bits), 1, e);
     if (rc == 0 && name_keys(a, t, keys, key, h->sequence) != 0)
         rc = no_memory(h, e);
     return rc;

@@ -5,7 +5,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -210,7 +210,7 @@ static struct record_keys *keys_record(const struct engine_table *t, enum key_ac
     *r = (struct record_keys){.table = s->table, .action = (uint32_t)action};
     uint64_t *led = (uint64_t *)(void *)(r + 1);
     for (uint32_t i = 0; i < count; i++)
-        if (t->scope.led[mixed_tablet(key_mix(keys[i]), s->tablet_bits)])
+        if (t->scope.led[key_tablet(key_mix(keys[i]), s->tablet_bits)])
             led[r->count++] = keys[i];
     return r;
 }

@@ -22,8 +22,8 @@ void cut_source_close(struct cut_source *s);
  * (which exist, under the part's schemas). base[table] (tablets): 0 for a tablet that is wanted,
  * UINT64_MAX for the others; NULL: nothing of that table. Runs and marks go to `runs`, empty at
  * first. */
-int recover_source(struct engine *g, const struct cut_source *source,
-                   uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e);
+int cut_recover(struct engine *g, const struct cut_source *source,
+                uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e);
 /* DIR/cuts/CUT and `tail`, LIMIT_PATH long at most. */
 void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out);
 struct mem_cut *cut_mem_find(struct engine *g, uint64_t cut); /* or NULL */

@@ -4,7 +4,7 @@
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
@@ -80,7 +80,7 @@ static int check_content(const struct engine *g, const struct push_record *r,
         return rc;
     if (r->tablet_count < t->scope.tablets) {
         for (uint32_t i = 0; i < r->key_count; i++)
-            if (mixed_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >=
+            if (key_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >=
                 r->tablet_count)
                 return err_set(e, SHOAL_E_MALFORMED,
                                "key %016" PRIx64 " lies outside tablets %u + %u of table %s",

@@ -10,11 +10,11 @@
 #include "embedding/engine/flush.h"
 #include "embedding/engine/reload.h"
 #include "embedding/engine/tier.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
 #include "proto/base/container_of.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
@@ -72,7 +72,7 @@ static bool is_current(const struct table *t, const struct fetch_work *f, size_t
 {
     const struct table_schema *s = table_schema_of(t);
     struct store_item now;
-    uint32_t tablet = mixed_tablet(key_mix(f->key[i]), s->tablet_bits);
+    uint32_t tablet = key_tablet(key_mix(f->key[i]), s->tablet_bits);
     stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), f->key[i], &now);
     return table_cold_has(t, f->key[i]) && table_cold_drops(t, tablet) == f->drops[i] &&
            memcmp(now.key, f->item[i].key, now.key_bytes) == 0;
@@ -188,7 +188,7 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
         struct wanted *w = &g->tier.wanted[i];
         const struct table *t = g->table[i].table;
         for (uint32_t k = 0; k < f->of_table[i]; k++, at++) {
-            uint32_t tablet = mixed_tablet(key_mix(w->key[k]), table_schema_of(t)->tablet_bits);
+            uint32_t tablet = key_tablet(key_mix(w->key[k]), table_schema_of(t)->tablet_bits);
             f->key[at] = w->key[k];
             f->drops[at] = table_cold_drops(t, tablet);
             stored_row_key(i, tablet, table_cold_epoch(t, tablet), w->key[k], &f->item[at]);
@@ -389,7 +389,7 @@ static int bring_some(struct table *t, struct store *store, const uint64_t *cold
                  ? err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name)
                  : 0;
     for (size_t i = 0; rc == 0 && i < count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(cold[i]), s->tablet_bits);
+        uint32_t tablet = key_tablet(key_mix(cold[i]), s->tablet_bits);
         stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), cold[i], &item[i]);
     }
     if (rc == 0)

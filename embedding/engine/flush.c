@@ -21,7 +21,7 @@
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"

@@ -7,6 +7,7 @@
 #define EMBEDDING_ENGINE_FLUSH_H
 
 #include "embedding/engine/engine_state.h"
+#include "embedding/rows/table_cold.h"
 
 #define FLUSH_BATCH_BYTES (8u << 20)
 

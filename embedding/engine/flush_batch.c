@@ -2,7 +2,7 @@
  * deleted, the control state. Values lie in one buffer, made for the batch and kept. */
 #include "embedding/engine/flush.h"
 #include "embedding/engine/reload.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"

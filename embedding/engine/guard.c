@@ -2,7 +2,7 @@
 #include "embedding/engine/guard.h"
 
 #include "embedding/engine/quarantine.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/job/gradient.h"
 
 #include <inttypes.h>

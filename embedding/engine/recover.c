@@ -242,8 +242,8 @@ static int scan_wanted(struct replay *r, struct err *e)
     return rc;
 }
 
-int recover_source(struct engine *g, const struct cut_source *source,
-                   uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
+int cut_recover(struct engine *g, const struct cut_source *source,
+                uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
     struct replay r;
     replay_init(&r, g, source->store, runs, true);

@@ -1,7 +1,7 @@
 /* reload_away.c: which tablets are away, and who asks for them. Invariants: reload.c. */
 #include "embedding/engine/reload_inner.h"
 #include "proto/base/container_of.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 struct reload *reload_of(const struct engine *g)
 {
@@ -26,7 +26,7 @@ bool reload_has(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t
     bool all = true;
     for (uint32_t i = 0; place != NULL && i < count; i++) {
         uint32_t tablet =
-            mixed_tablet(key_mix(keys[i]), table_schema_of(g->table[table].table)->tablet_bits);
+            key_tablet(key_mix(keys[i]), table_schema_of(g->table[table].table)->tablet_bits);
         all &= place[tablet] == PLACE_BACK;
         if (place[tablet] == PLACE_AWAY) {
             place[tablet] = PLACE_ASKED;

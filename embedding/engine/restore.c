@@ -12,7 +12,7 @@
 #include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
 #include "embedding/engine/whole.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ int replay_make_room(struct replay *r, struct err *e)
             return 0;
         }
         struct table *t = r->to.g->table[table].table;
-        uint64_t hot = table_tablet_rows(t, tablet) - table_tablet_cold(t, tablet);
+        uint64_t hot = table_tablet_rows(t, tablet) - table_cold_tablet(t, tablet);
         /* Of a tablet that is not put back there is an image, and what it lists must stay
          * (spill.h). */
         bool fresh = r->epoch[table] != NULL && r->to.base[table][tablet] != UINT64_MAX;

@@ -11,11 +11,11 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
 #include "embedding/journal/audit.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -177,7 +177,7 @@ static int list_pairs(const struct engine *g, struct scrub_work *w)
     if (w->item == NULL)
         return SHOAL_E_NOMEM;
     for (uint32_t i = 0; i < s->count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(s->keys[i]), s->schema->tablet_bits);
+        uint32_t tablet = key_tablet(key_mix(s->keys[i]), s->schema->tablet_bits);
         if (!table_cold_has(t, s->keys[i]) && table_row(t, s->keys[i]) == NULL)
             stored_row_key(s->schema->table, tablet, table_cold_epoch(t, tablet), s->keys[i],
                            &w->item[w->items++]);

@@ -10,8 +10,8 @@
 
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
-#include "embedding/rows/cold.h"
-#include "embedding/rows/slab.h"
+#include "embedding/rows/arena_inner.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -140,7 +140,7 @@ bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint
         bool may = t->table != NULL && table_cold_may(t->table) && !(g->loading >> hand->table & 1);
         for (; may && hand->tablet < t->scope.tablets; hand->tablet++)
             if (table_tablet_rows(t->table, hand->tablet) >
-                    table_tablet_cold(t->table, hand->tablet) &&
+                    table_cold_tablet(t->table, hand->tablet) &&
                 !(clean && t->changed[hand->tablet] > t->durable[hand->tablet])) {
                 *table = hand->table;
                 *tablet = hand->tablet++;
@@ -180,7 +180,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     struct engine_table *t = &g->table[number];
     struct leaving l = {
         .g = g, .table = number, .tablet = tablet, .epoch = table_cold_epoch(t->table, tablet)};
-    uint64_t hot = table_tablet_rows(t->table, tablet) - table_tablet_cold(t->table, tablet);
+    uint64_t hot = table_tablet_rows(t->table, tablet) - table_cold_tablet(t->table, tablet);
     uint32_t most = (uint32_t)(hot * LEAVE / LEAVE_OF) + 1, chosen = 0;
     const uint64_t *gone;
     size_t image = stored_tablet_bytes(t->table, &g->runs, tablet),
@@ -234,7 +234,7 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
             return;
         }
         const struct table *t = g->table[table].table;
-        looked += table_tablet_rows(t, tablet) - table_tablet_cold(t, tablet);
+        looked += table_tablet_rows(t, tablet) - table_cold_tablet(t, tablet);
         if (!gather_one(g, table, tablet, sequence))
             return;
     }

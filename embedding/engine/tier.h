@@ -23,6 +23,7 @@
 #define EMBEDDING_ENGINE_TIER_H
 
 #include "embedding/engine/engine_state.h"
+#include "embedding/rows/table_cold.h"
 
 /* From the options: what rows may take, what the store may. */
 void tier_init(struct engine *g);

@@ -8,9 +8,9 @@
 #include "embedding/engine/whole.h"
 
 #include "embedding/engine/reload.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int take_pair(void *context, const void *key, size_t key_bytes, const voi
     uint32_t table, tablet, epoch;
     uint64_t row;
     if (!stored_is_row(key, key_bytes, &table, &tablet, &epoch, &row) || table != s->table ||
-        mixed_tablet(key_mix(row), s->tablet_bits) != tablet)
+        key_tablet(key_mix(row), s->tablet_bits) != tablet)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the row store holds a row of table %s that is not in its place", s->name);
     if (!table_cold_has(w->table, row))
@@ -50,7 +50,7 @@ int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err
     const struct table_schema *s = table_schema_of(t);
     struct thaw w = {.table = t};
     struct store_item from, below;
-    uint32_t cold = table_tablet_cold(t, tablet);
+    uint32_t cold = table_cold_tablet(t, tablet);
     if (cold == 0) {
         table_cold_forget(t, tablet); /* rows that came in before, by way of records */
         return 0;
@@ -105,7 +105,7 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
         err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
         return NULL;
     }
-    if (table_tablet_cold(t->table, tablet) == 0)
+    if (table_cold_tablet(t->table, tablet) == 0)
         return t->table;
     int rc = scratch(g, t->table, e);
     if (rc == 0)
@@ -123,7 +123,7 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
 static int copy_row(struct engine *g, const struct table *t, uint64_t key, struct err *e)
 {
     const struct table_schema *s = table_schema_of(t);
-    uint32_t tablet = mixed_tablet(key_mix(key), s->tablet_bits);
+    uint32_t tablet = key_tablet(key_mix(key), s->tablet_bits);
     struct store_item item;
     size_t bytes = table_cold_bytes(t), size = 0;
     void *value = malloc(bytes);
@@ -153,8 +153,8 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
         err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
         return NULL;
     }
-    if (reload_bring(g, table, mixed_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits),
-                     1, e) != 0) {
+    if (reload_bring(g, table, key_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits), 1,
+                     e) != 0) {
         (void)engine_fail(g, e);
         return NULL;
     }

@@ -1,5 +1,6 @@
 /* admit.c: the rule, the counting, the row. */
 #include "embedding/rows/admit.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/rules/stats.h"
 #include "embedding/rows/table_inner.h"

@@ -1,5 +1,6 @@
 /* age.c: clocks, boundaries, sweeps; and room. */
 #include "embedding/rows/age.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/rules/stats.h"
 #include "embedding/rows/table_inner.h"

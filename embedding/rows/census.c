@@ -1,5 +1,6 @@
 /* census.c: counting rows. */
 #include "embedding/census.h"
+#include "embedding/rows/table_cold.h"
 
 #include "embedding/rows/age.h"
 #include "embedding/rows/cold.h"
@@ -7,7 +8,7 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -10,9 +10,11 @@
  *     computed again. [test: a_row_that_ended_unnoticed_in_this_clock_has_its_undo]
  */
 #include "embedding/rows/age.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/key.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +190,7 @@ int cold_gone_add(struct cold *c, uint64_t key)
 
 static uint32_t number_of(const struct table *t, uint64_t key)
 {
-    return mixed_tablet(key_mix(key), t->shape.tablet_bits);
+    return key_tablet(key_mix(key), t->shape.tablet_bits);
 }
 
 uint64_t table_cold_rows(const struct table *t)
@@ -196,7 +198,7 @@ uint64_t table_cold_rows(const struct table *t)
     return t->cold;
 }
 
-uint32_t table_tablet_cold(const struct table *t, uint32_t tablet)
+uint32_t table_cold_tablet(const struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct cold *c = t->tablets[tablet].cold;
@@ -235,7 +237,7 @@ bool table_cold_has(const struct table *t, uint64_t key)
  * effect, and it drops the calls. */
 ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
 {
-    const struct cold *c = t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)].cold;
+    const struct cold *c = t->tablets[key_tablet(mixed, t->shape.tablet_bits)].cold;
     if (c == NULL || c->used == 0)
         return;
     const uint64_t *home = &c->slot[slot_home(c, t->shape.tablet_bits, mixed)];
@@ -248,7 +250,7 @@ void table_cold_ahead(const struct table *t, uint64_t key)
 {
     uint64_t mixed = key_mix(key);
     set_ahead(t, mixed);
-    __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)],
+    __builtin_prefetch(tablet_home(&t->tablets[key_tablet(mixed, t->shape.tablet_bits)],
                                    t->shape.tablet_bits, mixed),
                        1);
 }
@@ -262,7 +264,7 @@ size_t table_cold_among(const struct table *t, const uint64_t *keys, size_t coun
         if (i + AMONG_AHEAD < count)
             set_ahead(t, key_mix(keys[i + AMONG_AHEAD]));
         uint64_t mixed = key_mix(keys[i]);
-        const struct cold *c = t->tablets[mixed_tablet(mixed, bits)].cold;
+        const struct cold *c = t->tablets[key_tablet(mixed, bits)].cold;
         if (c != NULL && c->count > 0 && set_has(c, bits, mixed))
             cold[found++] = keys[i];
     }
@@ -275,11 +277,11 @@ void table_cold_keep(struct table *t, const uint64_t *keys, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (i + AMONG_AHEAD < count) {
             uint64_t ahead = key_mix(keys[i + AMONG_AHEAD]);
-            __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(ahead, shape->tablet_bits)],
+            __builtin_prefetch(tablet_home(&t->tablets[key_tablet(ahead, shape->tablet_bits)],
                                            shape->tablet_bits, ahead));
         }
         uint64_t mixed = key_mix(keys[i]);
-        struct tablet *own = &t->tablets[mixed_tablet(mixed, shape->tablet_bits)];
+        struct tablet *own = &t->tablets[key_tablet(mixed, shape->tablet_bits)];
         float *row = NULL;
         TABLET_SEARCH(row, own, shape, tablet_home(own, shape->tablet_bits, mixed), keys[i],
                       bucket_match, bucket_seen);
@@ -297,7 +299,7 @@ void table_cold_keys(const struct table *t, uint32_t tablet, uint64_t *keys)
             keys[n++] = key_unmix(c->slot[i]);
     if (c != NULL && c->zero)
         keys[n++] = 0;
-    SHOAL_ASSERT(n == table_tablet_cold(t, tablet));
+    SHOAL_ASSERT(n == table_cold_tablet(t, tablet));
 }
 
 /* ---- coming in ---- */

@@ -14,6 +14,8 @@
  *     [test: image_with_a_life_that_cannot_be_is_refused]
  */
 #include "embedding/rows/image.h"
+#include "embedding/rows/table_cold.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
@@ -266,7 +268,7 @@ static int rows_read(const struct table *t, uint32_t tablet, const struct image_
     for (uint64_t i = 0; i < h->row_count; i++, row += t->shape.row_bytes) {
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
-        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet)
+        if (key_tablet(key_mix(key), t->shape.tablet_bits) != tablet)
             return err_set(e, SHOAL_E_CORRUPT,
                            "image of table %s tablet %u: key %016" PRIx64
                            " belongs to another tablet",
@@ -304,7 +306,7 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
         memcpy(&key, at + i * sizeof key, sizeof key);
         memcpy(copy, weights, width_bytes);
         bool known = rows_go(t) || h->cold_count > 0
-                         ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
+                         ? key_tablet(key_mix(key), t->shape.tablet_bits) == tablet
                          : tablet_find(into, &t->shape, key) != NULL;
         if (!known || undo_find(into->undo, key) != NULL)
             return err_set(e, SHOAL_E_CORRUPT,
@@ -335,7 +337,7 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
     for (uint32_t i = 0; i < h->cold_count; i++) {
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
-        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet ||
+        if (key_tablet(key_mix(key), t->shape.tablet_bits) != tablet ||
             tablet_find(into, &t->shape, key) != NULL ||
             cold_has(into->cold, t->shape.tablet_bits, key))
             return err_set(e, SHOAL_E_CORRUPT,
@@ -382,6 +384,6 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     fresh.batches = h.batches;
     t->tablets[tablet] = fresh;
     t->rows += fresh.row_count;
-    t->cold += table_tablet_cold(t, tablet);
+    t->cold += table_cold_tablet(t, tablet);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "embedding/rows/image.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -75,7 +76,7 @@ static int waiting_read(const struct table *t, uint32_t tablet, uint32_t count, 
         struct waiting_key k;
         memcpy(&k, at + i * sizeof k, sizeof k);
         bool sums = k.show >= 0 && k.click >= 0 && k.show + k.click > 0 && k.show + k.click < 1e38f;
-        bool here = mixed_tablet(key_mix(k.key), t->shape.tablet_bits) == tablet;
+        bool here = key_tablet(key_mix(k.key), t->shape.tablet_bits) == tablet;
         if (!sums || !here || tablet_find(into, &t->shape, k.key) != NULL ||
             waiting_find(w, k.key).show > 0 || waiting_find(w, k.key).click > 0)
             return refuse(t, tablet, k.key, "cannot wait for a row here", e);
@@ -103,7 +104,7 @@ static int names_read(const struct table *t, uint32_t tablet, uint32_t count, co
         const struct named_key *k = &n->list[i];
         uint64_t mixed = key_mix(k->key);
         bool legal = k->kind >= NAME_ERASED && k->kind <= NAME_ALLOWED && k->zero == 0;
-        if (!legal || mixed_tablet(mixed, t->shape.tablet_bits) != tablet ||
+        if (!legal || key_tablet(mixed, t->shape.tablet_bits) != tablet ||
             (i > 0 && mixed <= before) ||
             (k->kind == NAME_ERASED && tablet_find(into, &t->shape, k->key) != NULL))
             return refuse(t, tablet, k->key, "cannot be named so here", e);

@@ -3,7 +3,7 @@
 #include "embedding/rows/init.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* keys.c: table_keys: names given to keys, and what follows from them. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/base/key.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,7 @@ int table_keys(struct table *t, enum key_action action, const uint64_t *keys, si
         return SHOAL_E_NOMEM;
     *changed = 0;
     for (size_t i = 0; i < count; i++)
-        if (take == NULL || take[mixed_tablet(key_mix(keys[i]), t->shape.tablet_bits)] != 0)
+        if (take == NULL || take[key_tablet(key_mix(keys[i]), t->shape.tablet_bits)] != 0)
             sorted[n++] = keys[i];
     qsort(sorted, n, sizeof *sorted, by_mixed);
     size_t unique = 0;
@@ -81,9 +82,9 @@ int table_keys(struct table *t, enum key_action action, const uint64_t *keys, si
         if (unique == 0 || sorted[unique - 1] != sorted[i])
             sorted[unique++] = sorted[i];
     while (from < unique && rc == 0) {
-        uint32_t tablet = mixed_tablet(key_mix(sorted[from]), t->shape.tablet_bits);
+        uint32_t tablet = key_tablet(key_mix(sorted[from]), t->shape.tablet_bits);
         size_t to = from + 1;
-        while (to < unique && mixed_tablet(key_mix(sorted[to]), t->shape.tablet_bits) == tablet)
+        while (to < unique && key_tablet(key_mix(sorted[to]), t->shape.tablet_bits) == tablet)
             to++;
         rc = name_in_tablet(t, tablet, action, sorted + from, to - from, changed);
         from = to;

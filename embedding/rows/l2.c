@@ -1,6 +1,7 @@
 /* l2.c: a tablet counts batches, a row keeps the count of its last push; the difference is what it
  * is behind. */
 #include "embedding/rows/l2.h"
+#include "proto/base/key.h"
 
 #define L2_BATCHES_MAX 1024.0f /* of a row that comes back after long */
 

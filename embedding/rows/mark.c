@@ -19,7 +19,7 @@ struct marks {
     bool led[LIMIT_TABLES];                 /* marks_refresh saw a led tablet */
 };
 
-enum push_verdict push_rule(uint64_t mark, uint64_t from, uint64_t to)
+enum push_verdict mark_push_rule(uint64_t mark, uint64_t from, uint64_t to)
 {
     if (mark >= to)
         return PUSH_SKIP;
@@ -74,7 +74,8 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
         }
     }
     /* The rule is monotone in the mark, so the lowest and the highest speak for all. */
-    enum push_verdict of_low = push_rule(low, from, to), of_high = push_rule(high, from, to);
+    enum push_verdict of_low = mark_push_rule(low, from, to),
+                      of_high = mark_push_rule(high, from, to);
     *out = (struct mark_plan){.verdict = of_low, .lowest = low, .highest = high};
     if (of_low == PUSH_GAP)
         return;
@@ -96,7 +97,7 @@ void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     const uint64_t *mark = array_of(m, lane, table);
     SHOAL_ASSERT(from < to && (mark == NULL || (uint64_t)first + count <= m->tablets[table]));
     for (uint32_t i = first; i < first + count; i++)
-        take[i] = push_rule(mark == NULL ? 0 : mark[i], from, to) == PUSH_TAKE;
+        take[i] = mark_push_rule(mark == NULL ? 0 : mark[i], from, to) == PUSH_TAKE;
 }
 
 int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets)

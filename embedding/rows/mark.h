@@ -24,7 +24,7 @@ struct mark_scope {
 enum push_verdict { PUSH_GAP, PUSH_TAKE, PUSH_SKIP, PUSH_SOME }; /* SOME: of a range only */
 
 /* The push rule for one tablet. */
-enum push_verdict push_rule(uint64_t mark, uint64_t from, uint64_t to);
+enum push_verdict mark_push_rule(uint64_t mark, uint64_t from, uint64_t to);
 
 struct marks;
 

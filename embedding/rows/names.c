@@ -1,5 +1,6 @@
 /* names.c: names taken out of tablets and put back. */
 #include "embedding/rows/names.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/table_inner.h"
 #include "proto/base/array.h"
@@ -82,6 +83,6 @@ const char *names_of(const struct table *t, uint64_t key)
                                        [NAME_ERASED] = "erased",
                                        [NAME_BLOCKED] = "blocked",
                                        [NAME_ALLOWED] = "allowed"};
-    const struct named *n = named_of(t, mixed_tablet(key_mix(key), t->shape.tablet_bits));
+    const struct named *n = named_of(t, key_tablet(key_mix(key), t->shape.tablet_bits));
     return n->count == 0 ? NULL : text[named_find(n, key)];
 }

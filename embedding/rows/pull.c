@@ -1,6 +1,7 @@
 /* pull.c: table_pull, the walk over keys that copies weights out and changes nothing. */
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/base/key.h"
 
 #include <string.h>
 

@@ -48,7 +48,7 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
         if (i < count) {
             uint64_t mixed = key_mix(keys[i]);
             struct WALK_NAME(step) *s = &step[i % WALK_INDEX];
-            s->tablet = &tablets[mixed_tablet(mixed, shape.tablet_bits)];
+            s->tablet = &tablets[key_tablet(mixed, shape.tablet_bits)];
             s->home = tablet_home(s->tablet, shape.tablet_bits, mixed);
             __builtin_prefetch(s->home);
         }

@@ -6,6 +6,7 @@
 #include "embedding/rows/rules.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/base/key.h"
 #include "proto/base/limits.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float 
 
 static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t clock)
 {
-    return table_undo_keep(t, mixed_tablet(key_mix(key), t->shape.tablet_bits), key, row, clock);
+    return table_undo_keep(t, key_tablet(key_mix(key), t->shape.tablet_bits), key, row, clock);
 }
 
 /* Whether `clock` is a later one of the same run: names of one run's clocks follow each other

@@ -46,7 +46,7 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {
             size_t at = i - WALK_INDEX;
             uint64_t mixed = mixed_of[at % WALK_INDEX];
-            uint32_t number = mixed_tablet(mixed, shape.tablet_bits);
+            uint32_t number = key_tablet(mixed, shape.tablet_bits);
             float *row = NULL;
             if (take == NULL || take[number] != 0) {
                 /* The home is found again: an insert since it was asked for may have moved the
@@ -64,7 +64,7 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
         if (i < count) {
             uint64_t mixed = key_mix(keys[i]);
             mixed_of[i % WALK_INDEX] = mixed;
-            __builtin_prefetch(tablet_home(&tablets[mixed_tablet(mixed, shape.tablet_bits)],
+            __builtin_prefetch(tablet_home(&tablets[key_tablet(mixed, shape.tablet_bits)],
                                            shape.tablet_bits, mixed));
         }
     }

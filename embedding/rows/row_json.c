@@ -3,7 +3,7 @@
 
 #include "embedding/rows/names.h"
 #include "embedding/rows/table_inner.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
     json_set_int(j, "field", key_field(key));
     json_set_string(j, "table", s->name);
     json_set_string(j, "values", schema_values_name(s));
-    json_set_int(j, "tablet", mixed_tablet(key_mix(key), s->tablet_bits));
+    json_set_int(j, "tablet", key_tablet(key_mix(key), s->tablet_bits));
     json_set_string(j, "shard", shard);
     json_set_bool(j, "found", row != NULL);
     if (row != NULL) {
@@ -64,8 +64,7 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
         table_pull(t, &key, 1, weights);
         json_set(j, "weights", floats(weights, s->width));
         json_set(j, "state", json_new_array());
-        const struct tablet_life *life =
-            t->tablets[mixed_tablet(key_mix(key), s->tablet_bits)].life;
+        const struct tablet_life *life = t->tablets[key_tablet(key_mix(key), s->tablet_bits)].life;
         struct waiting_key waits =
             life != NULL ? waiting_find(&life->waiting, key) : (struct waiting_key){0};
         if (waits.show > 0)

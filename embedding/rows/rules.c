@@ -1,5 +1,6 @@
 /* rules.c: the steps of rules.h, one function each. */
 #include "embedding/rows/rules.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/l2.h"
 #include "embedding/rows/rules/stats.h"

@@ -1,12 +1,14 @@
 /* table.c: a table's life, its rows one by one, and its digest. The walks are in pull.c and push.c,
  * images in image.c.
  */
+#include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 
 #include "embedding/rows/init.h"
 #include "embedding/rows/rules.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +134,7 @@ uint64_t table_row_bytes(const struct table *t)
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
-    return t->tablets[tablet].row_count + (uint64_t)table_tablet_cold(t, tablet);
+    return t->tablets[tablet].row_count + (uint64_t)table_cold_tablet(t, tablet);
 }
 
 uint64_t table_tablet_memory(const struct table *t, uint32_t tablet)
@@ -215,9 +217,9 @@ void table_clear(struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     SHOAL_ASSERT(t->rows >= t->tablets[tablet].row_count &&
-                 t->cold >= table_tablet_cold(t, tablet));
+                 t->cold >= table_cold_tablet(t, tablet));
     t->rows -= t->tablets[tablet].row_count;
-    t->cold -= table_tablet_cold(t, tablet);
+    t->cold -= table_cold_tablet(t, tablet);
     tablet_clear(&t->tablets[tablet], &t->shape);
 }
 

@@ -15,6 +15,7 @@
 #include "embedding/rows/walk.h"
 #include "embedding/table.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 /* With schema_has_last the tablet's count of batches at the row's last push stands behind its
  * state, as a float: exact up to 2^24, a batch or two off beyond. */
@@ -51,7 +52,7 @@ struct table {
 
 ISA_INLINE struct tablet *table_tablet(const struct table *t, uint64_t mixed)
 {
-    return &t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)];
+    return &t->tablets[key_tablet(mixed, t->shape.tablet_bits)];
 }
 
 /* The row in wide form: itself, or table.wide, which holds one row at a time. */

@@ -1,6 +1,7 @@
 /* tablet.c: growing, inserting and giving back; the search is inline in tablet.h, for pull.c and
  * push.c walk through it. */
 #include "embedding/rows/tablet.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/cold.h"
 #include "embedding/rows/rules/life.h"

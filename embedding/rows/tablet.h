@@ -1,4 +1,4 @@
-/* tablet.h: the unit of everything: an index of keys over rows in slab pages.
+/* tablet.h: the unit of everything: an index of keys over rows in pages of an arena.
  *
  * The index is open addressing over buckets of one cache line: five whole keys, their five row
  * references, a count. So an index line settles hit or miss without a look at the row, and a row of
@@ -15,10 +15,11 @@
 #ifndef EMBEDDING_ROWS_TABLET_H
 #define EMBEDDING_ROWS_TABLET_H
 
+#include "embedding/rows/arena_inner.h"
 #include "embedding/rows/optimizer/isa.h"
-#include "embedding/rows/slab.h"
 #include "embedding/rows/undo.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,8 @@
 /* translate.c: rows of one schema as rows of another. A table's insides are looked at here as in
  * image.c. */
 #include "embedding/rows/translate.h"
+#include "embedding/rows/table_cold.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
@@ -130,11 +132,11 @@ void translate_move(struct table *from, struct table *to, uint32_t tablet, uint6
     table_clear(to, tablet);
     *t = from->tablets[tablet];
     tablet_init(&from->tablets[tablet]);
-    SHOAL_ASSERT(from->rows >= t->row_count && from->cold >= table_tablet_cold(to, tablet));
+    SHOAL_ASSERT(from->rows >= t->row_count && from->cold >= table_cold_tablet(to, tablet));
     from->rows -= t->row_count;
     to->rows += t->row_count;
-    from->cold -= table_tablet_cold(to, tablet);
-    to->cold += table_tablet_cold(to, tablet);
+    from->cold -= table_cold_tablet(to, tablet);
+    to->cold += table_cold_tablet(to, tablet);
     if (t->undo == NULL || t->undo->count == 0)
         return;
     /* A name is the run's, mixed, plus the clock (table_undo_clock); of another run's name a clock
@@ -190,7 +192,7 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
     for (uint32_t b = 0; b < own->bucket_count; b++)
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {
             uint64_t key = own->buckets[b].key[i];
-            uint32_t target = mixed_tablet(key_mix(key), to->shape.tablet_bits);
+            uint32_t target = key_tablet(key_mix(key), to->shape.tablet_bits);
             SHOAL_ASSERT(target - first < count);
             if (!wanted[target])
                 continue;

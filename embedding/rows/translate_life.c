@@ -2,6 +2,7 @@
  * schema: names are the operator's and stay, the clock goes on, counts of keys that wait count as
  * far as the other table counts. */
 #include "embedding/rows/translate.h"
+#include "proto/base/key.h"
 
 #include "embedding/rows/admit.h"
 #include "embedding/rows/table_inner.h"
@@ -11,7 +12,7 @@
 
 static uint32_t target_of(const struct table *to, uint64_t key)
 {
-    return mixed_tablet(key_mix(key), to->shape.tablet_bits);
+    return key_tablet(key_mix(key), to->shape.tablet_bits);
 }
 
 /* Names lie sorted by mixed key, so those of one tablet lie together; one kind at a time. */

@@ -1,7 +1,7 @@
 /* spill.c: rows to the store without an image. */
 #include "embedding/store/spill.h"
 
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 

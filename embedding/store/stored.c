@@ -11,6 +11,7 @@
 #include "embedding/journal/record.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

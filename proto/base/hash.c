@@ -1,5 +1,6 @@
 /* hash.c: XXH3 and the inverse of key_mix. */
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -73,11 +73,11 @@ int config_enum_or(const struct config *c, const char *path, int fallback);
 /* The choice itself, of an enum that is there. */
 const char *config_word(const struct config *c, const char *path);
 /* A list that is absent is its fallback, "400, 400", or empty. */
-/* copies; caller frees with string_list_free */
+/* copies; caller frees with config_list_free */
 int config_list(const struct config *c, const char *path, struct string_list *out);
 int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */
 
-int string_list_add(struct string_list *l, const char *s);
-void string_list_free(struct string_list *l);
+int config_list_add(struct string_list *l, const char *s);
+void config_list_free(struct string_list *l);
 
 #endif

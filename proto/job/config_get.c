@@ -11,7 +11,7 @@
 
 /* ---- lists of strings ------------------------------------------------------------------------ */
 
-int string_list_add(struct string_list *l, const char *s)
+int config_list_add(struct string_list *l, const char *s)
 {
     char **grown = realloc(l->item, (l->count + 1) * sizeof *grown);
     if (grown == NULL)
@@ -24,7 +24,7 @@ int string_list_add(struct string_list *l, const char *s)
     return 0;
 }
 
-void string_list_free(struct string_list *l)
+void config_list_free(struct string_list *l)
 {
     for (size_t i = 0; i < l->count; i++)
         free(l->item[i]);
@@ -168,7 +168,7 @@ static int list_item(const struct config *c, const char *path, struct string_lis
     char below[PATH_MAX_BYTES + 8];
     const struct entry *n = config_entry_find(c, path);
     if (n != NULL)
-        return n->value == NULL ? 0 : string_list_add(out, n->value);
+        return n->value == NULL ? 0 : config_list_add(out, n->value);
     (void)snprintf(below, sizeof below, "%s.cmd", path);
     n = config_entry_find(c, below);
     if (n == NULL || n->value == NULL)
@@ -177,7 +177,7 @@ static int list_item(const struct config *c, const char *path, struct string_lis
     if (command == NULL)
         return SHOAL_E_NOMEM;
     (void)sprintf(command, "cmd:%s", n->value);
-    int rc = string_list_add(out, command);
+    int rc = config_list_add(out, command);
     free(command);
     return rc;
 }
@@ -191,7 +191,7 @@ static int list_fallback(const char *text, struct string_list *out)
         const char *comma = strstr(text, ", ");
         size_t bytes = comma != NULL ? (size_t)(comma - text) : strlen(text);
         (void)snprintf(item, sizeof item, "%.*s", (int)bytes, text);
-        rc = string_list_add(out, item);
+        rc = config_list_add(out, item);
         text = comma != NULL ? comma + 2 : NULL;
     }
     return rc;

@@ -195,15 +195,15 @@ uint32_t job_lanes(const struct job *j)
 
 void job_free(struct job *j)
 {
-    string_list_free(&j->data.train);
-    string_list_free(&j->data.valid);
-    string_list_free(&j->data.test);
-    string_list_free(&j->features.fields);
-    string_list_free(&j->evaluate.by);
-    string_list_free(&j->checkpoint.publish);
+    config_list_free(&j->data.train);
+    config_list_free(&j->data.valid);
+    config_list_free(&j->data.test);
+    config_list_free(&j->features.fields);
+    config_list_free(&j->evaluate.by);
+    config_list_free(&j->checkpoint.publish);
     free(j->data.column);
     for (size_t i = 0; i < j->table_count && j->table != NULL; i++) {
-        string_list_free(&j->table[i].fields);
+        config_list_free(&j->table[i].fields);
         free(j->table[i].rule);
     }
     free(j->table);

@@ -156,7 +156,7 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
         j->data.label_count = 1;
         (void)snprintf(j->data.label[0], LIMIT_NAME, "0");
     }
-    string_list_free(&labels);
+    config_list_free(&labels);
     return rc;
 }
 
@@ -205,7 +205,7 @@ int job_features_take(const struct config *c, struct job *j, struct err *e)
     if (config_list(c, "features.fields", &j->features.fields) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->features.fields.count == 1 && strcmp(j->features.fields.item[0], "auto") == 0)
-        string_list_free(&j->features.fields);
+        config_list_free(&j->features.fields);
     j->features.fields_auto = j->features.fields.count == 0;
     j->features.number =
         (enum number_transform)config_enum_or(c, "features.number", (int)of_format[j->data.format]);

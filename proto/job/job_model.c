@@ -26,7 +26,7 @@ static int widths_take(const struct config *c, const char *path, struct widths *
                          config_line(c, path), path, list.item[i]);
         out->at[out->count++] = (uint32_t)units;
     }
-    string_list_free(&list);
+    config_list_free(&list);
     return rc;
 }
 
@@ -51,7 +51,7 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
                          config_line(c, "model.task_weights"), list.item[i]);
         j->model.task_weight[i] = weight;
     }
-    string_list_free(&list);
+    config_list_free(&list);
     if (rc == 0 && j->data.label_count > 1 && job_task_weights(j) <= 0)
         rc = err_set(
             e, SHOAL_E_CONFIG,
@@ -89,7 +89,7 @@ static int gate_fields_take(const struct config *c, struct job *j, struct err *e
         else
             (void)snprintf(j->model.gate_field[i], sizeof j->model.gate_field[i], "%s",
                            list.item[i]);
-    string_list_free(&list);
+    config_list_free(&list);
     return rc;
 }
 

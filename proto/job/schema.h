@@ -77,17 +77,14 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
  *   by_shows        a row's gradient is divided by the shows of the push
  *   norm_max        limit of the 2-norm of a row's gradient: scaled down to it, or (norm_refuse)
  *                   the push is refused */
-#define ROW_RULES(U32, F32)                                                                        \
-    U32(stats)                                                                                     \
-    F32(score_show)                                                                                \
-    F32(score_click)                                                                               \
-    U32(admit_kind)                                                                                \
-    F32(admit_threshold)                                                                           \
-    U32(admit_sketch)                                                                              \
-    U32(admit_waiting)                                                                             \
-    U32(age_every)                                                                                 \
-    F32(age_decay) F32(age_score) U32(age_ttl) U32(age_capacity) U32(age_by) F32(vector_score)     \
-        F32(weight_max) U32(by_shows) F32(norm_max) U32(norm_refuse)
+/* a list of fields fills its lines */
+/* clang-format off */
+#define ROW_RULES(U32, F32) \
+    U32(stats) F32(score_show) F32(score_click) U32(admit_kind) F32(admit_threshold) \
+    U32(admit_sketch) U32(admit_waiting) U32(age_every) F32(age_decay) F32(age_score) U32(age_ttl) \
+    U32(age_capacity) U32(age_by) F32(vector_score) F32(weight_max) U32(by_shows) F32(norm_max) \
+    U32(norm_refuse)
+/* clang-format on */
 #define ROW_RULE_U32(n) uint32_t n;
 #define ROW_RULE_F32(n) float n;
 struct row_rules {

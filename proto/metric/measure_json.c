@@ -61,7 +61,7 @@ static struct json *values_json(const struct metric_by *b, uint32_t task)
     return list;
 }
 
-struct json *measure_details(const struct measure *m, const struct job *job)
+struct json *measure_json_details(const struct measure *m, const struct job *job)
 {
     struct json *list = json_new_array();
     for (uint32_t t = 0; t < m->options.tasks; t++) {
@@ -114,8 +114,8 @@ static void details_set(struct json *to, const struct json *details, uint32_t ta
             json_set(to, key[i], json_hold(json_get(of, key[i])));
 }
 
-struct json *measure_report(const struct metric *metric, const struct job *job,
-                            const struct json *details, bool whole)
+struct json *measure_json_report(const struct metric *metric, const struct job *job,
+                                 const struct json *details, bool whole)
 {
     struct json *report = json_new_object();
     uint32_t tasks = tasks_of(job);

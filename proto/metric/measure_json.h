@@ -22,11 +22,11 @@
 
 /* Details of a finished measure: an array with {"buckets", "by"} for each label. The caller owns
  * it. */
-struct json *measure_details(const struct measure *m, const struct job *job);
+struct json *measure_json_details(const struct measure *m, const struct job *job);
 /* Figures (one for each label of the job), with details where not NULL: they are shared with
  * `details`, which stays the caller's. whole: without it only auc, logloss, and what else a line of
  * a table needs. */
-struct json *measure_report(const struct metric *metric, const struct job *job,
-                            const struct json *details, bool whole);
+struct json *measure_json_report(const struct metric *metric, const struct job *job,
+                                 const struct json *details, bool whole);
 
 #endif

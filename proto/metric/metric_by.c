@@ -1,7 +1,7 @@
 /* metric_by.c: a small hash table that forgets its rarer half when it is full. */
 #include "proto/metric/metric_by.h"
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/sort.h"
 
 #include <stdbool.h>

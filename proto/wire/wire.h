@@ -27,11 +27,14 @@
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
 
+/* a list of fields fills its lines */
+/* clang-format off */
+
 /* ---- data plane: worker -> shard ------------------------------------------------------------- */
 
 /* First message on a connection to any port. Reply: version and name of who answers. */
 #define WIRE_HELLO(U32, U64, I32, F32, F64, B, STR) U32(version) STR(role, 16) STR(name, LIMIT_NAME)
-#define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR)                                          \
+#define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(version) STR(name, LIMIT_NAME) U64(map_epoch)
 
 /* Rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane == UINT32_MAX
@@ -40,9 +43,9 @@
  * give their initial value and stay absent. reply: clock: this pull's clock here; low: the lowest
  * clock of the live lanes when answered (staleness = clock - 1 - low); waited_ns: how long the
  * shard held it. */
-#define WIRE_PULL(U32, U64, I32, F32, F64, B, STR)                                                 \
+#define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
-#define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR)                                           \
+#define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
@@ -54,34 +57,20 @@
  * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push.
  * worker, task: whose it is, for messages and the quarantine alone. event_time: seconds since 1970,
  * the median of the batch's examples; 0: none is known. */
-#define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR)                                                 \
-    U64(run)                                                                                       \
-    U32(table)                                                                                     \
-    U32(lane)                                                                                      \
-    U64(generation)                                                                                \
-    U64(from)                                                                                      \
-    U64(to)                                                                                        \
-    U32(tablet_first)                                                                              \
-    U32(tablet_count)                                                                              \
-    F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
+#define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) \
+    U32(tablet_count) F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) \
+    U32(event_time)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
 
 /* frame 1: field_rule, (field_rule_count). Creating it again with the same schema is fine. */
-#define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)                                         \
-    STR(name, LIMIT_NAME)                                                                          \
-    U32(table)                                                                                     \
-    U32(dense)                                                                                     \
-    U32(width)                                                                                     \
-    U32(zero_first)                                                                                \
-    U32(tablet_bits)                                                                               \
-    U32(tablet_first)                                                                              \
-    U64(seed)                                                                                      \
-    U32(init_kind)                                                                                 \
-    F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps) F32(initial) F32(l1)      \
-        F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32) U32(field_rule_count)       \
-            U32(values)
+#define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) \
+    STR(name, LIMIT_NAME) U32(table) U32(dense) U32(width) U32(zero_first) U32(tablet_bits) \
+    U32(tablet_first) U64(seed) U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) \
+    F32(beta2) F32(eps) F32(initial) F32(l1) F32(l2) F32(beta) F32(decay) U32(fixed_lr) \
+    ROW_RULES(U32, F32) U32(field_rule_count) U32(values)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
@@ -124,7 +113,7 @@
  * number from tablet_first; XXH3 over the tablet's rows (key, weights, state) sorted by key; an
  * empty tablet gives 0. */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
-#define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR)                                         \
+#define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(tablet_first) U32(tablet_count) U64(rows)
 
 /* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them
@@ -140,7 +129,7 @@
  * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
  * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
  * here. */
-#define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR)                                           \
+#define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
     U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) U64(run) STR(path, LIMIT_PATH)
@@ -160,7 +149,7 @@
 /* Rows and bytes by field, histograms of norms, shows and ages of the tablets led, as JSON text in
  * reply frame 1; with what_if also what would be left with another rule: least shows, least score,
  * ttl in seconds, rows in all (0: not asked). Walks the table in steps. */
-#define WIRE_TABLE_STATS(U32, U64, I32, F32, F64, B, STR)                                          \
+#define WIRE_TABLE_STATS(U32, U64, I32, F32, F64, B, STR) \
     U32(table) B(what_if) F32(shows) F32(score) U32(ttl) U64(budget_rows)
 #define WIRE_TABLE_STATS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
@@ -178,20 +167,13 @@
  * went there (evicted; clean: without a write), bytes of memory and disk against the shard's part
  * of the budgets (0: none), requests that wait for rows or room (parked), whether pushes are
  * refused for lack of disk. */
-#define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR)                                           \
-    STR(server, LIMIT_NAME)                                                                        \
-    U32(shard_index)                                                                               \
-    U32(shard_count)                                                                               \
-    STR(endpoint, 256)                                                                             \
-    U64(incarnation)                                                                               \
-    B(ready)                                                                                       \
-    U64(rows)                                                                                      \
-    U64(row_bytes)                                                                                 \
-    U64(journal_bytes)                                                                             \
-    U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped)              \
-        U64(cold_rows) U64(fetched) U64(evicted) U64(evicted_clean) U64(memory_bytes)              \
-            U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) B(disk_short)
-#define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR)                                     \
+#define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
+    STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
+    B(ready) U64(rows) U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) \
+    U64(keys_pulled) U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) U64(evicted) \
+    U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
+    B(disk_short)
+#define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms)
 
 /* ---- worker -> coordinator ------------------------------------------------------------------- */
@@ -204,19 +186,17 @@
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
-#define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR)                                          \
-    STR(name, LIMIT_NAME)                                                                          \
-    U32(pid)                                                                                       \
-    STR(kernel, WIRE_KERNEL)                                                                       \
-    STR(backend, 32) U32(lanes_max) STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
-#define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR)                                    \
+#define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) \
+    STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
+    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
+#define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
 
 /* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's
  * after INDEX: only the model knows them. The first declaration stands; another one must be equal
  * bit for bit, else SCHEMA. declared_total: how many tables the job has. frame 1 as in
  * TABLE_CREATE. */
-#define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR)                                        \
+#define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) U32(declared_total)
 #define WIRE_TABLE_DECLARE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
@@ -224,36 +204,28 @@
  * TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: endpoints, one
  * LF-ended line a shard number, empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
-#define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR)                                      \
+#define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
 #define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
-#define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR)                                        \
+#define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(map_epoch) U32(tablet_count) U32(shards)
 
 /* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since
  * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
  * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
  * wire_job_state. What the figures mean: worker/train/stats.h. */
-#define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR)                                          \
-    U64(worker)                                                                                    \
-    U64(examples)                                                                                  \
-    U64(batches)                                                                                   \
-    U64(skipped)                                                                                   \
-    U64(recomputed)                                                                                \
-    U64(bad_lines)                                                                                 \
-    U64(keys_pulled)                                                                               \
-    U64(keys_pushed)                                                                               \
-    F64(read_s)                                                                                    \
-    F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s) U64(skipped_steps) U64(cache_hits)          \
-        U64(cache_misses) F64(held_s) F64(file_busy_s) F64(parse_busy_s) F64(pull_busy_s)          \
-            F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) F64(pull_least_s)               \
-                F64(push_least_s) U64(clamped_times)
+#define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
+    U64(worker) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
+    U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
+    F64(wait_s) U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) \
+    F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
+    F64(pull_least_s) F64(push_least_s) U64(clamped_times)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
  * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
  * read travels as fail_status and text. */
-#define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR)                                           \
+#define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
@@ -275,17 +247,11 @@
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
  * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
  * that it runs already does nothing. */
-#define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR)                                            \
+#define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U32(lane) U64(generation) U64(batch)
-#define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR)                                      \
-    U32(kind)                                                                                      \
-    U32(retry_ms)                                                                                  \
-    U32(lane)                                                                                      \
-    U64(generation)                                                                                \
-    U64(mark)                                                                                      \
-    U64(task)                                                                                      \
-    U32(epoch)                                                                                     \
-    U32(split) U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
+#define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) \
+    U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
 
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's
  * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
@@ -296,30 +262,23 @@
  * then was pushed as a tick; what it said of the first. frame 1: u64 histogram, (64): pulls by
  * clocks of staleness, the last cell all beyond. frame 2: f64 (tasks): the sum of each label's
  * loss; tasks here is the labels of an example. */
-#define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                            \
-    U64(worker)                                                                                    \
-    U32(lane)                                                                                      \
-    U64(generation)                                                                                \
-    U64(task)                                                                                      \
-    U64(examples)                                                                                  \
-    U64(bad_lines)                                                                                 \
-    F64(loss_sum)                                                                                  \
-    STR(bad_where, 256)                                                                            \
-    F64(weight_sum)                                                                                \
-    U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale) U32(tasks)       \
-        U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
+#define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR) \
+    U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) \
+    STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) \
+    F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused) \
+    STR(refused_where, ERR_TEXT_MAX)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
  * labels f32 (examples, tasks). frame 2: u64 (examples) of evaluate.group where `grouped`, then u64
  * (examples, by_count) of the fields of evaluate.by; else empty. */
-#define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR)                                            \
+#define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* A worker leaves in good order, or says why it cannot go on (status and text end the job when
  * fatal). */
-#define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR)                                         \
+#define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_WORKER_LEAVE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
@@ -334,7 +293,7 @@
 #define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status)
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
-#define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR)                                         \
+#define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
 /* Ends the job (now: true) or the process. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
@@ -343,7 +302,7 @@
 /* Makes a checkpoint while the job goes on; answered when it is complete (or refused). name: empty:
  * a number. Reply: its folder. */
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
-#define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR)                                     \
+#define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     STR(path, LIMIT_PATH) U64(rows) U64(bytes)
 /* Who computed batches, and from which rows of the input. frame 1: struct wire_batch_name (count).
  * Reply frame 1: JSON text, a list in the same order: worker, task, epoch, position and rows of the
@@ -455,6 +414,8 @@ struct wire_batch_name {
 };
 _Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire format");
 #define WIRE_WHO_MAX 4096u
+
+/* clang-format on */
 
 /* struct wire_hello { uint32_t version; char role[16]; ... }; struct wire_hello_reply; and so on
  * for every type. */

@@ -38,12 +38,12 @@ static bool epoch_put(struct coord *c)
 
 static const char *const details_key[] = {"", "details/valid", "details/test"};
 
-/* Kept as text: the job's number, then curves and tables as measure_details makes them. */
+/* Kept as text: the job's number, then curves and tables as measure_json_details makes them. */
 static bool details_put(struct coord *c, uint32_t split, const struct measure *m)
 {
     struct json *stored = json_new_object();
     json_free(c->job.details[split]);
-    c->job.details[split] = measure_details(m, &c->job.spec);
+    c->job.details[split] = measure_json_details(m, &c->job.spec);
     json_set_int(stored, "job", (int64_t)c->job.at.number);
     json_set(stored, "details", json_hold(c->job.details[split]));
     char *text = json_text(stored, 0);

@@ -56,7 +56,7 @@ static struct json *epochs_json(const struct coord_job *j)
         else if (j->at.epoch > EPOCHS_WHOLE)
             brief_set(item, e->valid, &j->spec);
         else
-            json_set(item, "valid", measure_report(e->valid, &j->spec, NULL, false));
+            json_set(item, "valid", measure_json_report(e->valid, &j->spec, NULL, false));
         json_set_number(item, "seconds", e->seconds);
         json_set_int(item, "bad_lines", (int64_t)e->train.bad_lines);
         if (j->spec.data.label_count > 1 && j->at.epoch <= EPOCHS_WHOLE)
@@ -264,7 +264,7 @@ static void evaluation_set(struct json *to, const char *key, const struct coord_
     if (metric[0].examples == 0)
         json_set_null(to, key);
     else
-        json_set(to, key, measure_report(metric, &j->spec, j->details[split], true));
+        json_set(to, key, measure_json_report(metric, &j->spec, j->details[split], true));
 }
 
 static struct json *report_json(const struct coord *c)

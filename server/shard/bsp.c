@@ -10,7 +10,7 @@
 #include "server/shard/bsp.h"
 
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "server/shard/group.h"
 #include "server/shard/park.h"
 
@@ -45,7 +45,7 @@ static int check(struct engine *g, const struct push_record *r, const struct tab
     uint64_t before = 0;
     for (uint32_t i = 0; i < r->key_count; i++) {
         uint64_t mixed = key_mix(r->keys[i]);
-        uint32_t tablet = mixed_tablet(mixed, schema->tablet_bits);
+        uint32_t tablet = key_tablet(mixed, schema->tablet_bits);
         if ((i > 0 && mixed <= before) || tablet - r->tablet_first >= r->tablet_count)
             return err_set(e, SHOAL_E_MALFORMED,
                            "push of lane %u batch %" PRIu64

@@ -1,7 +1,7 @@
 /* lead.c: the map and the led ranges. */
 #include "server/shard/lead.h"
 
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,12 +97,11 @@ bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_
     const struct lead_range *r = &l->range[s->table];
     if (r->count != r->span) {
         for (uint32_t i = 0; i < key_count; i++)
-            if (!leads(l,
-                       (uint64_t)s->tablet_first + mixed_tablet(key_mix(keys[i]), s->tablet_bits)))
+            if (!leads(l, (uint64_t)s->tablet_first + key_tablet(key_mix(keys[i]), s->tablet_bits)))
                 return false;
         return true;
     }
-    uint32_t first = mixed_tablet(key_mix(keys[0]), s->tablet_bits);
-    uint32_t last = mixed_tablet(key_mix(keys[key_count - 1]), s->tablet_bits);
+    uint32_t first = key_tablet(key_mix(keys[0]), s->tablet_bits);
+    uint32_t last = key_tablet(key_mix(keys[key_count - 1]), s->tablet_bits);
     return first >= r->first && last < r->first + r->span;
 }

@@ -1,7 +1,7 @@
 /* test_base.c: errors, keys, messages, and checksums keep their word. */
 #include "proto/base/crc32c.h"
 #include "proto/base/err.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/msg.h"
 #include "proto/base/rng.h"
 #include "proto/base/sort.h"

@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         fputs("usage: bench_read LOG [THREADS [SECONDS [BATCH]]]\n", stderr);
         return 64;
     }
-    if (string_list_add(&job.data.train, argv[1]) != 0 || dataset_open(&job, 0, &data, &e) != 0) {
+    if (config_list_add(&job.data.train, argv[1]) != 0 || dataset_open(&job, 0, &data, &e) != 0) {
         fprintf(stderr, "bench_read: %s\n", e.text);
         return 66;
     }

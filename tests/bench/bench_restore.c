@@ -9,7 +9,7 @@
  * system; RocksDB's threads among them), and rows a second of processor time. No test: run by
  * hand. */
 #include "embedding/engine.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_env.h"
 
 #include <stdio.h>

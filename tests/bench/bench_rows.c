@@ -8,7 +8,7 @@
  * nanoseconds a key, of pulls and of pushes, the best of nine rounds of 40 batches by the time the
  * thread was on a core, and bytes of memory a row. No test: run by hand. */
 #include "embedding/table.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 
 #include <stdio.h>

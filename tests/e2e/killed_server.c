@@ -12,6 +12,7 @@
  * between the engine's files are wrapped by the linker (tests/CMakeLists.txt). */
 #include "embedding/engine.h"
 #include "embedding/rows/age.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 
 #include <errno.h>

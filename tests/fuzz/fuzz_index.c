@@ -25,11 +25,11 @@ static void input_prepare(void)
     (void)snprintf(path, sizeof path, "%s/a.txt", fuzz_dir());
     (void)snprintf(folder, sizeof folder, "%s/cache", fuzz_dir());
     fuzz_file(path, "first\nsecond\nthird\n", 19);
-    SHOAL_ASSERT(string_list_add(&list, path) == 0 && cache_init(&cache, folder, &e) == 0);
+    SHOAL_ASSERT(config_list_add(&list, path) == 0 && cache_init(&cache, folder, &e) == 0);
     SHOAL_ASSERT(source_open(&list, "data.train", &cache, &source, &e) == 0);
     SHOAL_ASSERT(index_open(&source, false, &cache, &x, &e) == 0);
     index_close(&x);
-    string_list_free(&list);
+    config_list_free(&list);
     (void)snprintf(path, sizeof path, "%s/*.index", folder);
     SHOAL_ASSERT(glob(path, 0, NULL, &found) == 0 && found.gl_pathc == 1);
     (void)snprintf(kept, sizeof kept, "%s", found.gl_pathv[0]);

@@ -5,6 +5,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "worker/data/feature.h"
 #include "worker/data/reader.h"
 

@@ -27,9 +27,9 @@ static int parse(const char *text, const char *set, struct job *j, struct err *e
 {
     struct string_list l = {0};
     if (set != NULL)
-        ck_assert_int_eq(string_list_add(&l, set), 0);
+        ck_assert_int_eq(config_list_add(&l, set), 0);
     int rc = job_parse(text, strlen(text), "job.yaml", &l, j, e);
-    string_list_free(&l);
+    config_list_free(&l);
     return rc;
 }
 
@@ -440,8 +440,8 @@ START_TEST(job_text_survives_a_round_trip)
     FILE *f = fdopen(fd, "w");
     fputs(good, f);
     fclose(f);
-    string_list_add(&set, "train.seed=7");
-    string_list_add(&set, "data.delimiter=\"\\t\"");
+    config_list_add(&set, "train.seed=7");
+    config_list_add(&set, "data.delimiter=\"\\t\"");
     ck_assert_msg(job_text(path, &set, &text, &e) == 0, "%s", e.text);
     ck_assert_msg(job_parse(text, strlen(text), "text", NULL, &j, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(j.train.seed, 7);
@@ -449,7 +449,7 @@ START_TEST(job_text_survives_a_round_trip)
     ck_assert_str_eq(j.data.train.item[1], "cmd:zcat b");
     job_free(&j);
     free(text);
-    string_list_free(&set);
+    config_list_free(&set);
     unlink(path);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* dense_case.c: small models on one batch. */
 #include "tests/lib/dense_case.h"
+#include "dense/model/models.h"
 
 #include "dense/model/run.h"
 

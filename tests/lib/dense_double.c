@@ -185,7 +185,7 @@ static void fm_forward(const struct layer *l, struct double_pass *p)
 
 const struct double_layer double_layers_core[] = {{&pool_layer, pool_forward},
                                                   {&fc_layer, fc_forward},
-                                                  {&head_layer, head_forward},
+                                                  {&fc_head_layer, head_forward},
                                                   {&act_layer, act_forward},
                                                   {&norm_layer, norm_forward},
                                                   {&fm_layer, fm_forward},

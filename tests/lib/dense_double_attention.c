@@ -178,9 +178,9 @@ static void double_sequence(const struct layer *l, struct double_pass *p)
 }
 
 const struct double_layer double_layers_attention[] = {{&layer_norm_layer, double_layer_norm},
-                                                       {&project_layer, double_project},
-                                                       {&attend_layer, double_attend},
-                                                       {&context_layer, double_context},
+                                                       {&attention_project_layer, double_project},
+                                                       {&attention_attend_layer, double_attend},
+                                                       {&gate_context_layer, double_context},
                                                        {&gate_layer, double_gate},
                                                        {&bilinear_layer, double_bilinear},
                                                        {&sequence_layer, double_sequence},

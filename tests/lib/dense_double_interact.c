@@ -87,7 +87,7 @@ const struct double_layer double_layers_interact[] = {
     {&products_layer, double_products},
     {&cross_first_layer, double_cross},
     {&cross_layer, double_cross},
-    {&turn_layer, double_turn},
+    {&cin_turn_layer, double_turn},
     {&cin_layer, double_cin},
     {&cin_pool_layer, double_cin_pool},
     {NULL, NULL},

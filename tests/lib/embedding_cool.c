@@ -2,9 +2,10 @@
 #include "tests/lib/embedding_cool.h"
 
 #include "embedding/engine/engine_state.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ void cool_table(struct rig *s, uint32_t table, uint32_t share)
 {
     struct engine_table *t = engine_slot(s->g, table);
     for (uint32_t k = 0; k < t->scope.tablets; k++) {
-        uint64_t rows = table_tablet_rows(t->table, k) - table_tablet_cold(t->table, k);
+        uint64_t rows = table_tablet_rows(t->table, k) - table_cold_tablet(t->table, k);
         if (rows == 0)
             continue;
         cool_tablet(t->table, k, (uint32_t)(rows * share / 16), s->g->store);
@@ -56,7 +57,7 @@ void cool_table(struct rig *s, uint32_t table, uint32_t share)
 uint64_t *cool_keys(struct rig *s, uint32_t table, uint32_t tablet, uint32_t *count)
 {
     const struct table *t = engine_table(s->g, table);
-    *count = table_tablet_cold(t, tablet);
+    *count = table_cold_tablet(t, tablet);
     uint64_t *keys = malloc((*count + 1) * sizeof *keys);
     ck_assert_ptr_nonnull(keys);
     table_cold_keys(t, tablet, keys);
@@ -80,7 +81,7 @@ void cool_fetch(struct rig *s, uint32_t table, const uint64_t *keys, uint32_t co
     size_t bytes = table_cold_bytes(t), size;
     char *value = malloc(bytes);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(keys[i]), schema->tablet_bits);
+        uint32_t tablet = key_tablet(key_mix(keys[i]), schema->tablet_bits);
         struct store_item item;
         if (!table_cold_has(t, keys[i]))
             continue;

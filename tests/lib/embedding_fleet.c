@@ -2,6 +2,7 @@
 #include "tests/lib/embedding_fleet.h"
 
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 
 #include <check.h>
@@ -120,7 +121,7 @@ static void cut_push(const struct fleet *f, const struct rig_push *all, uint32_t
     out->record.tablet_count = end - first;
     out->record.key_count = 0;
     for (uint32_t i = 0; i < all->record.key_count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(all->keys[i]), s->tablet_bits);
+        uint32_t tablet = key_tablet(key_mix(all->keys[i]), s->tablet_bits);
         if (tablet < first || tablet >= end)
             continue;
         uint32_t at = out->record.key_count++;

@@ -2,6 +2,7 @@
 #include "tests/lib/embedding_rig.h"
 
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 
 #include <check.h>

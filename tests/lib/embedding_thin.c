@@ -3,9 +3,10 @@
 
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 
 #include <check.h>

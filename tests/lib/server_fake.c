@@ -1,7 +1,7 @@
 /* server_fake.c: scripted shards, workers and a client. */
 #include "tests/lib/server_fake.h"
 #include "proto/base/container_of.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdio.h>
 #include <stdlib.h>

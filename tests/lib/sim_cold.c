@@ -4,7 +4,7 @@
 
 #include "embedding/engine.h"
 #include "proto/base/container_of.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* worker_fake.c: the simplest coordinator and shards that the worker can talk to. */
 #include "tests/lib/worker_fake.h"
 #include "proto/base/container_of.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -144,7 +144,7 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
     ck_assert_uint_lt(in.u.PULL.table, f->tables);
     ck_assert_uint_gt(count, 0);
     for (uint32_t i = 0; i < count; i++)
-        if (shard_of(f, in.u.PULL.table, mixed_tablet(key_mix(keys[i]), schema->tablet_bits)) !=
+        if (shard_of(f, in.u.PULL.table, key_tablet(key_mix(keys[i]), schema->tablet_bits)) !=
             n->shard) {
             env_send(sim_node_env(n->node), from,
                      wire_refusal(&in, SHOAL_E_NOT_LEADER, "not here"));
@@ -201,7 +201,7 @@ static void push_apply(struct fake *f, const struct msg *m, uint32_t *applied, u
     ck_assert_uint_eq(m->frame[2].bytes, p->key_count * floats * sizeof(float));
 
     for (uint32_t i = 0; i < p->key_count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(keys[i]), schema->tablet_bits);
+        uint32_t tablet = key_tablet(key_mix(keys[i]), schema->tablet_bits);
         ck_assert_uint_ge(tablet, p->tablet_first);
         ck_assert_uint_lt(tablet, p->tablet_first + p->tablet_count);
         ck_assert(i == 0 || key_mix(keys[i - 1]) < key_mix(keys[i]));

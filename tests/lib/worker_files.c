@@ -82,7 +82,7 @@ void worker_job(struct job *j, enum data_format format, const char *train)
     j->features.fields_auto = true;
     j->features.number = format == DATA_CRITEO ? NUMBER_LOG1P : NUMBER_NONE;
     if (train != NULL)
-        ck_assert_int_eq(string_list_add(&j->data.train, train), 0);
+        ck_assert_int_eq(config_list_add(&j->data.train, train), 0);
 }
 
 void worker_job_column(struct job *j, const char *name, enum column_type type)

@@ -22,7 +22,7 @@ static struct json *report_of(uint32_t labels)
         metric[t].groups = 7 - t;
         metric[t].auc = 0.5 + 0.2 * t;
     }
-    return measure_report(metric, &job, NULL, true);
+    return measure_json_report(metric, &job, NULL, true);
 }
 
 START_TEST(measure_of_one_label_has_its_counts)

@@ -9,6 +9,7 @@
 
 #include "embedding/engine/engine_state.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
 #include "tests/sim/sim.h"

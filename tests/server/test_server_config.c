@@ -57,13 +57,13 @@ START_TEST(set_wins_over_the_file)
     struct server_config c;
     struct err e;
     struct string_list set = {0};
-    string_list_add(&set, "shards=4");
-    string_list_add(&set, "journal.max=64MiB");
+    config_list_add(&set, "shards=4");
+    config_list_add(&set, "journal.max=64MiB");
     ck_assert_msg(server_config_parse("shards: 2\n", 10, "f", &set, &c, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(c.shards, 4);
     ck_assert_uint_eq(c.journal.max, 64u << 20);
     ck_assert_uint_eq(c.journal.keep, 0);
-    string_list_free(&set);
+    config_list_free(&set);
 }
 END_TEST
 

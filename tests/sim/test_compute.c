@@ -14,8 +14,8 @@
 #include "tests/lib/worker_files.h"
 
 #include "dense/model.h"
-#include "proto/base/hash.h"
 #include "proto/base/json.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"

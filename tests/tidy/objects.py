@@ -13,7 +13,7 @@ DEFINES = "TDBRCVWG"
 # Asked for by name and not through a header: the system's main, a module's door (dlsym), what RocksDB's own code calls.
 ASKED = re.compile(r"main|shoal_backend_v\d+|shoal_cuda_\w+|_ZN7rocksdb\w+")
 CARD = re.compile(r"dense/cuda/device_(?!host)")  # built where there is nvcc, and so not everywhere
-PREFIXED = {"server/coord": "coord"}  # flow.h declares coord_flow_*
+PREFIXED = {"server/coord": "coord", "dense/cuda": "cuda"}  # their names may begin with the folder's word: coord_flow_step, cuda_copy
 
 
 class Object:
@@ -86,8 +86,7 @@ def stems(path):
     """Beginnings that names of a header may have: mark.h declares mark_* and marks_*."""
     folder, _, base = path.rpartition("/")
     stem = re.sub(r"_(inner|state)$", "", base.rsplit(".", 1)[0])
-    found = [stem, f"{PREFIXED[folder]}_{stem}"] if folder in PREFIXED else [stem]
-    return found + [one[:-1] if one.endswith("s") else one + "s" for one in found]
+    return [stem, stem[:-1] if stem.endswith("s") else stem + "s", *([PREFIXED[folder]] if folder in PREFIXED else [])]
 
 
 def check(tree, objects, breach):

@@ -37,6 +37,7 @@ ROOMS = {
 OWNERS = {
     "embedding/engine.h": "embedding/engine",
     "embedding/table.h": "embedding/rows",
+    "embedding/arena.h": "embedding/rows",
     "embedding/census.h": "embedding/rows",
     "embedding/row_json.h": "embedding/rows",
     "embedding/checkpoint.h": "embedding/checkpoint",

@@ -28,10 +28,8 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
-    "format": 2,
     "invariant": 133,
-    "names": 204,
-    "declared": 2,
+    "names": 11,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, docs)
 OF_OBJECTS = ("link",) + objects.RULES + spine.RULES

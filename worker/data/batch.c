@@ -3,7 +3,7 @@
  * Arrays that a device reads come from backend_host_alloc. What is in them is not kept when they
  * grow: all but the keys have their size before the first line, and those are copied out at the
  * end. */
-#include "worker/data/batch.h"
+#include "worker/data/batch_inner.h"
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"

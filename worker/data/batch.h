@@ -1,46 +1,74 @@
-/* batch.h: inside of struct batch (dataset.h): how lines become examples, and values unique keys.
- *
- * batch_begin, batch_add for each line, batch_end. Buffers grow to the largest batch seen and are
- * kept: then nothing is allocated. */
+/* batch.h: the examples of one batch, read from a dataset. */
 #ifndef WORKER_DATA_BATCH_H
 #define WORKER_DATA_BATCH_H
 
-#include "worker/data/dataset.h"
-#include "worker/data/feature.h"
-#include "worker/data/lines.h"
-#include "worker/data/unique.h"
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
 
-#define BATCH_VALUES_MAX (1u << 25) /* values of one batch: 65,536 examples of 512 */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-struct batch_space {
-    struct lines lines;
-    struct cell cell[CELLS_MAX];
-    char reason[REASON_BYTES];
-    /* Elements that the buffers hold: */
-    size_t label_capacity, weight_capacity, numeric_capacity, index_capacity, offset_capacity;
-    size_t time_capacity, value_capacity, group_capacity, by_capacity;
-    uint32_t rows;   /* that this batch may have */
-    uint64_t *mixed; /* owned: (values): keys, value by value; unique_make uses them up */
-    float *weight;   /* owned, as all five; batch.weight.. point here when they are not NULL */
-    uint32_t *offset;
-    uint32_t *time; /* (examples): event times */
-    uint64_t *group, *by;
-    uint32_t counts[LIMIT_FIELDS]; /* values of each field, of the line at hand */
-    bool timed;                    /* the examples have times */
-    bool single;                   /* every example so far has one value a field */
-    struct unique unique;          /* batch.keys points into it */
+struct dataset;
+struct batch_space;
+
+/* A batch as the worker pulls and computes it. Buffers grow to the largest batch and are kept:
+ * batch_init zeroes, batch_free releases. */
+struct batch {
+    uint32_t examples; /* good lines that were not dropped */
+    uint32_t tasks;    /* labels of an example */
+    uint32_t fields;   /* sparse fields of an example */
+    /* median of the examples' times, seconds since 1970; 0: the job names no data.time, or no
+     * example */
+    uint32_t event_time;
+    /* the reader's, set before batch_read: later event times count as this one; 0: none is too
+     * late */
+    uint32_t time_limit;
+    uint32_t clamped; /* examples whose event time was later */
+    float *label;     /* (examples, tasks): 0 or 1 */
+    float *weight;    /* (examples), or NULL: the job names no data.weight */
+    float *numeric;   /* (examples, numerics) */
+    uint32_t *index;  /* (values): position in keys */
+    uint32_t *offset; /* (examples * fields + 1), or NULL: one value a field */
+    uint32_t values;
+    uint64_t *keys; /* (key_count): unique, table by table, in each sorted by key_mix */
+    uint32_t key_count;
+    /* (tables + 1): where in keys each table's begin; the last is key_count */
+    const uint32_t *table_first;
+    /* (fields): the table of each field's rows; borrowed from the features */
+    const uint8_t *field_table;
+    /* (examples): hash of the value that evaluate.group names, or NULL; filled in epoch 0 only */
+    uint64_t *group;
+    /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
+    uint64_t *by;
+    uint32_t by_count;
+    uint32_t bad_lines;
+    /* lines that data.negatives' draw takes whatever is in them: all of them without it. Malformed
+     * ones are counted among these only, so bad_lines / drawn is their share of the input */
+    uint32_t drawn;
+    /* lines that data.negatives leaves out: without a positive label, or malformed */
+    uint32_t dropped;
+    char bad_where[256]; /* "file:line: reason" of the first bad line of this batch, or empty */
+    /* borrowed, NULL: plain memory. Set it after batch_init: where label, weight, numeric, index
+     * and offset are allocated, for a device reads them */
+    const struct backend *backend;
+    uint64_t (*clock_ns)(void); /* lent likewise, NULL: file_ns is not measured */
+    uint64_t file_ns;           /* about how long batch_read was reading files (lines.h) */
+    struct batch_space *space;  /* capacities and scratch; owned */
 };
+void batch_init(struct batch *b);
+void batch_free(struct batch *b);
 
-/* Empties b for up to `rows` lines of these features. evaluating: with group and by, where the job
- * names any. NOMEM. */
-int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating,
-                struct err *e);
-/* A malformed line is counted; name is its file's. positives_only: a line without a positive label,
- * or malformed, is counted as dropped instead: so the share of malformed lines among those looked
- * at stays what it is in the input. NOMEM, TOO_BIG (BATCH_VALUES_MAX). */
-int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
-              bool positives_only, struct err *e);
-/* Fills keys, index, offset and key_count. NOMEM. */
-int batch_end(struct batch *b, struct err *e);
+/* Reads, parses, hashes and makes unique the rows at positions [position, position + rows) (rows <=
+ * LIMIT_BATCH). epoch >= 1 and seed choose the order for training, epoch 0: file order.
+ * Thread-safe: several batches may be read from one dataset at the same time. IO, CHECKSUM, NOMEM,
+ * TOO_BIG (over LIMIT_KEYS unique keys is fine: the client splits pushes). Malformed lines are
+ * counted, never an error here.
+ *
+ * Of the train split's lines without a positive label, epoch >= 1 takes a share data.negatives:
+ * drawn from (seed, epoch, row), so each epoch has others (over several epochs all are seen), and a
+ * batch read again, on whatever worker, has the same. */
+int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+               uint32_t rows, struct batch *out, struct err *e);
 
 #endif

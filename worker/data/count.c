@@ -2,7 +2,7 @@
 #include "worker/data/count.h"
 
 #include "dense/model.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/wire/wire.h"
 #include "worker/data/dataset.h"
 #include "worker/data/fields.h"
@@ -14,7 +14,7 @@
 
 #define SLOTS_FIRST (1u << 16)
 
-int counter_init(struct counter *c)
+int count_init(struct counter *c)
 {
     *c = (struct counter){.slots = SLOTS_FIRST};
     c->key = malloc(c->slots * sizeof *c->key);
@@ -22,11 +22,11 @@ int counter_init(struct counter *c)
     c->field = calloc(LIMIT_FIELDS, sizeof *c->field);
     if (c->key != NULL && c->times != NULL && c->field != NULL)
         return 0;
-    counter_free(c);
+    count_free(c);
     return SHOAL_E_NOMEM;
 }
 
-void counter_free(struct counter *c)
+void count_free(struct counter *c)
 {
     free(c->key);
     free(c->times);
@@ -65,7 +65,7 @@ static int grow(struct counter *c)
     return 0;
 }
 
-int counter_add(struct counter *c, uint64_t key, uint32_t times)
+int count_add(struct counter *c, uint64_t key, uint32_t times)
 {
     if (key_field(key) >= LIMIT_FIELDS)
         return SHOAL_E_TOO_BIG;
@@ -86,7 +86,7 @@ int counter_add(struct counter *c, uint64_t key, uint32_t times)
     uint32_t before = c->times[at],
              after = before > UINT32_MAX - times ? UINT32_MAX : before + times;
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++)
-        f->kept[i] += before < count_threshold[i] && after >= count_threshold[i];
+        f->kept[i] += before < count_fit_threshold[i] && after >= count_fit_threshold[i];
     f->appearances += times;
     c->times[at] = after;
     return 0;
@@ -121,7 +121,7 @@ static int batch_count(struct sample *s, struct err *e)
     for (uint32_t i = 0; i < b->values; i++)
         s->times[b->index[i]]++;
     for (uint32_t i = 0; i < b->key_count; i++) {
-        int rc = counter_add(&s->counter, b->keys[i], s->times[i]);
+        int rc = count_add(&s->counter, b->keys[i], s->times[i]);
         if (rc != 0)
             return err_set(e, rc,
                            "%" PRIu64
@@ -167,14 +167,14 @@ static struct json *field_json(const struct key_count *f, double factor, const c
     char threshold[16];
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++)
         curve.now[i] = (double)f->kept[i];
-    count_extrapolate(&curve, factor, all);
+    count_fit_extrapolate(&curve, factor, all);
     json_set_string(j, "name", name);
     json_set_int(j, "field", number);
     json_set_string(j, "table", table);
     json_set_int(j, "appearances", (int64_t)f->appearances);
     json_set_int(j, "keys", (int64_t)f->kept[0]);
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++) {
-        snprintf(threshold, sizeof threshold, "%u", count_threshold[i]);
+        snprintf(threshold, sizeof threshold, "%u", count_fit_threshold[i]);
         json_set_int(kept, threshold, (int64_t)f->kept[i]);
         json_set_int(whole, threshold, (int64_t)(all[i] + 0.5));
     }
@@ -244,7 +244,7 @@ int count_job(const struct job *job, double share, struct json **out, struct err
         rc = tables_of(job, &f.shape, row_floats, e);
     if (rc == 0)
         rc = dataset_open(job, WIRE_TRAIN, &s.data, e);
-    if (rc == 0 && counter_init(&s.counter) != 0)
+    if (rc == 0 && count_init(&s.counter) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to count keys");
     if (rc == 0) {
         uint64_t all = dataset_rows(s.data), rows = (uint64_t)((double)all * share);
@@ -253,7 +253,7 @@ int count_job(const struct job *job, double share, struct json **out, struct err
     }
     if (rc == 0)
         *out = sample_json(&s, &f, row_floats);
-    counter_free(&s.counter);
+    count_free(&s.counter);
     free(s.times);
     batch_free(&s.batch);
     dataset_close(s.data);

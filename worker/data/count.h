@@ -27,10 +27,10 @@ struct counter {
     struct key_count *field; /* owned; (LIMIT_FIELDS), by the number in the keys */
 };
 
-int counter_init(struct counter *c);
-void counter_free(struct counter *c);
+int count_init(struct counter *c);
+void count_free(struct counter *c);
 /* TOO_BIG: more than COUNT_KEYS_MAX keys, or a key of no field; NOMEM. */
-int counter_add(struct counter *c, uint64_t key, uint32_t times);
+int count_add(struct counter *c, uint64_t key, uint32_t times);
 
 /* Counts the job's training input, a share of it (0 to 1, 1: all). *out: rows, sampled, bad_lines,
  * tables: name, row_floats (weights and state of a row); fields: name, field, table, appearances,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-const uint32_t count_threshold[COUNT_THRESHOLDS] = {1, 2, 3, 5, 10};
+const uint32_t count_fit_threshold[COUNT_THRESHOLDS] = {1, 2, 3, 5, 10};
 
 /* How much each figure counts: what a prediction far ahead hangs on is the rare keys. */
 static const double weight[COUNT_THRESHOLDS] = {0, 4, 2, 1, 0.5};
@@ -25,7 +25,7 @@ static void curve(double a, double c, double t, double out[COUNT_THRESHOLDS])
     double left = fabs(a) < 1e-9 ? log(q) : (1 - power) / a, f = p * power;
     uint32_t i = 0;
     for (uint32_t x = 1; i < COUNT_THRESHOLDS; x++) {
-        if (x == count_threshold[i])
+        if (x == count_fit_threshold[i])
             out[i++] = left;
         left -= f;
         f *= (x + a) / (x + 1) * p;
@@ -84,7 +84,7 @@ static struct point nearest(const struct count_curve *o)
     return best;
 }
 
-void count_extrapolate(const struct count_curve *c, double factor, double out[COUNT_THRESHOLDS])
+void count_fit_extrapolate(const struct count_curve *c, double factor, double out[COUNT_THRESHOLDS])
 {
     bool usable = c->quarter > 0 && c->half > 0 && factor > 1;
     struct point p = {0};

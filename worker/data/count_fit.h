@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define COUNT_THRESHOLDS 5u
-extern const uint32_t count_threshold[COUNT_THRESHOLDS]; /* 1, 2, 3, 5, 10 */
+extern const uint32_t count_fit_threshold[COUNT_THRESHOLDS]; /* 1, 2, 3, 5, 10 */
 
 struct count_curve {
     double quarter, half; /* distinct keys by then */
@@ -25,6 +25,7 @@ struct count_curve {
 };
 
 /* The same for a log that is `factor` times (1 at least) as long as the sample. */
-void count_extrapolate(const struct count_curve *c, double factor, double out[COUNT_THRESHOLDS]);
+void count_fit_extrapolate(const struct count_curve *c, double factor,
+                           double out[COUNT_THRESHOLDS]);
 
 #endif

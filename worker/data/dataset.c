@@ -14,7 +14,7 @@
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
-#include "worker/data/batch.h"
+#include "worker/data/batch_inner.h"
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
 #include "worker/data/order.h"

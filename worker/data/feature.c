@@ -2,6 +2,7 @@
 #include "worker/data/feature.h"
 
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <float.h>
 #include <math.h>

@@ -24,7 +24,7 @@ static uint32_t position_of(const char *name)
     return *name == '\0' ? FEATURE_NO_COLUMN : value;
 }
 
-uint32_t names_find(const struct features *f, const char *name)
+uint32_t feature_names_find(const struct features *f, const char *name)
 {
     for (uint32_t i = 0; i < f->columns; i++)
         if (name_is(&f->name[i], name))
@@ -54,8 +54,8 @@ static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
     return row[bn];
 }
 
-int names_missing(const struct features *f, const char *file, const char *key, const char *name,
-                  struct err *e)
+int feature_names_missing(const struct features *f, const char *file, const char *key,
+                          const char *name, struct err *e)
 {
     uint32_t best = 0, least = UINT32_MAX;
     for (uint32_t i = 0; i < f->columns; i++) {
@@ -185,8 +185,8 @@ static int names_of_head(struct features *f, const struct job *job, const char *
     return names_copy(f, cell, count, e);
 }
 
-int names_make(struct features *f, const struct job *job, const char *file, const char *head,
-               size_t bytes, struct err *e)
+int feature_names_make(struct features *f, const struct job *job, const char *file,
+                       const char *head, size_t bytes, struct err *e)
 {
     if (f->format->columns != NULL)
         return names_fixed(f, f->format->columns, e);

@@ -27,9 +27,9 @@ static int types_of_job(struct plan *p, struct features *f, struct err *e)
     bool positional = !f->header;
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];
-        uint32_t at = positional ? (uint32_t)i : names_find(f, c->name);
+        uint32_t at = positional ? (uint32_t)i : feature_names_find(f, c->name);
         if (at == FEATURE_NO_COLUMN)
-            return names_missing(f, p->file, "data.columns", c->name, e);
+            return feature_names_missing(f, p->file, "data.columns", c->name, e);
         if (p->column[at] != NULL)
             return err_set(e, SHOAL_E_CONFIG,
                            "data.columns names column \"%s\" twice; take one out", c->name);
@@ -42,9 +42,9 @@ static int types_of_job(struct plan *p, struct features *f, struct err *e)
 static int label_take(struct plan *p, struct features *f, uint32_t task, const char *name,
                       struct err *e)
 {
-    uint32_t at = names_find(f, name);
+    uint32_t at = feature_names_find(f, name);
     if (at == FEATURE_NO_COLUMN)
-        return names_missing(f, p->file, "data.label", name, e);
+        return feature_names_missing(f, p->file, "data.label", name, e);
     if (p->column[at] != NULL && p->type[at] != COLUMN_SKIP && p->type[at] != COLUMN_LABEL)
         return err_set(e, SHOAL_E_CONFIG,
                        "column \"%s\" is the label (data.label: %s) and has another type in "
@@ -113,9 +113,9 @@ static int weight_of_job(struct plan *p, struct features *f, struct err *e)
     const char *name = p->job->data.weight;
     if (name[0] == '\0')
         return 0;
-    uint32_t at = names_find(f, name);
+    uint32_t at = feature_names_find(f, name);
     if (at == FEATURE_NO_COLUMN)
-        return names_missing(f, p->file, "data.weight", name, e);
+        return feature_names_missing(f, p->file, "data.weight", name, e);
     if (p->type[at] == COLUMN_LABEL)
         return err_set(e, SHOAL_E_CONFIG,
                        "data.weight names column \"%s\", which is a label; name another", name);
@@ -134,9 +134,9 @@ static int time_of_job(struct plan *p, struct features *f, struct err *e)
     const char *name = p->job->data.time;
     if (name[0] == '\0')
         return 0;
-    uint32_t at = names_find(f, name);
+    uint32_t at = feature_names_find(f, name);
     if (at == FEATURE_NO_COLUMN)
-        return names_missing(f, p->file, "data.time", name, e);
+        return feature_names_missing(f, p->file, "data.time", name, e);
     if (p->type[at] == COLUMN_LABEL || at == f->weight)
         return err_set(e, SHOAL_E_CONFIG,
                        "data.time names column \"%s\", which is %s; name another", name,
@@ -221,9 +221,9 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
 {
     const struct string_list *list = &p->job->features.fields;
     for (size_t i = 0; i < list->count; i++) {
-        uint32_t column = names_find(f, list->item[i]);
+        uint32_t column = feature_names_find(f, list->item[i]);
         if (column == FEATURE_NO_COLUMN)
-            return names_missing(f, p->file, "features.fields", list->item[i], e);
+            return feature_names_missing(f, p->file, "features.fields", list->item[i], e);
         if (p->type[column] == COLUMN_LABEL || p->type[column] == COLUMN_SKIP)
             return err_set(
                 e, SHOAL_E_CONFIG,
@@ -237,7 +237,7 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
                 : column == f->time ? "data.time"
                                     : "data.columns");
         for (size_t j = 0; j < i; j++)
-            if (names_find(f, list->item[j]) == column)
+            if (feature_names_find(f, list->item[j]) == column)
                 return err_set(e, SHOAL_E_CONFIG,
                                "features.fields names column \"%s\" twice; take one out",
                                list->item[i]);
@@ -266,7 +266,7 @@ static int other_field(const struct plan *p, const struct features *f, uint32_t 
     const struct feature_columns columns = {p->file, p->field};
     char path[LIMIT_NAME + 32];
     snprintf(path, sizeof path, "%s of column \"%s\"", key, p->column[f->field[i].column]->name);
-    int rc = feature_named(f, &columns, path, name, out, e);
+    int rc = feature_table_named(f, &columns, path, name, out, e);
     if (rc == 0 && *out == i)
         return err_set(e, SHOAL_E_CONFIG, "%s names the column itself; name another", path);
     return rc;
@@ -331,8 +331,8 @@ static int gates_make(const struct plan *p, struct features *f, struct err *e)
         return 0;
     for (uint32_t i = 0; i < 2 && rc == 0; i++) {
         uint32_t field = 0;
-        rc =
-            feature_named(f, &columns, "model.gate_fields", p->job->model.gate_field[i], &field, e);
+        rc = feature_table_named(f, &columns, "model.gate_fields", p->job->model.gate_field[i],
+                                 &field, e);
         f->shape.gate_field[i] = (uint16_t)field;
     }
     f->shape.gate_fields = 2;
@@ -344,18 +344,18 @@ static int evaluate_columns(const struct plan *p, struct features *f, struct err
     const char *group = p->job->evaluate.group;
     const struct string_list *by = &p->job->evaluate.by;
     if (group[0] != '\0') {
-        f->group = names_find(f, group);
+        f->group = feature_names_find(f, group);
         if (f->group == FEATURE_NO_COLUMN)
-            return names_missing(f, p->file, "evaluate.group", group, e);
+            return feature_names_missing(f, p->file, "evaluate.group", group, e);
     }
     if (by->count > LIMIT_BY)
         return err_set(e, SHOAL_E_CONFIG,
                        "evaluate.by names %zu columns, at most %u are told apart; take some out",
                        by->count, LIMIT_BY);
     for (size_t i = 0; i < by->count; i++) {
-        f->by[i] = names_find(f, by->item[i]);
+        f->by[i] = feature_names_find(f, by->item[i]);
         if (f->by[i] == FEATURE_NO_COLUMN)
-            return names_missing(f, p->file, "evaluate.by", by->item[i], e);
+            return feature_names_missing(f, p->file, "evaluate.by", by->item[i], e);
     }
     f->by_count = (uint32_t)by->count;
     return 0;
@@ -415,7 +415,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     out->header = out->format->named && job->data.header;
     for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
         out->log1p[i] = feature_log1p(i);
-    int rc = names_make(out, job, name, head, bytes, e);
+    int rc = feature_names_make(out, job, name, head, bytes, e);
     if (rc == 0)
         rc = plan_run(job, name, out, e);
     if (rc != 0)
@@ -441,7 +441,7 @@ static int rebind(const struct features *was, const struct features *now, const 
         }
     }
     snprintf(text, sizeof text, "%.*s", shown, wanted->text);
-    return names_missing(now, name, "the header of the training input", text, e);
+    return feature_names_missing(now, name, "the header of the training input", text, e);
 }
 
 static int rebind_all(struct features *f, const struct features *now, const char *name,
@@ -472,7 +472,7 @@ int features_bind(struct features *f, const char *name, const char *head, size_t
                   struct err *e)
 {
     struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
-    int rc = names_make(&now, NULL, name, head, bytes, e);
+    int rc = feature_names_make(&now, NULL, name, head, bytes, e);
     if (rc == 0)
         rc = rebind_all(f, &now, name, e);
     if (rc != 0) {

@@ -12,12 +12,12 @@
 #define NO_TABLE UINT8_MAX
 _Static_assert(LIMIT_JOB_TABLES < NO_TABLE, "a table's number fits in a byte");
 
-int feature_named(const struct features *f, const struct feature_columns *c, const char *path,
-                  const char *name, uint32_t *out, struct err *e)
+int feature_table_named(const struct features *f, const struct feature_columns *c, const char *path,
+                        const char *name, uint32_t *out, struct err *e)
 {
-    uint32_t column = names_find(f, name);
+    uint32_t column = feature_names_find(f, name);
     if (column == FEATURE_NO_COLUMN)
-        return names_missing(f, c->file, path, name, e);
+        return feature_names_missing(f, c->file, path, name, e);
     *out = c->field[column];
     if (*out == FEATURE_NO_FIELD)
         return err_set(e, SHOAL_E_CONFIG,
@@ -43,7 +43,7 @@ static int fields_take(const struct job_table *t, size_t number, struct features
     uint32_t field;
     snprintf(path, sizeof path, "line %d: tables[%zu].fields", t->fields_line, number);
     for (size_t i = 0; i < t->fields.count; i++) {
-        int rc = feature_named(f, c, path, t->fields.item[i], &field, e);
+        int rc = feature_table_named(f, c, path, t->fields.item[i], &field, e);
         if (rc != 0)
             return rc;
         if (f->shape.table[field] != NO_TABLE)
@@ -117,7 +117,7 @@ static int rule_take(const struct job *job, size_t number, const char *name, str
 {
     char path[64];
     snprintf(path, sizeof path, "tables[%zu].rules", number);
-    int rc = feature_named(f, c, path, name, field, e);
+    int rc = feature_table_named(f, c, path, name, field, e);
     if (rc != 0)
         return rc;
     if (f->field[*field].key_field != *field)

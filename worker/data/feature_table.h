@@ -13,8 +13,8 @@ struct feature_columns {
 };
 
 /* The field of the column `name`, which the job's key `path` names. CONFIG. */
-int feature_named(const struct features *f, const struct feature_columns *c, const char *path,
-                  const char *name, uint32_t *out, struct err *e);
+int feature_table_named(const struct features *f, const struct feature_columns *c, const char *path,
+                        const char *name, uint32_t *out, struct err *e);
 /* Fills shape.table and shape.rule_field: a table has the fields that it names (job_table.fields),
  * one table may take those that none names. Fields that share rows lie in one table. Once all
  * fields are known, key_field too. CONFIG. */

@@ -1,7 +1,7 @@
 /* fields.c: fields by name. */
 #include "worker/data/fields.h"
 
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdio.h>
 #include <stdlib.h>

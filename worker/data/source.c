@@ -269,7 +269,7 @@ static int expand(const char *item, const char *what, struct string_list *names,
 {
     struct stat st;
     if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 || stat(item, &st) == 0) {
-        if (string_list_add(names, item) != 0)
+        if (config_list_add(names, item) != 0)
             return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some",
                            what);
         return 0;
@@ -285,7 +285,7 @@ static int expand(const char *item, const char *what, struct string_list *names,
         qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0],
               compare_names); /* byte order, whatever the locale */
     for (size_t i = 0; i < found.gl_pathc && rc == 0; i++)
-        if (string_list_add(names, found.gl_pathv[i]) != 0)
+        if (config_list_add(names, found.gl_pathv[i]) != 0)
             rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
     globfree(&found);
     return rc;
@@ -397,7 +397,7 @@ int source_open(const struct string_list *list, const char *what, const struct c
         f->base = out->bytes;
         out->bytes += f->bytes;
     }
-    string_list_free(&names);
+    config_list_free(&names);
     if (rc != 0)
         source_close(out);
     return rc;
@@ -509,7 +509,7 @@ int source_head(const struct string_list *list, const char *what, const struct c
                                      : "its first line is longer than 1 MiB");
     if (rc == 0 && (*name = strdup(names.item[0])) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
-    string_list_free(&names);
+    config_list_free(&names);
     if (rc != 0) {
         free(sink.text);
         return rc;

@@ -13,7 +13,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

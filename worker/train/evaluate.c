@@ -6,24 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-void scores_init(struct scores *s)
+void evaluate_scores_init(struct scores *s)
 {
     memset(s, 0, sizeof *s);
 }
 
-void scores_close(struct scores *s)
+void evaluate_scores_close(struct scores *s)
 {
     free(s->score);
     free(s->label);
     free(s->group);
     free(s->by);
-    scores_init(s);
+    evaluate_scores_init(s);
 }
 
 static int scores_room(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
 {
     bool grouped = job->evaluate.group[0] != '\0';
-    scores_close(s);
+    evaluate_scores_close(s);
     s->tasks = job->data.label_count == 0 ? 1 : job->data.label_count;
     s->by_count = (uint32_t)job->evaluate.by.count;
     s->score = malloc(rows * s->tasks * sizeof(float));
@@ -32,14 +32,14 @@ static int scores_room(struct scores *s, const struct job *job, uint64_t rows, s
     s->by = s->by_count > 0 ? malloc(rows * s->by_count * sizeof(uint64_t)) : NULL;
     if (s->score == NULL || s->label == NULL || (grouped && s->group == NULL) ||
         (s->by_count > 0 && s->by == NULL)) {
-        scores_close(s);
+        evaluate_scores_close(s);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the predictions of %" PRIu64 " rows", rows);
     }
     s->capacity = (uint32_t)rows;
     return 0;
 }
 
-int scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
+int evaluate_scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
 {
     if (rows > LIMIT_BATCH)
         return err_set(e, SHOAL_E_TOO_BIG,
@@ -65,7 +65,7 @@ static void scores_append(struct scores *s, const float *score, const float *lab
     s->count += count;
 }
 
-void scores_add(struct scores *s, const float *score, const struct batch *batch)
+void evaluate_scores_add(struct scores *s, const float *score, const struct batch *batch)
 {
     if (batch->examples == 0)
         return;
@@ -74,9 +74,10 @@ void scores_add(struct scores *s, const float *score, const struct batch *batch)
     scores_append(s, score, batch->label, batch->group, batch->by, batch->examples);
 }
 
-int scores_copy(struct scores *to, const struct scores *from, const struct job *job, struct err *e)
+int evaluate_scores_copy(struct scores *to, const struct scores *from, const struct job *job,
+                         struct err *e)
 {
-    int rc = scores_reset(to, job, from->capacity, e);
+    int rc = evaluate_scores_reset(to, job, from->capacity, e);
     if (rc == 0 && from->count > 0)
         scores_append(to, from->score, from->label, from->group, from->by, from->count);
     return rc;
@@ -96,8 +97,8 @@ static int frame_add(struct msg *m, const void *first, size_t first_bytes, const
     return 0;
 }
 
-struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task,
-                           uint64_t bad_lines)
+struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t worker,
+                                    uint64_t task, uint64_t bad_lines)
 {
     size_t floats = (size_t)s->count * s->tasks * sizeof(float),
            words = s->count * sizeof(uint64_t);

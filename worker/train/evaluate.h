@@ -21,18 +21,19 @@ struct scores {
     uint32_t count, capacity;
 };
 
-void scores_init(struct scores *s);
-void scores_close(struct scores *s);
+void evaluate_scores_init(struct scores *s);
+void evaluate_scores_close(struct scores *s);
 /* Empties it and makes room for `rows` as this job evaluates them. NOMEM, or TOO_BIG above
  * LIMIT_BATCH. */
-int scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e);
+int evaluate_scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e);
 /* Appends a batch's predictions, score (examples, tasks); there is room, and the batch was read for
  * evaluation. */
-void scores_add(struct scores *s, const float *score, const struct batch *batch);
+void evaluate_scores_add(struct scores *s, const float *score, const struct batch *batch);
 /* Makes *to a copy of what `from` holds; its memory is used again. NOMEM. */
-int scores_copy(struct scores *to, const struct scores *from, const struct job *job, struct err *e);
+int evaluate_scores_copy(struct scores *to, const struct scores *from, const struct job *job,
+                         struct err *e);
 /* The EVAL_DONE of a task, or NULL when out of memory. */
-struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task,
-                           uint64_t bad_lines);
+struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t worker,
+                                    uint64_t task, uint64_t bad_lines);
 
 #endif

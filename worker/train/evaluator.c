@@ -105,7 +105,7 @@ static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *
     SHOAL_ASSERT(!w->done && piece - v->measured < v->waiting_room);
     if (piece != v->measured) {
         w->done = true;
-        return scores_copy(&w->scores, s, v->options.job, e);
+        return evaluate_scores_copy(&w->scores, s, v->options.job, e);
     }
     int rc = scores_measure(v, s, e);
     for (v->measured++; rc == 0 && v->waiting[v->measured % v->waiting_room].done; v->measured++) {
@@ -357,7 +357,7 @@ void evaluator_free(struct evaluator *v)
     client_free(v->client);
     free(v->lane);
     for (uint32_t i = 0; i < v->waiting_room && v->waiting != NULL; i++)
-        scores_close(&v->waiting[i].scores);
+        evaluate_scores_close(&v->waiting[i].scores);
     free(v->waiting);
     measure_close(&v->measure);
     free(v);

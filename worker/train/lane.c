@@ -38,7 +38,7 @@ static const uint32_t moves[] = {
 
 const struct sm lane_moves = SM("a lane's batch", names, moves);
 
-void batch_move(struct lane_batch *b, enum batch_state to)
+void lane_batch_move(struct lane_batch *b, enum batch_state to)
 {
     sm_move(&lane_moves, &b->state, to);
 }
@@ -69,7 +69,7 @@ static void lane_reuse(struct lane *l)
 {
     for (uint32_t i = 0; i < l->batch_count; i++)
         if (l->batch[i].state == DRAINING && rows_quiet(l->batch[i].rows))
-            batch_move(&l->batch[i], FREE);
+            lane_batch_move(&l->batch[i], FREE);
 }
 
 static struct lane_batch *lane_free_batch(struct lane *l)
@@ -200,7 +200,7 @@ void lane_drop(struct lane *l, int status)
         transfer_cancel(&b->transfer);
         if (b->state != FREE && b->state != DRAINING && b->state != READING &&
             b->state != PLANNING && b->state != COMPUTING)
-            batch_move(b, DRAINING);
+            lane_batch_move(b, DRAINING);
     }
     lane_tick(l);
 }
@@ -274,7 +274,7 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
         l->batch[i].transfer.staleness = lane_evaluates(l) ? NULL : l->result.staleness;
     int rc = task_check(l, task, &e);
     if (rc == 0 && lane_evaluates(l))
-        rc = scores_reset(&l->scores, l->base->job, task->rows, &e);
+        rc = evaluate_scores_reset(&l->scores, l->base->job, task->rows, &e);
     if (rc != 0)
         lane_fail(l, rc, e.text);
     else
@@ -314,7 +314,7 @@ static void lane_unmake(struct lane *l)
         rows_release(l->batch[i].rows);
     model_run_free(l->run);
     lane_cache_close(l);
-    scores_close(&l->scores);
+    evaluate_scores_close(&l->scores);
     free(l->batch);
     free(l);
 }
@@ -329,7 +329,7 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->on_end = on_end;
     l->owner = owner;
     l->reuse_timer.fire = reuse_fire;
-    scores_init(&l->scores);
+    evaluate_scores_init(&l->scores);
     int rc = lane_cache_init(l, e);
     if (rc == 0)
         rc = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows, &l->run,

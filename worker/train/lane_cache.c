@@ -44,7 +44,7 @@ static void plan_done(struct env_work *w)
     SHOAL_ASSERT(b != NULL && b->state == PLANNING);
     l->cache.planning = NULL;
     if (l->dropping || l->cache.status != 0) {
-        batch_move(b, DRAINING);
+        lane_batch_move(b, DRAINING);
         if (!l->dropping) {
             lane_fail(l, l->cache.status, b->error.text);
             return;
@@ -71,7 +71,7 @@ void lane_cache_plan(struct lane *l, struct lane_batch *b)
     c->clear = c->stale;
     c->stale = false;
     c->planning = b;
-    batch_move(b, PLANNING);
+    lane_batch_move(b, PLANNING);
     env_work_start(l->base->env, &c->work);
 }
 

@@ -93,7 +93,7 @@ static inline uint32_t lane_full_batches(const struct lane *l)
 }
 
 /* lane.c */
-void batch_move(struct lane_batch *b, enum batch_state to);
+void lane_batch_move(struct lane_batch *b, enum batch_state to);
 /* the one under way, or NULL */
 struct lane_batch *lane_batch_find(struct lane *l, uint64_t number);
 void lane_tick(struct lane *l);

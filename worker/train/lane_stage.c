@@ -46,13 +46,13 @@ static void read_done(struct env_work *w)
     SHOAL_ASSERT(b->state == READING);
     read_busy(l, w->ran_ns, b->status == 0 ? b->rows->batch.file_ns : 0);
     if (l->dropping) {
-        batch_move(b, DRAINING);
+        lane_batch_move(b, DRAINING);
     } else if (b->status != 0) {
-        batch_move(b, DRAINING);
+        lane_batch_move(b, DRAINING);
         lane_fail(l, b->status, b->error.text);
         return;
     } else {
-        batch_move(b, READ);
+        lane_batch_move(b, READ);
     }
     lane_tick(l);
 }
@@ -75,7 +75,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
     b->row_count = left < size ? (uint32_t)left : size;
     b->error.text[0] = '\0';
     if (b->row_count > 0) {
-        batch_move(b, READING);
+        lane_batch_move(b, READING);
         b->rows->batch.time_limit = time_limit(l);
         env_work_start(l->base->env, &b->read);
         return;
@@ -83,7 +83,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
     b->rows->batch.examples = 0;
     b->rows->batch.bad_lines = b->rows->batch.drawn = b->rows->batch.event_time = 0;
     b->rows->batch.clamped = 0;
-    batch_move(b, READ);
+    lane_batch_move(b, READ);
 }
 
 /* ---- pull ------------------------------------------------------------------------------------ */
@@ -142,11 +142,11 @@ void lane_ask(struct lane *l, struct lane_batch *b)
     b->sent_ns = env_now_ns(l->base->env);
     int rc = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
     if (rc != 0) {
-        batch_move(b, DRAINING);
+        lane_batch_move(b, DRAINING);
         lane_fail(l, rc, b->error.text);
         return;
     }
-    batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
+    lane_batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
 }
 
 /* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
@@ -157,7 +157,7 @@ void lane_pull(struct lane *l, struct lane_batch *b)
     floats_lend(l, b);
     int rc = rows_reserve(b->rows, &b->error);
     if (rc != 0) {
-        batch_move(b, DRAINING);
+        lane_batch_move(b, DRAINING);
         lane_fail(l, rc, b->error.text);
     } else if (l->cache.index != NULL && b->rows->batch.examples > 0 && !lane_evaluates(l)) {
         lane_cache_plan(l, b);
@@ -170,7 +170,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 {
     uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
              took = now - b->sent_ns;
-    batch_move(b, READY);
+    lane_batch_move(b, READY);
     stage_busy(l, STAGE_PULL, took > b->transfer.held_ns ? took - b->transfer.held_ns : 0);
     l->base->stats->keys_pulled += b->transfer.keys;
     if (l->clock.kind == STATS_PULL && b->number == l->next_compute) {
@@ -260,7 +260,7 @@ static void compute_count(struct lane *l, struct lane_batch *b)
 {
     result_add(l, b);
     if (lane_evaluates(l)) {
-        scores_add(&l->scores, l->output.scores, &b->rows->batch);
+        evaluate_scores_add(&l->scores, l->output.scores, &b->rows->batch);
         return;
     }
     l->base->stats->examples += b->rows->batch.examples;
@@ -278,14 +278,14 @@ static void compute_done(struct env_work *w)
     l->computing = NULL;
     stage_busy(l, STAGE_COMPUTE, w->ran_ns);
     if (l->dropping || l->compute_status != 0) {
-        batch_move(b, DRAINING);
+        lane_batch_move(b, DRAINING);
         if (!l->dropping) {
             compute_failed(l, b);
             return;
         }
     } else {
         compute_count(l, b);
-        batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+        lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
     }
     lane_tick(l);
 }
@@ -296,10 +296,10 @@ void lane_compute(struct lane *l, struct lane_batch *b)
 {
     l->next_compute++;
     if (b->rows->batch.examples == 0) {
-        batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
+        lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
         return;
     }
-    batch_move(b, COMPUTING);
+    lane_batch_move(b, COMPUTING);
     l->computing = b;
     l->computing_since_ns = env_now_ns(l->base->env);
     env_work_start(l->base->env, &l->compute);
@@ -310,7 +310,7 @@ void lane_compute(struct lane *l, struct lane_batch *b)
 static void push_done(struct lane *l, struct lane_batch *b)
 {
     struct stats *s = l->base->stats;
-    batch_move(b, DRAINING);
+    lane_batch_move(b, DRAINING);
     stage_busy(l, STAGE_PUSH, env_now_ns(l->base->env) - b->sent_ns);
     s->batches++;
     s->skipped += b->transfer.skipped;
@@ -331,7 +331,7 @@ void lane_push(struct lane *l, struct lane_batch *b)
     }
     l->next_push++;
     b->refused = false;
-    batch_move(b, PUSHING);
+    lane_batch_move(b, PUSHING);
 }
 
 /* ---- transfers ------------------------------------------------------------------------------- */

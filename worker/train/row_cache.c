@@ -8,7 +8,7 @@
 #include "worker/train/row_cache.h"
 #include "dense/model.h"
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

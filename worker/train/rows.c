@@ -7,7 +7,7 @@
 #include "worker/train/rows.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/job/gradient.h"
 
 #include <stdatomic.h>
@@ -370,7 +370,7 @@ static uint32_t key_bound(const struct sent *t, uint32_t from, uint32_t tablet)
         return high;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (mixed_tablet(key_mix(t->keys[middle]), bits) < tablet)
+        if (key_tablet(key_mix(t->keys[middle]), bits) < tablet)
             low = middle + 1;
         else
             high = middle;

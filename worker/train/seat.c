@@ -298,8 +298,8 @@ static struct msg *report_build(struct request *r)
     if (s->task.kind == WIRE_NEXT_INDEX)
         return index_message(s, r->id);
     if (s->task.kind == WIRE_NEXT_EVAL)
-        return scores_message(lane_scores(s->lane), r->id, s->host->worker, s->task.task,
-                              lane_result(s->lane)->bad_lines);
+        return evaluate_scores_message(lane_scores(s->lane), r->id, s->host->worker, s->task.task,
+                                       lane_result(s->lane)->bad_lines);
     return task_message(s, r->id);
 }
 

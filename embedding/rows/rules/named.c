@@ -3,7 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <stdlib.h>
 #include <string.h>

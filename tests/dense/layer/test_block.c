@@ -2,7 +2,7 @@
 #include "tests/lib/dense_check.h"
 
 #include "dense/layer/block.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 
 #include <string.h>
 

@@ -263,7 +263,7 @@ END_TEST
 static void plan_network_of_maps(struct plan *p)
 {
     struct view x = plan_input(p, false, 0);
-    plan_head(p, plan_cin(p, x, &p->job->model.cin), 0);
+    plan_head(p, cin_plan(p, x, &p->job->model.cin), 0);
 }
 
 static void cin_case(struct dense_case *c, uint32_t batch)

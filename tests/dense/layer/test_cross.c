@@ -173,15 +173,15 @@ END_TEST
 static void plan_three(struct plan *p)
 {
     struct view x = plan_input(p, true, 0), y = plan_tensor(p, x.width);
-    plan_cross(p, x, 3, y);
+    cross_plan(p, x, 3, y);
     plan_head(p, y, 0);
 }
 
 static void plan_one(struct plan *p)
 {
     struct view x = plan_input(p, true, 0), y = plan_tensor(p, 2 * x.width);
-    plan_cross(p, x, 1, plan_columns(y, x.width, x.width));
-    plan_cross(p, x, 1, plan_columns(y, 0, x.width));
+    cross_plan(p, x, 1, plan_columns(y, x.width, x.width));
+    cross_plan(p, x, 1, plan_columns(y, 0, x.width));
     plan_head(p, y, 0);
 }
 

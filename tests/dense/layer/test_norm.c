@@ -15,7 +15,7 @@ static void norm_only(struct plan *p)
 {
     struct view x = plan_input(p, false, 0), y = plan_tensor(p, x.width);
     p->by_batch = true;
-    plan_norm(p, x, y);
+    norm_plan(p, x, y);
     plan_head(p, y, 0);
 }
 
@@ -230,8 +230,8 @@ static void norms_side_by_side(struct plan *p)
     plan_linear(p, x, 4, ACT_TANH, 0.0, NORM_BATCH, plan_columns(both, 5, 4));
     plan_linear(p, x, 5, ACT_NONE, 0.0, NORM_BATCH, plan_columns(both, 0, 5));
     struct view again = plan_tensor(p, 9), last = plan_tensor(p, 9);
-    plan_norm(p, both, again);
-    plan_norm(p, again, last);
+    norm_plan(p, both, again);
+    norm_plan(p, again, last);
     plan_head(p, last, 0);
 }
 

@@ -142,7 +142,7 @@ static struct view random_product(struct plan *p, const struct views *v)
 static struct view random_norm(struct plan *p, const struct views *v)
 {
     struct view x = random_concat(p, v, false), y = plan_tensor(p, x.width);
-    plan_norm(p, x, y);
+    norm_plan(p, x, y);
     return y;
 }
 
@@ -332,7 +332,7 @@ static void read_beside_a_norm(struct plan *p)
 {
     struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE),
                 y = plan_tensor(p, 4);
-    plan_norm(p, x, y);
+    norm_plan(p, x, y);
     plan_head(p, x, 0);
     plan_head(p, y, 0);
 }

@@ -3,7 +3,7 @@
  * store, and undo, where rows are cold. */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "proto/base/log.h"
 #include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_thin.h"
@@ -92,7 +92,7 @@ static uint64_t some_cold_key(uint32_t tablet)
 {
     const struct table *t = engine_table(s.g, 0);
     uint32_t all = 1u << table_schema_of(t)->tablet_bits;
-    for (uint32_t i = 0; i < all && table_tablet_cold(t, tablet) == 0; i++)
+    for (uint32_t i = 0; i < all && table_cold_tablet(t, tablet) == 0; i++)
         tablet = (tablet + 1) % all;
     return cool_key(&s, 0, tablet);
 }

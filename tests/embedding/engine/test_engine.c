@@ -1,6 +1,6 @@
 /* test_engine.c: the path of a push, control records, clocks, and the journal's cap. */
 #include "embedding/engine.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -74,8 +74,7 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
     begin(DURABLE_MEMORY, NULL);
     /* the same batch in two pushes: the lower half of the tablets alone, then all of it */
     uint32_t first = 0;
-    while (first < p.record.key_count &&
-           mixed_tablet(key_mix(p.keys[first]), SHARD_TABLET_BITS) < 8)
+    while (first < p.record.key_count && key_tablet(key_mix(p.keys[first]), SHARD_TABLET_BITS) < 8)
         first++;
     struct rig_push half = p;
     half.record.keys = half.keys;

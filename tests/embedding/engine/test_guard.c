@@ -2,7 +2,7 @@
 #include "embedding/engine/guard.h"
 #include "embedding/engine/quarantine.h"
 #include "embedding/rows/optimizer/isa.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/job/gradient.h"
 #include "tests/lib/embedding_rig.h"
 

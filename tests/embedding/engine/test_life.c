@@ -1,6 +1,7 @@
 /* test_life.c: rows with rules on a whole shard: killed and replayed, restored, or spread over more
  * shards, a table is the same and goes on the same. */
 #include "embedding/rows/run.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/embedding_stats.h"
 
@@ -91,7 +92,7 @@ static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t 
     uint32_t n = 0;
     for (uint32_t i = 0; i < KEYS; i++) {
         uint64_t key = key_make(1 + i % 4, rng_below(&r, 40) * KEYS + i);
-        if (mixed_tablet(key_mix(key), SHARD_TABLET_BITS) - first < count)
+        if (key_tablet(key_mix(key), SHARD_TABLET_BITS) - first < count)
             p->keys[n++] = key;
     }
     qsort(p->keys, n, sizeof p->keys[0], by_mix);

@@ -3,7 +3,7 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/reload.h"
 #include "embedding/rows/cold.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/embedding_thin.h"
 
@@ -107,7 +107,7 @@ static void open_away(void)
 static uint64_t key_in(uint32_t tablet)
 {
     for (uint64_t i = 0;; i++)
-        if (mixed_tablet(key_mix(key_make(2, i)), SHARD_TABLET_BITS) == tablet)
+        if (key_tablet(key_mix(key_make(2, i)), SHARD_TABLET_BITS) == tablet)
             return key_make(2, i);
 }
 
@@ -315,7 +315,7 @@ static void half_push(uint64_t to)
     uint32_t count = 0;
     thin_batch_make(&b, 1, to, false);
     for (; count < b.record.key_count &&
-           mixed_tablet(key_mix(b.keys[count]), THIN_BITS) < 1u << (THIN_BITS - 1);
+           key_tablet(key_mix(b.keys[count]), THIN_BITS) < 1u << (THIN_BITS - 1);
          count++) {
     }
     b.record.key_count = count;

@@ -1,6 +1,7 @@
 /* test_spill.c: rows that leave with their pairs alone, and what becomes of pairs whose rows went
  * for good. */
 #include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/spill.h"
 #include "embedding/store/stored.h"
 #include "tests/lib/embedding_cool.h"
@@ -60,7 +61,7 @@ static uint32_t spill(bool fresh, uint32_t most)
 START_TEST(rows_are_cold_and_their_pairs_stored)
 {
     ck_assert_uint_eq(spill(_i == 1, 60), 60);
-    ck_assert_uint_eq(table_tablet_cold(r.table, 0), ROWS - 100 - 1 + 60);
+    ck_assert_uint_eq(table_cold_tablet(r.table, 0), ROWS - 100 - 1 + 60);
     for (uint32_t i = 0; i < ROWS; i++)
         ck_assert(!table_cold_has(r.table, rows_key(i)) || has_pair(rows_key(i)));
 }

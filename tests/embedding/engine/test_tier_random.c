@@ -5,8 +5,9 @@
  * would be missing in its children; the engine without a budget keeps all in memory. */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "tests/lib/embedding_rig.h"
@@ -204,7 +205,7 @@ static uint32_t keys_make(const struct plan *p, uint32_t i, uint64_t *keys)
         if (n == 0 || keys[n - 1] != keys[k])
             keys[n++] = keys[k];
     for (uint32_t k = 0; k < n; k++)
-        if (o->kind != PUSH || mixed_tablet(key_mix(keys[k]), bits) - o->first < o->count)
+        if (o->kind != PUSH || key_tablet(key_mix(keys[k]), bits) - o->first < o->count)
             keys[kept++] = keys[k];
     return kept;
 }

@@ -3,8 +3,8 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/tier.h"
-#include "embedding/rows/cold.h"
-#include "proto/base/hash.h"
+#include "embedding/rows/table_cold.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "tests/lib/embedding_rig.h"
 

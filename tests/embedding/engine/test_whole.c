@@ -1,10 +1,11 @@
 /* test_whole.c: whole tablets and single rows where some are in the store: what a reader sees does
  * not depend on where a row lies, and reading changes nothing. */
 #include "embedding/engine/whole.h"
+#include "proto/base/key.h"
 
 #include "embedding/census.h"
 #include "embedding/row_json.h"
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_rows.h"

@@ -1,6 +1,7 @@
 /* test_admit.c: who gets a row, and what those get that have none. */
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
 #define KEY 77u

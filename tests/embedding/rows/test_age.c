@@ -1,5 +1,6 @@
 /* test_age.c: clocks, boundaries, what goes and what stays. */
 #include "embedding/rows/age.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
 #define KEY 77u
@@ -86,7 +87,7 @@ START_TEST(tablets_age_one_after_the_other)
     struct rows r = rows_open(&s);
     uint64_t key[8];
     for (uint64_t i = 0, found = 0; found < 8; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(rows_key(i)), 3);
+        uint32_t tablet = key_tablet(key_mix(rows_key(i)), 3);
         if (tablet == found)
             key[found++] = rows_key(i);
     }
@@ -210,7 +211,7 @@ START_TEST(a_tablet_that_skips_a_push_does_not_age)
     struct rows r = rows_open(&s);
     uint64_t key[2] = {0, 0};
     for (uint64_t i = 0; key[0] == 0 || key[1] == 0; i++)
-        key[mixed_tablet(key_mix(rows_key(i)), 1)] = rows_key(i);
+        key[key_tablet(key_mix(rows_key(i)), 1)] = rows_key(i);
     const uint8_t take[2] = {0, 1};
     push_at(&r, key[0], 8, FIRST_DAY + 1);
     push_at(&r, key[1], 8, FIRST_DAY + 1);
@@ -392,7 +393,7 @@ START_TEST(undo_of_rows_that_went_outlives_pushes_that_its_tablet_does_not_take)
         ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
     }
     ck_assert(!stats_has(&r, key));
-    take[(mixed_tablet(key_mix(key), 2) + 1) % 4] = 1;
+    take[(key_tablet(key_mix(key), 2) + 1) % 4] = 1;
     struct push_args late =
         stats_args(&s, (struct stats_batch){.undo_clock = table_undo_clock(7, 9)});
     late.take = take;

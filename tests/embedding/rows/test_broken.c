@@ -4,8 +4,10 @@
 #include "embedding/rows/age.h"
 #include "embedding/rows/image.h"
 #include "embedding/rows/run.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 #include "embedding/rows/translate.h"
+#include "proto/base/key.h"
 #include "tests/lib/broken.h"
 #include "tests/lib/embedding_rows.h"
 
@@ -353,7 +355,7 @@ static void a_lane_is_fenced_that_the_run_has_not(void)
 
 #define COLD "embedding/rows/cold.c"
 #define IMAGE "embedding/rows/image.c"
-#define SLAB "embedding/rows/slab.c"
+#define SLAB "embedding/rows/arena.c"
 #define MARK "embedding/rows/mark.c"
 #define RUN "embedding/rows/run.c"
 

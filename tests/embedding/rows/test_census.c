@@ -2,6 +2,7 @@
 #include "embedding/census.h"
 #include "embedding/row_json.h"
 #include "embedding/rows/table_inner.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ static uint64_t key_in(uint32_t field, uint32_t tablet, uint32_t i)
 {
     for (uint64_t n = 0;; n++) {
         uint64_t key = key_make(field, n);
-        if (mixed_tablet(key_mix(key), BITS) == tablet && i-- == 0)
+        if (key_tablet(key_mix(key), BITS) == tablet && i-- == 0)
             return key;
     }
 }
@@ -32,7 +33,7 @@ static uint64_t key_in(uint32_t field, uint32_t tablet, uint32_t i)
 static void add(struct rows *r, uint64_t key, float w, struct row_stats stats)
 {
     const struct table_schema *s = table_schema_of(r->table);
-    float *row = table_insert(r->table, mixed_tablet(key_mix(key), s->tablet_bits), key);
+    float *row = table_insert(r->table, key_tablet(key_mix(key), s->tablet_bits), key);
     ck_assert_ptr_nonnull(row);
     for (uint32_t i = 0; i < s->width; i++)
         row[i] = w;

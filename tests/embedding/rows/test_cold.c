@@ -1,6 +1,6 @@
 /* test_cold.c: rows that leave memory and come back: a table whose rows come and go is the table in
  * which they stayed. */
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 
 #include "tests/lib/embedding_stats.h"
 

@@ -1,6 +1,7 @@
 /* test_half.c: values of 16 bits against their definition, value by value; rounding is by chance,
  * fair, and the same at every vector level. */
 #include "embedding/rows/half.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <float.h>

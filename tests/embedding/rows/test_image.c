@@ -1,6 +1,7 @@
 /* test_image.c: images: what is written is read, and nothing else is believed. */
 #include "embedding/rows/image.h"
 #include "embedding/rows/rules/life.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <stddef.h>

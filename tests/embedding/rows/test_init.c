@@ -1,5 +1,6 @@
 /* test_init.c: initial weights. */
 #include "embedding/rows/init.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <math.h>

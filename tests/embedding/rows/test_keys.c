@@ -1,6 +1,7 @@
 /* test_keys.c: keys by name: erased, blocked, allowed, reset; in tables with rules and without. */
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
 #define KEYS 300u
@@ -141,13 +142,13 @@ START_TEST(only_tablets_asked_for_are_named)
     const uint8_t take[4] = {0, 1, 0, 1};
     for (uint64_t i = 0; i < KEYS; i++) {
         keys[i] = keys[2 * KEYS - 1 - i] = rows_key(i);
-        here += mixed_tablet(key_mix(rows_key(i)), 2) % 2;
+        here += key_tablet(key_mix(rows_key(i)), 2) % 2;
     }
     ck_assert_int_eq(table_keys(r.table, KEY_ERASE, keys, 2 * KEYS, take, &changed), 0);
     ck_assert_uint_eq(changed, here);
     ck_assert_uint_eq(table_rows(r.table), KEYS - here);
     for (uint64_t i = 0; i < KEYS; i++)
-        ck_assert(stats_has(&r, keys[i]) == (mixed_tablet(key_mix(keys[i]), 2) % 2 == 0));
+        ck_assert(stats_has(&r, keys[i]) == (key_tablet(key_mix(keys[i]), 2) % 2 == 0));
     ck_assert(table_keys_fit(r.table, 1000));
     ck_assert(!table_keys_fit(r.table, 1u << 20));
     rows_close(&r);

@@ -26,15 +26,15 @@ static struct mark_scope scope_of(uint32_t led_first, uint32_t led_count)
 
 START_TEST(rule_takes_skips_and_gaps)
 {
-    ck_assert_int_eq(push_rule(0, 0, 1), PUSH_TAKE);
-    ck_assert_int_eq(push_rule(5, 3, 6), PUSH_TAKE);
-    ck_assert_int_eq(push_rule(3, 3, 6), PUSH_TAKE);
-    ck_assert_int_eq(push_rule(6, 3, 6), PUSH_SKIP);
-    ck_assert_int_eq(push_rule(9, 3, 6), PUSH_SKIP);
+    ck_assert_int_eq(mark_push_rule(0, 0, 1), PUSH_TAKE);
+    ck_assert_int_eq(mark_push_rule(5, 3, 6), PUSH_TAKE);
+    ck_assert_int_eq(mark_push_rule(3, 3, 6), PUSH_TAKE);
+    ck_assert_int_eq(mark_push_rule(6, 3, 6), PUSH_SKIP);
+    ck_assert_int_eq(mark_push_rule(9, 3, 6), PUSH_SKIP);
 #ifndef SHOAL_PLANT_HIGHEST_BATCH
-    ck_assert_int_eq(push_rule(2, 3, 6), PUSH_GAP);
+    ck_assert_int_eq(mark_push_rule(2, 3, 6), PUSH_GAP);
 #else
-    ck_assert_int_eq(push_rule(2, 3, 6), PUSH_TAKE);
+    ck_assert_int_eq(mark_push_rule(2, 3, 6), PUSH_TAKE);
 #endif
 }
 END_TEST

@@ -5,6 +5,7 @@
  * a vector from S = 10 on; saved for serving from S = 1.5 on. Monolith's occurrence filter and ttl
  * (runtime/hash_filter, runtime/hash_table): a row from so many appearances on, rows without a push
  * for so many days of event time go. */
+#include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
 #define KEY 77u

@@ -2,6 +2,7 @@
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/optimizer/optimizer.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <malloc.h>
@@ -174,7 +175,7 @@ START_TEST(l2_counts_by_tablet)
     struct rows r = rows_open(&s);
     uint32_t tablets = 1u << s.tablet_bits, *steps = calloc(tablets, sizeof *steps);
     uint64_t key = rows_key(1);
-    uint32_t own = mixed_tablet(key_mix(key), s.tablet_bits);
+    uint32_t own = key_tablet(key_mix(key), s.tablet_bits);
     const float g = 0;
     float w[2];
     struct push_args first = step_of(&s, 1), other = step_of(&s, 0), last = step_of(&s, 0);
@@ -262,7 +263,7 @@ START_TEST(push_leaves_tablets_that_do_not_take_it)
         ck_assert((table_tablet_rows(r.table, t) > 0) == (take[t] != 0));
     for (int i = 0; i < 1000; i++)
         ck_assert((table_row(r.table, keys[i]) != NULL) ==
-                  (take[mixed_tablet(key_mix(keys[i]), 3)] != 0));
+                  (take[key_tablet(key_mix(keys[i]), 3)] != 0));
     rows_close(&r);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* test_tablet.c: the arena and the tablet's index. */
 #include "embedding/rows/tablet.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <signal.h>

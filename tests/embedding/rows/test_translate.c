@@ -1,6 +1,7 @@
 /* test_translate.c: what tablets keep beside their rows goes along into a table of another schema.
  * Rows themselves: test_checkpoint.c. */
 #include "embedding/rows/translate.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
 #define NOON (FIRST_DAY + DAY / 2)
@@ -97,7 +98,7 @@ START_TEST(only_wanted_tablets_take_it)
     struct rows from = rows_open(&s), to = rows_open(&t);
     for (uint64_t i = 0; i < 50; i++) {
         keys[i] = rows_key(i);
-        here += mixed_tablet(key_mix(keys[i]), 1);
+        here += key_tablet(key_mix(keys[i]), 1);
     }
     for (uint64_t i = 50; i < 100; i++)
         stats_push(&from, rows_key(i), 0.5f, 1, 0, (struct stats_batch){.time = NOON});

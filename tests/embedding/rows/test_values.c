@@ -7,6 +7,7 @@
 #include "embedding/rows/image.h"
 #include "embedding/rows/init.h"
 #include "embedding/rows/translate.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* test_broken.c: invariants of the row store, broken on purpose: each must be noticed, by its own
  * assert. RocksDB is set up wrongly by functions that take its own one's place (-Wl,--wrap,
  * tests/CMakeLists.txt). */
-#include "embedding/rows/cold.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/store/spill.h"
 #include "embedding/store/stored.h"
 #include "tests/lib/broken.h"

@@ -1,7 +1,7 @@
 /* test_stored.c: keys of the row store: what they name, and in which order they lie. The values are
  * tested where they are used (test_recover.c) and by fuzz_stored.c. */
 #include "embedding/store/stored.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
 static int order(const struct store_item *a, const struct store_item *b)

@@ -48,10 +48,10 @@ START_TEST(coord_config_set_overrides)
     struct string_list set = {0};
     struct coord_config c;
     struct err e = {0};
-    ck_assert_int_eq(string_list_add(&set, "shards=5"), 0);
+    ck_assert_int_eq(config_list_add(&set, "shards=5"), 0);
     ck_assert_int_eq(coord_config_load(NULL, &set, &c, &e), 0);
     ck_assert_uint_eq(c.shards, 5);
-    string_list_free(&set);
+    config_list_free(&set);
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* test_shard.c: a shard answers what it has recorded, once, whatever is sent twice, late, wrong or
  * hostile. */
+#include "proto/base/key.h"
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"

@@ -1,9 +1,10 @@
 /* test_batch.c: values of a batch become unique keys sorted by key_mix, and an index into them. */
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_files.h"
-#include "worker/data/batch.h"
+#include "worker/data/batch_inner.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -266,8 +267,8 @@ END_TEST
 START_TEST(batch_groups_are_filled_in_evaluation_only)
 {
     strcpy(job.evaluate.group, "user");
-    string_list_add(&job.evaluate.by, "item");
-    string_list_add(&job.evaluate.by, "user");
+    config_list_add(&job.evaluate.by, "item");
+    config_list_add(&job.evaluate.by, "user");
     make("label,user,item");
     for (int evaluating = 0; evaluating < 3; evaluating++) {
         /* the same buffers: not, asked for, not again */

@@ -1,5 +1,5 @@
 /* test_count.c: keys of a log counted, and the whole log reckoned from a part of it. */
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
@@ -14,19 +14,19 @@
 START_TEST(counter_counts_keys_past_each_threshold)
 {
     struct counter c;
-    ck_assert_int_eq(counter_init(&c), 0);
+    ck_assert_int_eq(count_init(&c), 0);
     for (uint32_t i = 0; i < 200000; i++) /* past several growths */
-        ck_assert_int_eq(counter_add(&c, key_make(3, i), 1), 0);
+        ck_assert_int_eq(count_add(&c, key_make(3, i), 1), 0);
     for (uint32_t i = 0; i < 1000; i++)
-        ck_assert_int_eq(counter_add(&c, key_make(3, i), i < 10 ? 9 : 2), 0);
+        ck_assert_int_eq(count_add(&c, key_make(3, i), i < 10 ? 9 : 2), 0);
     ck_assert_uint_eq(c.keys, 200000);
     ck_assert_uint_eq(c.field[3].appearances, 200000 + 990 * 2 + 10 * 9);
     static const uint64_t kept[COUNT_THRESHOLDS] = {200000, 1000, 1000, 10, 10};
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++)
         ck_assert_uint_eq(c.field[3].kept[i], kept[i]);
     ck_assert_uint_eq(c.field[2].kept[0], 0);
-    ck_assert_int_eq(counter_add(&c, key_make(LIMIT_FIELDS, 1), 1), SHOAL_E_TOO_BIG);
-    counter_free(&c);
+    ck_assert_int_eq(count_add(&c, key_make(LIMIT_FIELDS, 1), 1), SHOAL_E_TOO_BIG);
+    count_free(&c);
 }
 END_TEST
 
@@ -40,11 +40,11 @@ struct drawn {
 static void draw(struct drawn *d, uint64_t seed, uint32_t n, double shape, uint32_t keys)
 {
     struct rng r = rng_of(seed, 1, 1);
-    ck_assert_int_eq(counter_init(&d->counter), 0);
+    ck_assert_int_eq(count_init(&d->counter), 0);
     for (uint32_t i = 0; i < n; i++) {
         double u = ((double)(rng_next(&r) >> 11) + 1) * 0x1p-53;
         uint64_t value = keys > 0 ? rng_below(&r, keys) : (uint64_t)fmin(pow(u, -shape), 1e15);
-        ck_assert_int_eq(counter_add(&d->counter, key_make(0, value), 1), 0);
+        ck_assert_int_eq(count_add(&d->counter, key_make(0, value), 1), 0);
         if (i + 1 == n / 4)
             d->curve.quarter = (double)d->counter.field[0].kept[0];
         if (i + 1 == n / 2)
@@ -67,14 +67,14 @@ START_TEST(the_whole_log_follows_from_a_tenth_of_it)
     double reckoned[COUNT_THRESHOLDS];
     draw(&part, 1, 20000, of[_i].shape, of[_i].keys);
     draw(&whole, 2, 200000, of[_i].shape, of[_i].keys);
-    count_extrapolate(&part.curve, 10, reckoned);
+    count_fit_extrapolate(&part.curve, 10, reckoned);
     ck_assert_msg(fabs(reckoned[0] / whole.curve.now[0] - 1) < of[_i].tolerance,
                   "%g keys instead of %g", reckoned[0], whole.curve.now[0]);
     for (uint32_t i = 1; i < COUNT_THRESHOLDS; i++)
         ck_assert_msg(fabs(reckoned[i] / whole.curve.now[i] - 1) < 0.3, "%g with %u instead of %g",
-                      reckoned[i], count_threshold[i], whole.curve.now[i]);
-    counter_free(&part.counter);
-    counter_free(&whole.counter);
+                      reckoned[i], count_fit_threshold[i], whole.curve.now[i]);
+    count_free(&part.counter);
+    count_free(&whole.counter);
 }
 END_TEST
 
@@ -82,15 +82,15 @@ START_TEST(what_cannot_be_reckoned_stays_as_it_is)
 {
     struct count_curve none = {0}, few = {.quarter = 0, .half = 1, .now = {2, 0, 0, 0, 0}};
     double out[COUNT_THRESHOLDS];
-    count_extrapolate(&none, 10, out);
+    count_fit_extrapolate(&none, 10, out);
     ck_assert(out[0] == 0 && out[4] == 0);
-    count_extrapolate(&few, 10, out);
+    count_fit_extrapolate(&few, 10, out);
     ck_assert(out[0] == 2 && out[1] == 0);
     /* each key once: they go on so */
     few = (struct count_curve){.quarter = 10, .half = 20, .now = {40, 0, 0, 0, 0}};
-    count_extrapolate(&few, 10, out);
+    count_fit_extrapolate(&few, 10, out);
     ck_assert(out[0] > 300 && out[0] < 440);
-    count_extrapolate(&few, 1, out);
+    count_fit_extrapolate(&few, 1, out);
     ck_assert(out[0] == 40);
 }
 END_TEST

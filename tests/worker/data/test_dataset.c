@@ -1,6 +1,7 @@
 /* test_dataset.c: batches by position: every row once an epoch, the same bytes each time, and
  * changed input noticed. */
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/worker_files.h"
@@ -118,7 +119,7 @@ static uint32_t check_epoch(uint32_t epoch, uint32_t rows, uint32_t batch)
 
 START_TEST(dataset_epoch_visits_every_row_once)
 {
-    string_list_add(&job.data.train, write_rows("a.csv", 0, 5000));
+    config_list_add(&job.data.train, write_rows("a.csv", 0, 5000));
     open_split(WIRE_TRAIN);
     ck_assert_uint_eq(dataset_rows(d), 5000);
     ck_assert_uint_lt(check_epoch(1, 5000, 512), 20);
@@ -137,7 +138,7 @@ START_TEST(dataset_chunks_of_many_rows_are_visited_once_too)
     write_rows("a1.csv", 0, 100001);
     write_rows("a2.csv", 100001, 100000);
     write_rows("a3.csv", 200001, 62200);
-    string_list_add(&job.data.train, worker_path("a*.csv"));
+    config_list_add(&job.data.train, worker_path("a*.csv"));
     open_split(WIRE_TRAIN);
     ck_assert_uint_eq(dataset_rows(d), 262201);
     ck_assert_uint_lt(check_epoch(1, 262201, 4097), 100);
@@ -147,8 +148,8 @@ END_TEST
 
 START_TEST(dataset_eval_is_in_file_order)
 {
-    string_list_add(&job.data.train, write_rows("a.csv", 0, 10));
-    string_list_add(&job.data.valid, write_rows("v.csv", 0, 300));
+    config_list_add(&job.data.train, write_rows("a.csv", 0, 10));
+    config_list_add(&job.data.valid, write_rows("v.csv", 0, 300));
     open_split(WIRE_VALID);
     ck_assert_uint_eq(check_epoch(1, 300, 64), 300);
 }
@@ -158,7 +159,7 @@ START_TEST(dataset_batches_are_the_same_bytes_each_time)
 {
     struct batch other;
     batch_init(&other);
-    string_list_add(&job.data.train, write_rows("a.csv", 0, 3000));
+    config_list_add(&job.data.train, write_rows("a.csv", 0, 3000));
     open_split(WIRE_TRAIN);
     read_batch(3, 1000, 500);
     struct dataset *again;
@@ -180,18 +181,18 @@ END_TEST
 START_TEST(dataset_digest_is_of_content)
 {
     const char *plain = write_rows("a.csv", 0, 100);
-    string_list_add(&job.data.train, plain);
+    config_list_add(&job.data.train, plain);
     open_split(WIRE_TRAIN);
     uint64_t digest = dataset_digest(d);
     char command[4096];
     snprintf(command, sizeof command, "gzip -c %s > %s.gz", plain, plain);
     ck_assert_int_eq(system(command), 0);
-    string_list_free(&job.data.train);
-    string_list_add(&job.data.train, worker_path("a.csv.gz"));
+    config_list_free(&job.data.train);
+    config_list_add(&job.data.train, worker_path("a.csv.gz"));
     open_split(WIRE_TRAIN);
     ck_assert_uint_eq(dataset_digest(d), digest);
-    string_list_free(&job.data.train);
-    string_list_add(&job.data.train, write_rows("b.csv", 1, 100));
+    config_list_free(&job.data.train);
+    config_list_add(&job.data.train, write_rows("b.csv", 1, 100));
     open_split(WIRE_TRAIN);
     ck_assert_uint_ne(dataset_digest(d), digest);
 }
@@ -210,8 +211,8 @@ START_TEST(dataset_changed_input_is_an_error)
     static const char *changes[] = {"X", "\n"}; /* another value; another row */
     for (int i = 0; i < 2; i++) {
         const char *path = write_rows("a.csv", 0, 1000);
-        string_list_free(&job.data.train);
-        string_list_add(&job.data.train, path);
+        config_list_free(&job.data.train);
+        config_list_add(&job.data.train, path);
         open_split(WIRE_TRAIN);
         read_batch(1, 0, 1000);
         overwrite(path, 3003, changes[i]);
@@ -227,7 +228,7 @@ END_TEST
 START_TEST(dataset_input_cut_short_is_an_error)
 {
     const char *path = write_rows("a.csv", 0, 1000);
-    string_list_add(&job.data.train, path);
+    config_list_add(&job.data.train, path);
     open_split(WIRE_TRAIN);
     ck_assert_int_eq(truncate(path, 5000), 0);
     ck_assert_int_eq(batch_read(d, 2026, 1, 0, 1000, &b, &e), SHOAL_E_CHECKSUM);
@@ -238,7 +239,7 @@ END_TEST
 START_TEST(dataset_replaced_file_does_not_disturb_a_running_job)
 {
     const char *path = write_rows("a.csv", 0, 1000);
-    string_list_add(&job.data.train, path);
+    config_list_add(&job.data.train, path);
     open_split(WIRE_TRAIN);
     ck_assert_int_eq(rename(worker_text("new.csv", "label,row\n1,x\n"), path), 0);
     check_epoch(1, 1000, 100);
@@ -247,7 +248,7 @@ END_TEST
 
 START_TEST(dataset_malformed_lines_are_counted_with_their_place)
 {
-    string_list_add(&job.data.train,
+    config_list_add(&job.data.train,
                     worker_text("a.csv", "label,row\n\n1,a\nbroken\n0,b\nx,c\n1,d\n"));
     open_split(WIRE_TRAIN);
     ck_assert_uint_eq(dataset_rows(d), 5);
@@ -268,7 +269,7 @@ START_TEST(dataset_line_over_the_limit_is_malformed)
     memset(text, 'x', bytes);
     memcpy(text, "label,row\n1,", 12);
     memcpy(text + bytes - 6, "\n0,ok\n", 6);
-    string_list_add(&job.data.train, worker_write("a.csv", text, bytes));
+    config_list_add(&job.data.train, worker_write("a.csv", text, bytes));
     free(text);
     open_split(WIRE_TRAIN);
     read_batch(1, 0, 2);
@@ -280,7 +281,7 @@ END_TEST
 
 START_TEST(dataset_position_beyond_the_end_is_refused)
 {
-    string_list_add(&job.data.train, write_rows("a.csv", 0, 10));
+    config_list_add(&job.data.train, write_rows("a.csv", 0, 10));
     open_split(WIRE_TRAIN);
     ck_assert_int_eq(batch_read(d, 1, 1, 5, 6, &b, &e), SHOAL_E_DATA);
     ck_assert_int_eq(batch_read(d, 1, 1, UINT64_MAX, 6, &b, &e), SHOAL_E_DATA);
@@ -290,8 +291,8 @@ END_TEST
 
 START_TEST(dataset_columns_are_found_by_name_in_each_split)
 {
-    string_list_add(&job.data.train, worker_text("t.csv", "label,user,item\n1,u,i\n"));
-    string_list_add(&job.data.valid, worker_text("v.csv", "item,user,label\r\ni,u,1\r\n"));
+    config_list_add(&job.data.train, worker_text("t.csv", "label,user,item\n1,u,i\n"));
+    config_list_add(&job.data.valid, worker_text("v.csv", "item,user,label\r\ni,u,1\r\n"));
     strcpy(job.data.label[0], "label");
     open_split(WIRE_VALID);
     read_batch(1, 0, 1);
@@ -306,7 +307,7 @@ START_TEST(dataset_files_of_a_split_need_one_header)
     worker_text("t1.csv", "label,user\n1,u\n");
     worker_text("t2.csv", "");
     worker_text("t3.csv", "label,usr\n1,u\n");
-    string_list_add(&job.data.train, worker_path("t*.csv"));
+    config_list_add(&job.data.train, worker_path("t*.csv"));
     ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "t3.csv:1"));
 }
@@ -314,7 +315,7 @@ END_TEST
 
 START_TEST(dataset_without_rows_is_refused)
 {
-    string_list_add(&job.data.train, worker_text("t.csv", "label,user\n\n"));
+    config_list_add(&job.data.train, worker_text("t.csv", "label,user\n\n"));
     ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "no row"));
     ck_assert_int_eq(dataset_open(&job, WIRE_TEST, &d, &e), SHOAL_E_NOINPUT);
@@ -325,7 +326,7 @@ END_TEST
 START_TEST(dataset_shape_needs_no_more_than_the_first_line)
 {
     struct model_shape shape;
-    string_list_add(&job.data.train, worker_text("t.csv", "label,user,item,n\n"));
+    config_list_add(&job.data.train, worker_text("t.csv", "label,user,item,n\n"));
     worker_job_column(&job, "label", COLUMN_LABEL);
     worker_job_column(&job, "user", COLUMN_CATEGORY);
     worker_job_column(&job, "n", COLUMN_NUMBER);
@@ -333,7 +334,7 @@ START_TEST(dataset_shape_needs_no_more_than_the_first_line)
     ck_assert_uint_eq(shape.fields, 1);
     ck_assert_uint_eq(shape.numerics, 1);
     job.data.format = DATA_CRITEO;
-    string_list_free(&job.data.train);
+    config_list_free(&job.data.train);
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0); /* known without looking */
     ck_assert_uint_eq(shape.fields, 26);
     job.data.format = DATA_LIBSVM;
@@ -375,8 +376,8 @@ START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
     enum { ROWS = 4000 };
     static unsigned char first[ROWS], second[ROWS], again[ROWS];
     job.data.negatives = 0.25;
-    string_list_add(&job.data.train, write_rows("a.csv", 0, ROWS));
-    string_list_add(&job.data.valid, write_rows("v.csv", 0, ROWS));
+    config_list_add(&job.data.train, write_rows("a.csv", 0, ROWS));
+    config_list_add(&job.data.valid, write_rows("v.csv", 0, ROWS));
     open_split(WIRE_TRAIN);
     uint32_t count = kept_negatives(1, ROWS, 512, first);
     ck_assert_uint_gt(count, 2000 / 4 - 80); /* four deviations of sqrt(2000 0.25 0.75) */
@@ -414,7 +415,7 @@ END_TEST
 START_TEST(dataset_dropped_negatives_leave_an_empty_batch)
 {
     job.data.negatives = 1e-6;
-    string_list_add(&job.data.train, worker_text("a.csv", "label,row\n0,a\n0,b\n0,c\n"));
+    config_list_add(&job.data.train, worker_text("a.csv", "label,row\n0,a\n0,b\n0,c\n"));
     open_split(WIRE_TRAIN);
     read_batch(1, 0, 3);
     ck_assert_uint_eq(b.examples, 0);
@@ -426,9 +427,9 @@ END_TEST
 START_TEST(dataset_groups_are_for_epoch_0)
 {
     strcpy(job.evaluate.group, "row");
-    string_list_add(&job.evaluate.by, "label");
-    string_list_add(&job.data.train, write_rows("a.csv", 0, 10));
-    string_list_add(&job.data.valid, worker_text("v.csv", "row,label\nr3,1\n")); /* other columns */
+    config_list_add(&job.evaluate.by, "label");
+    config_list_add(&job.data.train, write_rows("a.csv", 0, 10));
+    config_list_add(&job.data.valid, worker_text("v.csv", "row,label\nr3,1\n")); /* other columns */
     open_split(WIRE_TRAIN);
     read_batch(1, 0, 10);
     ck_assert(b.group == NULL && b.by == NULL);
@@ -463,7 +464,7 @@ START_TEST(dataset_is_read_by_several_threads)
 {
     pthread_t thread[4];
     uint64_t fold[4] = {0};
-    string_list_add(&job.data.train, write_rows("a.csv", 0, 4000));
+    config_list_add(&job.data.train, write_rows("a.csv", 0, 4000));
     open_split(WIRE_TRAIN);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&thread[i], NULL, read_epoch, &fold[i]), 0);

@@ -1,5 +1,6 @@
 /* test_feature.c: columns become fields and numbers as the job says. */
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_files.h"
 #include "tests/lib/worker_reader.h"
@@ -94,8 +95,8 @@ END_TEST
 START_TEST(feature_list_restricts_and_orders)
 {
     job.features.fields_auto = false;
-    string_list_add(&job.features.fields, "item");
-    string_list_add(&job.features.fields, "1");
+    config_list_add(&job.features.fields, "item");
+    config_list_add(&job.features.fields, "1");
     check_made("label,user,item,city", 2, 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u,i,c"), 0);
     check_key(0, 0, "i");
@@ -127,7 +128,7 @@ START_TEST(feature_wrong_names_are_refused_with_the_nearest)
     check_refused("user,click", SHOAL_E_CONFIG, "did you mean \"click\"?");
     strcpy(job.data.label[0], "click");
     job.features.fields_auto = false;
-    string_list_add(&job.features.fields, "item_id");
+    config_list_add(&job.features.fields, "item_id");
     check_refused("click,item-id,user", SHOAL_E_CONFIG, "did you mean \"item-id\"?");
 }
 END_TEST
@@ -146,11 +147,11 @@ START_TEST(feature_columns_that_contradict_are_refused)
     check_refused("label,user", SHOAL_E_CONFIG, "twice");
     job.data.column_count = 0;
     job.features.fields_auto = false;
-    string_list_add(&job.features.fields, "label");
+    config_list_add(&job.features.fields, "label");
     check_refused("label,user", SHOAL_E_CONFIG, "the label");
-    string_list_free(&job.features.fields);
-    string_list_add(&job.features.fields, "user");
-    string_list_add(&job.features.fields, "user");
+    config_list_free(&job.features.fields);
+    config_list_add(&job.features.fields, "user");
+    config_list_add(&job.features.fields, "user");
     check_refused("label,user", SHOAL_E_CONFIG, "twice");
 }
 END_TEST
@@ -370,7 +371,7 @@ START_TEST(feature_weights_that_are_none_are_refused)
     check_refused("label,user,weight", SHOAL_E_CONFIG, "is a label");
     set(job.data.weight, "weight");
     job.features.fields_auto = false;
-    string_list_add(&job.features.fields, "weight");
+    config_list_add(&job.features.fields, "weight");
     check_refused("label,user,weight", SHOAL_E_CONFIG, "which is the weight");
     column_add("weight", COLUMN_CATEGORY);
     check_refused("label,user,weight", SHOAL_E_CONFIG, "a category in data.columns");
@@ -410,7 +411,7 @@ START_TEST(feature_shares_that_lead_nowhere_are_refused)
     check_refused("label,history,item", SHOAL_E_CONFIG, "which shares with");
     job.data.column[1].share[0] = '\0';
     job.features.fields_auto = false;
-    string_list_add(&job.features.fields, "history");
+    config_list_add(&job.features.fields, "history");
     /* left out of features.fields */
     check_refused("label,history,item", SHOAL_E_CONFIG, "no field");
 }
@@ -508,8 +509,8 @@ START_TEST(feature_groups_are_hashes_of_any_column)
 {
     uint64_t group = 0, by[2] = {0};
     set(job.evaluate.group, "user");
-    string_list_add(&job.evaluate.by, "id");
-    string_list_add(&job.evaluate.by, "label");
+    config_list_add(&job.evaluate.by, "id");
+    config_list_add(&job.evaluate.by, "label");
     column_add("user", COLUMN_CATEGORY);
     column_add("id", COLUMN_SKIP);
     check_made("label,id,user", 1, 0);
@@ -531,11 +532,11 @@ START_TEST(feature_groups_that_are_no_column_are_refused)
     check_refused("label,user", SHOAL_E_CONFIG, "evaluate.group names column \"usr\"");
     ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"user\"?"));
     job.evaluate.group[0] = '\0';
-    string_list_add(&job.evaluate.by, "usr");
+    config_list_add(&job.evaluate.by, "usr");
     check_refused("label,user", SHOAL_E_CONFIG, "evaluate.by names column \"usr\"");
-    string_list_free(&job.evaluate.by);
+    config_list_free(&job.evaluate.by);
     for (uint32_t i = 0; i <= LIMIT_BY; i++)
-        string_list_add(&job.evaluate.by, "user");
+        config_list_add(&job.evaluate.by, "user");
     check_refused("label,user", SHOAL_E_CONFIG, "evaluate.by names 33 columns");
 }
 END_TEST
@@ -634,11 +635,11 @@ START_TEST(feature_times_that_are_none_are_refused)
     set(job.data.weight, "at");
     check_refused("label,at,user", SHOAL_E_CONFIG, "is the weight");
     job.data.weight[0] = '\0';
-    string_list_add(&job.features.fields, "at");
+    config_list_add(&job.features.fields, "at");
     job.features.fields_auto = false;
     check_refused("label,at,user", SHOAL_E_CONFIG,
                   "which is the time; take it out or change data.time");
-    string_list_free(&job.features.fields);
+    config_list_free(&job.features.fields);
     column_add("at", COLUMN_CATEGORY);
     check_refused("label,at,user", SHOAL_E_CONFIG, "give it type: skip");
 }

@@ -29,7 +29,7 @@ static void teardown(void)
 {
     index_close(&x);
     source_close(&source);
-    string_list_free(&list);
+    config_list_free(&list);
     worker_folder_remove();
 }
 
@@ -43,8 +43,8 @@ static void open_all(bool header)
 
 static void open_one(const char *text, bool header)
 {
-    string_list_free(&list);
-    string_list_add(&list, worker_text("a.txt", text));
+    config_list_free(&list);
+    config_list_add(&list, worker_text("a.txt", text));
     open_all(header);
 }
 
@@ -65,7 +65,7 @@ START_TEST(index_leaves_out_the_header_of_each_file)
     worker_text("b.txt", "head\nb1\n");
     worker_text("c.txt", "");
     worker_text("d.txt", "\nhead\nd1\nd2\n");
-    string_list_add(&list, worker_path("[bcd].txt"));
+    config_list_add(&list, worker_path("[bcd].txt"));
     open_all(true);
     ck_assert_uint_eq(x.rows, 3);
     ck_assert_uint_eq(x.chunk[1].number, 2);
@@ -80,10 +80,10 @@ START_TEST(index_digest_is_of_content_alone)
     uint64_t digest = x.digest;
     open_one("\na\r\nb\r\n\r\nc", false);
     ck_assert_uint_eq(x.digest, digest);
-    string_list_free(&list);
+    config_list_free(&list);
     worker_text("p1", "a\n");
     worker_text("p2", "b\nc\n");
-    string_list_add(&list, worker_path("p*"));
+    config_list_add(&list, worker_path("p*"));
     open_all(false);
     ck_assert_uint_eq(x.digest, digest);
     open_one("a\nc\nb\n", false);
@@ -173,7 +173,7 @@ START_TEST(index_joins_rows_when_there_are_many)
     char *text = malloc(8 * (rows + 3));
     for (size_t i = 0; i < rows; i++)
         bytes += (size_t)sprintf(text + bytes, "%zu\n", i);
-    string_list_add(&list, worker_write("a.txt", text, bytes));
+    config_list_add(&list, worker_write("a.txt", text, bytes));
     open_all(false);
     ck_assert_uint_eq(x.chunk_rows, 1);
     ck_assert_uint_eq(x.chunks, rows);
@@ -198,7 +198,7 @@ START_TEST(lines_hand_out_the_start_of_a_line_that_is_too_long)
     memset(text, 'x', length);
     memcpy(text, "a\n", 2);
     memcpy(text + length, "\nb\n", 3);
-    string_list_add(&list, worker_write("a.txt", text, length + 3));
+    config_list_add(&list, worker_write("a.txt", text, length + 3));
     open_all(false);
     ck_assert_uint_eq(x.rows, 3);
     struct lines lines;
@@ -226,7 +226,7 @@ START_TEST(lines_of_just_the_limit_are_whole)
     memset(text, 'x', 2 * limit + 16);
     text[limit] = '\n';                 /* a line of the limit */
     text[limit + 1 + limit + 1] = '\n'; /* and one of a byte more */
-    string_list_add(&list, worker_write("a.txt", text, 2 * limit + 3));
+    config_list_add(&list, worker_write("a.txt", text, 2 * limit + 3));
     open_all(false);
     ck_assert_uint_eq(x.rows, 2);
     struct lines lines;

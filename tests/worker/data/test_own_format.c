@@ -1,7 +1,7 @@
 /* test_own_format.c: the example of worker/data/README.md, "a format of your own": its file and its
  * row, compiled into the rooms proto/job and worker/data, and used from a job file to batches; and
  * that the README quotes both to the letter. */
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/wire/wire.h"
 #include "tests/lib/suite.h"
 #include "tests/lib/worker_files.h"

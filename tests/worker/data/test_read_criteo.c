@@ -1,5 +1,5 @@
 /* test_read_criteo.c: lines of the Criteo log become 13 numbers and 26 keys. */
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_files.h"
 #include "tests/lib/worker_reader.h"
@@ -131,9 +131,9 @@ START_TEST(criteo_fields_may_be_chosen)
 {
     features_free(&f);
     job.features.fields_auto = false;
-    string_list_add(&job.features.fields, "C2");
-    string_list_add(&job.features.fields, "I5");
-    string_list_add(&job.features.fields, "C1");
+    config_list_add(&job.features.fields, "C2");
+    config_list_add(&job.features.fields, "I5");
+    config_list_add(&job.features.fields, "C1");
     ck_assert_int_eq(features_make(&job, "log", NULL, 0, &f, &e), 0);
     ck_assert_uint_eq(f.shape.fields, 2);
     ck_assert_uint_eq(f.shape.numerics, 1);

@@ -1,5 +1,5 @@
 /* test_read_csv.c: cells of csv lines, quotes included. */
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/worker_files.h"
 #include "tests/lib/worker_reader.h"
 

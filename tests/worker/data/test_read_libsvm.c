@@ -1,5 +1,5 @@
 /* test_read_libsvm.c: the entries of a libsvm line become one value a field. */
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/worker_files.h"
 #include "tests/lib/worker_reader.h"
 

@@ -36,7 +36,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    string_list_free(&list);
+    config_list_free(&list);
     worker_folder_remove();
 }
 
@@ -81,7 +81,7 @@ static int fails(void)
 
 START_TEST(source_uses_plain_files_in_place)
 {
-    string_list_add(&list, worker_text("a.txt", "one\ntwo\n"));
+    config_list_add(&list, worker_text("a.txt", "one\ntwo\n"));
     check_text("one\ntwo\n");
     ck_assert_int_eq(access(cache.folder, F_OK), -1); /* nothing to keep, so no folder */
 }
@@ -89,20 +89,20 @@ END_TEST
 
 START_TEST(source_sorts_globs_and_keeps_the_list_order)
 {
-    string_list_add(&list, worker_text("z.txt", "z\n"));
+    config_list_add(&list, worker_text("z.txt", "z\n"));
     worker_text("b2.log", "b2\n");
     worker_text("b10.log", "b10\n");
-    string_list_add(&list, worker_path("b*.log"));
+    config_list_add(&list, worker_path("b*.log"));
     check_text("z\nb10\nb2\n");
 }
 END_TEST
 
 START_TEST(source_decodes_gzip_once)
 {
-    string_list_add(&list, worker_text("a.txt", "one\ntwo\n"));
+    config_list_add(&list, worker_text("a.txt", "one\ntwo\n"));
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
-    string_list_free(&list);
-    string_list_add(&list, worker_path("a.txt.gz"));
+    config_list_free(&list);
+    config_list_add(&list, worker_path("a.txt.gz"));
     check_text("one\ntwo\n");
     ck_assert_int_eq(worker_count_files("cache", ".text"), 1);
     /* The second time it comes from the cache: what we put there is what we get. */
@@ -118,7 +118,7 @@ START_TEST(source_decodes_anew_when_the_file_changes)
 {
     worker_text("a.txt", "one\n");
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
-    string_list_add(&list, worker_path("a.txt.gz"));
+    config_list_add(&list, worker_path("a.txt.gz"));
     check_text("one\n");
     worker_text("a.txt", "something else\n");
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
@@ -132,7 +132,7 @@ START_TEST(source_decodes_joined_gzip_members)
     worker_text("a.txt", "one\n");
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
     shell("cd $(dirname %s) && cat a.txt.gz a.txt.gz a.txt.gz > b.gz", worker_path("a.txt"));
-    string_list_add(&list, worker_path("b.gz"));
+    config_list_add(&list, worker_path("b.gz"));
     check_text("one\none\none\n");
 }
 END_TEST
@@ -148,8 +148,8 @@ START_TEST(source_decodes_output_of_exactly_one_block)
     worker_write("a.txt.zst", zstd_block, sizeof zstd_block);
     for (int i = 0; i < 2; i++) {
         struct source s;
-        string_list_free(&list);
-        string_list_add(&list, worker_path(i == 0 ? "a.txt.gz" : "a.txt.zst"));
+        config_list_free(&list);
+        config_list_add(&list, worker_path(i == 0 ? "a.txt.gz" : "a.txt.zst"));
         ck_assert_msg(source_open(&list, "data.train", &cache, &s, &e) == 0, "%s", e.text);
         ck_assert_uint_eq(s.bytes, bytes);
         source_close(&s);
@@ -160,7 +160,7 @@ END_TEST
 
 START_TEST(source_decodes_zstd)
 {
-    string_list_add(&list, worker_write("a.txt.zst", zstd_two_lines, sizeof zstd_two_lines));
+    config_list_add(&list, worker_write("a.txt.zst", zstd_two_lines, sizeof zstd_two_lines));
     check_text("one\ntwo\n");
 }
 END_TEST
@@ -169,7 +169,7 @@ START_TEST(source_refuses_damaged_gzip)
 {
     worker_text("a.txt", "one\ntwo\nthree\nfour\nfive\n");
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
-    string_list_add(&list, worker_path("a.txt.gz"));
+    config_list_add(&list, worker_path("a.txt.gz"));
     shell("printf 'XXXX' | dd of=%s bs=1 seek=24 conv=notrunc 2>/dev/null",
           worker_path("a.txt.gz"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
@@ -187,11 +187,11 @@ START_TEST(source_refuses_packed_files_cut_short)
     free(text);
     shell("gzip -c %s | head -c 200 > %s.gz", worker_path("a.txt"));
     worker_write("a.txt.zst", zstd_block, sizeof zstd_block - 4);
-    string_list_add(&list, worker_path("a.txt.gz"));
+    config_list_add(&list, worker_path("a.txt.gz"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "too early"));
-    string_list_free(&list);
-    string_list_add(&list, worker_path("a.txt.zst"));
+    config_list_free(&list);
+    config_list_add(&list, worker_path("a.txt.zst"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
     ck_assert_int_eq(worker_count_files("cache", ""), 0);
 }
@@ -200,15 +200,15 @@ END_TEST
 START_TEST(source_refuses_missing_input)
 {
     ck_assert_int_eq(fails(), SHOAL_E_NOINPUT); /* an empty list */
-    string_list_add(&list, worker_path("none.txt"));
+    config_list_add(&list, worker_path("none.txt"));
     ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
     ck_assert_ptr_nonnull(strstr(e.text, "none.txt"));
-    string_list_free(&list);
-    string_list_add(&list, worker_path("none*.txt"));
+    config_list_free(&list);
+    config_list_add(&list, worker_path("none*.txt"));
     ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
     ck_assert_ptr_nonnull(strstr(e.text, "no file matches"));
-    string_list_free(&list);
-    string_list_add(&list, worker_path(""));
+    config_list_free(&list);
+    config_list_add(&list, worker_path(""));
     ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
     ck_assert_ptr_nonnull(strstr(e.text, "is a folder"));
 }
@@ -219,7 +219,7 @@ START_TEST(source_runs_commands_once_a_process)
     char command[2048];
     snprintf(command, sizeof command, "cmd:echo ran >> %s; printf 'one\\ntwo\\n' | gzip -c",
              worker_path("runs"));
-    string_list_add(&list, command);
+    config_list_add(&list, command);
     check_text("one\ntwo\n");
     check_text("one\ntwo\n");
     struct stat st;
@@ -231,7 +231,7 @@ END_TEST
 
 START_TEST(source_refuses_failed_commands)
 {
-    string_list_add(&list, "cmd:echo one; exit 3");
+    config_list_add(&list, "cmd:echo one; exit 3");
     ck_assert_int_eq(fails(), SHOAL_E_NOINPUT);
     ck_assert_ptr_nonnull(strstr(e.text, "ended with status 3"));
 }
@@ -244,7 +244,7 @@ START_TEST(source_reads_standard_input_once_and_keeps_it)
     ck_assert_int_eq(write(end[1], "one\ntwo\n", 8), 8);
     close(end[1]);
     ck_assert_int_eq(dup2(end[0], STDIN_FILENO), STDIN_FILENO);
-    string_list_add(&list, "-");
+    config_list_add(&list, "-");
     char *name, *line;
     size_t bytes;
     ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e), 0);
@@ -262,7 +262,7 @@ START_TEST(source_head_is_the_first_line)
     size_t bytes;
     worker_text("a.txt", "\r\n\nthe head\r\nrest\n");
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
-    string_list_add(&list, worker_path("a.txt.gz"));
+    config_list_add(&list, worker_path("a.txt.gz"));
     ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e), 0);
     ck_assert_str_eq(line, "the head");
     ck_assert_uint_eq(bytes, 8);
@@ -270,8 +270,8 @@ START_TEST(source_head_is_the_first_line)
     ck_assert_int_eq(worker_count_files("cache", ""), 0); /* nothing else is decoded */
     free(name);
     free(line);
-    string_list_free(&list);
-    string_list_add(&list, worker_text("b.txt", "\n\n"));
+    config_list_free(&list);
+    config_list_add(&list, worker_text("b.txt", "\n\n"));
     ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e),
                      SHOAL_E_DATA);
 }
@@ -283,7 +283,7 @@ START_TEST(source_says_when_the_disk_is_full)
     memset(text, 'x', sizeof text);
     worker_write("a.txt", text, sizeof text);
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
-    string_list_add(&list, worker_path("a.txt.gz"));
+    config_list_add(&list, worker_path("a.txt.gz"));
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit limit = {8192, 8192};
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);

@@ -1,5 +1,5 @@
 /* test_unique.c: unique keys, in order, whatever the keys are. */
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "worker/data/unique.h"
 

@@ -19,12 +19,12 @@ static void setup(void)
     job.data.label_count = TASKS;
     job.evaluate.group[0] = 'u';
     job.evaluate.by = (struct string_list){field, FIELDS};
-    scores_init(&s);
+    evaluate_scores_init(&s);
 }
 
 static void teardown(void)
 {
-    scores_close(&s);
+    evaluate_scores_close(&s);
 }
 
 /* Rows first .. first + count - 1: every number tells its row. */
@@ -47,18 +47,18 @@ static void add(uint32_t first, uint32_t count)
                       .group = group,
                       .by = by,
                       .by_count = FIELDS};
-    scores_add(&s, score, &b);
+    evaluate_scores_add(&s, score, &b);
 }
 
 START_TEST(evaluate_message_holds_every_row_once)
 {
     struct wire got;
     struct err e = {0};
-    ck_assert_int_eq(scores_reset(&s, &job, 150, &e), 0);
+    ck_assert_int_eq(evaluate_scores_reset(&s, &job, 150, &e), 0);
     add(0, 100);
     add(100, 0);
     add(100, 30);
-    struct msg *m = scores_message(&s, 5, 6, 7, 20);
+    struct msg *m = evaluate_scores_message(&s, 5, 6, 7, 20);
     ck_assert_msg(wire_decode(m, &got, &e) == 0, "%s", e.text);
     const struct wire_EVAL_DONE *q = &got.u.EVAL_DONE;
     ck_assert(q->worker == 6 && q->task == 7 && q->bad_lines == 20 && q->examples == 130);
@@ -85,9 +85,9 @@ START_TEST(evaluate_message_without_groups_is_short)
     float score = 0.5f, label = 1;
     struct batch b = {.examples = 1, .tasks = 1, .label = &label};
     memset(&job, 0, sizeof job);
-    ck_assert_int_eq(scores_reset(&s, &job, 1, &e), 0);
-    scores_add(&s, &score, &b);
-    struct msg *m = scores_message(&s, 1, 1, 1, 0);
+    ck_assert_int_eq(evaluate_scores_reset(&s, &job, 1, &e), 0);
+    evaluate_scores_add(&s, &score, &b);
+    struct msg *m = evaluate_scores_message(&s, 1, 1, 1, 0);
     ck_assert_int_eq(wire_decode(m, &got, &e), 0);
     ck_assert(got.u.EVAL_DONE.tasks == 1 && !got.u.EVAL_DONE.grouped &&
               got.u.EVAL_DONE.by_count == 0);
@@ -101,25 +101,25 @@ START_TEST(evaluate_copy_is_the_same)
 {
     struct scores copy;
     struct err e = {0};
-    scores_init(&copy);
-    ck_assert_int_eq(scores_reset(&s, &job, 100, &e), 0);
+    evaluate_scores_init(&copy);
+    ck_assert_int_eq(evaluate_scores_reset(&s, &job, 100, &e), 0);
     add(7, 60);
-    ck_assert_int_eq(scores_copy(&copy, &s, &job, &e), 0);
+    ck_assert_int_eq(evaluate_scores_copy(&copy, &s, &job, &e), 0);
     ck_assert_uint_eq(copy.count, 60);
     ck_assert_mem_eq(copy.by, s.by, 60 * FIELDS * sizeof *s.by);
     ck_assert_mem_eq(copy.score, s.score, 60 * TASKS * sizeof *s.score);
     /* an empty one, into memory that is there */
-    ck_assert_int_eq(scores_reset(&s, &job, 100, &e), 0);
-    ck_assert_int_eq(scores_copy(&copy, &s, &job, &e), 0);
+    ck_assert_int_eq(evaluate_scores_reset(&s, &job, 100, &e), 0);
+    ck_assert_int_eq(evaluate_scores_copy(&copy, &s, &job, &e), 0);
     ck_assert_uint_eq(copy.count, 0);
-    scores_close(&copy);
+    evaluate_scores_close(&copy);
 }
 END_TEST
 
 START_TEST(evaluate_task_that_is_too_long_is_refused)
 {
     struct err e = {0};
-    ck_assert_int_eq(scores_reset(&s, &job, LIMIT_BATCH + 1, &e), SHOAL_E_TOO_BIG);
+    ck_assert_int_eq(evaluate_scores_reset(&s, &job, LIMIT_BATCH + 1, &e), SHOAL_E_TOO_BIG);
     ck_assert_ptr_nonnull(strstr(e.text, "65537 rows"));
 }
 END_TEST

@@ -5,7 +5,7 @@
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
 
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "worker/data/dataset.h"
 #include "worker/train/evaluator.h"
 

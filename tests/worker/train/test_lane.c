@@ -5,7 +5,7 @@
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
 
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "worker/train/lane_inner.h"
 
 #include <check.h>
@@ -544,7 +544,7 @@ static void split_check(struct rows *r, const struct map *map, uint32_t keys_mos
         for (uint32_t t = 0; t < p->tablet_count; t++)
             ck_assert_uint_eq(map->shard[tablet + t], p->shard);
         for (uint32_t k = 0; k < p->key_count; k++) {
-            uint32_t in = mixed_tablet(key_mix(r->table[0].keys[key + k]), schema[0].tablet_bits);
+            uint32_t in = key_tablet(key_mix(r->table[0].keys[key + k]), schema[0].tablet_bits);
             ck_assert(in >= tablet && in < tablet + p->tablet_count);
         }
         tablet += p->tablet_count;

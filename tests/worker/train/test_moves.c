@@ -15,7 +15,7 @@ static void batch_pushed(const void *context)
 {
     struct lane_batch b = {.state = READY};
     (void)context;
-    batch_move(&b, PUSHING);
+    lane_batch_move(&b, PUSHING);
 }
 
 START_TEST(lane_batch_move_holds_the_table)

@@ -6,7 +6,7 @@
  * A row's content is the mark of every lane at the moment of its pull, so what it lacks is known
  * exactly. */
 #include "dense/model.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "proto/base/rng.h"
 #include "worker/train/row_cache.h"
 

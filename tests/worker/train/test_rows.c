@@ -1,10 +1,10 @@
 /* test_rows.c: the batch as the model takes and leaves it, and where its arrays are allocated.
  * Parts and frames are tested with the lane (test_lane.c). */
 #include "dense/model.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"
-#include "worker/data/batch.h"
+#include "worker/data/batch_inner.h"
 #include "worker/train/rows.h"
 
 #include <check.h>

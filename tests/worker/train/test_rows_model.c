@@ -1,10 +1,10 @@
 /* test_rows_model.c: a batch over several tables: whose keys, rows and gradients lie where, with a
  * cache and with statistics. */
 #include "dense/model.h"
-#include "proto/base/hash.h"
+#include "proto/base/key.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"
-#include "worker/data/batch.h"
+#include "worker/data/batch_inner.h"
 #include "worker/train/rows.h"
 
 #include <check.h>

@@ -1,5 +1,6 @@
 /* test_named.c: named keys, against a plain array. */
 #include "embedding/rows/rules/named.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
 static int by_mix(const void *a, const void *b)

@@ -1,17 +1,19 @@
-/* slab.h: the arena of one shard: memory in chunks of 2 MiB, aligned and MADV_HUGEPAGE, cut into
- * units of 4 KiB.
+/* arena_inner.h: the arena of one shard: memory in chunks of 2 MiB, aligned and MADV_HUGEPAGE, cut
+ * into units of 4 KiB.
  *
  * Rows lie in pages of one or a few units; the tablets' indexes take runs of units too. What a
  * tablet gives back (a grown index, a cleared tablet) is taken again by anybody, so growing strands
  * nothing. A unit is named by its number, chunk number x 512 + unit in chunk: 4-byte row references
  * reach a row through one small array of chunk addresses. Chunks go back to the system in
- * arena_free only. Thread: the shard's. arena_new, arena_free and arena_bytes are declared in
- * table.h. */
-#ifndef EMBEDDING_ROWS_SLAB_H
-#define EMBEDDING_ROWS_SLAB_H
+ * arena_free only. Thread: the shard's. */
+#ifndef EMBEDDING_ROWS_ARENA_INNER_H
+#define EMBEDDING_ROWS_ARENA_INNER_H
 
-#include "embedding/table.h"
+#include "embedding/arena.h"
 
+#include "proto/base/err.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* slab.c: chunks from the system, runs of units from chunks. */
-#include "embedding/rows/slab.h"
+/* arena.c: chunks from the system, runs of units from chunks. */
+#include "embedding/rows/arena_inner.h"
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
