@@ -16,6 +16,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import docs
+import drawn
 import files
 import form
 import invariants
@@ -30,8 +31,9 @@ from tree import Tree
 ALLOWED = {
     "invariant": 133,
     "names": 11,
+    "drawn": 15,
 }
-OF_SOURCES = (files, rooms, form, voice, invariants, docs)
+OF_SOURCES = (files, rooms, form, voice, invariants, drawn, docs)
 OF_OBJECTS = ("link",) + objects.RULES + spine.RULES
 RULES = tuple(rule for module in OF_SOURCES for rule in module.RULES) + objects.RULES + spine.RULES
 
