@@ -38,10 +38,11 @@ static void sequences_draw(struct sequences *q, const uint32_t length[EXAMPLES])
     dense_fill(&r, q->dtarget, EXAMPLES * DIM);
 }
 
-static struct sequence_args args_of(struct sequences *q)
+/* q may be on the device, where the host must not read. */
+static struct sequence_args args_of(struct sequences *q, uint32_t values)
 {
     return (struct sequence_args){.count = EXAMPLES,
-                                  .values = q->offset[EXAMPLES * FIELDS],
+                                  .values = values,
                                   .row_count = ROWS,
                                   .fields = FIELDS,
                                   .field = FIELD,
@@ -83,8 +84,7 @@ START_TEST(chunks_have_every_value_once_in_order)
     sequences_draw(&q, lengths[_i]);
     dense_device_open(&d);
     struct sequences *up = dense_up(&d, &q, sizeof q);
-    struct sequence_args a = args_of(up);
-    a.values = q.offset[EXAMPLES * FIELDS];
+    struct sequence_args a = args_of(up, q.offset[EXAMPLES * FIELDS]);
     c.owner = up->owner;
     c.value = up->value;
     a.kept = d.k->attention.sequence_begin(d.s, &a, false);
@@ -122,8 +122,7 @@ START_TEST(features_are_value_target_difference_product)
     sequences_draw(&q, lengths[0]);
     dense_device_open(&d);
     struct sequences *up = dense_up(&d, &q, sizeof q);
-    struct sequence_args a = args_of(up);
-    a.values = q.offset[EXAMPLES * FIELDS];
+    struct sequence_args a = args_of(up, q.offset[EXAMPLES * FIELDS]);
     c.owner = up->owner;
     c.value = up->value;
     a.kept = d.k->attention.sequence_begin(d.s, &a, false);
@@ -160,7 +159,7 @@ START_TEST(every_width_gives_the_same_bits)
         if (k == NULL)
             continue;
         sequences_draw(&of[w], lengths[2]);
-        struct sequence_args a = args_of(&of[w]);
+        struct sequence_args a = args_of(&of[w], of[w].offset[EXAMPLES * FIELDS]);
         a.kept = k->attention.sequence_begin(NULL, &a, false);
         while (k->attention.sequence_next(NULL, &a, &c)) {
             k->attention.sequence_features(NULL, &a, &c);
