@@ -191,10 +191,6 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
  * row is read, or, after a start, its tablet comes back. NULL: e says why. */
 const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored,
                                struct err *e);
-/* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a
- * push. 0, IO, CORRUPT, NOMEM. */
-int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
-                     struct err *e);
 
 /* ---- the cut ---- */
 /* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */

@@ -19,7 +19,6 @@
  */
 #include "embedding/engine/cut.h"
 
-#include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
@@ -330,8 +329,6 @@ int engine_go(struct engine *g, uint64_t cut,
         cut_path(g, cut, "", c->dir);
         cut_path(g, cut, ".tmp", c->tmp);
     }
-    c->work.run = cut_run;
-    c->work.done = cut_done;
     g->holding = false;
     g->cut_busy = true;
     engine_job_begin(g, JOB_CUT, &c->job, &cut_job);
@@ -346,7 +343,7 @@ static void cut_step(struct engine *g)
         return;
     struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
     engine_job_end(g, JOB_CUT);
-    work_start(&g->works, g->env, &c->work);
+    engine_work(g, &c->work, cut_run, cut_done);
 }
 
 static void cut_close(struct engine *g)

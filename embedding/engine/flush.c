@@ -24,6 +24,7 @@
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <stdlib.h>
@@ -227,13 +228,13 @@ static void batch_done(struct engine *g, bool flushed)
 
 static void flush_run(struct work *w)
 {
-    struct flush_work *f = (struct flush_work *)w;
+    struct flush_work *f = container_of(w, struct flush_work, work);
     f->status = write_batch(f->g, f->flush, &f->sync, &f->err);
 }
 
 static void flush_done(struct work *w)
 {
-    struct flush_work *f = (struct flush_work *)w;
+    struct flush_work *f = container_of(w, struct flush_work, work);
     struct engine *g = f->g;
     struct err ignored;
     g->flush.busy = false;
@@ -324,11 +325,9 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
         f->since_flush >= flush_store_every(g) || (urgent && !next_dirty(g, &table, &tablet));
     if (w->flush)
         journal_sync_peek(g->journal, &w->sync);
-    w->work.run = flush_run;
-    w->work.done = flush_done;
     f->busy = true;
     f->under_way = &w->work;
-    work_start(&g->works, g->env, &w->work);
+    engine_work(g, &w->work, flush_run, flush_done);
 }
 
 int flush_settle(struct engine *g, struct err *e)
@@ -356,12 +355,12 @@ struct spare_work {
 
 static void spare_run(struct work *w)
 {
-    journal_spare_run(&((struct spare_work *)w)->spare);
+    journal_spare_run(&container_of(w, struct spare_work, work)->spare);
 }
 
 static void spare_done(struct work *w)
 {
-    struct spare_work *s = (struct spare_work *)w;
+    struct spare_work *s = container_of(w, struct spare_work, work);
     if (w->cancelled)
         s->spare.status = SHOAL_E_STOPPED;
     journal_spare_end(s->g->journal, &s->spare);
@@ -384,9 +383,7 @@ static void upkeep(struct engine *g)
         return;
     }
     s->g = g;
-    s->work.run = spare_run;
-    s->work.done = spare_done;
-    work_start(&g->works, g->env, &s->work);
+    engine_work(g, &s->work, spare_run, spare_done);
 }
 
 static void flush_step(struct engine *g)

@@ -8,7 +8,7 @@
  *     tablets that are what their images say. Their pairs are written on this thread, and requests
  *     wait meanwhile: nothing else may write to the store then.
  */
-#include "embedding/engine/reload_inner.h"
+#include "embedding/engine/reload.h"
 
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"

@@ -9,9 +9,9 @@
  *     of the record.
  */
 #include "embedding/engine/cut.h"
+#include "embedding/engine/fetch.h"
 #include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
-#include "embedding/engine/whole.h"
 #include "embedding/rows/table_cold.h"
 #include "proto/base/log.h"
 
@@ -49,9 +49,9 @@ int replay_make_room(struct replay *r, struct err *e)
     return rc;
 }
 
-int restore_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e)
+int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e)
 {
-    int rc = whole_thaw(t, tablet, r->images, e);
+    int rc = fetch_whole(t, tablet, r->images, e);
     if (rc != 0 || r->spill == NULL)
         return rc;
     if (table_cold_begin(t, tablet, r->epoch[table_schema_of(t)->table][tablet]) != 0)

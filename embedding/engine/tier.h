@@ -12,7 +12,7 @@
  *     pairs alone (spill.h), where no image may be written: replay_make_room (a reload, a restore),
  *         and a load's write (load_write.c)
  * and come back in two:
- *     rows by their pairs:  asked for (fetch.h), or of a whole tablet (whole_thaw)
+ *     rows by their pairs:  asked for (fetch.h), or of a whole tablet (fetch_whole)
  *     tablets by their images:  reload.h after a start, engine_whole for readers
  *
  * So a tablet's stored image and the pairs that it lists are of one instant, its flushed_seq.
