@@ -2,9 +2,10 @@
  * restore, dropping, and what the journal's records still need. What a cut is: cut.c.
  *
  *  1. The last line holds the XXH3 of all lines before it; a manifest without it, or with another,
- *     is no manifest.
+ *     is no manifest. [test: a_damaged_cut_is_refused_and_nothing_is_changed]
  *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their
  *     sizes; what is in them carries checksums of its own (RocksDB's blocks and blobs, our images).
+ *     [test: a_damaged_cut_is_refused_and_nothing_is_changed]
  */
 #include "embedding/engine/cut.h"
 

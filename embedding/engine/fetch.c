@@ -2,8 +2,9 @@
  *
  *  1. What was read from the store for a key is believed only if its tablet is of the same epoch
  *     and no row of it has left memory since the read began; else it is asked for again.
+ *     [test: test_tier_random]
  *  2. Two fetches are on their way at a time: while rows of one come in here, the other reads. Who
- *     waits is told after each.
+ *     waits is told after each. [assert: fetch_done]
  */
 #include "embedding/engine/fetch.h"
 
@@ -13,6 +14,7 @@
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
@@ -128,9 +130,11 @@ static void fetch_done(struct work *w)
     const char *value = f->value;
     size_t at = 0;
     int rc = 0;
-    for (uint32_t i = 0; i < TIER_FETCHES; i++)
-        if (g->tier.fetch[i] == f)
-            g->tier.fetch[i] = NULL;
+    struct fetch_work **place = g->tier.fetch;
+    while (place < g->tier.fetch + TIER_FETCHES && *place != f)
+        place++;
+    SHOAL_ASSERT(place < g->tier.fetch + TIER_FETCHES); /* 2 */
+    *place = NULL;
     if (!w->cancelled && f->status != 0)
         rc = engine_fail(g, &f->err);
     if (!w->cancelled && rc == 0)

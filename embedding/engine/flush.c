@@ -1,13 +1,13 @@
 /* flush.c: pacing, copying, writing and trimming.
  *
  *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission,
- *     rows at apply, an image needs both.
+ *     rows at apply, an image needs both. [assert: flush_put_image]
  *  2. Images reach the disk after the journal has: the journal is synced before the store is
- *     flushed. So a stored tablet is never ahead of it.
+ *     flushed. So a stored tablet is never ahead of it. [assert: write_batch]
  *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by
- *     `durable` alone.
+ *     `durable` alone. [test: test_recover]
  *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is
- *     always among the next to be written.
+ *     always among the next to be written. [assert: gather]
  *
  * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a
  * sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles there
@@ -159,6 +159,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
         }
         flush_put_gone(g, table, tablet);
         flush_put_image(g, table, tablet, g->sequence);
+        SHOAL_ASSERT(g->table[table].changed[tablet] <= g->table[table].written[tablet]); /* 4 */
         f->tablet++;
     }
     if (f->items == 0 && g->control_changed <= g->control_durable && f->since_flush == 0)
@@ -168,6 +169,8 @@ static int gather(struct engine *g, uint64_t limit, bool room)
 
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
+    /* 2; what recovery replays is on disk as far as it matters */
+    SHOAL_ASSERT(!flush || sync != NULL || g->committed == 0);
     int rc = store_write(g->store, g->flush.item, g->flush.items, e);
     if (rc == 0)
         rc = flush_drop_stale(g, e);

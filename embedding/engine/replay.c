@@ -2,14 +2,15 @@
  * restored: restore.c.
  *
  *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is
- *     stored is not repeated.
+ *     stored is not repeated. [test: test_recover]
  *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored
- *     marks and its records up to s.
+ *     marks and its records up to s. [test: test_recover, test_tier_random]
  *  3. The control state is never older than a stored tablet, but may be younger: runs that were
  *     dropped before it, yet old records name, are ghosts until their drop is replayed. It lists
  *     them (run_past), for the records that opened them may be gone.
+ *     [assert: written_floor]
  *  4. Tablets that a load was writing when the process died are taken out of the store before
- *     anything else is done with them (load.c, 3).
+ *     anything else is done with them (load.c, 3). [test: test_checkpoint_kill]
  */
 #include "embedding/engine/replay.h"
 

@@ -1,11 +1,11 @@
 /* space.c: what is taken, what may still be written, and having room again.
  *
- *  1. The first look comes before the first push, on the shard's thread.
+ *  1. The first look comes before the first push, on the shard's thread. [test: test_space]
  *  2. What was handed over before a look began is in the files it walks, or in the store's memory,
  *     which is added; all that comes later counts beside it. So nothing is left out, and what is
- *     written during a look counts twice until the next.
+ *     written during a look counts twice until the next. [assert: space_taken]
  *  3. Writing all images once stays within the bound, for so much was kept free when pushes were
- *     still taken.
+ *     still taken. [test: test_space]
  *
  *      enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY
  *         ^                                                                   |
@@ -18,6 +18,7 @@
 #include "embedding/engine/guard.h"
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
@@ -189,6 +190,7 @@ uint64_t space_quarantine(const struct engine_options *o)
 uint64_t space_taken(const struct engine *g)
 {
     const struct space *s = &g->space;
+    SHOAL_ASSERT(s->added_seen <= s->added); /* 2 */
     uint64_t taken = s->taken + s->added - s->added_seen;
     if (g->store != NULL)
         taken += store_written(g->store) - s->store_seen;
