@@ -4,7 +4,8 @@
  *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier
  *     of a row nor its heat. (But after a start the tablet of a row that is asked for comes back.)
  *     [test: test_whole]
- *  2. A row counts once: the pair of a key that is in memory, or that has gone, is a leftover. [test: test_whole]
+ *  2. A row counts once: the pair of a key that is in memory, or that has gone, is a leftover.
+ *     [test: test_whole]
  */
 #include "embedding/engine/fetch.h"
 
