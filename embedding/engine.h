@@ -10,15 +10,16 @@
  *
  * Invariants, cited by number in code and tests:
  *  1. No reply before engine_commit has returned 0 for its record (and the sync is done where
- *     durability is fsync).
- *  2. Sequences of a shard have no gap; they begin at 1.
+ *     durability is fsync). [assert: engine_apply_push]
+ *  2. Sequences of a shard have no gap; they begin at 1. [assert: queue_push, control_journal]
  *  3. engine_apply_push is a function of engine state and record alone, bit for bit.
+ *     [test: test_recover, test_tier_random]
  *  4. A tablet's stored image, complete up to its flushed_seq (marks and undo included), plus the
- *     records above it, is the tablet.
+ *     records above it, is the tablet. [test: test_recover, test_tier_random]
  *  5. The journal is trimmed only below the smallest flushed_seq that RocksDB has made durable,
- *     over all tablets, control state and cuts being made.
+ *     over all tablets, control state and cuts being made. [test: test_recover, test_cut]
  *  6. A recycled segment's old records are never read as new: the checksum covers the segment's
- *     generation.
+ *     generation. [test: a_recycled_tail_is_never_read_as_new]
  *
  * Push rule: a covered tablet with from <= mark < to takes a push, with mark >= to skips
  * it, with mark < from makes the whole push a GAP: nothing is done and the lowest mark is named. */
@@ -191,10 +192,6 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
  * row is read, or, after a start, its tablet comes back. NULL: e says why. */
 const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored,
                                struct err *e);
-/* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a
- * push. 0, IO, CORRUPT, NOMEM. */
-int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
-                     struct err *e);
 
 /* ---- the cut ---- */
 /* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */

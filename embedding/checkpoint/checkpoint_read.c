@@ -2,7 +2,7 @@
  * by an engine in memory. */
 #include "embedding/checkpoint/checkpoint_inner.h"
 #include "embedding/engine/cut.h"
-#include "embedding/engine/whole.h"
+#include "embedding/engine/fetch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static int thaw_all(struct engine *g, struct store *store, uint64_t *const base[
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         for (uint32_t k = 0; base[i] != NULL && k < g->table[i].scope.tablets && rc == 0; k++)
             if (base[i][k] != UINT64_MAX)
-                rc = whole_thaw(g->table[i].table, k, store, e);
+                rc = fetch_whole(g->table[i].table, k, store, e);
     return rc;
 }
 

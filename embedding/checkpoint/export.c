@@ -13,7 +13,6 @@
  */
 #include "embedding/checkpoint/part.h"
 #include "embedding/engine/cut.h"
-#include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/space.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"

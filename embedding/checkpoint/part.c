@@ -7,7 +7,7 @@
  */
 #include "embedding/checkpoint/part.h"
 
-#include "embedding/engine/cut_manifest.h"
+#include "embedding/engine/cut.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"

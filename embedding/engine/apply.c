@@ -1,4 +1,4 @@
-/* apply.c: records, one by one. Invariants 1 and 2: apply.h; those of what is stored: recover.c. */
+/* apply.c: records, one by one. Invariants 1 and 2: apply.h; those of what is stored: replay.c. */
 #include "embedding/engine/apply.h"
 
 #include "proto/base/assert.h"

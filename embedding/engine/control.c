@@ -43,6 +43,7 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
         err_set(e, rc, "%s", failure.text);
         return engine_fail(g, &failure);
     }
+    SHOAL_ASSERT(h->sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = g->control_changed = h->sequence;
     g->committed = journal_committed(g->journal);
     if (g->options.durability == DURABLE_FSYNC)

@@ -1,15 +1,18 @@
 /* cut.c: making a cut: hold, go, release. What is kept of it: cut_keep.c.
  *
  *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by
- *     one rename.
+ *     one rename. [test: an_unfinished_cut_does_not_exist]
  *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no
- *     stored tablet is beyond the noted sequence.
+ *     stored tablet is beyond the noted sequence. [test: pushes_during_the_cut_are_not_in_it,
+ *     a_cut_waits_for_the_batch_under_way]
  *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all
  *     written here), or where there is no journal, a cut copies all tablets instead of linking the
  *     journal, and with them the pairs of rows in the store: of a row that is cold at GO the pair
  *     does not change until the cut is made, for flushing pauses.
+ *     [test: a_cut_right_after_a_restore_stands_alone, test_cold_cut]
  *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of
  *     the record: till then a file `dropped` in it remembers that it was asked for.
+ *     [test: a_cut_is_kept_while_a_restore_needs_it]
  *
  *      hold ----> holding --go--> cut_busy: waits for the batch under way, then on an I/O thread
  *                    |               |
@@ -19,7 +22,6 @@
  */
 #include "embedding/engine/cut.h"
 
-#include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
@@ -330,8 +332,6 @@ int engine_go(struct engine *g, uint64_t cut,
         cut_path(g, cut, "", c->dir);
         cut_path(g, cut, ".tmp", c->tmp);
     }
-    c->work.run = cut_run;
-    c->work.done = cut_done;
     g->holding = false;
     g->cut_busy = true;
     engine_job_begin(g, JOB_CUT, &c->job, &cut_job);
@@ -346,7 +346,7 @@ static void cut_step(struct engine *g)
         return;
     struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
     engine_job_end(g, JOB_CUT);
-    work_start(&g->works, g->env, &c->work);
+    engine_work(g, &c->work, cut_run, cut_done);
 }
 
 static void cut_close(struct engine *g)

@@ -4,6 +4,8 @@
 
 #include "embedding/engine/engine_state.h"
 
+#include <stdio.h>
+
 /* What a cut consists of once it has been checked: rows to scan, and journal records up to
  * `sequence` to replay over them. */
 struct cut_source {
@@ -18,7 +20,7 @@ int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err 
  * durable when it returns. Any thread. */
 int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e);
 void cut_source_close(struct cut_source *s);
-/* recover.c: the tablets of a part of a checkpoint, as they were at the cut, into tables of g
+/* replay.c: the tablets of a part of a checkpoint, as they were at the cut, into tables of g
  * (which exist, under the part's schemas). base[table] (tablets): 0 for a tablet that is wanted,
  * UINT64_MAX for the others; NULL: nothing of that table. Runs and marks go to `runs`, empty at
  * first. */
@@ -37,5 +39,28 @@ int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence);
 /* After recovery: removes what an unfinished cut or drop left. */
 void cut_clean(struct engine *g);
 void cut_free(struct engine *g);
+
+/* ---- the manifest: names everything in a cut's folder, with sizes and checksums; text, one fact a
+ * line ---- */
+struct cut_file {
+    const char *name; /* in folder journal */
+    uint64_t bytes;   /* of its front, which is what counts */
+    uint64_t checksum;
+};
+
+/* Writes dir/manifest: facts, segments, and every file found in dir/rows with its size; synced.
+ * Sets facts->bytes. Any thread. */
+int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
+                       size_t segments, struct err *e);
+/* Reads it and checks every file against it: CORRUPT names the file. */
+int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e);
+/* A manifest's text: ends `out`, a memory stream over *text, with the line "end XXH3" of all before
+ * it, and stores it as dir/manifest, synced. Frees *text in any case. */
+int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e);
+/* The text of dir/manifest without that line, once it has been found right. The caller frees it.
+ * CORRUPT, NOT_FOUND. */
+int cut_text_read(const char *dir, char **text, struct err *e);
+/* XXH3 over the first `bytes` of a file. */
+int cut_file_checksum(const char *path, uint64_t bytes, uint64_t *checksum);
 
 #endif

@@ -1,12 +1,19 @@
-/* cut_keep.c: cuts that are there: opening one for a restore, dropping, and what the journal's
- * records still need. Invariants: cut.c. */
+/* cut_keep.c: cuts that are there: the manifest that names a cut's files, opening one for a
+ * restore, dropping, and what the journal's records still need. What a cut is: cut.c.
+ *
+ *  1. The last line holds the XXH3 of all lines before it; a manifest without it, or with another,
+ *     is no manifest. [test: a_damaged_cut_is_refused_and_nothing_is_changed]
+ *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their
+ *     sizes; what is in them carries checksums of its own (RocksDB's blocks and blobs, our images).
+ *     [test: a_damaged_cut_is_refused_and_nothing_is_changed]
+ */
 #include "embedding/engine/cut.h"
 
-#include "embedding/engine/cut_manifest.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 
 #include <errno.h>
@@ -17,6 +24,206 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define CHUNK (1u << 20)
+#define MANIFEST_BYTES_MAX (16u << 20)
+
+int cut_file_checksum(const char *path, uint64_t bytes, uint64_t *checksum)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *chunk = malloc(CHUNK);
+    int rc = fd < 0 ? SHOAL_E_NOT_FOUND : chunk == NULL ? SHOAL_E_NOMEM : 0;
+    *checksum = 0;
+    while (rc == 0 && bytes > 0) {
+        size_t want = bytes < CHUNK ? (size_t)bytes : CHUNK, have = 0;
+        while (have < want) {
+            ssize_t n = read(fd, chunk + have, want - have);
+            if (n <= 0)
+                break;
+            have += (size_t)n;
+        }
+        if (have < want)
+            rc = SHOAL_E_CORRUPT;
+        *checksum = hash_bytes(chunk, have, *checksum);
+        bytes -= have;
+    }
+    free(chunk);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+/* Lines "rows NAME BYTES" of every file in dir/rows. */
+static int list_rows(FILE *out, const char *dir, uint64_t *bytes)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/rows", dir);
+    struct file_walk w;
+    const char *name;
+    if (!file_walk_open(&w, path))
+        return SHOAL_E_IO;
+    int rc = 0;
+    while ((name = file_walk_next(&w)) != NULL) {
+        char inner[LIMIT_PATH];
+        struct stat st;
+        int n = snprintf(inner, sizeof inner, "%s/%s", path, name);
+        if (n < 0 || (size_t)n >= sizeof inner || stat(inner, &st) != 0)
+            rc = SHOAL_E_IO;
+        else if (S_ISREG(st.st_mode) && strcmp(name, "LOCK") != 0 && strncmp(name, "LOG", 3) != 0) {
+            fprintf(out, "rows %s %" PRIu64 "\n", name, (uint64_t)st.st_size);
+            *bytes += (uint64_t)st.st_size;
+        }
+    }
+    file_walk_close(&w);
+    return rc;
+}
+
+int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e)
+{
+    char path[LIMIT_PATH];
+    fflush(out);
+    fprintf(out, "end %016" PRIx64 "\n", hash_bytes(*text, *bytes, 0));
+    int rc = ferror(out) != 0 || fclose(out) != 0 ? SHOAL_E_NOMEM : 0;
+    snprintf(path, sizeof path, "%s/manifest", dir);
+    int fd = rc == 0 ? file_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600) : -1;
+    if (rc == 0)
+        rc = fd >= 0 && file_write_all(fd, *text, *bytes) == 0 && file_sync(fd) == 0 ? 0
+                                                                                     : SHOAL_E_IO;
+    if (rc != 0)
+        err_set(e, rc, "cannot write %s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    free(*text);
+    return rc;
+}
+
+int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
+                       size_t segments, struct err *e)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of cut %" PRIu64, facts->cut);
+    fprintf(out,
+            "shoal cut 2\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64
+            "\nexisting %016" PRIx64 "\n",
+            facts->cut, facts->sequence, facts->rows, facts->existing);
+    fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", facts->run, facts->tables, facts->lanes,
+            facts->mode);
+    for (uint32_t lane = 0; lane < facts->lanes; lane++)
+        fprintf(out, "lane %u %" PRIu64 "\n", lane, facts->lowest[lane]);
+    facts->bytes = 0;
+    for (size_t i = 0; i < segments; i++) {
+        fprintf(out, "segment %s %" PRIu64 " %016" PRIx64 "\n", segment[i].name, segment[i].bytes,
+                segment[i].checksum);
+        facts->bytes += segment[i].bytes;
+    }
+    int rc = list_rows(out, dir, &facts->bytes);
+    fprintf(out, "bytes %" PRIu64 "\n", facts->bytes);
+    if (rc == 0)
+        return cut_text_write(dir, out, &text, &bytes, e);
+    fclose(out);
+    free(text);
+    return err_set(e, rc, "cannot list %s/rows: %s", dir, strerror(errno));
+}
+
+static int read_text(const char *dir, char **text, size_t *bytes)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/manifest", dir);
+    if (file_read_whole(path, MANIFEST_BYTES_MAX, text, bytes) != 0)
+        return errno == EFBIG || errno == ENOMEM || errno == EIO ? SHOAL_E_CORRUPT
+                                                                 : SHOAL_E_NOT_FOUND;
+    if (*bytes > 0)
+        return 0;
+    free(*text);
+    return SHOAL_E_CORRUPT;
+}
+
+/* Cuts the last line off and checks it, letter by letter: a flipped bit may leave the same number
+ * behind. */
+static bool text_whole(char *text, size_t bytes)
+{
+    char end[32];
+    const size_t end_bytes = sizeof "end 0123456789abcdef\n" - 1;
+    if (bytes < end_bytes)
+        return false;
+    snprintf(end, sizeof end, "end %016" PRIx64 "\n", hash_bytes(text, bytes - end_bytes, 0));
+    if (memcmp(text + bytes - end_bytes, end, end_bytes) != 0)
+        return false;
+    text[bytes - end_bytes] = '\0';
+    return true;
+}
+
+int cut_text_read(const char *dir, char **text, struct err *e)
+{
+    size_t bytes;
+    int rc = read_text(dir, text, &bytes);
+    if (rc != 0) {
+        *text = NULL;
+        return err_set(e, rc, "%s/manifest: %s", dir, err_text(rc));
+    }
+    if (text_whole(*text, bytes))
+        return 0;
+    free(*text);
+    *text = NULL;
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "%s/manifest does not end in its own checksum; use another one", dir);
+}
+
+static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes,
+                      const uint64_t *checksum, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct stat st;
+    uint64_t sum;
+    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
+    if (strchr(name, '/') != NULL || stat(path, &st) != 0)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s is missing, though the manifest names it; use another cut", path);
+    bool good = checksum == NULL ? (uint64_t)st.st_size == bytes
+                                 : cut_file_checksum(path, bytes, &sum) == 0 && sum == *checksum;
+    return good ? 0
+                : err_set(e, SHOAL_E_CORRUPT, "%s is not what the manifest says; use another cut",
+                          path);
+}
+
+static int check_line(const char *dir, const char *line, struct cut_facts *f, struct err *e)
+{
+    char name[256];
+    uint64_t bytes, sum, mark;
+    uint32_t lane;
+    if (sscanf(line, "segment %255s %" SCNu64 " %16" SCNx64, name, &bytes, &sum) == 3)
+        return check_file(dir, "journal", name, bytes, &sum, e);
+    if (sscanf(line, "rows %255s %" SCNu64, name, &bytes) == 2)
+        return check_file(dir, "rows", name, bytes, NULL, e);
+    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes,
+               &f->mode) == 4 ||
+        sscanf(line, "cut %" SCNu64, &f->cut) == 1 ||
+        sscanf(line, "sequence %" SCNu64, &f->sequence) == 1 ||
+        sscanf(line, "count %" SCNu64, &f->rows) == 1 ||
+        sscanf(line, "bytes %" SCNu64, &f->bytes) == 1 ||
+        sscanf(line, "existing %16" SCNx64, &f->existing) == 1 || strcmp(line, "shoal cut 2") == 0)
+        return 0;
+    if (sscanf(line, "lane %u %" SCNu64, &lane, &mark) == 2 && lane < LIMIT_LANES) {
+        f->lowest[lane] = mark;
+        return 0;
+    }
+    return err_set(e, SHOAL_E_CORRUPT, "%s/manifest: line \"%.40s\" is not understood", dir, line);
+}
+
+int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e)
+{
+    char *text, *rest = NULL;
+    *facts = (struct cut_facts){0};
+    int rc = cut_text_read(dir, &text, e);
+    for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0;
+         line = strtok_r(NULL, "\n", &rest))
+        rc = check_line(dir, line, facts, e);
+    free(text);
+    return rc;
+}
 
 void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out)
 {
@@ -124,9 +331,7 @@ static int drop_now(struct engine *g, uint64_t cut)
         return errno == ENOENT ? 0 : SHOAL_E_IO;
     }
     w->g = g;
-    w->work.run = drop_run;
-    w->work.done = drop_done;
-    work_start(&g->works, g->env, &w->work);
+    engine_work(g, &w->work, drop_run, drop_done);
     return 0;
 }
 

@@ -8,7 +8,6 @@
 #include "embedding/engine/reload.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
-#include "embedding/engine/whole.h"
 #include "embedding/rows/cold.h"
 #include "embedding/store/rocks_crc32c.h"
 #include "proto/base/assert.h"
@@ -97,8 +96,8 @@ uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t l
 
 void engine_stats_get(const struct engine *g, struct engine_stats *out)
 {
-    *out = (struct engine_stats){.memory_bytes =
-                                     arena_bytes(g->arena) + g->flush.capacity + whole_bytes(g),
+    *out = (struct engine_stats){.memory_bytes = arena_bytes(g->arena) + g->flush.capacity +
+                                                 fetch_whole_bytes(g),
                                  .image_bytes_written = g->flush.image_bytes,
                                  .sequence = g->sequence,
                                  .flushed_sequence = flush_floor(g),

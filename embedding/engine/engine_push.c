@@ -128,6 +128,7 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
         err_set(e, rc, "%s", failure.text);
         return engine_fail(g, &failure);
     }
+    SHOAL_ASSERT(h.sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = h.sequence;
     return 0;
 }
@@ -220,7 +221,7 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
 {
     if (plan->sequence == 0)
         return 0;
-    SHOAL_ASSERT(plan->sequence <= g->committed && g->pending > 0);
+    SHOAL_ASSERT(plan->sequence <= g->committed && g->pending > 0); /* engine.h, 1 */
     struct engine_table *t = engine_slot(g, r->table);
     SHOAL_ASSERT(t != NULL);
     int rc = apply_rows(t, r, plan, g->journal != NULL);

@@ -1,6 +1,10 @@
-/* engine_state.c: the tables of an engine and what is led of them; failing. Calls nothing of the
- * room: the rest stands on it. */
+/* engine_state.c: the tables of an engine and what is led of them; jobs begun, stepped, weighed
+ * and closed; the journal's syncs; failing. Of the room it calls work.c alone: the rest stands on
+ * it. */
 #include "embedding/engine/engine_state.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <stdlib.h>
 
@@ -123,7 +127,15 @@ void engine_whole_free(struct engine *g)
     g->whole_arena = NULL;
 }
 
-/* ---- failing ---- */
+/* ---- work, and failing ---- */
+
+void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
+                 void (*done)(struct work *w))
+{
+    w->run = run;
+    w->done = done;
+    work_start(&g->works, g->env, w);
+}
 
 int engine_fail(struct engine *g, const struct err *e)
 {
@@ -133,4 +145,114 @@ int engine_fail(struct engine *g, const struct err *e)
             g->options.on_fatal(g->options.context, e);
     }
     return e->code;
+}
+
+void engine_job_begin(struct engine *g, enum engine_job_kind kind, struct engine_job *job,
+                      const struct engine_job_ops *ops)
+{
+    SHOAL_ASSERT(g->job[kind] == NULL);
+    job->ops = ops;
+    g->job[kind] = job;
+}
+
+void engine_job_end(struct engine *g, enum engine_job_kind kind)
+{
+    g->job[kind] = NULL;
+}
+
+void engine_jobs_step(struct engine *g, enum engine_job_kind from, enum engine_job_kind below)
+{
+    for (unsigned kind = from; kind < (unsigned)below; kind++)
+        if (g->job[kind] != NULL && g->job[kind]->ops->step != NULL)
+            g->job[kind]->ops->step(g);
+}
+
+bool engine_jobs_urgent(const struct engine *g)
+{
+    for (unsigned kind = 0; kind < JOB_KINDS; kind++)
+        if (g->job[kind] != NULL && g->job[kind]->ops->urgent != NULL &&
+            g->job[kind]->ops->urgent(g))
+            return true;
+    return false;
+}
+
+uint64_t engine_jobs_bytes(const struct engine *g)
+{
+    uint64_t bytes = 0;
+    for (unsigned kind = 0; kind < JOB_KINDS; kind++)
+        if (g->job[kind] != NULL && g->job[kind]->ops->bytes != NULL)
+            bytes += g->job[kind]->ops->bytes(g);
+    return bytes;
+}
+
+void engine_jobs_close(struct engine *g)
+{
+    for (unsigned kind = 0; kind < JOB_KINDS; kind++) {
+        if (g->job[kind] != NULL)
+            g->job[kind]->ops->close(g);
+        SHOAL_ASSERT(g->job[kind] == NULL);
+    }
+}
+
+struct sync_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct journal_sync sync;
+};
+
+static void sync_run(struct work *w)
+{
+    journal_sync_run(&container_of(w, struct sync_work, work)->sync);
+}
+
+static void sync_done(struct work *w)
+{
+    struct sync_work *s = container_of(w, struct sync_work, work);
+    struct engine *g = s->g;
+    struct err e = {0};
+    g->syncing = false;
+    if (w->cancelled)
+        s->sync.status = SHOAL_E_STOPPED;
+    int rc = journal_sync_end(g->journal, &s->sync, &e);
+    if (w->cancelled)
+        return;
+    if (rc != 0) {
+        engine_fail(g, &e);
+        return;
+    }
+    if (g->options.durability == DURABLE_FSYNC) {
+        engine_sync_start(g);
+        if (g->options.on_synced != NULL)
+            g->options.on_synced(g->options.context);
+    }
+}
+
+void engine_sync_start(struct engine *g)
+{
+    if (g->journal == NULL || g->syncing || g->broken ||
+        journal_synced(g->journal) == journal_committed(g->journal))
+        return;
+    struct sync_work *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return; /* the next commit asks again */
+    s->g = g;
+    if (!journal_sync_begin(g->journal, &s->sync)) {
+        free(s);
+        return;
+    }
+    g->syncing = true;
+    engine_work(g, &s->work, sync_run, sync_done);
+}
+
+bool engine_unsynced(const struct engine *g)
+{
+    return g->journal != NULL && !g->broken &&
+           journal_synced(g->journal) != journal_committed(g->journal);
+}
+
+bool engine_sync_due(struct engine *g)
+{
+    bool was = engine_unsynced(g);
+    engine_sync_start(g);
+    return was;
 }

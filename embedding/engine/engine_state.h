@@ -3,7 +3,6 @@
 #define EMBEDDING_ENGINE_ENGINE_STATE_H
 
 #include "embedding/engine.h"
-#include "embedding/engine/engine_job.h"
 #include "embedding/engine/guard.h"
 #include "embedding/engine/work.h"
 #include "embedding/journal/archive.h"
@@ -130,6 +129,28 @@ struct space {             /* space.h */
     uint32_t parts;
 };
 
+/* A job is what an engine does over several turns of the loop beside its flushing: a cut that
+ * waits for the store, a scrub, a load, a load taken back, tablets that come back after a start.
+ * While one is under way it sits in engine.job[kind]; the flush steps it, the memory budget
+ * counts its bytes and engine_close ends it, without knowing what it is. So rooms above the
+ * engine's have jobs as well. */
+struct engine_job;
+/* One of a kind at a time; the kinds step in this order, those from JOB_LOAD on behind the flush:
+ * images of others have their turn first. */
+enum engine_job_kind { JOB_CUT, JOB_SCRUB, JOB_LOAD, JOB_UNLOAD, JOB_RELOAD, JOB_KINDS };
+
+struct engine_job_ops {
+    void (*step)(struct engine *g);         /* goes on if it can; cheap. NULL: a timer steps it */
+    bool (*urgent)(const struct engine *g); /* images are waited for; NULL: never */
+    uint64_t (*bytes)(const struct engine *g); /* of rows in memory, or soon there; NULL: none */
+    void (*close)(struct engine *g);           /* frees it, after work_drain */
+};
+
+/* In the struct of a job, which is found with container_of. */
+struct engine_job {
+    const struct engine_job_ops *ops;
+};
+
 struct engine {
     struct engine_options options;
     char *dir; /* owned; NULL: all in memory */
@@ -175,7 +196,7 @@ struct engine {
     struct archive *archive;  /* owned; NULL: trimmed segments are used again */
     struct blame_work *blame; /* under way; the list of works owns it */
 
-    /* owned; of the copy that engine_whole made last; NULL: none (whole.h) */
+    /* owned; of the copy that engine_whole made last; NULL: none (fetch.h) */
     struct arena *whole_arena;
     struct table *whole; /* owned */
 
@@ -194,17 +215,30 @@ void engine_refresh_marks(struct engine *g);
  * take[tablet]. */
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
                   uint64_t sequence);
+/* Starts what sits in a struct of the caller's, on another thread (work.h). */
+void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
+                 void (*done)(struct work *w));
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
 /* What engine_whole and engine_row made last goes. Cheap when there is nothing. */
 void engine_whole_free(struct engine *g);
 
-/* engine_sync.c */
-void engine_sync_start(struct engine *g);
-/* recover.c */
+void engine_sync_start(struct engine *g); /* of the journal, unless one is under way */
+
+void engine_job_begin(struct engine *g, enum engine_job_kind kind, struct engine_job *job,
+                      const struct engine_job_ops *ops);
+/* It has ended; its memory is the caller's. Nothing happens when there is none. */
+void engine_job_end(struct engine *g, enum engine_job_kind kind);
+/* Steps the jobs of kinds [from, below). A step may end jobs and begin others. */
+void engine_jobs_step(struct engine *g, enum engine_job_kind from, enum engine_job_kind below);
+bool engine_jobs_urgent(const struct engine *g);
+uint64_t engine_jobs_bytes(const struct engine *g);
+void engine_jobs_close(struct engine *g);
+
+/* replay.c */
 int engine_recover(struct engine *g, struct err *e);
-/* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is
- * opened with the cut's marks, every other one dropped. past: the record is already in the control
- * state. */
+/* restore.c: applies a RESTORE record: tablets older than `sequence` are put back to the cut, its
+ * run is opened with the cut's marks, every other one dropped. past: the record is already in the
+ * control state. */
 int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence,
                          bool past, struct err *e);
 

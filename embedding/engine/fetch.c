@@ -2,8 +2,9 @@
  *
  *  1. What was read from the store for a key is believed only if its tablet is of the same epoch
  *     and no row of it has left memory since the read began; else it is asked for again.
+ *     [test: test_tier_random]
  *  2. Two fetches are on their way at a time: while rows of one come in here, the other reads. Who
- *     waits is told after each.
+ *     waits is told after each. [assert: fetch_done]
  */
 #include "embedding/engine/fetch.h"
 
@@ -13,6 +14,7 @@
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
@@ -128,9 +130,11 @@ static void fetch_done(struct work *w)
     const char *value = f->value;
     size_t at = 0;
     int rc = 0;
-    for (uint32_t i = 0; i < TIER_FETCHES; i++)
-        if (g->tier.fetch[i] == f)
-            g->tier.fetch[i] = NULL;
+    struct fetch_work **place = g->tier.fetch;
+    while (place < g->tier.fetch + TIER_FETCHES && *place != f)
+        place++;
+    SHOAL_ASSERT(place < g->tier.fetch + TIER_FETCHES); /* 2 */
+    *place = NULL;
     if (!w->cancelled && f->status != 0)
         rc = engine_fail(g, &f->err);
     if (!w->cancelled && rc == 0)
@@ -230,10 +234,8 @@ static void start_one(struct engine *g, struct fetch_work **place)
         return;
     }
     f->g = g;
-    f->work.run = fetch_run;
-    f->work.done = fetch_done;
     *place = f;
-    work_start(&g->works, g->env, &f->work);
+    engine_work(g, &f->work, fetch_run, fetch_done);
 }
 
 static void fetch_start(struct engine *g)
@@ -351,11 +353,29 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
     return 0;
 }
 
+/* Whether the tablets of all keys (count) are back; those that are not are asked for. */
+static bool tablets_back(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
+{
+    struct reload *l = reload_of(g);
+    uint8_t *place = l == NULL ? NULL : l->place[table];
+    bool all = true;
+    for (uint32_t i = 0; place != NULL && i < count; i++) {
+        uint32_t tablet =
+            key_tablet(key_mix(keys[i]), table_schema_of(g->table[table].table)->tablet_bits);
+        all &= place[tablet] == PLACE_BACK;
+        if (place[tablet] == PLACE_AWAY) {
+            place[tablet] = PLACE_ASKED;
+            l->asked[l->asked_count++] = (struct tier_tablet){table, tablet};
+        }
+    }
+    return all;
+}
+
 bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
 {
     const struct engine_table *t = engine_slot(g, table);
     struct tier *tier = &g->tier;
-    if (t != NULL && !reload_has(g, table, keys, count))
+    if (t != NULL && !tablets_back(g, table, keys, count))
         return false;
     if (t == NULL || table_cold_rows(t->table) == 0)
         return true;
@@ -371,66 +391,4 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
         env_timer_start(g->env, &tier->timer, FULL_NS);
     fetch_start(g);
     return false;
-}
-
-/* ---- on this thread ---- */
-
-#define BRING_MOST 4096u
-
-static int bring_some(struct table *t, struct store *store, const uint64_t *cold, size_t count,
-                      struct err *e)
-{
-    const struct table_schema *s = table_schema_of(t);
-    size_t bytes = table_cold_bytes(t);
-    struct store_item *item = malloc(count * sizeof *item);
-    size_t *size = malloc(count * sizeof *size);
-    char *value = malloc(count * bytes);
-    int rc = item == NULL || size == NULL || value == NULL
-                 ? err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name)
-                 : 0;
-    for (size_t i = 0; rc == 0 && i < count; i++) {
-        uint32_t tablet = key_tablet(key_mix(cold[i]), s->tablet_bits);
-        stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), cold[i], &item[i]);
-    }
-    if (rc == 0)
-        rc = store_get(store, item, count, value, bytes, size, e);
-    for (size_t i = 0; rc == 0 && i < count; i++) {
-        rc = table_cold_has(t, cold[i]) && size[i] != bytes
-                 ? SHOAL_E_CORRUPT
-                 : table_cold_take(t, cold[i], value + i * bytes, bytes);
-        if (rc != 0)
-            err_set(e, rc,
-                    "the row of key %016" PRIx64
-                    " of table %s cannot be read from the store (%zu bytes): %s",
-                    cold[i], s->name, size[i], err_text(rc));
-    }
-    free(item);
-    free(size);
-    free(value);
-    return rc;
-}
-
-int fetch_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count,
-                struct err *e)
-{
-    uint64_t cold[BRING_MOST];
-    int rc = 0;
-    if (table_cold_rows(t) == 0)
-        return 0;
-    for (size_t at = 0; at < count && rc == 0; at += BRING_MOST) {
-        size_t n = count - at < BRING_MOST ? count - at : BRING_MOST,
-               some = table_cold_among(t, keys + at, n, cold);
-        if (some > 0)
-            rc = bring_some(t, store, cold, some, e);
-    }
-    return rc;
-}
-
-int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
-                     struct err *e)
-{
-    struct engine_table *t = engine_slot(g, table);
-    if (t == NULL)
-        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
-    return fetch_bring(t->table, g->store, keys, count, e);
 }

@@ -14,8 +14,16 @@ void fetch_free(struct engine *g);
 bool fetch_none(const struct engine *g);
 /* Room was made: a fetch may begin, and who waits may try again. */
 void fetch_continue(struct engine *g);
-/* Rows of keys (count) out of `store` into t, on this thread. 0, IO, CORRUPT or NOMEM. */
-int fetch_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count,
-                struct err *e);
+
+/* ---- on this thread, which owns the table (fetch_now.c) ---- */
+/* Rows of keys (count) out of `store` into t. 0, IO, CORRUPT or NOMEM. */
+int fetch_now(struct table *t, struct store *store, const uint64_t *keys, size_t count,
+              struct err *e);
+/* All cold rows of a tablet come in, aged; afterwards it knows of no store, so its rows may be
+ * handed to another engine. `store`: that the tablet's image was read from. Pairs that the tablet
+ * does not list are passed over. CORRUPT: a listed row has no pair, or one of another length;
+ * NOMEM: as far as it got. */
+int fetch_whole(struct table *t, uint32_t tablet, struct store *store, struct err *e);
+uint64_t fetch_whole_bytes(const struct engine *g); /* memory of the copy that readers got last */
 
 #endif

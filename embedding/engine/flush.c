@@ -1,13 +1,13 @@
 /* flush.c: pacing, copying, writing and trimming.
  *
  *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission,
- *     rows at apply, an image needs both.
+ *     rows at apply, an image needs both. [assert: flush_put_image]
  *  2. Images reach the disk after the journal has: the journal is synced before the store is
- *     flushed. So a stored tablet is never ahead of it.
+ *     flushed. So a stored tablet is never ahead of it. [assert: write_batch]
  *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by
- *     `durable` alone.
+ *     `durable` alone. [test: test_recover]
  *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is
- *     always among the next to be written.
+ *     always among the next to be written. [assert: gather]
  *
  * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a
  * sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles there
@@ -24,6 +24,7 @@
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <stdlib.h>
@@ -158,6 +159,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
         }
         flush_put_gone(g, table, tablet);
         flush_put_image(g, table, tablet, g->sequence);
+        SHOAL_ASSERT(g->table[table].changed[tablet] <= g->table[table].written[tablet]); /* 4 */
         f->tablet++;
     }
     if (f->items == 0 && g->control_changed <= g->control_durable && f->since_flush == 0)
@@ -167,6 +169,8 @@ static int gather(struct engine *g, uint64_t limit, bool room)
 
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
+    /* 2; what recovery replays is on disk as far as it matters */
+    SHOAL_ASSERT(!flush || sync != NULL || g->committed == 0);
     int rc = store_write(g->store, g->flush.item, g->flush.items, e);
     if (rc == 0)
         rc = flush_drop_stale(g, e);
@@ -227,13 +231,13 @@ static void batch_done(struct engine *g, bool flushed)
 
 static void flush_run(struct work *w)
 {
-    struct flush_work *f = (struct flush_work *)w;
+    struct flush_work *f = container_of(w, struct flush_work, work);
     f->status = write_batch(f->g, f->flush, &f->sync, &f->err);
 }
 
 static void flush_done(struct work *w)
 {
-    struct flush_work *f = (struct flush_work *)w;
+    struct flush_work *f = container_of(w, struct flush_work, work);
     struct engine *g = f->g;
     struct err ignored;
     g->flush.busy = false;
@@ -324,11 +328,9 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
         f->since_flush >= flush_store_every(g) || (urgent && !next_dirty(g, &table, &tablet));
     if (w->flush)
         journal_sync_peek(g->journal, &w->sync);
-    w->work.run = flush_run;
-    w->work.done = flush_done;
     f->busy = true;
     f->under_way = &w->work;
-    work_start(&g->works, g->env, &w->work);
+    engine_work(g, &w->work, flush_run, flush_done);
 }
 
 int flush_settle(struct engine *g, struct err *e)
@@ -356,12 +358,12 @@ struct spare_work {
 
 static void spare_run(struct work *w)
 {
-    journal_spare_run(&((struct spare_work *)w)->spare);
+    journal_spare_run(&container_of(w, struct spare_work, work)->spare);
 }
 
 static void spare_done(struct work *w)
 {
-    struct spare_work *s = (struct spare_work *)w;
+    struct spare_work *s = container_of(w, struct spare_work, work);
     if (w->cancelled)
         s->spare.status = SHOAL_E_STOPPED;
     journal_spare_end(s->g->journal, &s->spare);
@@ -384,9 +386,7 @@ static void upkeep(struct engine *g)
         return;
     }
     s->g = g;
-    s->work.run = spare_run;
-    s->work.done = spare_done;
-    work_start(&g->works, g->env, &s->work);
+    engine_work(g, &s->work, spare_run, spare_done);
 }
 
 static void flush_step(struct engine *g)

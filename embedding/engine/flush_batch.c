@@ -139,7 +139,8 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
 {
     struct engine_table *t = &g->table[table];
     struct store_item item;
-    SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* its rows would be lost */
+    SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* reload.c, 1: its rows would be lost */
+    SHOAL_ASSERT(g->pending == 0);                   /* flush.c, 1 */
     /* in recovery: the record that is replayed may be older than what the tablet came with */
     if (sequence < t->durable[tablet])
         sequence = t->durable[tablet];
@@ -157,9 +158,11 @@ static uint64_t written_floor(const struct engine *g, uint64_t sequence)
     uint64_t floor = sequence;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
+            SHOAL_ASSERT(t->written[k] <= sequence); /* replay.c, 3 */
             if (t->changed[k] > t->written[k] && t->written[k] < floor)
                 floor = t->written[k];
+        }
     }
     return floor;
 }

@@ -1,17 +1,45 @@
-/* guard.c: checking, counting, telling. */
+/* guard.c: checking, counting, telling; facts gathered, made into lines and written elsewhere. */
 #include "embedding/engine/guard.h"
 
-#include "embedding/engine/quarantine.h"
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/key.h"
+#include "proto/base/limits.h"
+#include "proto/base/log.h"
 #include "proto/job/gradient.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define RECENT 64u /* refused pushes remembered, so that one sent again is not counted again */
+#define QUEUE (GUARD_QUEUE_BYTES / sizeof(struct refusal))
+
+/* A push that was refused, for the quarantine. */
+struct refusal {
+    uint64_t run, generation, batch, worker, task, key;
+    double time; /* seconds since 1970; below 0: not known */
+    struct gradient_fault fault;
+    uint32_t lane, rows;
+    char table[sizeof((struct table_schema *)0)->name];
+};
+
+struct quarantine {
+    char path[LIMIT_PATH], older[LIMIT_PATH]; /* path empty: nothing is kept */
+    uint64_t file_bytes;
+    struct env *env;            /* borrowed */
+    struct work_list *works;    /* borrowed */
+    struct refusal fact[QUEUE]; /* `facts` that are not handed over yet */
+    uint64_t facts, lost;
+    bool busy; /* a batch is on its way */
+    bool told; /* that the disk does not take it */
+};
 
 struct count {
     uint64_t refused, clipped;
@@ -33,7 +61,7 @@ struct name { /* of a push */
 };
 
 struct guard {
-    struct quarantine *quarantine; /* owned */
+    struct quarantine quarantine;
     uint64_t (*wall_ns)(void);
     uint64_t run, pushes;
     struct count rows, other_fields, other_workers;
@@ -128,7 +156,7 @@ void guard_count_clipped(struct guard *g, const struct table_schema *s, const st
     }
 }
 
-/* ---- telling ---- */
+/* ---- the quarantine ---- */
 
 static void value_text(float x, char out[32])
 {
@@ -138,18 +166,9 @@ static void value_text(float x, char out[32])
         (void)snprintf(out, 32, "%s", isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
 }
 
-/* A push that was refused, for the quarantine. */
-struct refusal {
-    uint64_t run, generation, batch, worker, task, key;
-    double time; /* seconds since 1970; below 0: not known */
-    struct gradient_fault fault;
-    uint32_t lane, rows;
-    char table[sizeof((struct table_schema *)0)->name];
-};
-
-static char *refusal_line(const void *fact)
+/* Without its end; the caller frees it. NULL: no memory. Any thread. */
+static char *refusal_line(const struct refusal *r)
 {
-    const struct refusal *r = fact;
     const struct gradient_fault *f = &r->fault;
     struct json *j = json_new_object();
     char value[32];
@@ -180,6 +199,110 @@ static char *refusal_line(const void *fact)
     return text;
 }
 
+struct batch {
+    struct work work;     /* first */
+    struct quarantine *q; /* borrowed; on the I/O thread what is never changed alone */
+    uint64_t facts;
+    int error;
+    struct refusal fact[];
+};
+
+/* 0 or errno. Whole lines or none, but for a disk that is full. */
+static int lines_write(const struct quarantine *q, const char *text, size_t bytes)
+{
+    struct stat st;
+    if (stat(q->path, &st) == 0 && (uint64_t)st.st_size + bytes > q->file_bytes &&
+        file_rename(q->path, q->older) != 0)
+        return errno;
+    int fd = file_open(q->path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd < 0)
+        return errno;
+    int rc = file_write_all(fd, text, bytes) == 0 ? 0 : errno;
+    if (close(fd) != 0 && rc == 0)
+        rc = errno;
+    return rc;
+}
+
+/* 0 or errno. Any thread. */
+static int facts_write(const struct quarantine *q, const struct refusal *fact, uint64_t facts)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *lines = open_memstream(&text, &bytes);
+    bool good = lines != NULL;
+    for (uint64_t i = 0; good && i < facts; i++) {
+        char *line = refusal_line(&fact[i]);
+        good = line != NULL && fprintf(lines, "%s\n", line) > 0;
+        free(line);
+    }
+    if (lines != NULL && fclose(lines) != 0)
+        good = false;
+    int rc = good ? lines_write(q, text, bytes) : ENOMEM;
+    free(text);
+    return rc;
+}
+
+static void outcome(struct quarantine *q, uint64_t facts, int error)
+{
+    if (error == 0)
+        return;
+    q->lost += facts;
+    if (!q->told)
+        log_warn("%s: %s: refused pushes are counted, not kept", q->path, strerror(error));
+    q->told = true;
+}
+
+static void batch_run(struct work *w)
+{
+    struct batch *b = container_of(w, struct batch, work);
+    b->error = facts_write(b->q, b->fact, b->facts);
+}
+
+static void hand_over(struct quarantine *q);
+
+static void batch_done(struct work *w)
+{
+    struct batch *b = container_of(w, struct batch, work);
+    struct quarantine *q = b->q;
+    q->busy = false;
+    outcome(q, b->facts, w->cancelled ? facts_write(q, b->fact, b->facts) : b->error);
+    if (!w->cancelled)
+        hand_over(q);
+}
+
+static void hand_over(struct quarantine *q)
+{
+    if (q->busy || q->facts == 0)
+        return;
+    size_t bytes = q->facts * sizeof *q->fact;
+    struct batch *b = malloc(sizeof *b + bytes);
+    if (b != NULL) {
+        *b = (struct batch){
+            .work = {.run = batch_run, .done = batch_done}, .q = q, .facts = q->facts};
+        memcpy(b->fact, q->fact, bytes);
+        q->busy = true;
+        work_start(q->works, q->env, &b->work);
+    } else {
+        q->lost += q->facts;
+    }
+    q->facts = 0;
+}
+
+/* No line is made here. */
+static void quarantine_add(struct quarantine *q, const struct refusal *fact)
+{
+    if (q->path[0] == 0)
+        return;
+    if (q->facts == QUEUE) {
+        q->lost++;
+        return;
+    }
+    q->fact[q->facts++] = *fact;
+    hand_over(q);
+}
+
+/* ---- checking ---- */
+
 static void refusal_keep(struct guard *g, const struct table_schema *s, const struct push_record *r,
                          const struct gradient_fault *f)
 {
@@ -195,7 +318,7 @@ static void refusal_keep(struct guard *g, const struct table_schema *s, const st
                            .lane = r->lane,
                            .rows = r->key_count};
     memcpy(fact.table, s->name, sizeof fact.table);
-    quarantine_add(g->quarantine, &fact);
+    quarantine_add(&g->quarantine, &fact);
 }
 
 int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
@@ -215,7 +338,7 @@ int guard_check(struct guard *g, const struct table_schema *s, const struct push
     value_text(f.value, value);
     if (f.why == GRADIENT_NORM)
         (void)snprintf(norm_text, sizeof norm_text, " in a row of norm %.6g", f.norm);
-    const char *file = quarantine_path(g->quarantine);
+    const char *file = g->quarantine.path;
     return err_set(e, SHOAL_E_NOT_FINITE,
                    "a gradient is %s: table %s, key 0x%016" PRIx64
                    " of field %u, place %u is %s%s; worker %" PRIu64 " task %" PRIu64
@@ -233,20 +356,25 @@ struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns
     struct guard *g = calloc(1, sizeof *g);
     if (g == NULL)
         return NULL;
+    struct quarantine *q = &g->quarantine;
     g->wall_ns = wall_ns;
-    g->quarantine =
-        quarantine_new(dir, file_bytes, sizeof(struct refusal), refusal_line, env, works);
-    if (g->quarantine == NULL) {
-        free(g);
-        return NULL;
+    q->file_bytes = file_bytes == 0 ? GUARD_FILE_BYTES : file_bytes;
+    q->env = env;
+    q->works = works;
+    if (dir != NULL) {
+        (void)snprintf(q->path, sizeof q->path, "%s/quarantine.jsonl", dir);
+        (void)snprintf(q->older, sizeof q->older, "%s/quarantine.1.jsonl", dir);
     }
     return g;
 }
 
 void guard_free(struct guard *g)
 {
-    if (g != NULL)
-        quarantine_free(g->quarantine);
+    if (g == NULL)
+        return;
+    struct quarantine *q = &g->quarantine;
+    if (q->facts > 0)
+        outcome(q, q->facts, facts_write(q, q->fact, q->facts));
     free(g);
 }
 
@@ -301,8 +429,8 @@ struct json *guard_json(const struct guard *g,
     json_set_int(j, "pushes", (int64_t)g->pushes);
     json_set_int(j, "rows", (int64_t)g->rows.refused);
     json_set_int(j, "clipped", (int64_t)g->rows.clipped);
-    json_set_int(j, "lost", (int64_t)quarantine_lost(g->quarantine));
-    json_set_string(j, "file", quarantine_path(g->quarantine));
+    json_set_int(j, "lost", (int64_t)g->quarantine.lost);
+    json_set_string(j, "file", g->quarantine.path);
     json_set(j, "by_field", fields_json(g, table_name, context));
     json_set(j, "by_worker", workers_json(g));
     return j;

@@ -1,14 +1,15 @@
 /* reload.c: tablets that come back, and the steps in which they do.
  *
  *  1. A tablet comes back before the first record that may change it is replayed. So one that is
- *     still away after the journal's end is what its image says.
+ *     still away after the journal's end is what its image says. [assert: flush_put_image]
  *  2. Marks of runs that were dropped since come back with it: these runs are ghosts again and end
- *     once all are back.
+ *     once all are back. [test: test_reload]
  *  3. Where memory is short rows leave again with their pairs alone (spill.h), but only from
  *     tablets that are what their images say. Their pairs are written on this thread, and requests
  *     wait meanwhile: nothing else may write to the store then.
+ *     [test: test_reload, test_tier_random]
  */
-#include "embedding/engine/reload_inner.h"
+#include "embedding/engine/reload.h"
 
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"

@@ -13,6 +13,39 @@
 #define EMBEDDING_ENGINE_RELOAD_H
 
 #include "embedding/engine/replay.h"
+#include "proto/base/container_of.h"
+
+enum place { PLACE_BACK, PLACE_AWAY, PLACE_ASKED };
+
+struct reload {
+    struct engine_job job;
+    struct replay replay;
+    struct spill spill;
+    uint8_t *place[LIMIT_TABLES]; /* owned; (tablets); NULL: all of the table are back */
+    uint32_t left;                /* not back */
+    struct tier_tablet *asked;    /* owned; in the order in which they were */
+    uint32_t asked_first, asked_count;
+    uint32_t table, tablet; /* where the round stands */
+    uint32_t chunk;         /* tablets of the next go */
+    uint64_t began_ns;
+};
+
+/* NULL: all are back. */
+static inline struct reload *reload_of(const struct engine *g)
+{
+    return g->job[JOB_RELOAD] == NULL ? NULL : container_of(g->job[JOB_RELOAD], struct reload, job);
+}
+
+static inline bool reload_is_away(const struct engine *g, uint32_t table, uint32_t tablet)
+{
+    const struct reload *l = reload_of(g);
+    return l != NULL && l->place[table] != NULL && l->place[table][tablet] != PLACE_BACK;
+}
+
+static inline uint32_t reload_left(const struct engine *g) /* tablets that are away */
+{
+    return reload_of(g) == NULL ? 0 : reload_of(g)->left;
+}
 
 /* From here on the stored tablets of the tables that there are count as away. r is copied. 0 or
  * NOMEM. */
@@ -21,13 +54,9 @@ int reload_begin(struct engine *g, const struct replay *r, struct err *e);
  * NOMEM. */
 int reload_bring(struct engine *g, uint32_t table, uint32_t first, uint32_t count, struct err *e);
 int reload_bring_all(struct engine *g, struct err *e);
-/* Whether the tablets of all keys (count) are back; those that are not are asked for. */
-bool reload_has(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
 /* The journal has been replayed: the others come from now on, step by step. began: of the
  * recovery. */
 void reload_start(struct engine *g, uint64_t began_ns);
-bool reload_is_away(const struct engine *g, uint32_t table, uint32_t tablet);
-uint32_t reload_left(const struct engine *g); /* tablets that are away */
 void reload_free(struct engine *g);
 
 #endif

@@ -1,17 +1,138 @@
-/* replay.c: records above what is stored, one by one, and what that takes beside (apply.h):
- * tablets that come back, rows that come into memory, rows that leave it. Invariants:
- * recover.c. */
+/* replay.c: rows and marks from the store, then the records above them; for a cut that is
+ * restored: restore.c.
+ *
+ *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is
+ *     stored is not repeated. [test: test_recover]
+ *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored
+ *     marks and its records up to s. [test: test_recover, test_tier_random]
+ *  3. The control state is never older than a stored tablet, but may be younger: runs that were
+ *     dropped before it, yet old records name, are ghosts until their drop is replayed. It lists
+ *     them (run_past), for the records that opened them may be gone.
+ *     [assert: written_floor]
+ *  4. Tablets that a load was writing when the process died are taken out of the store before
+ *     anything else is done with them (load.c, 3). [test: test_checkpoint_kill]
+ */
 #include "embedding/engine/replay.h"
 
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/reload.h"
+#include "embedding/engine/tier.h"
 #include "embedding/journal/cursor.h"
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- what is stored ---- */
+
+static int take_load(struct replay *r, const void *value, size_t value_bytes, struct err *e)
+{
+    struct stored_load l;
+    int rc = stored_load_read(value, value_bytes, &l, e);
+    if (rc != 0 || r->to.of_cut) /* a cut is never made while a load is under way */
+        return rc;
+    if (l.under_way) {
+        r->load = l;
+    } else {
+        r->to.g->loaded_run = l.run;
+        r->to.g->loaded_tables = l.tables;
+    }
+    return 0;
+}
+
+int replay_base(struct replay *r, uint32_t table)
+{
+    struct engine_table *t = engine_slot(r->to.g, table);
+    if (!r->to.of_cut) {
+        r->to.base[table] = t->durable;
+        return 0;
+    }
+    if (r->to.base[table] != NULL)
+        return 0;
+    r->to.base[table] = calloc(t->scope.tablets, sizeof *r->to.base[table]);
+    r->own[table] = true;
+    return r->to.base[table] == NULL ? SHOAL_E_NOMEM : 0;
+}
+
+static int take_schema(void *context, const struct table_schema *s, struct err *e)
+{
+    struct replay *r = context;
+    return apply_table(&r->to, s, e);
+}
+
+static int take_control(struct replay *r, const void *value, size_t value_bytes, struct err *e)
+{
+    struct stored_as_of as_of = {0};
+    int rc = stored_control_read(value, value_bytes, r->to.runs, &as_of, take_schema, r, e);
+    r->to.control = as_of.sequence;
+    r->found_control = true;
+    r->to.floor = r->to.of_cut ? 0 : as_of.floor; /* a cut has what its own `base` says */
+    return rc;
+}
+
+static int take_stored(void *context, const void *key, size_t key_bytes, const void *value,
+                       size_t value_bytes, struct err *e)
+{
+    struct replay *r = context;
+    uint32_t table, tablet;
+    if (stored_is_control(key, key_bytes))
+        return take_control(r, value, value_bytes, e);
+    if (stored_is_load(key, key_bytes))
+        return take_load(r, value, value_bytes, e);
+    if (!stored_is_tablet(key, key_bytes, &table, &tablet))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the row store holds a key that is not Shoal's (%zu bytes)", key_bytes);
+    struct engine_table *t = engine_slot(r->to.g, table);
+    if (t == NULL || tablet >= t->scope.tablets || r->to.base[table] == NULL)
+        return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is stored, but no such table is",
+                       tablet, table);
+    if (r->to.base[table][tablet] == UINT64_MAX)
+        return 0;
+    uint64_t flushed;
+    int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
+    if (rc == 0 && (flushed > r->until || flushed > r->to.control))
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64,
+                     tablet, table_schema_of(t->table)->name, flushed,
+                     r->until < r->to.control ? r->until : r->to.control);
+    if (rc == 0)
+        rc = stored_tablet_read(value, value_bytes, t->table, r->to.runs, tablet, e);
+    if (rc == 0 && r->images != NULL)
+        rc = replay_settle(r, t->table, tablet, e);
+    else if (rc == 0 && r->spill != NULL)
+        rc = replay_make_room(r, e);
+    r->to.base[table][tablet] = flushed;
+    return rc;
+}
+
+/* All that sorts before the tablets: the word about a load, the control state. */
+static int take_head(struct replay *r, struct err *e)
+{
+    static const struct store_item below = {.key = {'i'}, .key_bytes = 1};
+    return store_range(r->store, NULL, &below, take_stored, r, e);
+}
+
+int replay_tablets(struct replay *r, uint32_t table, uint32_t first, uint32_t below, struct err *e)
+{
+    struct store_item from, to;
+    stored_tablet_key(table, first, &from);
+    stored_tablet_key(table, below, &to);
+    return store_range(r->store, &from, &to, take_stored, r, e);
+}
+
+/* All but cold rows, which sort behind. */
+int replay_images(struct replay *r, struct store *store, struct err *e)
+{
+    static const struct store_item below = {.key = {'r'}, .key_bytes = 1};
+    return store_range(store, NULL, &below, take_stored, r, e);
+}
+
+/* ---- records, and what they take beside (apply.h) ---- */
 
 static int base_of(struct apply *a, uint32_t table, struct err *e)
 {
@@ -29,8 +150,8 @@ static int tablets_back(struct apply *a, uint32_t table, uint32_t first, uint32_
 static int rows_in(struct apply *a, uint32_t table, const uint64_t *keys, uint32_t count,
                    struct err *e)
 {
-    return fetch_bring(a->g->table[table].table, container_of(a, struct replay, to)->store, keys,
-                       count, e);
+    return fetch_now(a->g->table[table].table, container_of(a, struct replay, to)->store, keys,
+                     count, e);
 }
 
 static int room_beside(struct apply *a, uint64_t sequence, struct err *e)
@@ -106,8 +227,10 @@ void replay_free(struct replay *r)
     }
 }
 
-int replay_journal(struct replay *r, struct journal *j, uint64_t *first, uint64_t *last,
-                   struct err *e)
+/* All records of the journal up to r->until, in order; the engine's own journal ends where they do.
+ * *first and *last: sequences seen, 0 and 0 when none. */
+static int replay_records(struct replay *r, struct journal *j, uint64_t *first, uint64_t *last,
+                          struct err *e)
 {
     struct journal_files files;
     struct journal_cursor c;
@@ -136,9 +259,142 @@ int replay_journal(struct replay *r, struct journal *j, uint64_t *first, uint64_
 int replay_cut(struct replay *r, struct journal *j, struct err *e)
 {
     uint64_t first, last;
-    int rc = replay_journal(r, j, &first, &last, e);
+    int rc = replay_records(r, j, &first, &last, e);
     if (rc == 0 && last < r->until && r->to.control < r->until)
         rc = err_set(e, SHOAL_E_CORRUPT,
                      "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r->until);
+    return rc;
+}
+
+/* ---- recovery ---- */
+
+/* Takes out what an unfinished load had stored, its marker last: killed in between, the next start
+ * does it again. */
+static int clear_load(struct replay *r, struct err *e)
+{
+    struct store_item item = {0};
+    int rc = 0;
+    log_warn("%s: the load of a checkpoint as run %" PRIu64
+             " was not finished; its tables are empty, load it again",
+             r->to.g->dir, r->load.run);
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
+        struct store_item image, no_image, row, no_row;
+        stored_tablet_key(i, 0, &image);
+        stored_tablet_key(i + 1, 0, &no_image);
+        stored_row_key(i, 0, 0, 0, &row);
+        stored_row_key(i + 1, 0, 0, 0, &no_row);
+        if ((r->load.tables >> i & 1) &&
+            (rc = store_drop(r->to.g->store, &image, &no_image, e)) == 0)
+            rc = store_drop(r->to.g->store, &row, &no_row, e);
+    }
+    if (rc == 0)
+        rc = store_flush(r->to.g->store, e);
+    stored_load_key(&item);
+    if (rc == 0)
+        rc = store_write(r->to.g->store, &item, 1, e);
+    return rc == 0 ? store_flush(r->to.g->store, e) : rc;
+}
+
+static int refuse_image(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
+{
+    (void)context, (void)key, (void)key_bytes, (void)value;
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "the row store holds tablets (one of %zu bytes) and no control state: it has "
+                   "lost pairs; restore a checkpoint",
+                   value_bytes);
+}
+
+/* What the store has: the control state, and all tablets, or those that records or requests ask for
+ * once they do. */
+static int recover_stored(struct replay *r, struct err *e)
+{
+    struct engine *g = r->to.g;
+    struct store_item from, below;
+    stored_tablet_key(0, 0, &from);
+    stored_tablet_key(LIMIT_TABLES, 0, &below);
+    int rc = take_head(r, e);
+    if (rc == 0 && r->load.run != 0)
+        rc = clear_load(r, e);
+    if (rc == 0 && !r->found_control)
+        rc = store_range(r->store, &from, &below, refuse_image, NULL, e);
+    if (rc == 0)
+        rc = reload_begin(g, r, e);
+    if (rc == 0 && g->options.on_recovered == NULL) {
+        rc = reload_bring_all(g, e);
+        reload_free(g);
+    }
+    g->control_changed = g->control_durable = g->control_written = r->to.control;
+    return rc;
+}
+
+int engine_recover(struct engine *g, struct err *e)
+{
+    struct replay r;
+    uint64_t first, last;
+    uint64_t began = env_now_ns(g->env);
+    replay_init(&r, g, g->store, &g->runs, false);
+    int rc = recover_stored(&r, e);
+    if (rc == 0)
+        rc = replay_records(&r, g->journal, &first, &last, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "recovering %s", g->dir);
+    if (first > r.to.control + 1)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s: the journal begins at record %" PRIu64
+                       ", rows are stored up to %" PRIu64 "; segments are missing",
+                       g->dir, first, r.to.control);
+    if (last < r.to.control && last > 0)
+        log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64,
+                 g->dir, r.to.control, last);
+    g->sequence = g->committed = last > r.to.control ? last : r.to.control;
+    if (apply_ghosts_end(&g->runs, g->sequence) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
+    engine_refresh_marks(g);
+    rc = journal_start(g->journal, g->sequence + 1, e);
+    if (reload_left(g) == 0)
+        reload_free(g);
+    if (rc == 0 && !engine_back(g))
+        reload_start(g, began);
+    else
+        g->recovered_ns = env_now_ns(g->env) - began;
+    return rc;
+}
+
+/* ---- reading a part of a checkpoint ---- */
+
+/* The control state, then each run of wanted tablets. */
+static int scan_wanted(struct replay *r, struct err *e)
+{
+    int rc = take_head(r, e);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        uint32_t tablets = r->to.base[i] != NULL ? r->to.g->table[i].scope.tablets : 0;
+        for (uint32_t k = 0, end; k < tablets && rc == 0; k = end) {
+            end = k + 1;
+            if (r->to.base[i][k] == UINT64_MAX)
+                continue;
+            while (end < tablets && r->to.base[i][end] != UINT64_MAX)
+                end++;
+            rc = replay_tablets(r, i, k, end, e);
+        }
+    }
+    return rc;
+}
+
+int cut_recover(struct engine *g, const struct cut_source *source,
+                uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
+{
+    struct replay r;
+    replay_init(&r, g, source->store, runs, true);
+    r.until = source->facts.sequence;
+    memcpy(r.to.base, base, sizeof r.to.base);
+    int rc = scan_wanted(&r, e);
+    if (rc == 0)
+        rc = replay_cut(&r, source->journal, e);
+    replay_free(&r); /* bases of tables that the manifest does not name */
+    const struct run *run = runs_find(runs, source->facts.run);
+    if (rc == 0 && source->facts.run != 0 && (run == NULL || run->lanes != source->facts.lanes))
+        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records",
+                     source->facts.run);
     return rc;
 }

@@ -1,6 +1,6 @@
-/* replay.h: stored tablets and the records above them, put together: for recover.c and reload.c (a
- * restart; a part of a checkpoint) and restore.c (a cut). What a record does is in apply.h.
- * Invariants: recover.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint
+/* replay.h: stored tablets and the records above them, put together: at a restart and for a part of
+ * a checkpoint (replay.c, reload.c), and for a cut (restore.c). What a record does is in apply.h.
+ * Invariants: replay.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint
  * is read into. */
 #ifndef EMBEDDING_ENGINE_REPLAY_H
 #define EMBEDDING_ENGINE_REPLAY_H
@@ -36,14 +36,10 @@ int replay_base(struct replay *r, uint32_t table);
 int replay_images(struct replay *r, struct store *store, struct err *e);
 /* Those of tablets [first, below) of r->store. */
 int replay_tablets(struct replay *r, uint32_t table, uint32_t first, uint32_t below, struct err *e);
-/* All records of the journal up to r->until, in order; the engine's own journal ends where they do.
- * *first and *last: sequences seen, 0 and 0 when none. */
-int replay_journal(struct replay *r, struct journal *j, uint64_t *first, uint64_t *last,
-                   struct err *e);
-/* The same for a cut, which is CORRUPT if records are missing. */
+/* All records of a cut's journal up to r->until, in order. CORRUPT: some are missing. */
 int replay_cut(struct replay *r, struct journal *j, struct err *e);
 /* restore.c: an image of the cut was read: its cold rows become rows of this engine. */
-int restore_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e);
+int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e);
 /* Rows of tablets put back leave until there is room. Only with spill. */
 int replay_make_room(struct replay *r, struct err *e);
 

@@ -1,18 +1,21 @@
 /* restore.c: tablets put back to a cut, live and when its record is replayed.
  *
  *  1. A RESTORE record acts on the tablets that are older than it and on no other.
+ *     [assert: take_marks]
  *  2. A tablet that is put back begins a new epoch (cold.h): no pair of before is ever taken for
  *     its own, and a kill on the way leaves the old image with its old pairs, so that the record
  *     can be repeated. The pairs of older epochs go once the new image is written (flush.c).
+ *     [test: test_cold_restore]
  *  3. The cut's cold rows come in tablet by tablet, and rows leave whenever they fill the budget,
  *     with their pairs alone (spill.h): no image of the tablet is there before its content is that
- *     of the record.
+ *     of the record. [test: test_cold_restore, test_tier_random]
  */
 #include "embedding/engine/cut.h"
+#include "embedding/engine/fetch.h"
 #include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
-#include "embedding/engine/whole.h"
 #include "embedding/rows/table_cold.h"
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
@@ -49,9 +52,9 @@ int replay_make_room(struct replay *r, struct err *e)
     return rc;
 }
 
-int restore_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e)
+int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e)
 {
-    int rc = whole_thaw(t, tablet, r->images, e);
+    int rc = fetch_whole(t, tablet, r->images, e);
     if (rc != 0 || r->spill == NULL)
         return rc;
     if (table_cold_begin(t, tablet, r->epoch[table_schema_of(t)->table][tablet]) != 0)
@@ -142,6 +145,7 @@ static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
                 if (marks_set(run->marks, lane, i, t->scope.tablets, k,
                               marks_get(from->marks, lane, i, k)) != 0)
                     return SHOAL_E_NOMEM;
+            SHOAL_ASSERT(t->changed[k] < sequence); /* 1 */
             engine_touch(t, k, 1, NULL, sequence);
         }
     }

@@ -25,9 +25,9 @@
 /* ---- scrub ---- */
 
 struct scrub {
-    struct engine_job job; /* first */
-    uint64_t sequence;     /* nothing of the keys is left up to here when it is done */
-    uint64_t *keys;        /* owned; sorted */
+    struct engine_job job;
+    uint64_t sequence; /* nothing of the keys is left up to here when it is done */
+    uint64_t *keys;    /* owned; sorted */
     uint32_t count;
     struct table_schema *schema; /* owned */
     bool working;
@@ -205,9 +205,7 @@ static void scrub_step(struct engine *g)
     s->working = true;
     g->flush.busy = true; /* the store is for one at a time */
     w->g = g;
-    w->work.run = scrub_run;
-    w->work.done = scrub_done;
-    work_start(&g->works, g->env, &w->work);
+    engine_work(g, &w->work, scrub_run, scrub_done);
 }
 
 uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
@@ -318,9 +316,7 @@ int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
     atomic_init(&b->stop, false);
     g->blame = b;
     journal_pin(g->journal, true);
-    b->work.run = blame_run;
-    b->work.done = blame_done;
-    work_start(&g->works, g->env, &b->work);
+    engine_work(g, &b->work, blame_run, blame_done);
     return 0;
 }
 

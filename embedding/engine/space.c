@@ -1,11 +1,11 @@
 /* space.c: what is taken, what may still be written, and having room again.
  *
- *  1. The first look comes before the first push, on the shard's thread.
+ *  1. The first look comes before the first push, on the shard's thread. [test: test_space]
  *  2. What was handed over before a look began is in the files it walks, or in the store's memory,
  *     which is added; all that comes later counts beside it. So nothing is left out, and what is
- *     written during a look counts twice until the next.
+ *     written during a look counts twice until the next. [assert: space_taken]
  *  3. Writing all images once stays within the bound, for so much was kept free when pushes were
- *     still taken.
+ *     still taken. [test: test_space]
  *
  *      enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY
  *         ^                                                                   |
@@ -15,16 +15,137 @@
 #include "embedding/engine/space.h"
 
 #include "embedding/engine/flush.h"
-#include "embedding/engine/quarantine.h"
+#include "embedding/engine/guard.h"
 #include "embedding/store/stored.h"
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+
+#define DEPTH 8 /* of folders */
+
+/* ---- bytes of folders ---- */
+
+struct named { /* a file of several names */
+    dev_t device;
+    ino_t inode;
+    uint64_t bytes;
+};
+
+struct walk {
+    uint64_t bytes;
+    struct named *named; /* owned */
+    size_t count, room;
+    bool failed;
+};
+
+static void add_named(struct walk *w, const struct stat *st, uint64_t bytes)
+{
+    if (array_room(&w->named, w->count, &w->room, 256) != 0) {
+        w->failed = true;
+        return;
+    }
+    w->named[w->count++] = (struct named){st->st_dev, st->st_ino, bytes};
+}
+
+/* Room may be kept for a file that is not written yet, and a written one may have no blocks yet. */
+static uint64_t bytes_of(const struct stat *st)
+{
+    uint64_t blocks = (uint64_t)st->st_blocks * 512, size = (uint64_t)st->st_size;
+    return S_ISREG(st->st_mode) && size > blocks ? size : blocks;
+}
+
+static void walk_folder(struct walk *w, const char *path, int depth)
+{
+    struct file_walk walk;
+    const char *entry;
+    if (depth >= DEPTH || !file_walk_open(&walk, path))
+        return; /* it has just gone */
+    while ((entry = file_walk_next(&walk)) != NULL) {
+        char inner[LIMIT_PATH + 256];
+        struct stat st;
+        int n = snprintf(inner, sizeof inner, "%s/%s", path, entry);
+        if (n < 0 || (size_t)n >= sizeof inner || lstat(inner, &st) != 0)
+            continue;
+        if (S_ISREG(st.st_mode) && st.st_nlink > 1)
+            add_named(w, &st, bytes_of(&st));
+        else
+            w->bytes += bytes_of(&st);
+        if (S_ISDIR(st.st_mode))
+            walk_folder(w, inner, depth + 1);
+    }
+    file_walk_close(&walk);
+}
+
+static int by_file(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return (x->inode > y->inode) - (x->inode < y->inode);
+}
+
+uint64_t space_walk(char *const *folder, uint32_t count)
+{
+    struct walk w = {0};
+    for (uint32_t i = 0; i < count; i++)
+        walk_folder(&w, folder[i], 0);
+    if (w.count > 0)
+        qsort(w.named, w.count, sizeof *w.named, by_file);
+    for (size_t i = 0; i < w.count; i++)
+        if (i == 0 || by_file(&w.named[i], &w.named[i - 1]) != 0)
+            w.bytes += w.named[i].bytes;
+    free(w.named);
+    return w.failed ? UINT64_MAX : w.bytes;
+}
+
+/* ---- DIR/parts, a path a line: read at the start, written when it changes ---- */
+
+static void parts_write(const struct engine *g)
+{
+    char path[LIMIT_PATH], made[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/parts", g->dir);
+    snprintf(made, sizeof made, "%s/parts.tmp", g->dir);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    for (uint32_t i = 0; f != NULL && i < g->space.parts; i++)
+        fprintf(f, "%s\n", g->space.part[i]);
+    if (f == NULL || fclose(f) != 0 ||
+        file_write_whole(path, made, text, bytes, 0666, FILE_LASTS_PROCESS) != 0)
+        log_warn(
+            "cannot write %s: %s; after a restart parts of checkpoints are not counted as `disk`",
+            path, strerror(errno));
+    free(text);
+}
+
+static void parts_read(struct engine *g)
+{
+    char path[LIMIT_PATH], line[LIMIT_PATH + 2];
+    snprintf(path, sizeof path, "%s/parts", g->dir);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return;
+    while (g->space.parts < SPACE_PARTS && fgets(line, sizeof line, f) != NULL) {
+        size_t length = strcspn(line, "\n");
+        if (length == 0 || line[length] == '\0' || line[0] != '/')
+            continue; /* cut short, or none of ours */
+        line[length] = '\0';
+        if ((g->space.part[g->space.parts] = strdup(line)) != NULL)
+            g->space.parts++;
+    }
+    fclose(f);
+}
 
 #define LOOK_NS UINT64_C(100000000)
 #define ASK_BYTES (1u << 20) /* the file system is asked once for so many bytes appended */
@@ -63,12 +184,13 @@ uint64_t space_quarantine(const struct engine_options *o)
     uint64_t share = o->disk / 64;
     if (o->disk == 0)
         return 0;
-    return share > QUARANTINE_FILE_BYTES ? QUARANTINE_FILE_BYTES : share < 4096 ? 4096 : share;
+    return share > GUARD_FILE_BYTES ? GUARD_FILE_BYTES : share < 4096 ? 4096 : share;
 }
 
 uint64_t space_taken(const struct engine *g)
 {
     const struct space *s = &g->space;
+    SHOAL_ASSERT(s->added_seen <= s->added); /* 2 */
     uint64_t taken = s->taken + s->added - s->added_seen;
     if (g->store != NULL)
         taken += store_written(g->store) - s->store_seen;
@@ -135,7 +257,7 @@ static struct look_work *look_new(struct engine *g)
 
 static void look_run(struct work *w)
 {
-    struct look_work *l = (struct look_work *)w;
+    struct look_work *l = container_of(w, struct look_work, work);
     struct store_space s = {0};
     if (l->g->store != NULL) {
         l->store_seen = store_written(l->g->store); /* before it asks for what is in memory */
@@ -162,7 +284,7 @@ static void forget_parts(struct engine *g)
     if (kept_parts == s->parts)
         return;
     s->parts = kept_parts;
-    space_parts_write(g);
+    parts_write(g);
 }
 
 static void judge(struct engine *g);
@@ -183,7 +305,7 @@ static void look_take(struct engine *g, const struct look_work *l)
 
 static void look_done(struct work *w)
 {
-    struct look_work *l = (struct look_work *)w;
+    struct look_work *l = container_of(w, struct look_work, work);
     struct engine *g = l->g;
     g->space.looking = false;
     if (!w->cancelled)
@@ -212,9 +334,7 @@ void space_look(struct engine *g)
         return; /* the figure stays too high until the next */
     s->looking = true;
     s->look_next_ns = env_now_ns(g->env) + LOOK_NS;
-    l->work.run = look_run;
-    l->work.done = look_done;
-    work_start(&g->works, g->env, &l->work);
+    engine_work(g, &l->work, look_run, look_done);
 }
 
 void space_open(struct engine *g)
@@ -223,7 +343,7 @@ void space_open(struct engine *g)
         return;
     g->space.part = calloc(SPACE_PARTS, sizeof *g->space.part);
     if (g->space.part != NULL)
-        space_parts_read(g);
+        parts_read(g);
     struct look_work *l = look_new(g);
     if (l == NULL)
         return;
@@ -262,7 +382,7 @@ void space_note_part(struct engine *g, const char *dir)
         return;
     }
     s->part[s->parts++] = copy;
-    space_parts_write(g);
+    parts_write(g);
     space_look(g);
 }
 
@@ -406,7 +526,7 @@ struct tidy_work {
 
 static void tidy_run(struct work *w)
 {
-    struct tidy_work *t = (struct tidy_work *)w;
+    struct tidy_work *t = container_of(w, struct tidy_work, work);
     struct store_item from, below;
     stored_tablet_key(0, 0, &from);
     stored_tablet_key(LIMIT_TABLES, 0, &below);
@@ -415,7 +535,7 @@ static void tidy_run(struct work *w)
 
 static void tidy_done(struct work *w)
 {
-    struct tidy_work *t = (struct tidy_work *)w;
+    struct tidy_work *t = container_of(w, struct tidy_work, work);
     struct engine *g = t->g;
     g->flush.busy = false;
     g->space.reclaim = RECLAIM_NONE;
@@ -442,7 +562,5 @@ void space_reclaim(struct engine *g)
     g->space.reclaim = RECLAIM_TIDY;
     g->flush.busy = true; /* the store is for one at a time */
     t->g = g;
-    t->work.run = tidy_run;
-    t->work.done = tidy_done;
-    work_start(&g->works, g->env, &t->work);
+    engine_work(g, &t->work, tidy_run, tidy_done);
 }

@@ -54,14 +54,9 @@ uint64_t space_quarantine(const struct engine_options *o);
 /* A part of a checkpoint was made in `dir`: while it is there, and on DIR's file system, it is
  * counted. */
 void space_note_part(struct engine *g, const char *dir);
-void space_free(struct engine *g); /* after work_drain */
-
-/* ---- space_walk.c ---- */
 /* Bytes of the files under the folders (count), each file once; what cannot be read counts nothing.
  * UINT64_MAX: no memory. Any thread. */
 uint64_t space_walk(char *const *folder, uint32_t count);
-/* DIR/parts, a path a line: read at the start, written when it changes. */
-void space_parts_read(struct engine *g);
-void space_parts_write(const struct engine *g);
+void space_free(struct engine *g); /* after work_drain */
 
 #endif

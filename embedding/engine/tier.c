@@ -2,9 +2,9 @@
  *
  *  1. Rows leave only while no admitted push waits to be applied, and never in the turn of the loop
  *     in which engine_warm said yes: from flush steps, which come after a drain's pushes and pulls,
- *     and from the end of a batch with nothing pending.
+ *     and from the end of a batch with nothing pending. [assert: tier_gather, drop_chosen]
  *  2. A row whose pair is in a batch that is not written yet does not leave: rows chosen for a
- *     batch leave with it, in one turn of the hand.
+ *     batch leave with it, in one turn of the hand. [assert: tier_gather]
  */
 #include "embedding/engine/tier.h"
 
@@ -155,6 +155,7 @@ bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint
 static void drop_chosen(struct engine *g, uint32_t table, uint32_t tablet, bool clean)
 {
     uint32_t gone = 0;
+    SHOAL_ASSERT(g->pending == 0); /* 1 */
     if (table_cold_drop(g->table[table].table, tablet, &gone) != 0)
         log_warn("no memory to let rows of table %s go; trying again",
                  table_schema_of(g->table[table].table)->name);
@@ -223,6 +224,8 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
 {
     struct tier *tier = &g->tier;
     uint32_t table, tablet;
+    SHOAL_ASSERT(g->pending == 0); /* 1 */
+    SHOAL_ASSERT(!g->flush.busy);  /* 2: the hand waits for the batch that it filled */
     for (uint64_t looked = 0; looked < GATHER_ROWS && flush_bytes(g) < limit;) {
         if (tier_used(g) < tier->rows_max / 16 * 14 + tier->leaving_bytes)
             return;

@@ -7,13 +7,18 @@
  *                  -> what nobody has touched is dropped
  *
  * Rows leave memory in two ways, both by table_cold_choose:
- *     with their tablet's image, in a flush:  tier_gather, from flush steps and flush_make_room
- *         (replay)
- *     pairs alone (spill.h), where no image may be written: replay_make_room (a reload, a restore),
- *         and a load's write (load_write.c)
- * and come back in two:
- *     rows by their pairs:  asked for (fetch.h), or of a whole tablet (whole_thaw)
- *     tablets by their images:  reload.h after a start, engine_whole for readers
+ *     with their tablet's image (tier_gather):  flush steps, live; flush_make_room, in replay
+ *     pairs alone (spill_tablet):  replay_make_room, for a reload and a restore; load_write.c
+ * The second needs tablets that are what their images say, or that have none: of a tablet that
+ * replay has changed the old image may list a key whose pair would then be newer. To use the first
+ * alone a load and a restore would write each image once more for every third of its rows.
+ *
+ * They come back in two:
+ *     by their pairs:  of keys, in fetch.c (engine_warm) and without waiting fetch_now (replay),
+ *         engine_row; of a whole tablet, fetch_whole (a restore, a checkpoint, engine_whole)
+ *     with their tablet's image:  reload.h (a start), replay_images (a restore)
+ * Live a shard may not block on the store; replay has nobody to wait for, and a loop that ran
+ * beside it would have to put each record aside.
  *
  * So a tablet's stored image and the pairs that it lists are of one instant, its flushed_seq.
  * Memory is what the arenas have handed out and what tables keep beside them; making room begins at

@@ -2,6 +2,7 @@
 #include "embedding/engine/work.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -31,7 +32,7 @@ static void push_to(struct work_list *list, struct work *w)
 
 static void run_cb(struct env_work *env)
 {
-    struct work *w = (struct work *)env;
+    struct work *w = container_of(env, struct work, env);
     int queued = WORK_QUEUED;
     if (!atomic_compare_exchange_strong(&w->state, &queued, WORK_RUNNING))
         return;
@@ -41,7 +42,7 @@ static void run_cb(struct env_work *env)
 
 static void done_cb(struct env_work *env)
 {
-    struct work *w = (struct work *)env;
+    struct work *w = container_of(env, struct work, env);
     bool orphan = w->list == &orphans;
     unlink_from(w->list, w);
     if (!orphan)

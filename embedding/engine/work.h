@@ -19,7 +19,7 @@ struct work_list {
 };
 
 struct work {
-    struct env_work env; /* first */
+    struct env_work env;
     struct work_list *list;
     struct work *next;
     void (*run)(struct work *w);

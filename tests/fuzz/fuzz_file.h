@@ -4,7 +4,7 @@
 #ifndef TESTS_FUZZ_FUZZ_FILE_H
 #define TESTS_FUZZ_FUZZ_FILE_H
 
-#include "embedding/engine/cut_manifest.h"
+#include "embedding/engine/cut.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"

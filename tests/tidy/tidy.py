@@ -29,8 +29,8 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
-    "invariant": 133,
-    "names": 11,
+    "invariant": 98,
+    "names": 7,
     "drawn": 15,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, drawn, docs)

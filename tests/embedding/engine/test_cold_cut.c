@@ -3,6 +3,7 @@
  * store, and undo, where rows are cold. */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
+#include "embedding/engine/fetch.h"
 #include "embedding/rows/table_cold.h"
 #include "proto/base/log.h"
 #include "tests/lib/embedding_cool.h"
@@ -125,7 +126,7 @@ START_TEST(an_erased_key_leaves_memory_set_and_store)
     struct table *t = engine_table(s.g, 0);
     keys[0] = some_cold_key(3);
     keys[1] = some_cold_key(40);
-    ck_assert_int_eq(engine_fetch_now(s.g, 0, &keys[1], 1, &e), 0);
+    ck_assert_int_eq(fetch_now(engine_table(s.g, 0), s.g->store, &keys[1], 1, &e), 0);
     ck_assert(table_cold_has(t, keys[0]) && !table_cold_has(t, keys[1]));
     ck_assert_uint_eq(thin_stored(&s, keys[0]).of_key + thin_stored(&s, keys[1]).of_key, 2);
     uint64_t rows = table_rows(t);
@@ -158,7 +159,7 @@ START_TEST(a_pair_left_behind_before_a_restart_goes_with_the_erasing)
     for (uint32_t k = 0; k < 1u << THIN_BITS; k++) {
         uint32_t count;
         uint64_t *keys = cool_keys(&s, 0, k, &count);
-        ck_assert_int_eq(engine_fetch_now(s.g, 0, keys, count, &e), 0);
+        ck_assert_int_eq(fetch_now(engine_table(s.g, 0), s.g->store, keys, count, &e), 0);
         free(keys);
     }
     thin_fence(&s, 1);

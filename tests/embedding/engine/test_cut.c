@@ -1,6 +1,6 @@
 /* test_cut.c: hold, go, restore; on disk and in memory, with restarts in between. */
 #include "embedding/engine.h"
-#include "embedding/engine/cut_manifest.h"
+#include "embedding/engine/cut.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>

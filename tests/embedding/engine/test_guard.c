@@ -1,6 +1,5 @@
 /* test_guard.c: what a push may carry, and the book of what was refused. */
 #include "embedding/engine/guard.h"
-#include "embedding/engine/quarantine.h"
 #include "embedding/rows/optimizer/isa.h"
 #include "proto/base/key.h"
 #include "proto/job/gradient.h"
@@ -401,39 +400,50 @@ static uint64_t file_bytes(const char *name)
     return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-/* A fact that is its line. */
-static char *line_of(const void *fact)
+/* A push of batch `to` that is refused. */
+static void refuse(struct guard *g, uint64_t to)
 {
-    return strdup(fact);
+    static const float bad = INFINITY;
+    struct table_schema schema = schema_of(0);
+    uint64_t key = key_make(0, to);
+    struct push_record r = {
+        .run = 1, .to = to, .keys = &key, .gradients = &bad, .key_count = 1, .tablet_count = 1};
+    struct err e;
+    ck_assert_int_eq(guard_check(g, &schema, &r, &e), SHOAL_E_NOT_FINITE);
+}
+
+static uint64_t lost(const struct guard *g)
+{
+    struct json *j = counts(g);
+    int64_t lines = json_as_int(json_get(j, "lost"), -1);
+    json_free(j);
+    return (uint64_t)lines;
 }
 
 START_TEST(quarantine_is_bounded)
 {
     struct work_list works = {NULL};
     struct embedding_env env;
-    char line[128];
+    uint64_t to = 0;
     embedding_env_init(&env);
-    struct quarantine *q =
-        quarantine_new(rig_dir(dir), 10000, sizeof line, line_of, &env.env, &works);
+    struct guard *g = guard_new(rig_dir(dir), 10000, NULL, &env.env, &works);
 
-    memset(line, 'x', sizeof line - 1);
-    line[sizeof line - 1] = 0;
-    for (uint32_t i = 0; i < 1000; i++) { /* 128,000 bytes */
-        quarantine_add(q, line);
+    while (to < 1000) { /* more than 128,000 bytes */
+        refuse(g, ++to);
         embedding_env_run(&env);
         ck_assert_uint_le(file_bytes("quarantine.jsonl"), 10000);
         ck_assert_uint_le(file_bytes("quarantine.1.jsonl"), 10000);
     }
-    ck_assert_uint_eq(quarantine_lost(q), 0);
+    ck_assert_uint_eq(lost(g), 0);
     ck_assert_uint_gt(file_bytes("quarantine.1.jsonl"), 9000);
     /* nobody writes: the queue has an end, and one batch at most is on its way */
-    for (uint32_t i = 0; i < 10000; i++)
-        quarantine_add(q, line);
+    while (to < 11000)
+        refuse(g, ++to);
     ck_assert_uint_eq(env.count, 1);
-    ck_assert_uint_ge(quarantine_lost(q), 10000 - 1 - QUARANTINE_QUEUE_BYTES / 128);
-    ck_assert_uint_lt(quarantine_lost(q), 10000);
+    ck_assert_uint_ge(lost(g), 10000 - 1 - GUARD_QUEUE_BYTES / 128);
+    ck_assert_uint_lt(lost(g), 10000);
     work_drain(&works);
-    quarantine_free(q);
+    guard_free(g);
     embedding_env_run(&env);
     rig_remove_dir(dir);
 }
@@ -444,12 +454,12 @@ START_TEST(quarantine_without_a_disk_counts)
     struct work_list works = {NULL};
     struct embedding_env env;
     embedding_env_init(&env);
-    struct quarantine *q = quarantine_new("/proc/none", 0, 3, line_of, &env.env, &works);
-    for (int i = 0; i < 3; i++)
-        quarantine_add(q, "{}");
+    struct guard *g = guard_new("/proc/none", 0, NULL, &env.env, &works);
+    for (uint64_t to = 1; to <= 3; to++)
+        refuse(g, to);
     embedding_env_run(&env);
-    ck_assert_uint_eq(quarantine_lost(q), 3);
-    quarantine_free(q);
+    ck_assert_uint_eq(lost(g), 3);
+    guard_free(g);
 }
 END_TEST
 

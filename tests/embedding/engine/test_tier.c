@@ -1,6 +1,7 @@
 /* test_tier.c: an engine with less memory than its rows take: the same rows, the same digests,
  * whatever was where. */
 #include "embedding/engine/engine_state.h"
+#include "embedding/engine/fetch.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
@@ -22,7 +23,8 @@ static uint64_t digest_whole(struct rig *s)
     for (uint32_t k = 0; k < 1u << THIN_BITS; k++) {
         uint32_t n;
         uint64_t digest, *keys = cool_keys(s, 0, k, &n);
-        ck_assert_msg(engine_fetch_now(s->g, 0, keys, n, &e) == 0, "%s", e.text);
+        ck_assert_msg(fetch_now(engine_table(s->g, 0), s->g->store, keys, n, &e) == 0, "%s",
+                      e.text);
         ck_assert_uint_eq(table_cold_tablet(t, k), 0);
         ck_assert_int_eq(table_digest(t, k, &digest), 0);
         sum = hash_bytes(&digest, sizeof digest, sum);

@@ -1,6 +1,6 @@
 /* test_whole.c: whole tablets and single rows where some are in the store: what a reader sees does
  * not depend on where a row lies, and reading changes nothing. */
-#include "embedding/engine/whole.h"
+#include "embedding/engine/fetch.h"
 #include "proto/base/key.h"
 
 #include "embedding/census.h"
@@ -56,7 +56,7 @@ START_TEST(a_tablet_without_cold_rows_is_not_copied)
     ck_assert_ptr_eq(engine_whole(s.g, 0, 3, &e), engine_table(s.g, 0));
     ck_assert_ptr_null(engine_whole(s.g, 9, 3, &e));
     ck_assert_int_eq(e.code, SHOAL_E_NO_TABLE);
-    ck_assert_uint_eq(whole_bytes(s.g), 0);
+    ck_assert_uint_eq(fetch_whole_bytes(s.g), 0);
 }
 END_TEST
 
@@ -67,10 +67,10 @@ START_TEST(the_copy_goes_with_the_next_step)
     ck_assert_ptr_ne(engine_whole(s.g, 0, 3, &e), engine_table(s.g, 0));
     struct engine_stats with, without;
     engine_stats_get(s.g, &with);
-    ck_assert_uint_gt(whole_bytes(s.g), 0);
+    ck_assert_uint_gt(fetch_whole_bytes(s.g), 0);
     engine_flush_step(s.g);
     engine_stats_get(s.g, &without);
-    ck_assert_uint_eq(whole_bytes(s.g), 0);
+    ck_assert_uint_eq(fetch_whole_bytes(s.g), 0);
     ck_assert_uint_lt(without.memory_bytes, with.memory_bytes);
 }
 END_TEST
@@ -218,7 +218,7 @@ START_TEST(thawed_rows_have_aged_as_if_they_had_stayed)
     ck_assert_uint_gt(table_cold_rows(cold.table), 0);
     ck_assert_uint_ne(rows_digest(cold.table), rows_digest(hot.table));
     for (uint32_t k = 0; k < 2; k++)
-        ck_assert_int_eq(whole_thaw(cold.table, k, store, &e), 0);
+        ck_assert_int_eq(fetch_whole(cold.table, k, store, &e), 0);
     ck_assert_uint_eq(table_cold_rows(cold.table), 0);
     ck_assert_uint_eq(rows_digest(cold.table), rows_digest(hot.table));
     ck_assert_uint_eq(table_rows(cold.table), table_rows(hot.table));

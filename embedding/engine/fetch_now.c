@@ -1,11 +1,13 @@
-/* whole.c: cold rows read for those who want all rows of a tablet, or one, without a change of the
- * tablet.
+/* fetch_now.c: cold rows read on this thread: into their tablet, for replay; all of a tablet; or
+ * beside it, for readers.
  *
  *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier
  *     of a row nor its heat. (But after a start the tablet of a row that is asked for comes back.)
+ *     [test: test_whole]
  *  2. A row counts once: the pair of a key that is in memory, or that has gone, is a leftover.
+ *     [test: test_whole]
  */
-#include "embedding/engine/whole.h"
+#include "embedding/engine/fetch.h"
 
 #include "embedding/engine/reload.h"
 #include "embedding/rows/table_cold.h"
@@ -14,6 +16,59 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+/* ---- rows of keys ---- */
+
+#define BRING_MOST 4096u
+
+static int bring_some(struct table *t, struct store *store, const uint64_t *cold, size_t count,
+                      struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t);
+    size_t bytes = table_cold_bytes(t);
+    struct store_item *item = malloc(count * sizeof *item);
+    size_t *size = malloc(count * sizeof *size);
+    char *value = malloc(count * bytes);
+    int rc = item == NULL || size == NULL || value == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name)
+                 : 0;
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        uint32_t tablet = key_tablet(key_mix(cold[i]), s->tablet_bits);
+        stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), cold[i], &item[i]);
+    }
+    if (rc == 0)
+        rc = store_get(store, item, count, value, bytes, size, e);
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        rc = table_cold_has(t, cold[i]) && size[i] != bytes
+                 ? SHOAL_E_CORRUPT
+                 : table_cold_take(t, cold[i], value + i * bytes, bytes);
+        if (rc != 0)
+            err_set(e, rc,
+                    "the row of key %016" PRIx64
+                    " of table %s cannot be read from the store (%zu bytes): %s",
+                    cold[i], s->name, size[i], err_text(rc));
+    }
+    free(item);
+    free(size);
+    free(value);
+    return rc;
+}
+
+int fetch_now(struct table *t, struct store *store, const uint64_t *keys, size_t count,
+              struct err *e)
+{
+    uint64_t cold[BRING_MOST];
+    int rc = 0;
+    if (table_cold_rows(t) == 0)
+        return 0;
+    for (size_t at = 0; at < count && rc == 0; at += BRING_MOST) {
+        size_t n = count - at < BRING_MOST ? count - at : BRING_MOST,
+               some = table_cold_among(t, keys + at, n, cold);
+        if (some > 0)
+            rc = bring_some(t, store, cold, some, e);
+    }
+    return rc;
+}
 
 /* ---- all rows of a tablet ---- */
 
@@ -45,7 +100,7 @@ static int take_pair(void *context, const void *key, size_t key_bytes, const voi
     return 0;
 }
 
-int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err *e)
+int fetch_whole(struct table *t, uint32_t tablet, struct store *store, struct err *e)
 {
     const struct table_schema *s = table_schema_of(t);
     struct thaw w = {.table = t};
@@ -69,7 +124,7 @@ int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err
 
 /* ---- beside the engine's tables ---- */
 
-uint64_t whole_bytes(const struct engine *g)
+uint64_t fetch_whole_bytes(const struct engine *g)
 {
     return g->whole_arena == NULL ? 0 : arena_bytes(g->whole_arena);
 }
@@ -111,7 +166,7 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
     if (rc == 0)
         rc = copy_tablet(g, t->table, tablet, e);
     if (rc == 0)
-        rc = whole_thaw(g->whole, tablet, g->store, e);
+        rc = fetch_whole(g->whole, tablet, g->store, e);
     if (rc == 0)
         return g->whole;
     engine_whole_free(g);
