@@ -1,6 +1,6 @@
 /* dataset.c: source, index and features of one split put together; batches read by position.
  *
- * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last,
+ * 1. Rows of whole chunks come first in an epoch, in the order of index_order; the rows of a last,
  *    smaller chunk come last, so that every position before them is (chunk, row in chunk) by
  *    division alone.
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
@@ -11,13 +11,13 @@
 #include "worker/data/dataset.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
-#include "worker/data/order.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
@@ -288,7 +288,7 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
         uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
         uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
         uint64_t chunk = d->shuffle && epoch > 0 && place < whole
-                             ? order_chunk(seed, epoch, whole, place)
+                             ? index_order(seed, epoch, whole, place)
                              : place;
         if (span.chunks > 0 && chunk == span.chunk + span.chunks) {
             span.chunks++;
@@ -306,4 +306,83 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
     if (rc == 0)
         out->file_ns = out->space->lines.file_ns;
     return rc == 0 ? batch_end(out, e) : rc;
+}
+
+/* ---- splits, opened off the loop ------------------------------------------------------------- */
+
+static struct dataset_split *split_of(struct env_work *w)
+{
+    return container_of(w, struct dataset_split, work);
+}
+
+static void open_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct dataset_split *s = split_of(w);
+    uint32_t number = (uint32_t)(s - s->set->split);
+    s->status = dataset_open(s->set->job, number, &s->data, &s->error);
+}
+
+static void open_done(struct env_work *w)
+{
+    struct dataset_split *s = split_of(w);
+    s->opening = false;
+    if (s->status != 0)
+        s->data = NULL;
+    s->set->on_change(s->set->context);
+}
+
+void dataset_splits_init(struct dataset_splits *s, struct env *env, const struct job *job,
+                         void (*on_change)(void *context), void *context)
+{
+    memset(s, 0, sizeof *s);
+    s->env = env;
+    s->job = job;
+    s->on_change = on_change;
+    s->context = context;
+    for (uint32_t i = 0; i < DATASET_SPLITS; i++)
+        s->split[i] =
+            (struct dataset_split){.set = s, .work = {.run = open_run, .done = open_done}};
+}
+
+void dataset_splits_close(struct dataset_splits *s)
+{
+    for (uint32_t i = 0; i < DATASET_SPLITS; i++) {
+        SHOAL_ASSERT(!s->split[i].opening);
+        if (s->split[i].data != NULL)
+            dataset_close(s->split[i].data);
+        s->split[i].data = NULL;
+        s->split[i].status = 0;
+    }
+}
+
+bool dataset_splits_busy(const struct dataset_splits *s)
+{
+    for (uint32_t i = 0; i < DATASET_SPLITS; i++)
+        if (s->split[i].opening)
+            return true;
+    return false;
+}
+
+int dataset_splits_open(struct dataset_splits *s, uint32_t split, struct dataset **out,
+                        struct err *e)
+{
+    if (split >= DATASET_SPLITS)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "the coordinator names split %u, there are train, valid and test", split);
+    struct dataset_split *one = &s->split[split];
+    if (one->opening)
+        return SHOAL_E_AGAIN;
+    if (one->data != NULL) {
+        *out = one->data;
+        return 0;
+    }
+    if (one->status != 0) {
+        if (e != NULL)
+            *e = one->error;
+        return one->status;
+    }
+    one->opening = true;
+    memset(&one->error, 0, sizeof one->error);
+    env_work_start(s->env, &one->work);
+    return SHOAL_E_AGAIN;
 }

@@ -3,8 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
-#include "worker/data/feature_names.h"
-#include "worker/data/feature_table.h"
+#include "worker/data/feature_inner.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,7 @@
  *
  * A field that shares another's rows follows it: it need not be named, and may not be named
  * elsewhere. */
-#include "worker/data/feature_table.h"
-
-#include "worker/data/feature_names.h"
+#include "worker/data/feature_inner.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,6 +7,7 @@
  * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what
  *    it likes. */
 #include "worker/train/client.h"
+
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -325,18 +326,18 @@ static enum request_verdict map_get_reply(struct request *r, const struct wire *
     struct err e = {0};
     if (w->status != 0)
         return REQUEST_LATER;
-    map_init(&taken);
-    int rc = map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
+    client_map_init(&taken);
+    int rc = client_map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
     if (rc == 0)
         rc = shards_connect(c, &taken);
     if (rc != 0)
         log_warn("the coordinator's map was not taken: %s", e.text);
-    if (rc != 0 || !map_complete(&taken)) {
-        map_close(&taken);
+    if (rc != 0 || !client_map_complete(&taken)) {
+        client_map_close(&taken);
         return REQUEST_LATER; /* servers are still coming up */
     }
-    bool changed = !map_same(&taken, &c->map);
-    map_close(&c->map);
+    bool changed = !client_map_same(&taken, &c->map);
+    client_map_close(&c->map);
     c->map = taken;
     if (changed && c->options.on_map != NULL)
         c->options.on_map(c->options.context);
@@ -375,7 +376,7 @@ int client_new(struct env *env, const struct client_options *options, struct cli
                                   .pause_ms = MAP_PAUSE_MS,
                                   .build = map_get_build,
                                   .reply = map_get_reply};
-    map_init(&c->map);
+    client_map_init(&c->map);
     int rc = connection_open(c, &c->coordinator, options->coordinator);
     if (rc != 0) {
         err_set(e, rc, "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
@@ -397,7 +398,7 @@ void client_free(struct client *c)
         if (c->shard[s].peer != 0)
             env_disconnect(c->env, c->shard[s].peer);
     env_disconnect(c->env, c->coordinator.peer);
-    map_close(&c->map);
+    client_map_close(&c->map);
     free(c->shard);
     free(c);
 }
@@ -429,4 +430,102 @@ void client_mute(struct client *c, bool muted)
 uint64_t client_heard_ns(const struct client *c)
 {
     return c->heard_ns;
+}
+
+/* ---- a map ----------------------------------------------------------------------------------- */
+
+void client_map_init(struct map *m)
+{
+    memset(m, 0, sizeof *m);
+}
+
+void client_map_close(struct map *m)
+{
+    free(m->shard);
+    free(m->endpoint);
+    client_map_init(m);
+}
+
+/* One LF-ended line a shard. */
+static int endpoints_take(struct map *m, const char *text, size_t bytes, struct err *e)
+{
+    const char *end = text + bytes;
+    for (uint32_t s = 0; s < m->shard_count; s++) {
+        const char *line_end = text == end ? NULL : memchr(text, '\n', (size_t)(end - text));
+        if (line_end == NULL)
+            return err_set(e, SHOAL_E_MALFORMED, "the map names %u shards but has endpoints of %u",
+                           m->shard_count, s);
+        size_t length = (size_t)(line_end - text);
+        if (length >= MAP_ENDPOINT_BYTES || memchr(text, 0, length) != NULL)
+            return err_set(e, SHOAL_E_MALFORMED,
+                           "the endpoint of shard %u in the map is no text of at most %u bytes", s,
+                           MAP_ENDPOINT_BYTES - 1);
+        memcpy(m->endpoint[s], text, length);
+        m->endpoint[s][length] = '\0';
+        text = line_end + 1;
+    }
+    return 0;
+}
+
+int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
+                    const struct frame *shards, const struct frame *endpoints, struct err *e)
+{
+    struct map taken;
+    int rc;
+    if (reply->shards > LIMIT_SHARDS || reply->tablet_count > LIMIT_TABLES * LIMIT_TABLETS ||
+        shards->bytes != (size_t)reply->tablet_count * 2)
+        return err_set(e, SHOAL_E_MALFORMED, "the map has %u shards and %u tablets in %zu bytes",
+                       reply->shards, reply->tablet_count, shards->bytes);
+    client_map_init(&taken);
+    taken.epoch = reply->map_epoch;
+    taken.tablet_count = reply->tablet_count;
+    taken.shard_count = reply->shards;
+    taken.shard = malloc(shards->bytes + 2);
+    taken.endpoint = calloc((size_t)reply->shards + 1, MAP_ENDPOINT_BYTES);
+    if (taken.shard == NULL || taken.endpoint == NULL) {
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", reply->tablet_count);
+        goto refuse;
+    }
+    if (shards->bytes > 0)
+        memcpy(taken.shard, shards->data, shards->bytes);
+    for (uint32_t t = 0; t < taken.tablet_count; t++)
+        if (taken.shard[t] >= taken.shard_count) {
+            rc = err_set(e, SHOAL_E_MALFORMED, "the map gives tablet %u to shard %u of %u", t,
+                         taken.shard[t], taken.shard_count);
+            goto refuse;
+        }
+    rc = endpoints_take(&taken, endpoints->data, endpoints->bytes, e);
+    if (rc != 0)
+        goto refuse;
+    client_map_close(m);
+    *m = taken;
+    return 0;
+refuse:
+    client_map_close(&taken);
+    return rc;
+}
+
+bool client_map_complete(const struct map *m)
+{
+    if (m->tablet_count == 0)
+        return false;
+    for (uint32_t t = 0; t < m->tablet_count; t += client_map_stretch(m, t, m->tablet_count))
+        if (m->endpoint[m->shard[t]][0] == '\0')
+            return false;
+    return true;
+}
+
+bool client_map_same(const struct map *a, const struct map *b)
+{
+    return a->tablet_count == b->tablet_count &&
+           (a->tablet_count == 0 || memcmp(a->shard, b->shard, (size_t)a->tablet_count * 2) == 0);
+}
+
+uint32_t client_map_stretch(const struct map *m, uint32_t first, uint32_t end)
+{
+    SHOAL_ASSERT(first < end && end <= m->tablet_count);
+    uint32_t t = first + 1;
+    while (t < end && m->shard[t] == m->shard[first])
+        t++;
+    return t - first;
 }

@@ -2,7 +2,7 @@
 #include "worker/train/evaluator.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
-#include "worker/data/split.h"
+#include "worker/data/dataset.h"
 #include "worker/train/lane.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ struct evaluator {
     struct lane_base base;
     struct stats stats;
     struct client *client;
-    struct split_set splits;
+    struct dataset_splits splits;
     struct model_shape shape;
     struct model *model;
     struct table_schema schema[MODEL_TABLES_MAX];
@@ -225,7 +225,7 @@ static void evaluator_measure(struct evaluator *v)
 
 bool evaluator_settled(const struct evaluator *v)
 {
-    bool settled = !v->preparing && !split_busy(&v->splits);
+    bool settled = !v->preparing && !dataset_splits_busy(&v->splits);
     for (uint32_t i = 0; i < v->lanes; i++)
         settled = settled && lane_idle(v->lane[i].lane);
     return settled;
@@ -249,7 +249,7 @@ static void evaluator_tick(struct evaluator *v)
             evaluator_end(v);
         return;
     }
-    int rc = v->shaped ? split_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
+    int rc = v->shaped ? dataset_splits_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
     if (rc == SHOAL_E_AGAIN || (rc == 0 && client_map(v->client) == NULL))
         return;
     v->base.data[v->options.split] = d;
@@ -330,7 +330,7 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
     }
     v->base = (struct lane_base){
         .env = env, .client = v->client, .job = options->job, .stats = &v->stats};
-    split_init(&v->splits, env, options->job, evaluator_wake, v);
+    dataset_splits_init(&v->splits, env, options->job, evaluator_wake, v);
     v->wait_timer.fire = wait_fire;
     v->tick_timer.fire = tick_fire;
     v->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
@@ -351,7 +351,7 @@ void evaluator_free(struct evaluator *v)
     env_timer_stop(v->base.env, &v->tick_timer);
     for (uint32_t i = 0; i < v->lanes; i++)
         lane_free(v->lane[i].lane);
-    split_close(&v->splits);
+    dataset_splits_close(&v->splits);
     if (v->model != NULL)
         model_free(v->model);
     client_free(v->client);

@@ -1,5 +1,5 @@
 /* lane_inner.h: the inside of a lane, for lane.c (the machine, tasks, life), lane_stage.c (what
- * each stage does with a batch) and lane_cache.c (what a cache of rows adds to pulling). */
+ * each stage does with a batch, and what a cache of rows adds to pulling). */
 #ifndef WORKER_TRAIN_LANE_INNER_H
 #define WORKER_TRAIN_LANE_INNER_H
 
@@ -109,7 +109,7 @@ void lane_push(struct lane *l, struct lane_batch *b);
 /* Pull or push anew, by a new map. */
 void lane_send_again(struct lane *l, struct lane_batch *b);
 
-/* lane_cache.c */
+/* lane_stage.c: the cache. */
 int lane_cache_init(struct lane *l, struct err *e);
 void lane_cache_close(struct lane *l);
 void lane_cache_drop(struct lane *l); /* nothing that it knows holds any more */

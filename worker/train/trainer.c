@@ -425,7 +425,7 @@ static void leave_fire(struct env_timer *timer)
 
 bool trainer_settled(const struct trainer *t)
 {
-    if (t->preparing || t->replacing || (t->have_job && split_busy(&t->splits)))
+    if (t->preparing || t->replacing || (t->have_job && dataset_splits_busy(&t->splits)))
         return false;
     for (uint32_t i = 0; i < t->seat_count; i++)
         if (!lane_idle(seat_work(t->seat[i])))
