@@ -2,6 +2,7 @@
 #include "worker/data/count.h"
 
 #include "dense/model.h"
+#include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/wire/wire.h"
 #include "worker/data/dataset.h"
@@ -61,6 +62,7 @@ static int grow(struct counter *c)
         wide.key[at] = c->key[i];
         wide.times[at] = c->times[i];
     }
+    SHOAL_ASSERT((wide.slots & (wide.slots - 1)) == 0 && wide.keys < wide.slots);
     free(c->key);
     free(c->times);
     *c = wide;
@@ -90,6 +92,7 @@ int count_add(struct counter *c, uint64_t key, uint32_t times)
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++)
         f->kept[i] += before < count_fit_threshold[i] && after >= count_fit_threshold[i];
     f->appearances += times;
+    SHOAL_ASSERT(f->kept[0] <= f->appearances && f->kept[COUNT_THRESHOLDS - 1] <= f->kept[0]);
     c->times[at] = after;
     return 0;
 }
@@ -140,6 +143,7 @@ static int sample_read(struct sample *s, struct err *e)
     const uint32_t batch = s->job->train.batch;
     bool quarter = false, half = false;
     int rc = 0;
+    SHOAL_ASSERT(s->rows > 0 && s->rows <= dataset_rows(s->data));
     for (uint64_t at = 0; at < s->rows && rc == 0;) {
         uint32_t rows = s->rows - at < batch ? (uint32_t)(s->rows - at) : batch;
         rc = batch_read(s->data, s->job->train.seed, 1, at, rows, &s->batch, e);
@@ -285,6 +289,7 @@ static void curve(double a, double c, double t, double out[COUNT_THRESHOLDS])
     double q = 1 + c * t, p = c * t / q, power = exp(-a * log(q));
     double left = fabs(a) < 1e-9 ? log(q) : (1 - power) / a, f = p * power;
     uint32_t i = 0;
+    SHOAL_ASSERT(a > -1 && c > 0);
     for (uint32_t x = 1; i < COUNT_THRESHOLDS; x++) {
         if (x == count_fit_threshold[i])
             out[i++] = left;

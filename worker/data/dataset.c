@@ -2,12 +2,13 @@
  *
  * 1. Rows of whole chunks come first in an epoch, in the order of index_order; the rows of a last,
  *    smaller chunk come last, so that every position before them is (chunk, row in chunk) by
- *    division alone.
+ *    division alone. [assert: batch_read]
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
- *    its rows.
- * 3. After dataset_open nothing in a dataset changes.
+ *    its rows. [assert: read_span] [test: dataset_changed_input_is_an_error]
+ * 3. After dataset_open nothing in a dataset changes. [test: dataset_is_read_by_several_threads]
  * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
- *    so a change of order or batch leaves the choice as it is. */
+ *    so a change of order or batch leaves the choice as it is.
+ *    [test: dataset_negatives_are_a_share_drawn_anew_each_epoch] */
 #include "worker/data/dataset.h"
 
 #include "proto/base/assert.h"
@@ -102,6 +103,7 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
                      struct err *e)
 {
+    SHOAL_ASSERT(i < s->count);
     if (s->file[i].bytes == 0)
         return SHOAL_E_END;
     lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
@@ -165,6 +167,7 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     struct dataset *d = calloc(1, sizeof *d);
     if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", what);
+    SHOAL_ASSERT(split <= WIRE_TEST);
     d->shuffle = job->data.shuffle && split == WIRE_TRAIN;
     if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
         d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
@@ -240,6 +243,7 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     uint64_t end = (span->chunk + span->chunks) * x->chunk_rows, chunk = span->chunk, sum = 0;
     struct line line;
     int rc;
+    SHOAL_ASSERT(span->chunks > 0 && span->chunk + span->chunks <= x->chunks);
     if (end > x->rows)
         end = x->rows;
     lines_start(lines, &d->source, d->features.header, x->chunk[chunk].at,
@@ -263,7 +267,10 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     }
     if (rc != SHOAL_E_END)
         return rc;
-    return row == end ? 0 : changed(d, x->chunk[chunk].at, e);
+    if (row != end)
+        return changed(d, x->chunk[chunk].at, e);
+    SHOAL_ASSERT(chunk == span->chunk + span->chunks); /* 2: all of them were compared */
+    return 0;
 }
 
 int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
@@ -290,6 +297,7 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
         uint64_t chunk = d->shuffle && epoch > 0 && place < whole
                              ? index_order(seed, epoch, whole, place)
                              : place;
+        SHOAL_ASSERT(chunk < whole || chunk == place); /* 1 */
         if (span.chunks > 0 && chunk == span.chunk + span.chunks) {
             span.chunks++;
             span.rows += take;
@@ -319,12 +327,14 @@ static void open_run(struct env_work *w) /* on a thread of the pool */
 {
     struct dataset_split *s = split_of(w);
     uint32_t number = (uint32_t)(s - s->set->split);
+    SHOAL_ASSERT(number < DATASET_SPLITS);
     s->status = dataset_open(s->set->job, number, &s->data, &s->error);
 }
 
 static void open_done(struct env_work *w)
 {
     struct dataset_split *s = split_of(w);
+    SHOAL_ASSERT(s->opening);
     s->opening = false;
     if (s->status != 0)
         s->data = NULL;

@@ -1,6 +1,7 @@
 /* feature.c: cells -> example. The plan it follows is made in feature_plan.c. */
 #include "worker/data/feature.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 
@@ -69,6 +70,7 @@ bool feature_number(const struct cell *cell, double *out)
 static double natural_log(double y)
 {
     uint64_t bits;
+    SHOAL_ASSERT(y >= 1);
     memcpy(&bits, &y, sizeof bits);
     int exponent = (int)(bits >> 52) - 1023;
     bits = (bits & 0xfffffffffffffULL) | 0x3ff0000000000000ULL;
@@ -110,6 +112,7 @@ uint32_t feature_bucket(double x, char *out)
     int exponent; /* |x| = m 2^exponent, m in [1/2, 1) */
     frexp(x, &exponent);
     int n = snprintf(out, 8, "%c%d", x < 0 ? '-' : '+', exponent - 1);
+    SHOAL_ASSERT(n > 1 && n < 8);
     return (uint32_t)n;
 }
 
@@ -177,6 +180,7 @@ static int bucket_key(const struct features *f, const struct feature_use *use,
 static const char *multi_start(const struct feature_use *use, const struct cell *cell)
 {
     const char *start = cell->text, *end = start + cell->bytes, *from = end;
+    SHOAL_ASSERT(use->last > 0 && use->last < cell->bytes);
     for (uint32_t count = 0; end > start;) {
         const char *before = memrchr(start, use->separator, (size_t)(end - start));
         const char *piece = before != NULL ? before + 1 : start;
@@ -322,6 +326,7 @@ static int digits(const char *p, uint32_t count)
 static int days_in(int year, int month)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    SHOAL_ASSERT(month >= 1 && month <= 12);
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     return month == 2 && leap ? 29 : days[month - 1];
 }
@@ -387,6 +392,7 @@ bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out)
         [TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
     int64_t seconds = whole_number(cell);
     double number;
+    SHOAL_ASSERT((size_t)unit < sizeof units / sizeof units[0]);
     if (seconds >= 0)
         seconds /= units[unit];
     else if (feature_number(cell, &number) && number >= 0 && number < 1e18)

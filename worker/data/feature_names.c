@@ -1,6 +1,7 @@
 /* feature_names.c: job and first line -> what the columns are called; fields by name. */
 #include "worker/data/feature_inner.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/key.h"
 #include "proto/base/limits.h"
 
@@ -66,6 +67,7 @@ int feature_names_missing(const struct features *f, const char *file, const char
             best = i;
         }
     }
+    SHOAL_ASSERT(best < f->columns);
     int shown = f->name[best].bytes < 63 ? (int)f->name[best].bytes : 63;
     return err_set(
         e, SHOAL_E_CONFIG,
@@ -75,6 +77,7 @@ int feature_names_missing(const struct features *f, const char *file, const char
 
 static int names_alloc(struct features *f, uint32_t columns, size_t text_bytes, struct err *e)
 {
+    SHOAL_ASSERT(columns > 0 && columns <= CELLS_MAX);
     f->name = calloc(columns, sizeof f->name[0]);
     f->text = malloc(text_bytes + 1);
     if (f->name == NULL || f->text == NULL)
@@ -98,6 +101,7 @@ static int names_copy(struct features *f, const struct cell *cell, uint32_t colu
         f->name[i] = (struct cell){to, cell[i].bytes};
         to += cell[i].bytes;
     }
+    SHOAL_ASSERT(to == f->text + bytes);
     return 0;
 }
 
@@ -142,6 +146,7 @@ static int names_fixed(struct features *f, const struct format_columns *first, s
         } else {
             at = names_count(f, columns, columns + c->count, c->name, 1, at);
         }
+    SHOAL_ASSERT(at <= bytes && columns == f->columns);
     return 0;
 }
 
@@ -207,6 +212,7 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
 
 void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME])
 {
+    SHOAL_ASSERT(i < f->shape.fields && f->field[i].column < f->columns);
     const struct cell *name = &f->name[f->field[i].column];
     snprintf(out, LIMIT_NAME, "%.*s",
              (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
@@ -236,6 +242,7 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e)
 {
+    SHOAL_ASSERT(field < f->shape.fields);
     const struct feature_use *use = &f->field[field];
     struct cell cell = {value, (uint32_t)strlen(value)};
     char text[8];

@@ -1,6 +1,8 @@
 /* format.c: the formats by number, and what their readers share. */
 #include "worker/data/format.h"
 
+#include "proto/base/assert.h"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -12,11 +14,13 @@ static const char *const names[] = {DATA_FORMATS(NAME)};
 
 const struct format *format_of(enum data_format format)
 {
+    SHOAL_ASSERT((size_t)format < sizeof formats / sizeof formats[0]);
     return formats[format];
 }
 
 const char *format_name(enum data_format format)
 {
+    SHOAL_ASSERT((size_t)format < sizeof names / sizeof names[0]);
     return names[format];
 }
 

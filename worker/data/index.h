@@ -7,6 +7,7 @@
 #ifndef WORKER_DATA_INDEX_H
 #define WORKER_DATA_INDEX_H
 
+#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "worker/data/lines.h"
@@ -38,6 +39,7 @@ static inline uint64_t index_row_sum(uint64_t row, const struct line *line)
 }
 static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 {
+    SHOAL_ASSERT(chunk < x->chunks);
     return chunk + 1 < x->chunks ? x->chunk[chunk + 1].at : x->bytes;
 }
 

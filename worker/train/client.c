@@ -1,11 +1,12 @@
 /* client.c: connections, requests under way, the map.
  *
  * 1. A request under way is in exactly one chain of the table and has a due time; the timer is
- *    never later than the earliest one.
+ *    never later than the earliest one. [assert: request_link]
+ *    [test: client_sends_again_with_the_same_id]
  * 2. A reply counts only if its id and type are those of a request under way and it comes from the
- *    peer that the request is for.
+ *    peer that the request is for. [test: client_is_not_fooled_by_another_type]
  * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what
- *    it likes. */
+ *    it likes but leave it started and ask for another sending. [assert: request_answer] */
 #include "worker/train/client.h"
 
 #include "proto/base/assert.h"
@@ -80,6 +81,7 @@ static int connection_open(struct client *c, struct connection *to, const char *
     if (to->peer != 0)
         env_disconnect(c->env, to->peer);
     to->peer = 0;
+    SHOAL_ASSERT(strlen(endpoint) < sizeof to->endpoint);
     snprintf(to->endpoint, sizeof to->endpoint, "%s", endpoint);
     int rc = env_connect(c->env, endpoint, &to->peer);
     if (rc != 0) {
@@ -102,6 +104,7 @@ static peer_t peer_of(const struct client *c, uint32_t target)
 static void request_link(struct client *c, struct request *r)
 {
     struct request **chain = &c->chain[r->id % CHAINS];
+    SHOAL_ASSERT(r->id != 0 && r->back == NULL); /* 1 */
     r->next = *chain;
     r->back = chain;
     if (r->next != NULL)
@@ -111,6 +114,7 @@ static void request_link(struct client *c, struct request *r)
 
 static void request_unlink(struct request *r)
 {
+    SHOAL_ASSERT(*r->back == r);
     *r->back = r->next;
     if (r->next != NULL)
         r->next->back = r->back;
@@ -148,6 +152,7 @@ static void request_send(struct client *c, struct request *r)
             client_map_refresh(c);
         return;
     }
+    SHOAL_ASSERT(request_active(r));
     struct msg *m = r->build(r);
     if (m == NULL || env_send(c->env, peer, m) != 0) {
         r->pauses++;
@@ -234,7 +239,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
     enum request_verdict verdict = r->reply(r, w, m);
     if (verdict == REQUEST_DONE)
         return;
-    SHOAL_ASSERT(r->id == 0);
+    SHOAL_ASSERT(r->id == 0); /* 3 */
     r->id = id;
     request_link(c, r);
     if (verdict == REQUEST_NOW) {
@@ -309,6 +314,7 @@ static int shards_connect(struct client *c, const struct map *m)
         c->shard = more;
         c->shard_count = m->shard_count;
     }
+    SHOAL_ASSERT(m->shard_count <= c->shard_count);
     for (uint32_t s = 0; s < m->shard_count; s++)
         if (m->endpoint[s][0] != '\0') {
             int rc = connection_open(c, &c->shard[s], m->endpoint[s]);

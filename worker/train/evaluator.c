@@ -86,6 +86,7 @@ static void prepare_run(struct env_work *w) /* on a thread of the pool */
 static void prepare_done(struct env_work *w)
 {
     struct evaluator *v = container_of(w, struct evaluator, prepare);
+    SHOAL_ASSERT(v->preparing);
     v->preparing = false;
     v->shaped = v->prepare_status == 0;
     if (!v->shaped)
@@ -162,6 +163,7 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     v->base.schema = v->schema;
     v->rows = dataset_rows(d);
     v->piece_rows = (uint64_t)batches * job->train.batch;
+    SHOAL_ASSERT(v->piece_rows > 0 && v->piece_rows <= LIMIT_BATCH);
     v->waiting_room = LANE_PIECES * lanes;
     v->waiting = calloc(v->waiting_room, sizeof *v->waiting);
     v->lane = calloc(lanes, sizeof *v->lane);
@@ -184,6 +186,7 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
 static void piece_start(struct evaluator *v, struct piece_lane *l)
 {
     uint64_t left = v->rows - v->next;
+    SHOAL_ASSERT(left > 0 && v->next % v->piece_rows == 0);
     struct wire_LANE_NEXT_reply task = {.kind = WIRE_NEXT_EVAL,
                                         .split = v->options.split,
                                         .position = v->next,
@@ -216,6 +219,7 @@ static int bad_lines_judge(const struct evaluator *v, struct err *e)
 
 static void evaluator_measure(struct evaluator *v)
 {
+    SHOAL_ASSERT(v->measured * v->piece_rows >= v->rows);
     v->status = bad_lines_judge(v, &v->error);
     if (v->status == 0)
         v->status = measure_finish(&v->measure, &v->error);
@@ -233,6 +237,7 @@ bool evaluator_settled(const struct evaluator *v)
 
 static void evaluator_end(struct evaluator *v)
 {
+    SHOAL_ASSERT(!v->done);
     v->done = true;
     env_timer_stop(v->base.env, &v->wait_timer);
     env_stop(v->base.env);

@@ -71,6 +71,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
     uint32_t size = l->base->job->train.batch;
     uint64_t offset = (l->next_read - l->task.first_batch) * size;
     uint64_t left = offset < l->task.rows ? l->task.rows - offset : 0;
+    SHOAL_ASSERT(rows_quiet(b->rows) && b->transfer.pending == 0); /* lane.c, 3 */
     b->number = l->next_read++;
     b->position = l->task.position + offset;
     b->row_count = left < size ? (uint32_t)left : size;
@@ -140,6 +141,7 @@ void lane_ask(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
     bool empty = b->rows->batch.examples == 0;
+    SHOAL_ASSERT(b->state == READ || b->state == PLANNING);
     b->sent_ns = env_now_ns(l->base->env);
     int rc = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
     if (rc != 0) {
@@ -153,6 +155,7 @@ void lane_ask(struct lane *l, struct lane_batch *b)
 /* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
 void lane_pull(struct lane *l, struct lane_batch *b)
 {
+    SHOAL_ASSERT(b->number == l->next_pull && b->state == READ); /* lane.c, 2 */
     lines_count(l, &b->rows->batch);
     l->next_pull++;
     floats_lend(l, b);
@@ -193,6 +196,7 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
     struct lane *l = lane_of_compute(w);
     struct lane_batch *b = l->computing;
     struct model_input in;
+    SHOAL_ASSERT(b->state == COMPUTING && b->rows->batch.examples > 0);
     rows_input(b->rows, &in);
     rows_output(b->rows, &l->output);
     if (lane_evaluates(l)) {
@@ -295,6 +299,7 @@ static void compute_done(struct env_work *w)
  * compute. */
 void lane_compute(struct lane *l, struct lane_batch *b)
 {
+    SHOAL_ASSERT(b->number == l->next_compute && b->state == READY); /* lane.c, 2 */
     l->next_compute++;
     if (b->rows->batch.examples == 0) {
         lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
@@ -324,6 +329,7 @@ static void push_done(struct lane *l, struct lane_batch *b)
 void lane_push(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
+    SHOAL_ASSERT(b->number == l->next_push && b->state == COMPUTED); /* lane.c, 2 */
     b->sent_ns = env_now_ns(l->base->env);
     int rc = transfer_start(&b->transfer, &name, true, &b->error);
     if (rc != 0) {
@@ -361,6 +367,7 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
 {
     struct lane_batch *b = batch_of_transfer(t);
     struct lane_result *r = &b->lane->result;
+    SHOAL_ASSERT(t->push);
     if (b->refused)
         return;
     b->refused = true;
@@ -382,6 +389,7 @@ static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t 
 {
     struct lane *l = batch_of_transfer(t)->lane;
     uint32_t waiting = 0;
+    SHOAL_ASSERT(t->push && t->pending > 0);
     for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1;
          n < t->name.batch; n++) {
         struct lane_batch *earlier = lane_batch_find(l, n);
@@ -394,6 +402,7 @@ static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t 
 void lane_send_again(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = b->transfer.name;
+    SHOAL_ASSERT(b->transfer.push == (b->state == PUSHING));
     int rc = transfer_start(&b->transfer, &name, b->state == PUSHING, &b->error);
     if (rc != 0)
         lane_fail(l, rc, b->error.text);
@@ -424,6 +433,7 @@ static void plan_run(struct env_work *w) /* on a thread of the pool */
     struct lane *l = lane_of_plan(w);
     struct lane_cache *c = &l->cache;
     struct lane_batch *b = c->planning;
+    SHOAL_ASSERT(b->state == PLANNING && c->takens <= c->taken_capacity);
     if (c->clear)
         row_cache_clear(c->index);
     for (uint32_t i = 0; i < c->takens; i++) {
@@ -436,6 +446,7 @@ static void plan_run(struct env_work *w) /* on a thread of the pool */
 /* A row served counts in the staleness as a pull of that age would. */
 static void plan_count(struct lane *l, const struct rows *r)
 {
+    SHOAL_ASSERT(r->planned && r->plan.fresh_count <= r->batch.key_count);
     uint32_t hits = r->batch.key_count - r->plan.fresh_count;
     l->base->stats->cache_hits += hits;
     l->base->stats->cache_misses += r->plan.fresh_count;

@@ -75,6 +75,7 @@ static struct msg *ask_build(struct request *r)
 {
     struct seat *s = seat_of_ask(r);
     struct wire w;
+    SHOAL_ASSERT(s->state == ASKING);
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_LANE_NEXT;
     w.id = r->id;
@@ -93,7 +94,9 @@ void seat_ask(struct seat *s)
 
 static void rest_fire(struct env_timer *t)
 {
-    seat_ask(container_of(t, struct seat, rest));
+    struct seat *s = container_of(t, struct seat, rest);
+    SHOAL_ASSERT(s->state == RESTING);
+    seat_ask(s);
 }
 
 static void seat_rest(struct seat *s, uint32_t ms)
@@ -204,6 +207,7 @@ static void seat_worked(void *owner)
 {
     struct seat *s = owner;
     const struct lane_result *result = lane_result(s->lane);
+    SHOAL_ASSERT(s->state == WORKING || s->state == DROPPING);
     if (s->state == DROPPING) {
         seat_move(s, FREE);
         s->host->freed(s->host->context);
@@ -295,6 +299,7 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
 static struct msg *report_build(struct request *r)
 {
     struct seat *s = seat_of_report(r);
+    SHOAL_ASSERT(s->state == REPORTING && lane_idle(s->lane));
     if (s->task.kind == WIRE_NEXT_INDEX)
         return index_message(s, r->id);
     if (s->task.kind == WIRE_NEXT_EVAL)

@@ -143,6 +143,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
 
 static void trainer_join(struct trainer *t)
 {
+    SHOAL_ASSERT(t->state == JOINING && !t->preparing && !t->replacing);
     t->again = false;
     client_start(t->client, &t->join);
 }
@@ -190,6 +191,7 @@ static void stages_note(struct trainer *t)
 static void trainer_prepared(struct trainer *t)
 {
     const struct backend *backend = t->options.backend;
+    SHOAL_ASSERT(t->seat_count > 0 && t->have_model);
     log_info("worker %" PRIu64
              " joined job %s: %u lanes here, %u batches of each read at once, backend "
              "%s (%s)%s%s",
@@ -335,6 +337,7 @@ static void trainer_replace(struct trainer *t)
 
 void trainer_replaced(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->replacing && t->seat_count == 0);
     if (t->replace_status != 0 && t->again) {
         log_error("there is no other backend: %s", t->replace_error.text);
         t->end = t->lost;
@@ -387,6 +390,7 @@ static void trainer_farewell(struct trainer *t)
         trainer_stop(t);
         return;
     }
+    SHOAL_ASSERT(!request_active(&t->leave) && !request_active(&t->join));
     sm_move(&trainer_moves, &t->state, LEAVING);
     client_cancel(t->client, &t->beat);
     client_start(t->client, &t->beat);

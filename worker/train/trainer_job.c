@@ -1,5 +1,6 @@
 /* trainer_job.c: what a worker makes of the job's text: its input's shape, the model, seats, the
  * tables declared. */
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "worker/train/trainer_inner.h"
@@ -11,6 +12,7 @@
 
 void trainer_model_drop(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->preparing);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_free(t->seat[i]);
     free(t->seat);
@@ -73,6 +75,7 @@ static void base_set(struct trainer *t)
              ahead = t->job.train.read_ahead;
     base->ahead = ahead == 0 ? readers : ahead;
     base->readers = readers < base->ahead ? readers : base->ahead;
+    SHOAL_ASSERT(base->readers > 0 && base->readers <= base->ahead);
     base->cache_rows = t->job.train.cache.rows;
     base->clock_ns = t->options.clock_ns;
     base->job = &t->job;
@@ -120,6 +123,7 @@ static void prepare_run(struct env_work *w)
 
 static void made_take(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->have_model && t->seat_count == 0);
     t->model = t->made.model;
     t->have_model = t->model != NULL;
     t->seat = t->made.seat;
@@ -171,6 +175,7 @@ static void replace_done(struct env_work *w)
 
 void trainer_job_replace(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->preparing && !t->replacing);
     t->replacing = true;
     env_work_start(t->env, &t->replace);
 }
@@ -181,6 +186,7 @@ static struct msg *declare_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, declare);
     const struct table_schema *schema = &t->schema[t->declared];
+    SHOAL_ASSERT(t->declared < t->host.base.table_count);
     struct wire_TABLE_CREATE create;
     struct wire w;
     memset(&w, 0, sizeof w);
@@ -243,6 +249,7 @@ static int host_ready(void *context, uint32_t split, bool map, struct err *e)
     int rc = dataset_splits_open(&t->splits, split, &d, e);
     if (rc != 0)
         return rc;
+    SHOAL_ASSERT(split < DATASET_SPLITS);
     if (t->host.base.data[split] != d) /* threads that read from it look at this too */
         t->host.base.data[split] = d;
     if (!map || client_map(t->client) != NULL)

@@ -142,6 +142,7 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     const struct wire_PULL_reply *reply = &w->u.PULL_reply;
     uint32_t width = t->rows->table[p->part.table].schema->width;
     struct err e = {0};
+    SHOAL_ASSERT(!t->push && p < t->part + t->part_count);
     if (w->status != 0)
         return part_refused(p, w);
     if (reply->key_count != p->part.key_count || reply->width != width ||
@@ -177,6 +178,7 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
     struct transfer_part *p = part_of(r);
     struct transfer *t = p->transfer;
     (void)m;
+    SHOAL_ASSERT(t->push && p < t->part + t->part_count);
     if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
         return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
     if (w->status == SHOAL_E_NOT_FINITE)
@@ -210,6 +212,7 @@ void transfer_close(struct transfer *t)
 
 static int parts_reserve(struct transfer *t, uint32_t count, struct err *e)
 {
+    SHOAL_ASSERT(t->part_count == 0); /* requests in the old array are under way for nobody */
     if (count <= t->part_capacity)
         return 0;
     struct transfer_part *more = calloc(count, sizeof *more);
@@ -253,6 +256,7 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
             /* the whole batch goes by, however it is divided */
             t->part[t->part_count - 1].part.key_count = 0;
     }
+    SHOAL_ASSERT(t->part_count <= t->part_capacity && (!push || t->part_count > 0));
     t->pending = t->part_count;
     for (uint32_t i = 0; i < t->part_count; i++)
         client_start(t->client, &t->part[i].request);
@@ -270,6 +274,7 @@ void transfer_cancel(struct transfer *t)
 uint32_t transfer_resend(struct transfer *t, const struct part *p, uint64_t order)
 {
     uint32_t waiting = 0;
+    SHOAL_ASSERT(t->push);
     for (uint32_t i = 0; i < t->part_count; i++) {
         struct transfer_part *own = &t->part[i];
         if (own->part.table != p->table ||
