@@ -318,14 +318,9 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
 
 /* ---- splits, opened off the loop ------------------------------------------------------------- */
 
-static struct dataset_split *split_of(struct env_work *w)
-{
-    return container_of(w, struct dataset_split, work);
-}
-
 static void open_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct dataset_split *s = split_of(w);
+    struct dataset_split *s = container_of(w, struct dataset_split, work);
     uint32_t number = (uint32_t)(s - s->set->split);
     SHOAL_ASSERT(number < DATASET_SPLITS);
     s->status = dataset_open(s->set->job, number, &s->data, &s->error);
@@ -333,7 +328,7 @@ static void open_run(struct env_work *w) /* on a thread of the pool */
 
 static void open_done(struct env_work *w)
 {
-    struct dataset_split *s = split_of(w);
+    struct dataset_split *s = container_of(w, struct dataset_split, work);
     SHOAL_ASSERT(s->opening);
     s->opening = false;
     if (s->status != 0)

@@ -49,16 +49,6 @@ struct client {
     bool muted;
 };
 
-static struct client *client_of_timer(struct env_timer *t)
-{
-    return container_of(t, struct client, timer);
-}
-
-static struct client *client_of_map_get(struct request *r)
-{
-    return container_of(r, struct client, map_get);
-}
-
 /* ---- connections ----------------------------------------------------------------------------- */
 
 /* The first message on a connection says who we are. Its reply has id 0 and is nobody's. */
@@ -201,7 +191,7 @@ void client_cancel(struct client *c, struct request *r)
 /* One pass over the table: what is due is sent; then the timer is set for what is due next (1). */
 static void client_fire(struct env_timer *t)
 {
-    struct client *c = client_of_timer(t);
+    struct client *c = container_of(t, struct client, timer);
     uint64_t now = env_now_ns(c->env), next = UINT64_MAX;
     for (uint32_t i = 0; i < CHAINS; i++)
         for (struct request *r = c->chain[i], *after; r != NULL; r = after) {
@@ -273,6 +263,14 @@ void client_message(struct client *c, peer_t from, struct msg *m)
     msg_free(m);
 }
 
+void client_head(const struct request *r, struct wire *w)
+{
+    SHOAL_ASSERT(request_active(r));
+    memset(w, 0, sizeof *w);
+    w->type = r->type;
+    w->id = r->id;
+}
+
 bool client_passing(int status)
 {
     switch (status) {
@@ -295,11 +293,9 @@ bool client_passing(int status)
 
 static struct msg *map_get_build(struct request *r)
 {
-    struct client *c = client_of_map_get(r);
+    struct client *c = container_of(r, struct client, map_get);
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_MAP_GET;
-    w.id = r->id;
+    client_head(r, &w);
     w.u.MAP_GET.map_epoch = c->map.epoch;
     return wire_encode(&w);
 }
@@ -327,7 +323,7 @@ static int shards_connect(struct client *c, const struct map *m)
 static enum request_verdict map_get_reply(struct request *r, const struct wire *w,
                                           const struct msg *m)
 {
-    struct client *c = client_of_map_get(r);
+    struct client *c = container_of(r, struct client, map_get);
     struct map taken;
     struct err e = {0};
     if (w->status != 0)

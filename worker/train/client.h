@@ -103,6 +103,8 @@ static inline bool request_active(const struct request *r)
 {
     return r->id != 0;
 }
+/* The head of what `build` makes: of r's type and id, without a field. */
+void client_head(const struct request *r, struct wire *w);
 /* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE
  * (a shard that was not told yet), IO, NOMEM, STOPPED. */
 bool client_passing(int status);

@@ -26,14 +26,9 @@ static void read_busy(struct lane *l, uint64_t ran_ns, uint64_t file_ns)
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-static struct lane_batch *batch_of_read(struct env_work *w)
-{
-    return container_of(w, struct lane_batch, read);
-}
-
 static void read_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct lane_batch *b = batch_of_read(w);
+    struct lane_batch *b = container_of(w, struct lane_batch, read);
     const struct lane *l = b->lane;
     uint32_t epoch = lane_evaluates(l) ? 0 : l->task.epoch;
     b->status = batch_read(l->base->data[l->task.split], l->base->job->train.seed, epoch,
@@ -42,7 +37,7 @@ static void read_run(struct env_work *w) /* on a thread of the pool */
 
 static void read_done(struct env_work *w)
 {
-    struct lane_batch *b = batch_of_read(w);
+    struct lane_batch *b = container_of(w, struct lane_batch, read);
     struct lane *l = b->lane;
     SHOAL_ASSERT(b->state == READING);
     read_busy(l, w->ran_ns, b->status == 0 ? b->rows->batch.file_ns : 0);
@@ -186,14 +181,9 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 
 /* ---- compute --------------------------------------------------------------------------------- */
 
-static struct lane *lane_of_compute(struct env_work *w)
-{
-    return container_of(w, struct lane, compute);
-}
-
 static void compute_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct lane *l = lane_of_compute(w);
+    struct lane *l = container_of(w, struct lane, compute);
     struct lane_batch *b = l->computing;
     struct model_input in;
     SHOAL_ASSERT(b->state == COMPUTING && b->rows->batch.examples > 0);
@@ -277,7 +267,7 @@ static void compute_count(struct lane *l, struct lane_batch *b)
 
 static void compute_done(struct env_work *w)
 {
-    struct lane *l = lane_of_compute(w);
+    struct lane *l = container_of(w, struct lane, compute);
     struct lane_batch *b = l->computing;
     SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
     l->computing = NULL;
@@ -343,14 +333,9 @@ void lane_push(struct lane *l, struct lane_batch *b)
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-static struct lane_batch *batch_of_transfer(struct transfer *t)
-{
-    return container_of(t, struct lane_batch, transfer);
-}
-
 static void transfer_done(struct transfer *t)
 {
-    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_batch *b = container_of(t, struct lane_batch, transfer);
     if (t->push)
         push_done(b->lane, b);
     else
@@ -359,13 +344,13 @@ static void transfer_done(struct transfer *t)
 
 static void transfer_refused(struct transfer *t, int status, const char *text)
 {
-    lane_fail(batch_of_transfer(t)->lane, status, text);
+    lane_fail(container_of(t, struct lane_batch, transfer)->lane, status, text);
 }
 
 /* The batch counts as refused once, whatever became of its other parts. */
 static void transfer_poisoned(struct transfer *t, const struct part *p, const char *text)
 {
-    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_batch *b = container_of(t, struct lane_batch, transfer);
     struct lane_result *r = &b->lane->result;
     SHOAL_ASSERT(t->push);
     if (b->refused)
@@ -379,7 +364,7 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
 
 static void transfer_took(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low)
 {
-    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_batch *b = container_of(t, struct lane_batch, transfer);
     if (p->table < b->rows->sparse && b->rows->planned)
         lane_cache_answered(b->lane, b, p, clock, low);
 }
@@ -387,7 +372,7 @@ static void transfer_took(struct transfer *t, const struct part *p, uint64_t clo
 /* Earlier pushes of the lane are sent again, oldest first. */
 static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t order)
 {
-    struct lane *l = batch_of_transfer(t)->lane;
+    struct lane *l = container_of(t, struct lane_batch, transfer)->lane;
     uint32_t waiting = 0;
     SHOAL_ASSERT(t->push && t->pending > 0);
     for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1;
@@ -423,14 +408,9 @@ void lane_stages_init(struct lane *l, struct lane_batch *b)
 
 /* ---- the cache: a pull planned on a thread, answers noted for the next plan ------------------ */
 
-static struct lane *lane_of_plan(struct env_work *w)
-{
-    return container_of(w, struct lane, cache.work);
-}
-
 static void plan_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct lane *l = lane_of_plan(w);
+    struct lane *l = container_of(w, struct lane, cache.work);
     struct lane_cache *c = &l->cache;
     struct lane_batch *b = c->planning;
     SHOAL_ASSERT(b->state == PLANNING && c->takens <= c->taken_capacity);
@@ -457,7 +437,7 @@ static void plan_count(struct lane *l, const struct rows *r)
 
 static void plan_done(struct env_work *w)
 {
-    struct lane *l = lane_of_plan(w);
+    struct lane *l = container_of(w, struct lane, cache.work);
     struct lane_batch *b = l->cache.planning;
     SHOAL_ASSERT(b != NULL && b->state == PLANNING);
     l->cache.planning = NULL;

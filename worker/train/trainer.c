@@ -81,9 +81,7 @@ static struct msg *join_build(struct request *r)
     struct trainer *t = container_of(r, struct trainer, join);
     const struct backend *backend = t->options.backend;
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_WORKER_JOIN;
-    w.id = r->id;
+    client_head(r, &w);
     w.u.WORKER_JOIN.pid = t->options.pid;
     w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
     snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
@@ -238,9 +236,7 @@ static struct msg *beat_build(struct request *r)
     struct wire w;
     for (uint32_t i = 0; i < t->seat_count; i++)
         lane_account(seat_work(t->seat[i]));
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_WORKER_BEAT;
-    w.id = r->id;
+    client_head(r, &w);
     stats_to_wire(&t->stats, t->host.worker, &w.u.WORKER_BEAT);
     return wire_encode(&w);
 }
@@ -302,9 +298,7 @@ static struct msg *leave_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, leave);
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_WORKER_LEAVE;
-    w.id = r->id;
+    client_head(r, &w);
     w.u.WORKER_LEAVE.worker = t->host.worker;
     w.u.WORKER_LEAVE.fatal = t->end.code != 0 && !t->broken;
     w.u.WORKER_LEAVE.fail_status = t->end.code;

@@ -189,9 +189,7 @@ static struct msg *declare_build(struct request *r)
     SHOAL_ASSERT(t->declared < t->host.base.table_count);
     struct wire_TABLE_CREATE create;
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_TABLE_DECLARE;
-    w.id = r->id;
+    client_head(r, &w);
     wire_schema_to(schema, &create);
     _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof create,
                    "DECLARE is CREATE and one more field");

@@ -18,11 +18,6 @@ struct transfer_part {
     uint32_t lost; /* ... when no earlier push was under way */
 };
 
-static struct transfer_part *part_of(struct request *r)
-{
-    return container_of(r, struct transfer_part, request);
-}
-
 /* ---- messages out ---------------------------------------------------------------------------- */
 
 static uint64_t map_epoch(const struct transfer *t)
@@ -33,7 +28,7 @@ static uint64_t map_epoch(const struct transfer *t)
 
 static struct msg *pull_build(struct request *r)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     struct wire w;
     w.type = WIRE_TYPE_PULL;
@@ -58,7 +53,7 @@ static struct msg *pull_build(struct request *r)
 
 static struct msg *push_build(struct request *r)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     struct wire w;
     w.type = WIRE_TYPE_PUSH;
@@ -137,7 +132,7 @@ static void staleness_count(struct transfer *t, const struct wire_PULL_reply *re
 
 static enum request_verdict pull_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     const struct wire_PULL_reply *reply = &w->u.PULL_reply;
     uint32_t width = t->rows->table[p->part.table].schema->width;
@@ -175,7 +170,7 @@ static enum request_verdict part_poisoned(struct transfer_part *p, const struct 
 
 static enum request_verdict push_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     (void)m;
     SHOAL_ASSERT(t->push && p < t->part + t->part_count);
