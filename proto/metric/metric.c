@@ -19,7 +19,8 @@ double metric_loss(float p, float y)
     return y > 0.5f ? -log(q) : -log1p(-q);
 }
 
-double metric_entropy(double share)
+/* Of a coin that shows 1 with this probability, in nats; 0 at 0 and 1. */
+static double entropy_of(double share)
 {
     return share > 0 && share < 1 ? -share * log(share) - (1 - share) * log1p(-share) : 0;
 }
@@ -242,7 +243,7 @@ int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metri
     if (s->cell != NULL)
         walk_cells(s, &w);
     SHOAL_ASSERT(w.seen == s->examples && w.count <= buckets);
-    double entropy = n > 0 ? metric_entropy(positives / n) : 0,
+    double entropy = n > 0 ? entropy_of(positives / n) : 0,
            logloss = n > 0 ? s->loss / n : (double)NAN;
     *out = (struct metric){.auc = pairs > 0 ? w.area / pairs : (double)NAN,
                            .auc_error = pairs > 0 ? w.unsure / pairs : (double)NAN,

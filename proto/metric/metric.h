@@ -52,8 +52,6 @@ struct metric_bucket {
 
 /* The loss of one example; p in [0, 1]. */
 double metric_loss(float p, float y);
-/* Entropy of a coin that shows 1 with this probability, in nats; 0 at 0 and 1. */
-double metric_entropy(double share);
 /* Means over several labels, for early stopping and the head of a report: each figure over the
  * labels that have it; examples, positives and groups of the first one. auc_error is the mean too,
  * which bounds the mean's error. The logloss is weighted, as training's is: weight, (count), not
