@@ -11,14 +11,13 @@
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "proto/job/job.h"
-#include "proto/metric/measure_json.h"
+#include "proto/metric/measure.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/wire/wire.h"
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
-#include "worker/data/fields.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/lane.h"
 #include "worker/train/trainer.h"
@@ -332,7 +331,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     return rc;
 }
 
-/* As `valid` and `test` stand in report.json: proto/metric/measure_json.h; and bad_lines. */
+/* As `valid` and `test` stand in report.json: proto/metric/measure.h; and bad_lines. */
 static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
                          struct err *e)
 {
@@ -461,14 +460,14 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
     if (rc != 0)
         return rc;
     if (a->field != NULL)
-        rc = fields_find(&f, a->field, &field, e);
+        rc = feature_field_find(&f, a->field, &field, e);
     if (rc == 0 && a->field != NULL)
-        rc = fields_key(&f, field, a->value, &key, e);
+        rc = feature_field_key(&f, field, a->value, &key, e);
     if (rc == 0) {
         *out = json_new_object();
         if (a->field != NULL)
             json_set_hex(*out, "key", key);
-        json_set(*out, "fields", fields_json(&f));
+        json_set(*out, "fields", feature_fields_json(&f));
     }
     features_free(&f);
     return rc;

@@ -1,7 +1,7 @@
 /* rocks_crc32c.c: a symbol of RocksDB's, defined a second time. */
 #include "embedding/store/rocks_crc32c.h"
 
-#include "proto/base/crc32c.h"
+#include "proto/base/hash.h"
 
 #if defined(__x86_64__)
 #include <dlfcn.h>
@@ -18,18 +18,18 @@ static uint32_t theirs(uint32_t crc, const char *bytes, size_t count)
         f = (extend_fn)dlsym(RTLD_NEXT, ROCKS_CRC32C_SYMBOL);
         atomic_store_explicit(&found, f, memory_order_relaxed);
     }
-    return f != NULL ? f(crc, bytes, count) : crc32c_extend(crc, bytes, count);
+    return f != NULL ? f(crc, bytes, count) : hash_crc32c_extend(crc, bytes, count);
 }
 
 uint32_t rocks_crc32c_extend(uint32_t crc, const char *bytes, size_t count)
 {
-    return __builtin_expect(crc32c_is_fast(), 1) ? crc32c_extend(crc, bytes, count)
-                                                 : theirs(crc, bytes, count);
+    return __builtin_expect(hash_crc32c_is_fast(), 1) ? hash_crc32c_extend(crc, bytes, count)
+                                                      : theirs(crc, bytes, count);
 }
 
 const char *rocks_crc32c_words(void)
 {
-    if (crc32c_is_fast() && dlsym(RTLD_NEXT, ROCKS_CRC32C_SYMBOL) != NULL)
+    if (hash_crc32c_is_fast() && dlsym(RTLD_NEXT, ROCKS_CRC32C_SYMBOL) != NULL)
         return "xxh3 blocks, crc32c blobs by SSE4.2";
     return "xxh3 blocks, crc32c blobs by RocksDB's own";
 }

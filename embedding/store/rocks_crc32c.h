@@ -15,7 +15,7 @@
 #if defined(__x86_64__)
 #define ROCKS_CRC32C_SYMBOL "_ZN7rocksdb6crc32c6ExtendEjPKcm"
 
-/* crc32c_extend; on a processor that is slow at it RocksDB's own. */
+/* hash_crc32c_extend; on a processor that is slow at it RocksDB's own. */
 uint32_t rocks_crc32c_extend(uint32_t crc, const char *bytes,
                              size_t count) __asm__(ROCKS_CRC32C_SYMBOL)
     __attribute__((visibility("default")));

@@ -34,4 +34,8 @@ int array_double_64(void *array, size_t each, size_t *capacity, size_t first);
 int array_resize_32(void *array, size_t each, size_t wanted, uint32_t *capacity);
 int array_resize_64(void *array, size_t each, size_t wanted, size_t *capacity);
 
+/* Sorts numbers, value (count), in rising order, in time proportional to their count. scratch has
+ * room for as many and is left with anything. Allocates nothing. */
+void array_sort(uint32_t *value, uint32_t *scratch, size_t count);
+
 #endif

@@ -2,6 +2,7 @@
 #ifndef PROTO_BASE_HASH_H
 #define PROTO_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,15 @@ void hash_stream_reset(struct hash_stream *h, uint64_t seed);
 void hash_stream_add(struct hash_stream *h, const void *data, size_t bytes);
 uint64_t hash_stream_value(const struct hash_stream *h);
 void hash_stream_free(struct hash_stream *h);
+
+/* CRC-32C (Castagnoli; RFC 3720, appendix B.4), the checksum of TensorBoard's records and
+ * of RocksDB's blobs. Any thread. */
+uint32_t hash_crc32c(const void *data, size_t bytes);
+/* Of some bytes and `bytes` (count) behind them, crc being that of the first; 0 of none. */
+uint32_t hash_crc32c_extend(uint32_t crc, const void *bytes, size_t count);
+/* The same on any processor, 4 bits a step. */
+uint32_t hash_crc32c_by_table(uint32_t crc, const void *bytes, size_t count);
+/* Whether this processor has the instructions for it. */
+bool hash_crc32c_is_fast(void);
 
 #endif

@@ -1,6 +1,9 @@
 /* log.c: lines to stderr, written with one write each so that threads and processes never mix
  * within a line. */
 #include "proto/base/log.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/sm.h"
 #include "proto/base/time.h"
 
 #include <stdarg.h>
@@ -63,4 +66,26 @@ void log_line(enum log_level level, const char *format, ...)
     line[length++] = '\n';
     if (write(STDERR_FILENO, line, length) < 0)
         return; /* nobody is left to tell */
+}
+
+/* ---- what a broken assumption of our own does: one line, then abort -------------------------- */
+
+void assert_fail(const char *file, int line, const char *expression)
+{
+    log_error("%s:%d: assertion failed: %s; this is a bug in Shoal, please report it", file, line,
+              expression);
+    abort();
+}
+
+static const char *name_of(const struct sm *m, uint32_t state)
+{
+    return state < m->count ? m->name[state] : "no state";
+}
+
+void sm_refuse(const struct sm *m, uint32_t from, uint32_t to, const char *file, int line)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s: %s (%u) must not become %s (%u)", m->what, name_of(m, from),
+             from, name_of(m, to), to);
+    assert_fail(file, line, text);
 }

@@ -4,8 +4,23 @@
 #define PROTO_BASE_TIME_H
 
 #include <stdint.h>
+#include <time.h>
 
-uint64_t time_monotonic_ns(void);
-uint64_t time_wall_ns(void);
+static inline uint64_t time_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t time_monotonic_ns(void)
+{
+    return time_of(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t time_wall_ns(void)
+{
+    return time_of(CLOCK_REALTIME);
+}
 
 #endif

@@ -1,8 +1,16 @@
-/* metric.c: the small formulas. */
+/* metric.c: the small formulas; and the scores of one label: kept predictions or cells, both read
+ * as runs: examples whose order among themselves is not known (equal predictions, or a cell), in
+ * rising order. */
 #include "proto/metric/metric.h"
 
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 double metric_loss(float p, float y)
 {
@@ -11,7 +19,8 @@ double metric_loss(float p, float y)
     return y > 0.5f ? -log(q) : -log1p(-q);
 }
 
-double metric_entropy(double share)
+/* Of a coin that shows 1 with this probability, in nats; 0 at 0 and 1. */
+static double entropy_of(double share)
 {
     return share > 0 && share < 1 ? -share * log(share) - (1 - share) * log1p(-share) : 0;
 }
@@ -43,4 +52,209 @@ void metric_mean(const struct metric *of, const double *weight, uint32_t count, 
     out->calibration = mean_of(of, NULL, count, offsetof(struct metric, calibration));
     out->ece = mean_of(of, NULL, count, offsetof(struct metric, ece));
     out->gauc = mean_of(of, NULL, count, offsetof(struct metric, gauc));
+}
+
+/* ---- scores of one label --------------------------------------------------------------------- */
+
+#define MANTISSA_BITS 13u               /* cells to a power of two: 2^13 */
+#define OCTAVES 64u                     /* below 1/2; smaller predictions share a cell */
+#define SIDE (OCTAVES << MANTISSA_BITS) /* cells of [0, 1/2]; as many above */
+#define CELLS (2 * SIDE + 1)
+#define HALF_BITS 0x3f000000u                    /* 0.5f */
+#define LEAST_BITS (HALF_BITS - (OCTAVES << 23)) /* 2^-65 */
+
+_Static_assert(sizeof(struct metric_cell) * CELLS < (17u << 20), "as the header says");
+
+int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expected, struct err *e)
+{
+    uint64_t room = expected < exact ? expected : exact;
+    memset(s, 0, sizeof *s);
+    if (room > METRIC_EXAMPLES_MAX)
+        return err_set(e, SHOAL_E_TOO_BIG, "%" PRIu64 " predictions to keep, at most %u", room,
+                       METRIC_EXAMPLES_MAX);
+    s->packed = malloc((room + 1) * sizeof *s->packed);
+    if (s->packed == NULL)
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory for %" PRIu64 " predictions: set evaluate.exact lower", room);
+    s->capacity = (uint32_t)room;
+    return 0;
+}
+
+void metric_scores_close(struct metric_scores *s)
+{
+    free(s->packed);
+    free(s->cell);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+static uint32_t float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & 0x7fffffff; /* -0 is 0 */
+}
+
+static float packed_score(uint32_t packed)
+{
+    uint32_t bits = packed >> 1;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* 1 - p is exact for p in [1/2, 1]. */
+static uint32_t cell_of(float p)
+{
+    uint32_t bits = float_bits(p > 0.5f ? 1.0f - p : p);
+    uint32_t at = bits <= LEAST_BITS ? 0 : (bits - LEAST_BITS) >> (23 - MANTISSA_BITS);
+    return p > 0.5f ? 2 * SIDE - at : at;
+}
+
+static void cell_add(struct metric_cell *cell, float p, uint32_t positive)
+{
+    struct metric_cell *c = &cell[cell_of(p)];
+    c->positives += positive;
+    c->negatives += 1 - positive;
+    c->predicted += (double)p;
+}
+
+/* From here on only cells: what was kept goes into them. */
+static int scores_fold(struct metric_scores *s)
+{
+    s->cell = calloc(CELLS, sizeof *s->cell);
+    if (s->cell == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint64_t i = 0; i < s->examples; i++)
+        cell_add(s->cell, packed_score(s->packed[i]), s->packed[i] & 1);
+    free(s->packed);
+    s->packed = NULL;
+    return 0;
+}
+
+int metric_scores_add(struct metric_scores *s, float p, float y, double loss)
+{
+    uint32_t positive = y > 0.5f;
+    if (s->examples >= METRIC_EXAMPLES_MAX)
+        return SHOAL_E_TOO_BIG;
+    if (s->cell == NULL && s->examples >= s->capacity && scores_fold(s) != 0)
+        return SHOAL_E_NOMEM;
+    if (s->cell != NULL)
+        cell_add(s->cell, p, positive);
+    else
+        s->packed[s->examples] = float_bits(p) << 1 | positive;
+    s->examples++;
+    s->positives += positive;
+    s->loss += loss;
+    s->predicted += (double)p;
+    return 0;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+struct run {
+    uint64_t positives, negatives;
+    double predicted;
+};
+
+/* What is taken from the runs, in rising order. */
+struct walk {
+    uint64_t examples, below; /* all; negatives in the runs so far */
+    double area, unsure; /* pairs in the right order; half the pairs whose order is not known */
+    struct metric_bucket *bucket;
+    uint32_t wanted, bound, count; /* parts of the curve asked for; bounds passed; parts filled */
+    uint64_t seen;
+};
+
+/* A part ends where another share of all examples has been passed; a run is never cut. */
+static void walk_curve(struct walk *w, const struct run *r)
+{
+    struct metric_bucket *b = &w->bucket[w->count];
+    b->examples += r->positives + r->negatives;
+    b->positives += r->positives;
+    b->predicted += r->predicted;
+    w->seen += r->positives + r->negatives;
+    uint32_t passed = (uint32_t)(w->seen * w->wanted / w->examples);
+    w->count += passed > w->bound;
+    w->bound = passed;
+}
+
+static void walk_add(struct walk *w, const struct run *r)
+{
+    double pairs = (double)r->positives * (double)r->negatives / 2;
+    w->area += (double)r->positives * (double)w->below + pairs;
+    w->unsure += pairs;
+    w->below += r->negatives;
+    walk_curve(w, r);
+}
+
+static int walk_kept(struct metric_scores *s, struct walk *w, struct err *e)
+{
+    uint32_t *scratch = malloc((s->examples + 1) * sizeof *scratch);
+    if (scratch == NULL)
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory to sort %" PRIu64 " predictions: set evaluate.exact lower",
+                       s->examples);
+    array_sort(s->packed, scratch, s->examples);
+    free(scratch);
+    for (uint64_t i = 0; i < s->examples;) {
+        struct run r = {0};
+        uint64_t first = i;
+        uint32_t score = s->packed[i] >> 1;
+        for (; i < s->examples && s->packed[i] >> 1 == score; i++)
+            r.positives += s->packed[i] & 1;
+        r.negatives = i - first - r.positives;
+        r.predicted = (double)packed_score(score << 1) * (double)(i - first);
+        walk_add(w, &r);
+    }
+    w->unsure = 0; /* equal predictions are equal */
+    return 0;
+}
+
+static void walk_cells(const struct metric_scores *s, struct walk *w)
+{
+    for (uint32_t i = 0; i < CELLS; i++) {
+        struct run r = {s->cell[i].positives, s->cell[i].negatives, s->cell[i].predicted};
+        if (r.positives + r.negatives > 0)
+            walk_add(w, &r);
+    }
+}
+
+static double curve_error(const struct metric_bucket *bucket, uint32_t count, uint64_t examples)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += fabs(bucket[i].predicted - (double)bucket[i].positives);
+    return examples > 0 ? sum / (double)examples : (double)NAN;
+}
+
+int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out,
+                         struct metric_bucket *bucket, uint32_t *bucket_count, struct err *e)
+{
+    struct walk w = {.examples = s->examples, .bucket = bucket, .wanted = buckets};
+    double n = (double)s->examples, positives = (double)s->positives,
+           pairs = positives * (n - positives);
+    SHOAL_ASSERT(buckets > 0);
+    memset(bucket, 0, buckets * sizeof *bucket);
+    int rc = s->cell == NULL ? walk_kept(s, &w, e) : 0;
+    if (rc != 0)
+        return rc;
+    if (s->cell != NULL)
+        walk_cells(s, &w);
+    SHOAL_ASSERT(w.seen == s->examples && w.count <= buckets);
+    double entropy = n > 0 ? entropy_of(positives / n) : 0,
+           logloss = n > 0 ? s->loss / n : (double)NAN;
+    *out = (struct metric){.auc = pairs > 0 ? w.area / pairs : (double)NAN,
+                           .auc_error = pairs > 0 ? w.unsure / pairs : (double)NAN,
+                           .logloss = logloss,
+                           .ne = entropy > 0 ? logloss / entropy : (double)NAN,
+                           .calibration = positives > 0 ? s->predicted / positives : (double)NAN,
+                           .ece = curve_error(bucket, w.count, s->examples),
+                           .gauc = (double)NAN,
+                           .gauc_share = 1,
+                           .examples = s->examples,
+                           .positives = s->positives};
+    *bucket_count = w.count;
+    return 0;
 }

@@ -25,13 +25,16 @@
 #ifndef PROTO_METRIC_METRIC_H
 #define PROTO_METRIC_METRIC_H
 
+#include "proto/base/err.h"
+
+#include <stddef.h>
 #include <stdint.h>
 
 #define METRIC_EXAMPLES_MAX UINT32_MAX /* of one evaluation */
 
 struct metric {
     double auc;
-    /* the true one is within auc +- auc_error; 0: auc is exact (metric_scores.h) */
+    /* the true one is within auc +- auc_error; 0: auc is exact (metric_scores) */
     double auc_error;
     double logloss, ne, calibration, ece;
     double gauc; /* NaN without groups */
@@ -49,12 +52,48 @@ struct metric_bucket {
 
 /* The loss of one example; p in [0, 1]. */
 double metric_loss(float p, float y);
-/* Entropy of a coin that shows 1 with this probability, in nats; 0 at 0 and 1. */
-double metric_entropy(double share);
 /* Means over several labels, for early stopping and the head of a report: each figure over the
  * labels that have it; examples, positives and groups of the first one. auc_error is the mean too,
  * which bounds the mean's error. The logloss is weighted, as training's is: weight, (count), not
  * all 0. */
 void metric_mean(const struct metric *of, const double *weight, uint32_t count, struct metric *out);
+
+/* Predictions of one label as they come: AUC, logloss, normalised entropy, calibration.
+ *
+ * Up to `exact` examples every prediction is kept (4 bytes each) and AUC is exact. Beyond,
+ * predictions are counted in 2^20 + 1 fixed cells (16 MiB, however many come): 8,192 to each power
+ * of two, counted from both ends of [0, 1], so that a cell is at most 2^-13 of p, and of 1 - p,
+ * wide: the same everywhere in the logit. Within a cell the order is not known: pairs there count
+ * half, and could all be right or all wrong. So the true AUC is within auc +- sum over cells of
+ * positives * negatives / 2, divided by all positives * all negatives, which is reported as
+ * auc_error. Sums (logloss, calibration) are exact in both. A function of the predictions in the
+ * order given, so whoever merges keeps one order. One thread. */
+struct metric_cell {
+    uint32_t positives, negatives;
+    double predicted; /* sum of p */
+};
+
+struct metric_scores {
+    /* owned (capacity): bits of p above, the label in the lowest bit, so numbers sort as p does */
+    uint32_t *packed;
+    struct metric_cell *cell; /* owned; NULL while exact */
+    uint64_t examples, positives;
+    uint32_t capacity;
+    double loss, predicted; /* sums */
+};
+
+/* expected: examples that will come, if that is known (memory is taken once); more than `exact` may
+ * come. NOMEM. */
+int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expected, struct err *e);
+void metric_scores_close(struct metric_scores *s);
+/* One prediction: p in [0, 1], and its metric_loss. NOMEM when the cells cannot be had; TOO_BIG at
+ * METRIC_EXAMPLES_MAX.
+ */
+int metric_scores_add(struct metric_scores *s, float p, float y, double loss);
+/* Fills *out but for gauc and groups, and at most `buckets` parts of the calibration curve, in
+ * rising order of p. Needs as much memory again as is held while exact: NOMEM. Nothing may be added
+ * afterwards. */
+int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out,
+                         struct metric_bucket *bucket, uint32_t *bucket_count, struct err *e);
 
 #endif

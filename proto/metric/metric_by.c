@@ -1,8 +1,8 @@
 /* metric_by.c: a small hash table that forgets its rarer half when it is full. */
 #include "proto/metric/metric_by.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
-#include "proto/base/sort.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static void values_thin(struct metric_by *b, uint32_t keep)
         return;
     for (uint32_t i = 0; i < b->count; i++)
         sorted[i] = count_of(&b->value[i]);
-    sort_u32(sorted, sorted + b->capacity, b->count);
+    array_sort(sorted, sorted + b->capacity, b->count);
     uint32_t least = sorted[b->count - keep];
     for (uint32_t i = b->count - keep; i < b->count; i++)
         above += sorted[i] > least;

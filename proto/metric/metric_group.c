@@ -1,8 +1,8 @@
 /* metric_group.c: examples by group, a sample of the groups where they are too many. */
 #include "proto/metric/metric_group.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/rng.h"
-#include "proto/base/sort.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -175,7 +175,7 @@ static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_
     out->groups = 0;
     for (uint32_t i = 0; i < g->groups; i++) {
         uint32_t begin = i == 0 ? 0 : end[i - 1], count = end[i] - begin, positives;
-        sort_u32(by_group + begin, scratch, count);
+        array_sort(by_group + begin, scratch, count);
         double right = pairs_right(by_group + begin, count, &positives);
         if (positives == 0 || positives == count)
             continue;

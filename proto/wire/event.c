@@ -1,7 +1,7 @@
 /* event.c: records, framed. */
 #include "proto/wire/event.h"
 #include "proto/base/assert.h"
-#include "proto/base/crc32c.h"
+#include "proto/base/hash.h"
 
 #include "tensorboard.pb-c.h"
 
@@ -18,7 +18,7 @@ static void put_u32(unsigned char *to, uint32_t x)
 
 static uint32_t masked(const void *data, size_t bytes)
 {
-    uint32_t c = crc32c(data, bytes);
+    uint32_t c = hash_crc32c(data, bytes);
     return (c >> 15 | c << 17) + 0xa282ead8u;
 }
 

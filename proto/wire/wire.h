@@ -236,7 +236,7 @@
  *   INDEX  index `split`, then INDEX_DONE
  *   TASK   train: lane, generation; batches first_batch .. first_batch + batch_count - 1 of the
  *          lane come from the rows at positions [position, position + rows) of epoch's order
- *          (worker/data/order.h), `batch` of the job file each; of these, batches <= mark are done
+ *          (worker/data/index.h), `batch` of the job file each; of these, batches <= mark are done
  *          everywhere (skip them). Batches beyond ceil(rows / batch) are empty (bsp pads lanes to
  *          equal length: they are ticks).
  *   EVAL   a read-only task: positions [position, position + rows) of split in file order; then

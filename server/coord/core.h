@@ -138,7 +138,7 @@ struct coord_job {
     uint32_t workers_most;
     struct coord_trace trace;
     struct coord_guard guard;
-    /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
+    /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
     double rate, rate_step;          /* examples a second; those of the last jump */

@@ -2,7 +2,7 @@
 #include "server/coord/epoch.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/metric/measure_json.h"
+#include "proto/metric/measure.h"
 #include "server/coord/end.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"

@@ -3,7 +3,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
-#include "proto/metric/measure_json.h"
+#include "proto/metric/measure.h"
 #include "server/coord/bottleneck.h"
 #include "server/coord/core.h"
 #include "server/coord/trace.h"

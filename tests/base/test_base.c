@@ -1,10 +1,10 @@
 /* test_base.c: errors, keys, messages, and checksums keep their word. */
-#include "proto/base/crc32c.h"
+#include "proto/base/array.h"
 #include "proto/base/err.h"
+#include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "proto/base/msg.h"
 #include "proto/base/rng.h"
-#include "proto/base/sort.h"
 
 #include <check.h>
 #include <string.h>
@@ -108,11 +108,11 @@ END_TEST
 START_TEST(crc32c_of_the_known_words)
 {
     static const unsigned char zeros[32];
-    ck_assert_uint_eq(crc32c("123456789", 9), 0xe3069283u);
-    ck_assert_uint_eq(crc32c(zeros, 32), 0x8a9136aau); /* RFC 3720, B.4 */
-    ck_assert_uint_eq(crc32c("", 0), 0);
-    ck_assert_uint_ne(crc32c("123456788", 9), 0xe3069283u);
-    ck_assert_uint_eq(crc32c_by_table(0, "123456789", 9), 0xe3069283u);
+    ck_assert_uint_eq(hash_crc32c("123456789", 9), 0xe3069283u);
+    ck_assert_uint_eq(hash_crc32c(zeros, 32), 0x8a9136aau); /* RFC 3720, B.4 */
+    ck_assert_uint_eq(hash_crc32c("", 0), 0);
+    ck_assert_uint_ne(hash_crc32c("123456788", 9), 0xe3069283u);
+    ck_assert_uint_eq(hash_crc32c_by_table(0, "123456789", 9), 0xe3069283u);
 }
 END_TEST
 
@@ -122,8 +122,8 @@ START_TEST(crc32c_is_the_same_by_instruction_and_by_table)
     for (uint32_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 2654435761u >> 24);
     for (size_t count = 0; count < sizeof bytes - 8; count += count < 600 ? 1 : 37)
-        ck_assert_uint_eq(crc32c_extend(5, bytes + count % 8, count),
-                          crc32c_by_table(5, bytes + count % 8, count));
+        ck_assert_uint_eq(hash_crc32c_extend(5, bytes + count % 8, count),
+                          hash_crc32c_by_table(5, bytes + count % 8, count));
 }
 END_TEST
 
@@ -137,7 +137,7 @@ START_TEST(sort_u32_puts_numbers_in_order)
             uint64_t sum = 0;
             for (size_t i = 0; i < count; i++)
                 sum += value[i] = (uint32_t)rng_next(&g) & mask[m];
-            sort_u32(value, scratch, count);
+            array_sort(value, scratch, count);
             for (size_t i = 0; i < count; i++) {
                 ck_assert(i == 0 || value[i - 1] <= value[i]);
                 sum -= value[i];

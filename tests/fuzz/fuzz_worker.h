@@ -7,7 +7,6 @@
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "worker/data/feature.h"
-#include "worker/data/reader.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef TESTS_LIB_EVENT_READER_H
 #define TESTS_LIB_EVENT_READER_H
 
-#include "proto/base/crc32c.h"
+#include "proto/base/hash.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ static inline uint64_t reader_number(const unsigned char *p, int bytes)
 static inline bool reader_sum_is(const unsigned char *data, size_t bytes, const unsigned char *sum)
 {
     uint32_t rotated = (uint32_t)reader_number(sum, 4) - 0xa282ead8u;
-    return (rotated >> 17 | rotated << 15) == crc32c(data, bytes);
+    return (rotated >> 17 | rotated << 15) == hash_crc32c(data, bytes);
 }
 
 static inline bool reader_varint(const unsigned char **p, const unsigned char *end, uint64_t *out)

@@ -3,7 +3,6 @@
 #define TESTS_LIB_WORKER_READER_H
 
 #include "worker/data/feature.h"
-#include "worker/data/reader.h"
 
 #include <string.h>
 

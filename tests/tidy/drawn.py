@@ -9,7 +9,8 @@ import invariants
 
 RULES = ("drawn",)
 HOUSES = {"embedding/engine": 8, "embedding": 10, "server": 10, "proto": 5, "worker": 5, "dense": 2}  # a room's rank: its longest row
-ROW = re.compile(r'\{\s*"([\w/.]+\.(?:c|h|cu))",\s*(\d+),\s*(\w+),')
+ROW = re.compile(r'\{\s*(?:"([\w/.]+\.(?:c|h|cu))"|(\w+)),\s*(\d+),\s*\w+,')
+DEFINE = re.compile(r'^#define (\w+) "([\w/.]+)"', re.M)
 
 
 def house(path):
@@ -32,7 +33,9 @@ def rows(root):
     """(file of the assert, number) of every row of a struct broken list."""
     found = set()
     for file in (root / "tests").rglob("test_*broken*.c"):
-        found.update((m[1], int(m[2])) for m in ROW.finditer(file.read_text(encoding="utf-8")))
+        text = file.read_text(encoding="utf-8")
+        named = dict(DEFINE.findall(text))
+        found.update((m[1] or named.get(m[2]), int(m[3])) for m in ROW.finditer(text))
     return found
 
 

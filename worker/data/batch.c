@@ -123,6 +123,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
         return rc;
     struct batch_space *s = b->space;
     b->tasks = f->shape.tasks;
+    SHOAL_ASSERT(f->shape.tasks <= LIMIT_TASKS && f->shape.fields <= LIMIT_FIELDS);
     b->fields = f->shape.fields;
     b->field_table = f->shape.table;
     s->unique.table = f->shape.table;
@@ -210,6 +211,8 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
         offsets_add(b, f);
     b->values += example.keys;
     b->examples++;
+    SHOAL_ASSERT(b->values <= s->value_capacity);
+    SHOAL_ASSERT(!f->multi || s->offset[(size_t)b->examples * f->shape.fields] == b->values);
     return 0;
 }
 
@@ -217,6 +220,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
 static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
 {
     int64_t low = 0, high = count - 1;
+    SHOAL_ASSERT(k >= 0 && k < count);
     while (low < high) {
         uint32_t pivot = time[low + (high - low) / 2];
         int64_t i = low, j = high;
@@ -256,6 +260,7 @@ static void times_clamp(struct batch *b)
 int batch_end(struct batch *b, struct err *e)
 {
     struct batch_space *s = b->space;
+    SHOAL_ASSERT(b->examples + b->bad_lines + b->dropped <= s->rows);
     if (host_room(b, &b->index, &s->index_capacity, s->value_capacity, sizeof b->index[0]) != 0 ||
         unique_make(&s->unique, s->mixed, b->values, b->index) != 0)
         return no_memory(e);

@@ -1,9 +1,12 @@
 /* cache.c: the folder that keeps decoded text and indexes.
  *
- * 1. A name without ".tmp-" in it is a whole file, synced before it got that name.
+ * 1. A name without ".tmp-" in it is a whole file, synced before it got that name; the name that a
+ *    file is kept by has none. [assert: cache_keep]
  * 2. A temporary is locked by its writer from creation to rename; one older than a minute whose
- *    lock is free belongs to nobody. */
+ *    lock is free belongs to nobody.
+ *    [test: cache_removes_temporaries_of_the_dead_only] */
 #include "worker/data/cache.h"
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
 
 #include <errno.h>
@@ -123,6 +126,7 @@ static int temporary_make(const struct cache *c, const char *name, char *path, s
 int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix,
                  struct cache_file *f, struct err *e)
 {
+    SHOAL_ASSERT(strlen(suffix) < sizeof f->name - 34);
     f->cache = c;
     f->group = group;
     snprintf(f->name, sizeof f->name, "%016" PRIx64 "-%016" PRIx64 ".%s", group, identity, suffix);
@@ -133,6 +137,7 @@ int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const
 int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
 {
     char path[LIMIT_PATH + 64];
+    SHOAL_ASSERT(strstr(f->name, ".tmp-") == NULL && f->fd >= 0); /* 1 */
     snprintf(path, sizeof path, "%s/%s", f->cache->folder, f->name);
     if (file_sync_data(f->fd) != 0 || file_rename(f->temporary, path) != 0) {
         int rc = err_set(e, errno == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
@@ -153,6 +158,7 @@ int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
 
 void cache_drop(struct cache_file *f)
 {
+    SHOAL_ASSERT(f->fd >= 0);
     file_unlink(f->temporary);
     close(f->fd);
     f->fd = -1;

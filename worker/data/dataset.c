@@ -1,23 +1,24 @@
 /* dataset.c: source, index and features of one split put together; batches read by position.
  *
- * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last,
+ * 1. Rows of whole chunks come first in an epoch, in the order of index_order; the rows of a last,
  *    smaller chunk come last, so that every position before them is (chunk, row in chunk) by
- *    division alone.
+ *    division alone. [assert: batch_read]
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
- *    its rows.
- * 3. After dataset_open nothing in a dataset changes.
+ *    its rows. [assert: read_span] [test: dataset_changed_input_is_an_error]
+ * 3. After dataset_open nothing in a dataset changes. [test: dataset_is_read_by_several_threads]
  * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
- *    so a change of order or batch leaves the choice as it is. */
+ *    so a change of order or batch leaves the choice as it is.
+ *    [test: dataset_negatives_are_a_share_drawn_anew_each_epoch] */
 #include "worker/data/dataset.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
-#include "worker/data/order.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
@@ -102,6 +103,7 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
                      struct err *e)
 {
+    SHOAL_ASSERT(i < s->count);
     if (s->file[i].bytes == 0)
         return SHOAL_E_END;
     lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
@@ -165,6 +167,7 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     struct dataset *d = calloc(1, sizeof *d);
     if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", what);
+    SHOAL_ASSERT(split <= WIRE_TEST);
     d->shuffle = job->data.shuffle && split == WIRE_TRAIN;
     if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
         d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
@@ -240,6 +243,7 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     uint64_t end = (span->chunk + span->chunks) * x->chunk_rows, chunk = span->chunk, sum = 0;
     struct line line;
     int rc;
+    SHOAL_ASSERT(span->chunks > 0 && span->chunk + span->chunks <= x->chunks);
     if (end > x->rows)
         end = x->rows;
     lines_start(lines, &d->source, d->features.header, x->chunk[chunk].at,
@@ -263,7 +267,10 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     }
     if (rc != SHOAL_E_END)
         return rc;
-    return row == end ? 0 : changed(d, x->chunk[chunk].at, e);
+    if (row != end)
+        return changed(d, x->chunk[chunk].at, e);
+    SHOAL_ASSERT(chunk == span->chunk + span->chunks); /* 2: all of them were compared */
+    return 0;
 }
 
 int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
@@ -288,8 +295,9 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
         uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
         uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
         uint64_t chunk = d->shuffle && epoch > 0 && place < whole
-                             ? order_chunk(seed, epoch, whole, place)
+                             ? index_order(seed, epoch, whole, place)
                              : place;
+        SHOAL_ASSERT(chunk < whole || chunk == place); /* 1 */
         if (span.chunks > 0 && chunk == span.chunk + span.chunks) {
             span.chunks++;
             span.rows += take;
@@ -306,4 +314,80 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
     if (rc == 0)
         out->file_ns = out->space->lines.file_ns;
     return rc == 0 ? batch_end(out, e) : rc;
+}
+
+/* ---- splits, opened off the loop ------------------------------------------------------------- */
+
+static void open_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct dataset_split *s = container_of(w, struct dataset_split, work);
+    uint32_t number = (uint32_t)(s - s->set->split);
+    SHOAL_ASSERT(number < DATASET_SPLITS);
+    s->status = dataset_open(s->set->job, number, &s->data, &s->error);
+}
+
+static void open_done(struct env_work *w)
+{
+    struct dataset_split *s = container_of(w, struct dataset_split, work);
+    SHOAL_ASSERT(s->opening);
+    s->opening = false;
+    if (s->status != 0)
+        s->data = NULL;
+    s->set->on_change(s->set->context);
+}
+
+void dataset_splits_init(struct dataset_splits *s, struct env *env, const struct job *job,
+                         void (*on_change)(void *context), void *context)
+{
+    memset(s, 0, sizeof *s);
+    s->env = env;
+    s->job = job;
+    s->on_change = on_change;
+    s->context = context;
+    for (uint32_t i = 0; i < DATASET_SPLITS; i++)
+        s->split[i] =
+            (struct dataset_split){.set = s, .work = {.run = open_run, .done = open_done}};
+}
+
+void dataset_splits_close(struct dataset_splits *s)
+{
+    for (uint32_t i = 0; i < DATASET_SPLITS; i++) {
+        SHOAL_ASSERT(!s->split[i].opening);
+        if (s->split[i].data != NULL)
+            dataset_close(s->split[i].data);
+        s->split[i].data = NULL;
+        s->split[i].status = 0;
+    }
+}
+
+bool dataset_splits_busy(const struct dataset_splits *s)
+{
+    for (uint32_t i = 0; i < DATASET_SPLITS; i++)
+        if (s->split[i].opening)
+            return true;
+    return false;
+}
+
+int dataset_splits_open(struct dataset_splits *s, uint32_t split, struct dataset **out,
+                        struct err *e)
+{
+    if (split >= DATASET_SPLITS)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "the coordinator names split %u, there are train, valid and test", split);
+    struct dataset_split *one = &s->split[split];
+    if (one->opening)
+        return SHOAL_E_AGAIN;
+    if (one->data != NULL) {
+        *out = one->data;
+        return 0;
+    }
+    if (one->status != 0) {
+        if (e != NULL)
+            *e = one->error;
+        return one->status;
+    }
+    one->opening = true;
+    memset(&one->error, 0, sizeof one->error);
+    env_work_start(s->env, &one->work);
+    return SHOAL_E_AGAIN;
 }

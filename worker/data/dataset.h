@@ -15,10 +15,13 @@
 #define WORKER_DATA_DATASET_H
 
 #include "dense/model.h"
+#include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/job/job.h"
+#include "proto/wire/wire.h"
 #include "worker/data/batch.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dataset;
@@ -37,5 +40,38 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 /* The same with names, types and transforms; features_free is the caller's. */
 struct features;
 int dataset_features(const struct job *job, struct features *out, struct err *e);
+
+/* The splits of the input (train, valid, test) as a worker has them open. Opening may read all
+ * files: it runs in env_work, and whoever needs a split asks again when on_change was called.
+ * Thread: the worker's loop. */
+#define DATASET_SPLITS 3u
+
+struct dataset_splits;
+
+struct dataset_split {
+    struct dataset_splits *set;
+    struct dataset *data; /* owned; NULL while not open */
+    bool opening;
+    int status; /* of the last opening */
+    struct err error;
+    struct env_work work;
+};
+
+struct dataset_splits {
+    struct env *env;       /* borrowed */
+    const struct job *job; /* borrowed; not changed while something opens */
+    void (*on_change)(void *context);
+    void *context;
+    struct dataset_split split[DATASET_SPLITS];
+};
+
+void dataset_splits_init(struct dataset_splits *s, struct env *env, const struct job *job,
+                         void (*on_change)(void *context), void *context);
+void dataset_splits_close(struct dataset_splits *s); /* nothing is opening */
+bool dataset_splits_busy(const struct dataset_splits *s);
+/* 0: open, *out is it (borrowed, until dataset_splits_close). AGAIN: it opens, on_change will be
+ * called. Else why it cannot be opened, in *e. */
+int dataset_splits_open(struct dataset_splits *s, uint32_t split, struct dataset **out,
+                        struct err *e);
 
 #endif

@@ -11,13 +11,29 @@
 #define WORKER_DATA_FEATURE_H
 
 #include "dense/model.h"
-#include "worker/data/example.h"
+#include "proto/base/json.h"
 #include "worker/data/format.h"
 
 #define FEATURE_LOG1P_TABLE 1024u
 #define FEATURE_NO_COLUMN UINT32_MAX
 /* values of a field with pooling attention, unless its `max` is smaller */
 #define FEATURE_SEQUENCE_MAX 65536u
+
+/* Places in the arrays of a batch, borrowed. */
+struct example {
+    float *label;  /* (tasks) */
+    float *weight; /* (1); needed when the features have a weight */
+    /* (1): event time in seconds since 1970; needed when the features have a time */
+    uint32_t *time;
+    float *numeric;      /* (numerics) */
+    uint64_t *key;       /* room for all values that the line can have */
+    uint32_t *count;     /* (fields): values of each field; NULL when every field has exactly one */
+    uint64_t *group;     /* (1): hash of the value that evaluation groups by; NULL: not asked for */
+    uint64_t *by;        /* (by_count): likewise, of the values that calibration is told by */
+    bool positives_only; /* an example without a positive label is to be dropped */
+    bool dropped;        /* result: it was, and nothing but the labels is filled */
+    uint32_t keys;       /* result: values in all */
+};
 
 struct feature_use {
     uint32_t last; /* of a MULTI: so many of its values count, the last ones */
@@ -80,7 +96,22 @@ uint32_t feature_bucket(double x, char *out);
 bool feature_number(const struct cell *cell, double *out);
 
 /* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS" in
- * UTC (with T, Z, a fraction, or the date alone). Whether it is one (feature_time.c). */
+ * UTC (with T, Z, a fraction, or the date alone). Whether it is one. */
 bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out);
+
+/* For those who look at tables and know values, not keys (`shoal-worker fields`).
+ *
+ * The name of field i, cut to LIMIT_NAME. */
+void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME]);
+/* The field of this column name, or of this number in decimal. NOT_FOUND names those that there
+ * are. */
+int feature_field_find(const struct features *f, const char *name, uint32_t *out, struct err *e);
+/* The key that a cell with this text gives a field (of a `multi` field: one of its values; of a
+ * number taken as buckets: the number). DATA when it is no number. */
+int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
+                      struct err *e);
+/* A list: name, field (its number), key_field (the number in its keys: another one's where it
+ * shares that one's rows), kind: category, multi or bucket. */
+struct json *feature_fields_json(const struct features *f);
 
 #endif

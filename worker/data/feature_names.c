@@ -1,6 +1,8 @@
-/* feature_names.c: job and first line -> what the columns are called. */
-#include "worker/data/feature_names.h"
+/* feature_names.c: job and first line -> what the columns are called; fields by name. */
+#include "worker/data/feature_inner.h"
 
+#include "proto/base/assert.h"
+#include "proto/base/key.h"
 #include "proto/base/limits.h"
 
 #include <stdio.h>
@@ -65,6 +67,7 @@ int feature_names_missing(const struct features *f, const char *file, const char
             best = i;
         }
     }
+    SHOAL_ASSERT(best < f->columns);
     int shown = f->name[best].bytes < 63 ? (int)f->name[best].bytes : 63;
     return err_set(
         e, SHOAL_E_CONFIG,
@@ -74,6 +77,7 @@ int feature_names_missing(const struct features *f, const char *file, const char
 
 static int names_alloc(struct features *f, uint32_t columns, size_t text_bytes, struct err *e)
 {
+    SHOAL_ASSERT(columns > 0 && columns <= CELLS_MAX);
     f->name = calloc(columns, sizeof f->name[0]);
     f->text = malloc(text_bytes + 1);
     if (f->name == NULL || f->text == NULL)
@@ -97,6 +101,7 @@ static int names_copy(struct features *f, const struct cell *cell, uint32_t colu
         f->name[i] = (struct cell){to, cell[i].bytes};
         to += cell[i].bytes;
     }
+    SHOAL_ASSERT(to == f->text + bytes);
     return 0;
 }
 
@@ -141,6 +146,7 @@ static int names_fixed(struct features *f, const struct format_columns *first, s
         } else {
             at = names_count(f, columns, columns + c->count, c->name, 1, at);
         }
+    SHOAL_ASSERT(at <= bytes && columns == f->columns);
     return 0;
 }
 
@@ -200,4 +206,74 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
     int rc = names_of_head(f, job, file, work, bytes, cell, e);
     free(cell);
     return rc;
+}
+
+/* ---- fields by name -------------------------------------------------------------------------- */
+
+void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME])
+{
+    SHOAL_ASSERT(i < f->shape.fields && f->field[i].column < f->columns);
+    const struct cell *name = &f->name[f->field[i].column];
+    snprintf(out, LIMIT_NAME, "%.*s",
+             (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+}
+
+int feature_field_find(const struct features *f, const char *name, uint32_t *out, struct err *e)
+{
+    char *end, names[256] = "", one[LIMIT_NAME];
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        feature_field_name(f, i, one);
+        if (strcmp(one, name) == 0) {
+            *out = i;
+            return 0;
+        }
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", one);
+    }
+    unsigned long number = strtoul(name, &end, 10);
+    if (end != name && *end == '\0' && number < f->shape.fields) {
+        *out = (uint32_t)number;
+        return 0;
+    }
+    return err_set(e, SHOAL_E_NOT_FOUND, "the job has no field %s; its fields are: %s", name,
+                   names);
+}
+
+int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
+                      struct err *e)
+{
+    SHOAL_ASSERT(field < f->shape.fields);
+    const struct feature_use *use = &f->field[field];
+    struct cell cell = {value, (uint32_t)strlen(value)};
+    char text[8];
+    double x;
+    *key = key_of_value(use->key_field, value, strlen(value));
+    if (use->type != COLUMN_NUMBER || cell.bytes == 0) /* an empty cell is a bucket of its own */
+        return 0;
+    if (!feature_number(&cell, &x))
+        return err_set(e, SHOAL_E_DATA,
+                       "%s is no number, and field %u is one: features.number is bucket", value,
+                       field);
+    *key = key_of_value(use->key_field, text, feature_bucket(x, text));
+    return 0;
+}
+
+struct json *feature_fields_json(const struct features *f)
+{
+    struct json *list = json_new_array();
+    char name[LIMIT_NAME];
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        const struct feature_use *use = &f->field[i];
+        struct json *j = json_new_object();
+        feature_field_name(f, i, name);
+        json_set_string(j, "name", name);
+        json_set_int(j, "field", i);
+        json_set_int(j, "key_field", use->key_field);
+        json_set_string(j, "kind",
+                        use->type == COLUMN_CATEGORY ? "category"
+                        : use->type == COLUMN_MULTI  ? "multi"
+                                                     : "bucket");
+        json_append(list, j);
+    }
+    return list;
 }

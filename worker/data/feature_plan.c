@@ -3,8 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
-#include "worker/data/feature_names.h"
-#include "worker/data/feature_table.h"
+#include "worker/data/feature_inner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +189,7 @@ static int use_column(struct plan *p, struct features *f, uint32_t column, struc
     struct feature_use use = {.column = (uint16_t)column,
                               .type = p->type[column],
                               .transform = (uint8_t)p->job->features.number};
+    SHOAL_ASSERT(use.type != COLUMN_LABEL && use.type != COLUMN_SKIP);
     if (use.type == COLUMN_NUMBER && use.transform != NUMBER_BUCKET) {
         if (f->shape.numerics == LIMIT_NUMERIC)
             return err_set(e, SHOAL_E_CONFIG,
@@ -472,6 +472,7 @@ int features_bind(struct features *f, const char *name, const char *head, size_t
                   struct err *e)
 {
     struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
+    SHOAL_ASSERT(f->header && f->format->named);
     int rc = feature_names_make(&now, NULL, name, head, bytes, e);
     if (rc == 0)
         rc = rebind_all(f, &now, name, e);

@@ -2,9 +2,9 @@
  *
  * A field that shares another's rows follows it: it need not be named, and may not be named
  * elsewhere. */
-#include "worker/data/feature_table.h"
+#include "worker/data/feature_inner.h"
 
-#include "worker/data/feature_names.h"
+#include "proto/base/assert.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +25,7 @@ int feature_table_named(const struct features *f, const struct feature_columns *
                        "features.fields where that "
                        "is a list",
                        path, name);
+    SHOAL_ASSERT(*out < f->shape.fields);
     return 0;
 }
 
@@ -150,6 +151,7 @@ static int rules_make(const struct job *job, struct features *f, const struct fe
                     return err_set(e, SHOAL_E_CONFIG,
                                    "tables[%zu].rules: there is a rule for \"%s\" already", t,
                                    name);
+            SHOAL_ASSERT(at < f->shape.fields); /* each has one at most, in its own table */
             f->shape.rule_field[at] = (uint16_t)field;
         }
     }
@@ -174,6 +176,8 @@ int feature_tables_make(const struct job *job, struct features *f, const struct 
         rc = tables_used(job, f, e);
     if (rc == 0)
         rc = rules_make(job, f, c, e);
+    for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++)
+        SHOAL_ASSERT(f->shape.table[i] < f->tables);
     for (uint32_t i = f->shape.fields; i < LIMIT_FIELDS; i++)
         f->shape.table[i] = 0;
     return rc;

@@ -9,11 +9,21 @@
 
 #include "proto/base/err.h"
 #include "proto/job/job.h"
-#include "worker/data/example.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct features;
+
+#define CELLS_MAX 4096u   /* columns of a line */
+#define REASON_BYTES 192u /* why a line is malformed, as a sentence without file and line */
+
+/* The text of one column; not NUL-ended. */
+struct cell {
+    const char *text;
+    uint32_t bytes;
+};
 
 /* Cuts one line into the cells that features.columns asks for. */
 typedef int (*format_line)(const struct features *f, char *line, size_t bytes, struct cell *cell,
@@ -46,5 +56,9 @@ const char *format_name(enum data_format format);
 #define FORMAT_DECLARED(KIND, name, number) extern const struct format format_##name;
 DATA_FORMATS(FORMAT_DECLARED)
 #undef FORMAT_DECLARED
+
+/* Cuts at every `delimiter`: the number of cells, of which the first CELLS_MAX are stored. What
+ * readers share. */
+uint32_t format_split(char delimiter, const char *line, size_t bytes, struct cell *cell);
 
 #endif

@@ -1,16 +1,29 @@
-/* index.c: makes, keeps and finds indexes.
+/* index.c: makes, keeps and finds indexes; the order of an epoch.
  *
  * 1. A kept index is `struct index_file`, then its chunks, all little-endian as the machine has
- *    them; each part has a checksum.
+ *    them; each part has a checksum. [static]
+ *    [test: index_that_is_damaged_is_made_again]
  * 2. Its name holds the hash of path, size and time of every file and of `header`: what does not
- *    match is not found.
+ *    match is not found. [test: index_is_made_again_when_the_file_changed]
  * 3. What is found is believed only if both checksums hold and the numbers fit together; else it is
- *    made again. */
+ *    made again. [test: index_that_is_damaged_is_made_again]
+ *
+ * The order is a permutation of chunk numbers by a Feistel network over the next power of two, with
+ * cycle walking.
+ * 4. Every round is a bijection of [0, 2^bits), whatever the round function does: so the network is
+ *    one. [test: order_is_a_bijection_for_every_small_size]
+ * 5. A value that falls outside [0, chunks) is put through the network again; as its cycle holds
+ *    the start, which is inside, the walk ends, and what is left is a bijection of [0, chunks).
+ *    Two walks are expected at most, as 2^bits <= 2 chunks. [assert: index_order]
+ *    [test: order_is_a_bijection_for_large_sizes]
+ * 6. The number of rounds is even, so the two sides, which differ by a bit when bits is odd, end as
+ *    wide as they began. [static] */
 #include "worker/data/index.h"
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/rng.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -30,7 +43,7 @@ struct index_file {
     uint64_t chunk_sum; /* XXH3 of the chunks */
     uint64_t sum;       /* XXH3 of what stands above */
 };
-_Static_assert(sizeof(struct index_file) == 56, "index_file is a disk format");
+_Static_assert(sizeof(struct index_file) == 56, "index_file is a disk format"); /* 1 */
 #define INDEX_MAGIC "SHOALIX1"
 
 static uint64_t digest_of(const struct index *x)
@@ -57,6 +70,7 @@ static int room_for_chunk(struct index *x, uint32_t *capacity)
 {
     if (x->chunks < *capacity)
         return 0;
+    SHOAL_ASSERT(x->chunks <= INDEX_CHUNKS_MAX);
     if (x->chunks == INDEX_CHUNKS_MAX) {
         join(x);
         return 0;
@@ -88,6 +102,7 @@ static int make(const struct source *s, bool header, struct index *x, struct err
         x->rows++;
     }
     lines_free(&lines);
+    SHOAL_ASSERT(rc != SHOAL_E_END || x->chunks == (x->rows + x->chunk_rows - 1) / x->chunk_rows);
     if (rc == SHOAL_E_NOMEM)
         err_set(e, rc, "no memory for the index of %s; free some", s->file[0].name);
     return rc == SHOAL_E_END ? 0 : rc;
@@ -166,6 +181,7 @@ static int keep(const struct index *x, const struct cache *cache, uint64_t group
                            .bytes = x->bytes,
                            .chunk_rows = x->chunk_rows,
                            .chunks = x->chunks};
+    SHOAL_ASSERT(x->chunks <= INDEX_CHUNKS_MAX && x->rows <= x->bytes);
     memcpy(f.magic, INDEX_MAGIC, sizeof f.magic);
     f.chunk_sum = hash_bytes(x->chunk, bytes, 0);
     f.sum = hash_bytes(&f, offsetof(struct index_file, sum), 0);
@@ -218,4 +234,45 @@ void index_close(struct index *x)
 {
     free(x->chunk);
     *x = (struct index){0};
+}
+
+/* ---- the order of an epoch ------------------------------------------------------------------- */
+
+#define ORDER_ROUNDS 6
+_Static_assert(ORDER_ROUNDS % 2 == 0, "the sides end as they began"); /* 6 */
+
+static uint64_t feistel(const uint64_t key[ORDER_ROUNDS], unsigned bits, uint64_t value)
+{
+    unsigned low_bits = bits - bits / 2, high_bits = bits / 2;
+    uint64_t low = value & ((1ULL << low_bits) - 1), high = value >> low_bits;
+    for (int r = 0; r < ORDER_ROUNDS; r++) {
+        uint64_t next = (high ^ rng_mix(low ^ key[r])) & ((1ULL << high_bits) - 1);
+        high = low;
+        low = next;
+        unsigned swap = low_bits;
+        low_bits = high_bits;
+        high_bits = swap;
+    }
+    return high << low_bits | low;
+}
+
+uint64_t index_order(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position)
+{
+    SHOAL_ASSERT(position < chunks && chunks <= 1ULL << 62);
+    if (chunks == 1)
+        return 0;
+    unsigned bits = 64u - (unsigned)__builtin_clzll(chunks - 1);
+    if (bits < 2)
+        bits = 2; /* both sides need a bit, else a round could change nothing */
+    struct rng rng = rng_of(seed, epoch, chunks);
+    uint64_t key[ORDER_ROUNDS];
+    for (int r = 0; r < ORDER_ROUNDS; r++)
+        key[r] = rng_next(&rng);
+    SHOAL_ASSERT(chunks <= 1ULL << bits && 1ULL << bits <= 2 * chunks); /* 5 */
+    uint64_t value = position;
+    do {
+        value = feistel(key, bits, value);
+        SHOAL_ASSERT(value >> bits == 0);
+    } while (value >= chunks);
+    return value;
 }

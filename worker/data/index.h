@@ -1,4 +1,4 @@
-/* index.h: where the rows of a source are, and checksums of them.
+/* index.h: where the rows of a source are, and checksums of them; which an epoch visits when.
  *
  * A chunk is chunk_rows rows that follow one another (the last chunk may have fewer): 1 up to 2^18
  * rows, then doubled as often as it takes to have at most 2^18 chunks. A chunk's checksum is the
@@ -7,9 +7,12 @@
 #ifndef WORKER_DATA_INDEX_H
 #define WORKER_DATA_INDEX_H
 
+#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "worker/data/lines.h"
+
+#include <stdint.h>
 
 #define INDEX_CHUNKS_MAX (1u << 18)
 
@@ -36,6 +39,7 @@ static inline uint64_t index_row_sum(uint64_t row, const struct line *line)
 }
 static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 {
+    SHOAL_ASSERT(chunk < x->chunks);
     return chunk + 1 < x->chunks ? x->chunk[chunk + 1].at : x->bytes;
 }
 
@@ -44,5 +48,9 @@ static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out,
                struct err *e);
 void index_close(struct index *x);
+
+/* The chunk at `position` among `chunks` in the order drawn from (seed, epoch): a bijection of [0,
+ * chunks) that nobody stores. */
+uint64_t index_order(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position);
 
 #endif

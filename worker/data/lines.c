@@ -27,6 +27,7 @@ void lines_free(struct lines *l)
 static void enter_file(struct lines *l, uint32_t file)
 {
     const struct source_file *f = &l->source->file[file];
+    SHOAL_ASSERT(l->at >= f->base && l->at - f->base < f->bytes);
     l->file = file;
     l->piece_end = l->end < f->base + f->bytes ? l->end : f->base + f->bytes;
     l->head_due = l->header && l->at == f->base;
@@ -79,6 +80,7 @@ static int fill(struct lines *l, struct err *e)
                        f->name);
     l->tail += (size_t)n;
     l->at += (uint64_t)n;
+    SHOAL_ASSERT(l->at <= l->piece_end && l->tail <= BUFFER_BYTES);
     return 0;
 }
 

@@ -1,12 +1,12 @@
 /* read_criteo.c: the log of the Criteo challenge: tabs, no header, 40 columns. */
-#include "worker/data/reader.h"
+#include "worker/data/feature.h"
 
 #include <stdio.h>
 
 static int criteo_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
                        char *reason)
 {
-    uint32_t count = reader_split('\t', line, bytes, cell);
+    uint32_t count = format_split('\t', line, bytes, cell);
     if (count == f->columns)
         return 0;
     snprintf(reason, REASON_BYTES,

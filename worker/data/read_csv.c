@@ -1,6 +1,6 @@
 /* read_csv.c: cells between delimiters, quoted as in RFC 4180; a row is a line, so a quoted cell
  * holds no line end. */
-#include "worker/data/reader.h"
+#include "worker/data/feature.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static int csv_head(const struct features *f, char *line, size_t bytes, struct c
     const char delimiter = f->delimiter;
     if (memchr(line, '"', bytes) != NULL)
         return split_quoted(delimiter, line, bytes, cell, count, reason);
-    *count = reader_split(delimiter, line, bytes, cell);
+    *count = format_split(delimiter, line, bytes, cell);
     return *count <= CELLS_MAX ? 0 : fail(reason, "more columns than are allowed", CELLS_MAX);
 }
 

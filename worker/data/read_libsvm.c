@@ -1,6 +1,6 @@
 /* read_libsvm.c: "label idx:1 idx:1 ...": the entry's place on the line is its field, idx its
  * value. */
-#include "worker/data/reader.h"
+#include "worker/data/feature.h"
 
 #include <stdio.h>
 #include <string.h>

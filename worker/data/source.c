@@ -307,6 +307,7 @@ static int file_failed(const char *name, struct err *e)
 static int unpack(struct source_file *f, const struct cache *cache, struct err *e)
 {
     struct stat st;
+    SHOAL_ASSERT(!f->stream && f->fd >= 0);
     int text = cache_find(cache, f->group, f->identity, "text");
     if (text < 0) {
         struct cache_file made;
@@ -397,6 +398,7 @@ int source_open(const struct string_list *list, const char *what, const struct c
         f->base = out->bytes;
         out->bytes += f->bytes;
     }
+    SHOAL_ASSERT(rc != 0 || out->count == names.count);
     config_list_free(&names);
     if (rc != 0)
         source_close(out);
@@ -427,6 +429,7 @@ uint32_t source_file_at(const struct source *s, uint64_t at)
         else
             high = middle - 1;
     }
+    SHOAL_ASSERT(at - s->file[low].base < s->file[low].bytes);
     return low;
 }
 

@@ -2,13 +2,15 @@
  *
  * 1. Keys are mixed, so they are spread evenly, and the top bits of a mixed key say where in the
  *    table it belongs: an open-addressing table whose entries, read from its start, are nearly in
- *    order.
+ *    order. At most two slots of three are taken. [assert: table_fill]
  * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few
- *    that went round from the table's end to its start).
+ *    that went round from the table's end to its start). [test: unique_agrees_with_a_plain_sort]
+ *    [test: unique_keys_may_crowd_anywhere]
  * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of
  *    each follow those of the one before: one walk counts, one places.
+ *    [assert: unique_make]
  * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the
- *    first in order. */
+ *    first in order. [assert: table_sort] [test: unique_takes_the_key_that_mixes_to_0] */
 #include "worker/data/unique.h"
 
 #include "proto/base/assert.h"
@@ -73,6 +75,7 @@ static bool table_fill(struct unique *u, uint64_t *mixed, uint32_t values, uint3
     uint32_t mask = u->slots - 1;
     unsigned shift = 64 - (unsigned)__builtin_ctz(u->slots);
     bool zero = false;
+    SHOAL_ASSERT((u->slots & mask) == 0 && values <= u->slots - u->slots / 3); /* 1 */
     memset(slot, 0, sizeof slot[0] * u->slots);
     for (uint32_t i = 0; i < values; i++)
         mixed[i] = key_mix(mixed[i]);
@@ -124,6 +127,7 @@ static uint32_t table_sort(struct unique *u, bool zero)
             break;
         }
     }
+    SHOAL_ASSERT(count <= u->slots && (!zero || found[0].slot == u->slots)); /* 4 */
     return count;
 }
 
@@ -171,6 +175,8 @@ int unique_make(struct unique *u, uint64_t *keys, uint32_t values, uint32_t *ind
         tables_place(u);
     else
         keys_place(u);
+    SHOAL_ASSERT(u->key_count <= values &&
+                 u->first[u->tables > 1 ? u->tables : 1] == u->key_count); /* 3 */
     for (uint32_t i = 0; i < values; i++)
         index[i] = u->rank[index[i]];
     return 0;

@@ -1,12 +1,14 @@
 /* client.c: connections, requests under way, the map.
  *
  * 1. A request under way is in exactly one chain of the table and has a due time; the timer is
- *    never later than the earliest one.
+ *    never later than the earliest one. [assert: request_link]
+ *    [test: client_sends_again_with_the_same_id]
  * 2. A reply counts only if its id and type are those of a request under way and it comes from the
- *    peer that the request is for.
+ *    peer that the request is for. [test: client_is_not_fooled_by_another_type]
  * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what
- *    it likes. */
+ *    it likes but leave it started and ask for another sending. [assert: request_answer] */
 #include "worker/train/client.h"
+
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -47,16 +49,6 @@ struct client {
     bool muted;
 };
 
-static struct client *client_of_timer(struct env_timer *t)
-{
-    return container_of(t, struct client, timer);
-}
-
-static struct client *client_of_map_get(struct request *r)
-{
-    return container_of(r, struct client, map_get);
-}
-
 /* ---- connections ----------------------------------------------------------------------------- */
 
 /* The first message on a connection says who we are. Its reply has id 0 and is nobody's. */
@@ -79,6 +71,7 @@ static int connection_open(struct client *c, struct connection *to, const char *
     if (to->peer != 0)
         env_disconnect(c->env, to->peer);
     to->peer = 0;
+    SHOAL_ASSERT(strlen(endpoint) < sizeof to->endpoint);
     snprintf(to->endpoint, sizeof to->endpoint, "%s", endpoint);
     int rc = env_connect(c->env, endpoint, &to->peer);
     if (rc != 0) {
@@ -101,6 +94,7 @@ static peer_t peer_of(const struct client *c, uint32_t target)
 static void request_link(struct client *c, struct request *r)
 {
     struct request **chain = &c->chain[r->id % CHAINS];
+    SHOAL_ASSERT(r->id != 0 && r->back == NULL); /* 1 */
     r->next = *chain;
     r->back = chain;
     if (r->next != NULL)
@@ -110,6 +104,7 @@ static void request_link(struct client *c, struct request *r)
 
 static void request_unlink(struct request *r)
 {
+    SHOAL_ASSERT(*r->back == r);
     *r->back = r->next;
     if (r->next != NULL)
         r->next->back = r->back;
@@ -147,6 +142,7 @@ static void request_send(struct client *c, struct request *r)
             client_map_refresh(c);
         return;
     }
+    SHOAL_ASSERT(request_active(r));
     struct msg *m = r->build(r);
     if (m == NULL || env_send(c->env, peer, m) != 0) {
         r->pauses++;
@@ -195,7 +191,7 @@ void client_cancel(struct client *c, struct request *r)
 /* One pass over the table: what is due is sent; then the timer is set for what is due next (1). */
 static void client_fire(struct env_timer *t)
 {
-    struct client *c = client_of_timer(t);
+    struct client *c = container_of(t, struct client, timer);
     uint64_t now = env_now_ns(c->env), next = UINT64_MAX;
     for (uint32_t i = 0; i < CHAINS; i++)
         for (struct request *r = c->chain[i], *after; r != NULL; r = after) {
@@ -233,7 +229,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
     enum request_verdict verdict = r->reply(r, w, m);
     if (verdict == REQUEST_DONE)
         return;
-    SHOAL_ASSERT(r->id == 0);
+    SHOAL_ASSERT(r->id == 0); /* 3 */
     r->id = id;
     request_link(c, r);
     if (verdict == REQUEST_NOW) {
@@ -267,6 +263,14 @@ void client_message(struct client *c, peer_t from, struct msg *m)
     msg_free(m);
 }
 
+void client_head(const struct request *r, struct wire *w)
+{
+    SHOAL_ASSERT(request_active(r));
+    memset(w, 0, sizeof *w);
+    w->type = r->type;
+    w->id = r->id;
+}
+
 bool client_passing(int status)
 {
     switch (status) {
@@ -289,11 +293,9 @@ bool client_passing(int status)
 
 static struct msg *map_get_build(struct request *r)
 {
-    struct client *c = client_of_map_get(r);
+    struct client *c = container_of(r, struct client, map_get);
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_MAP_GET;
-    w.id = r->id;
+    client_head(r, &w);
     w.u.MAP_GET.map_epoch = c->map.epoch;
     return wire_encode(&w);
 }
@@ -308,6 +310,7 @@ static int shards_connect(struct client *c, const struct map *m)
         c->shard = more;
         c->shard_count = m->shard_count;
     }
+    SHOAL_ASSERT(m->shard_count <= c->shard_count);
     for (uint32_t s = 0; s < m->shard_count; s++)
         if (m->endpoint[s][0] != '\0') {
             int rc = connection_open(c, &c->shard[s], m->endpoint[s]);
@@ -320,23 +323,23 @@ static int shards_connect(struct client *c, const struct map *m)
 static enum request_verdict map_get_reply(struct request *r, const struct wire *w,
                                           const struct msg *m)
 {
-    struct client *c = client_of_map_get(r);
+    struct client *c = container_of(r, struct client, map_get);
     struct map taken;
     struct err e = {0};
     if (w->status != 0)
         return REQUEST_LATER;
-    map_init(&taken);
-    int rc = map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
+    client_map_init(&taken);
+    int rc = client_map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
     if (rc == 0)
         rc = shards_connect(c, &taken);
     if (rc != 0)
         log_warn("the coordinator's map was not taken: %s", e.text);
-    if (rc != 0 || !map_complete(&taken)) {
-        map_close(&taken);
+    if (rc != 0 || !client_map_complete(&taken)) {
+        client_map_close(&taken);
         return REQUEST_LATER; /* servers are still coming up */
     }
-    bool changed = !map_same(&taken, &c->map);
-    map_close(&c->map);
+    bool changed = !client_map_same(&taken, &c->map);
+    client_map_close(&c->map);
     c->map = taken;
     if (changed && c->options.on_map != NULL)
         c->options.on_map(c->options.context);
@@ -375,7 +378,7 @@ int client_new(struct env *env, const struct client_options *options, struct cli
                                   .pause_ms = MAP_PAUSE_MS,
                                   .build = map_get_build,
                                   .reply = map_get_reply};
-    map_init(&c->map);
+    client_map_init(&c->map);
     int rc = connection_open(c, &c->coordinator, options->coordinator);
     if (rc != 0) {
         err_set(e, rc, "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
@@ -397,7 +400,7 @@ void client_free(struct client *c)
         if (c->shard[s].peer != 0)
             env_disconnect(c->env, c->shard[s].peer);
     env_disconnect(c->env, c->coordinator.peer);
-    map_close(&c->map);
+    client_map_close(&c->map);
     free(c->shard);
     free(c);
 }
@@ -429,4 +432,102 @@ void client_mute(struct client *c, bool muted)
 uint64_t client_heard_ns(const struct client *c)
 {
     return c->heard_ns;
+}
+
+/* ---- a map ----------------------------------------------------------------------------------- */
+
+void client_map_init(struct map *m)
+{
+    memset(m, 0, sizeof *m);
+}
+
+void client_map_close(struct map *m)
+{
+    free(m->shard);
+    free(m->endpoint);
+    client_map_init(m);
+}
+
+/* One LF-ended line a shard. */
+static int endpoints_take(struct map *m, const char *text, size_t bytes, struct err *e)
+{
+    const char *end = text + bytes;
+    for (uint32_t s = 0; s < m->shard_count; s++) {
+        const char *line_end = text == end ? NULL : memchr(text, '\n', (size_t)(end - text));
+        if (line_end == NULL)
+            return err_set(e, SHOAL_E_MALFORMED, "the map names %u shards but has endpoints of %u",
+                           m->shard_count, s);
+        size_t length = (size_t)(line_end - text);
+        if (length >= MAP_ENDPOINT_BYTES || memchr(text, 0, length) != NULL)
+            return err_set(e, SHOAL_E_MALFORMED,
+                           "the endpoint of shard %u in the map is no text of at most %u bytes", s,
+                           MAP_ENDPOINT_BYTES - 1);
+        memcpy(m->endpoint[s], text, length);
+        m->endpoint[s][length] = '\0';
+        text = line_end + 1;
+    }
+    return 0;
+}
+
+int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
+                    const struct frame *shards, const struct frame *endpoints, struct err *e)
+{
+    struct map taken;
+    int rc;
+    if (reply->shards > LIMIT_SHARDS || reply->tablet_count > LIMIT_TABLES * LIMIT_TABLETS ||
+        shards->bytes != (size_t)reply->tablet_count * 2)
+        return err_set(e, SHOAL_E_MALFORMED, "the map has %u shards and %u tablets in %zu bytes",
+                       reply->shards, reply->tablet_count, shards->bytes);
+    client_map_init(&taken);
+    taken.epoch = reply->map_epoch;
+    taken.tablet_count = reply->tablet_count;
+    taken.shard_count = reply->shards;
+    taken.shard = malloc(shards->bytes + 2);
+    taken.endpoint = calloc((size_t)reply->shards + 1, MAP_ENDPOINT_BYTES);
+    if (taken.shard == NULL || taken.endpoint == NULL) {
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", reply->tablet_count);
+        goto refuse;
+    }
+    if (shards->bytes > 0)
+        memcpy(taken.shard, shards->data, shards->bytes);
+    for (uint32_t t = 0; t < taken.tablet_count; t++)
+        if (taken.shard[t] >= taken.shard_count) {
+            rc = err_set(e, SHOAL_E_MALFORMED, "the map gives tablet %u to shard %u of %u", t,
+                         taken.shard[t], taken.shard_count);
+            goto refuse;
+        }
+    rc = endpoints_take(&taken, endpoints->data, endpoints->bytes, e);
+    if (rc != 0)
+        goto refuse;
+    client_map_close(m);
+    *m = taken;
+    return 0;
+refuse:
+    client_map_close(&taken);
+    return rc;
+}
+
+bool client_map_complete(const struct map *m)
+{
+    if (m->tablet_count == 0)
+        return false;
+    for (uint32_t t = 0; t < m->tablet_count; t += client_map_stretch(m, t, m->tablet_count))
+        if (m->endpoint[m->shard[t]][0] == '\0')
+            return false;
+    return true;
+}
+
+bool client_map_same(const struct map *a, const struct map *b)
+{
+    return a->tablet_count == b->tablet_count &&
+           (a->tablet_count == 0 || memcmp(a->shard, b->shard, (size_t)a->tablet_count * 2) == 0);
+}
+
+uint32_t client_map_stretch(const struct map *m, uint32_t first, uint32_t end)
+{
+    SHOAL_ASSERT(first < end && end <= m->tablet_count);
+    uint32_t t = first + 1;
+    while (t < end && m->shard[t] == m->shard[first])
+        t++;
+    return t - first;
 }

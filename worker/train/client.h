@@ -18,13 +18,36 @@
 
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
-#include "worker/train/map.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define CLIENT_COORDINATOR UINT32_MAX /* a request's target that is no shard */
+#define MAP_ENDPOINT_BYTES 256u
+
+/* Which shard leads each tablet, as the worker knows it, and where the shards listen: a plain
+ * value, taken from a MAP_GET reply. */
+struct map {
+    uint64_t epoch;
+    uint32_t tablet_count; /* over all tables; 0: no map yet */
+    uint32_t shard_count;
+    uint16_t *shard;                      /* owned (tablet_count): shard of each global tablet */
+    char (*endpoint)[MAP_ENDPOINT_BYTES]; /* owned (shard_count); "" while unknown */
+};
+
+void client_map_init(struct map *m);
+void client_map_close(struct map *m);
+/* Takes the content of a reply. MALFORMED (counts and bytes disagree, a shard number beyond the
+ * count, a line too long) or NOMEM leave *m as it was. */
+int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
+                    const struct frame *shards, const struct frame *endpoints, struct err *e);
+/* Every tablet has a shard whose endpoint is known. */
+bool client_map_complete(const struct map *m);
+/* Whether both give every tablet to the same shard. */
+bool client_map_same(const struct map *a, const struct map *b);
+/* How many tablets from global tablet `first` on, below `end`, are led by first's shard. */
+uint32_t client_map_stretch(const struct map *m, uint32_t first, uint32_t end);
 
 enum request_verdict {
     /* it is over: the owner may start, change or free it, and may have done so already */
@@ -80,6 +103,8 @@ static inline bool request_active(const struct request *r)
 {
     return r->id != 0;
 }
+/* The head of what `build` makes: of r's type and id, without a field. */
+void client_head(const struct request *r, struct wire *w);
 /* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE
  * (a shard that was not told yet), IO, NOMEM, STOPPED. */
 bool client_passing(int status);

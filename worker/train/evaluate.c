@@ -23,6 +23,7 @@ void evaluate_scores_close(struct scores *s)
 static int scores_room(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
 {
     bool grouped = job->evaluate.group[0] != '\0';
+    SHOAL_ASSERT(rows > s->capacity && rows <= LIMIT_BATCH);
     evaluate_scores_close(s);
     s->tasks = job->data.label_count == 0 ? 1 : job->data.label_count;
     s->by_count = (uint32_t)job->evaluate.by.count;
@@ -77,6 +78,7 @@ void evaluate_scores_add(struct scores *s, const float *score, const struct batc
 int evaluate_scores_copy(struct scores *to, const struct scores *from, const struct job *job,
                          struct err *e)
 {
+    SHOAL_ASSERT(to != from);
     int rc = evaluate_scores_reset(to, job, from->capacity, e);
     if (rc == 0 && from->count > 0)
         scores_append(to, from->score, from->label, from->group, from->by, from->count);
@@ -103,6 +105,7 @@ struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_
     size_t floats = (size_t)s->count * s->tasks * sizeof(float),
            words = s->count * sizeof(uint64_t);
     struct wire w;
+    SHOAL_ASSERT(s->count <= s->capacity && s->by_count <= LIMIT_BY);
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_EVAL_DONE;
     w.id = id;

@@ -2,7 +2,7 @@
 #include "worker/train/evaluator.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
-#include "worker/data/split.h"
+#include "worker/data/dataset.h"
 #include "worker/train/lane.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ struct evaluator {
     struct lane_base base;
     struct stats stats;
     struct client *client;
-    struct split_set splits;
+    struct dataset_splits splits;
     struct model_shape shape;
     struct model *model;
     struct table_schema schema[MODEL_TABLES_MAX];
@@ -86,6 +86,7 @@ static void prepare_run(struct env_work *w) /* on a thread of the pool */
 static void prepare_done(struct env_work *w)
 {
     struct evaluator *v = container_of(w, struct evaluator, prepare);
+    SHOAL_ASSERT(v->preparing);
     v->preparing = false;
     v->shaped = v->prepare_status == 0;
     if (!v->shaped)
@@ -162,6 +163,7 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     v->base.schema = v->schema;
     v->rows = dataset_rows(d);
     v->piece_rows = (uint64_t)batches * job->train.batch;
+    SHOAL_ASSERT(v->piece_rows > 0 && v->piece_rows <= LIMIT_BATCH);
     v->waiting_room = LANE_PIECES * lanes;
     v->waiting = calloc(v->waiting_room, sizeof *v->waiting);
     v->lane = calloc(lanes, sizeof *v->lane);
@@ -184,6 +186,7 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
 static void piece_start(struct evaluator *v, struct piece_lane *l)
 {
     uint64_t left = v->rows - v->next;
+    SHOAL_ASSERT(left > 0 && v->next % v->piece_rows == 0);
     struct wire_LANE_NEXT_reply task = {.kind = WIRE_NEXT_EVAL,
                                         .split = v->options.split,
                                         .position = v->next,
@@ -216,6 +219,7 @@ static int bad_lines_judge(const struct evaluator *v, struct err *e)
 
 static void evaluator_measure(struct evaluator *v)
 {
+    SHOAL_ASSERT(v->measured * v->piece_rows >= v->rows);
     v->status = bad_lines_judge(v, &v->error);
     if (v->status == 0)
         v->status = measure_finish(&v->measure, &v->error);
@@ -225,7 +229,7 @@ static void evaluator_measure(struct evaluator *v)
 
 bool evaluator_settled(const struct evaluator *v)
 {
-    bool settled = !v->preparing && !split_busy(&v->splits);
+    bool settled = !v->preparing && !dataset_splits_busy(&v->splits);
     for (uint32_t i = 0; i < v->lanes; i++)
         settled = settled && lane_idle(v->lane[i].lane);
     return settled;
@@ -233,6 +237,7 @@ bool evaluator_settled(const struct evaluator *v)
 
 static void evaluator_end(struct evaluator *v)
 {
+    SHOAL_ASSERT(!v->done);
     v->done = true;
     env_timer_stop(v->base.env, &v->wait_timer);
     env_stop(v->base.env);
@@ -249,7 +254,7 @@ static void evaluator_tick(struct evaluator *v)
             evaluator_end(v);
         return;
     }
-    int rc = v->shaped ? split_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
+    int rc = v->shaped ? dataset_splits_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
     if (rc == SHOAL_E_AGAIN || (rc == 0 && client_map(v->client) == NULL))
         return;
     v->base.data[v->options.split] = d;
@@ -330,7 +335,7 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
     }
     v->base = (struct lane_base){
         .env = env, .client = v->client, .job = options->job, .stats = &v->stats};
-    split_init(&v->splits, env, options->job, evaluator_wake, v);
+    dataset_splits_init(&v->splits, env, options->job, evaluator_wake, v);
     v->wait_timer.fire = wait_fire;
     v->tick_timer.fire = tick_fire;
     v->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
@@ -351,7 +356,7 @@ void evaluator_free(struct evaluator *v)
     env_timer_stop(v->base.env, &v->tick_timer);
     for (uint32_t i = 0; i < v->lanes; i++)
         lane_free(v->lane[i].lane);
-    split_close(&v->splits);
+    dataset_splits_close(&v->splits);
     if (v->model != NULL)
         model_free(v->model);
     client_free(v->client);

@@ -3,10 +3,11 @@
  * 1. A batch moves only as `moves` says. [test: lane_batch_move_holds_the_table]
  * 2. Batches are pulled, computed and begin to be pushed in order; so a lane's results do not
  *    depend on how reads and pulls overtake one another.
+ *    [assert: lane_pull, lane_compute, lane_push]
  * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from
- *    it.
+ *    it. [assert: lane_read]
  * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its
- *    hands. */
+ *    hands. [assert: lane_finish] [test: lane_dropped_writes_nothing_more] */
 #include "proto/base/container_of.h"
 #include "worker/train/lane_inner.h"
 
@@ -130,6 +131,8 @@ static enum stats_kind lane_activity(struct lane *l)
 
 static void lane_finish(struct lane *l)
 {
+    SHOAL_ASSERT(l->computing == NULL && l->cache.planning == NULL &&
+                 lane_count(l, READING, READING) == 0); /* 4 */
     l->running = false;
     stats_turn(l->base->stats, &l->clock, STATS_WAIT, env_now_ns(l->base->env));
     env_timer_stop(l->base->env, &l->reuse_timer);
@@ -176,6 +179,8 @@ void lane_tick(struct lane *l)
         lane_finish(l);
         return;
     }
+    SHOAL_ASSERT(l->next_push <= l->next_compute && l->next_compute <= l->next_pull &&
+                 l->next_pull <= l->next_read);
     stats_turn(l->base->stats, &l->clock, lane_activity(l), env_now_ns(l->base->env));
     if (!l->dropping && lane_count(l, DRAINING, DRAINING) > 0 &&
         /* only memory is missing: look again soon */
@@ -192,6 +197,7 @@ void lane_drop(struct lane *l, int status)
 {
     if (!l->running || l->dropping)
         return;
+    SHOAL_ASSERT(status != 0);
     l->dropping = true;
     l->result.status = status;
     lane_cache_drop(l); /* slots that were to be written may not be */
@@ -284,6 +290,7 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
 uint32_t lane_readers(uint32_t cores, uint32_t lanes)
 {
     uint32_t readers = lanes == 0 ? cores : (cores + lanes - 1) / lanes;
+    SHOAL_ASSERT(lanes == 0 || (uint64_t)readers * lanes >= cores);
     return readers == 0 ? 1 : readers < LANE_READERS_MAX ? readers : LANE_READERS_MAX;
 }
 
@@ -356,6 +363,7 @@ void lane_free(struct lane *l)
     SHOAL_ASSERT(!l->running);
     env_timer_stop(l->base->env, &l->reuse_timer);
     stats_turn(l->base->stats, &l->clock, STATS_WAIT, env_now_ns(l->base->env));
+    SHOAL_ASSERT(l->computing == NULL && lane_count(l, READING, READING) == 0);
     for (uint32_t i = 0; i < l->batch_count; i++)
         transfer_close(&l->batch[i].transfer);
     lane_unmake(l);

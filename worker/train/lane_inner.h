@@ -1,5 +1,5 @@
 /* lane_inner.h: the inside of a lane, for lane.c (the machine, tasks, life), lane_stage.c (what
- * each stage does with a batch) and lane_cache.c (what a cache of rows adds to pulling). */
+ * each stage does with a batch, and what a cache of rows adds to pulling). */
 #ifndef WORKER_TRAIN_LANE_INNER_H
 #define WORKER_TRAIN_LANE_INNER_H
 
@@ -103,19 +103,14 @@ void lane_fail(struct lane *l, int status, const char *text);
 void lane_stages_init(struct lane *l, struct lane_batch *b);
 void lane_read(struct lane *l, struct lane_batch *b); /* batch l->next_read into free memory */
 void lane_pull(struct lane *l, struct lane_batch *b); /* with a cache its keys are planned first */
-void lane_ask(struct lane *l, struct lane_batch *b);  /* the shards, for what is to be pulled */
 void lane_compute(struct lane *l, struct lane_batch *b);
 void lane_push(struct lane *l, struct lane_batch *b);
 /* Pull or push anew, by a new map. */
 void lane_send_again(struct lane *l, struct lane_batch *b);
 
-/* lane_cache.c */
+/* lane_stage.c: the cache. */
 int lane_cache_init(struct lane *l, struct err *e);
 void lane_cache_close(struct lane *l);
 void lane_cache_drop(struct lane *l); /* nothing that it knows holds any more */
-/* Which of the batch's keys it has, on a thread; then lane_ask. */
-void lane_cache_plan(struct lane *l, struct lane_batch *b);
-void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p,
-                         uint64_t clock, uint64_t low);
 
 #endif

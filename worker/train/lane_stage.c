@@ -1,4 +1,5 @@
 /* lane_stage.c: what read, pull, compute and push do with a batch. */
+#include "proto/base/array.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "worker/train/lane_inner.h"
@@ -25,14 +26,9 @@ static void read_busy(struct lane *l, uint64_t ran_ns, uint64_t file_ns)
 
 /* ---- read ------------------------------------------------------------------------------------ */
 
-static struct lane_batch *batch_of_read(struct env_work *w)
-{
-    return container_of(w, struct lane_batch, read);
-}
-
 static void read_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct lane_batch *b = batch_of_read(w);
+    struct lane_batch *b = container_of(w, struct lane_batch, read);
     const struct lane *l = b->lane;
     uint32_t epoch = lane_evaluates(l) ? 0 : l->task.epoch;
     b->status = batch_read(l->base->data[l->task.split], l->base->job->train.seed, epoch,
@@ -41,7 +37,7 @@ static void read_run(struct env_work *w) /* on a thread of the pool */
 
 static void read_done(struct env_work *w)
 {
-    struct lane_batch *b = batch_of_read(w);
+    struct lane_batch *b = container_of(w, struct lane_batch, read);
     struct lane *l = b->lane;
     SHOAL_ASSERT(b->state == READING);
     read_busy(l, w->ran_ns, b->status == 0 ? b->rows->batch.file_ns : 0);
@@ -70,6 +66,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
     uint32_t size = l->base->job->train.batch;
     uint64_t offset = (l->next_read - l->task.first_batch) * size;
     uint64_t left = offset < l->task.rows ? l->task.rows - offset : 0;
+    SHOAL_ASSERT(rows_quiet(b->rows) && b->transfer.pending == 0); /* lane.c, 3 */
     b->number = l->next_read++;
     b->position = l->task.position + offset;
     b->row_count = left < size ? (uint32_t)left : size;
@@ -135,10 +132,12 @@ static void floats_lend(struct lane *l, struct lane_batch *b)
     }
 }
 
-void lane_ask(struct lane *l, struct lane_batch *b)
+/* The shards, for what is to be pulled. */
+static void lane_ask(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
     bool empty = b->rows->batch.examples == 0;
+    SHOAL_ASSERT(b->state == READ || b->state == PLANNING);
     b->sent_ns = env_now_ns(l->base->env);
     int rc = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
     if (rc != 0) {
@@ -149,9 +148,118 @@ void lane_ask(struct lane *l, struct lane_batch *b)
     lane_batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
 }
 
+/* ---- the cache: a pull planned on a thread, answers noted for the next plan ------------------ */
+
+static void plan_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct lane *l = container_of(w, struct lane, cache.work);
+    struct lane_cache *c = &l->cache;
+    struct lane_batch *b = c->planning;
+    SHOAL_ASSERT(b->state == PLANNING && c->takens <= c->taken_capacity);
+    if (c->clear)
+        row_cache_clear(c->index);
+    for (uint32_t i = 0; i < c->takens; i++) {
+        const struct cache_answer *a = &c->taken[i];
+        row_cache_answered(c->index, a->batch, a->keys, a->count, a->clock, a->low);
+    }
+    c->status = rows_plan(b->rows, c->index, b->number, &b->error);
+}
+
+/* A row served counts in the staleness as a pull of that age would. */
+static void plan_count(struct lane *l, const struct rows *r)
+{
+    SHOAL_ASSERT(r->planned && r->plan.fresh_count <= r->batch.key_count);
+    uint32_t hits = r->batch.key_count - r->plan.fresh_count;
+    l->base->stats->cache_hits += hits;
+    l->base->stats->cache_misses += r->plan.fresh_count;
+    if (hits > 0)
+        l->result.staleness[r->plan.staleness < STALENESS_CELLS ? r->plan.staleness
+                                                                : STALENESS_CELLS - 1]++;
+}
+
+static void plan_done(struct env_work *w)
+{
+    struct lane *l = container_of(w, struct lane, cache.work);
+    struct lane_batch *b = l->cache.planning;
+    SHOAL_ASSERT(b != NULL && b->state == PLANNING);
+    l->cache.planning = NULL;
+    if (l->dropping || l->cache.status != 0) {
+        lane_batch_move(b, DRAINING);
+        if (!l->dropping) {
+            lane_fail(l, l->cache.status, b->error.text);
+            return;
+        }
+    } else {
+        plan_count(l, b->rows);
+        lane_ask(l, b);
+    }
+    lane_tick(l);
+}
+
+/* Which of the batch's keys it has, on a thread; then lane_ask. */
+static void lane_cache_plan(struct lane *l, struct lane_batch *b)
+{
+    struct lane_cache *c = &l->cache;
+    struct cache_answer *spare = c->taken;
+    uint32_t spare_capacity = c->taken_capacity;
+    SHOAL_ASSERT(c->planning == NULL);
+    c->taken = c->answer;
+    c->taken_capacity = c->answer_capacity;
+    c->takens = c->stale ? 0 : c->answers;
+    c->answer = spare;
+    c->answer_capacity = spare_capacity;
+    c->answers = 0;
+    c->clear = c->stale;
+    c->stale = false;
+    c->planning = b;
+    lane_batch_move(b, PLANNING);
+    env_work_start(l->base->env, &c->work);
+}
+
+static void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p,
+                                uint64_t clock, uint64_t low)
+{
+    struct lane_cache *c = &l->cache;
+    if (array_room(&c->answer, c->answers, &c->answer_capacity, 64) != 0) {
+        lane_cache_drop(l); /* a slot whose answer is lost would wait for it for ever */
+        return;
+    }
+    c->answer[c->answers++] = (struct cache_answer){
+        b->number, clock, low, b->rows->table[p->table].pull_keys + p->key_first, p->key_count};
+}
+
+void lane_cache_drop(struct lane *l)
+{
+    l->cache.stale = true;
+    l->cache.answers = 0;
+}
+
+int lane_cache_init(struct lane *l, struct err *e)
+{
+    const struct job *job = l->base->job;
+    struct row_cache_rule rule = {.bounded = job->train.mode != WIRE_ASYNC,
+                                  .most = job->train.staleness};
+    l->cache.work = (struct env_work){.run = plan_run, .done = plan_done};
+    if (l->base->cache_rows == 0)
+        return 0;
+    if (!rule.bounded)
+        rule.most = job->train.cache.batches;
+    return row_cache_new(l->base->cache_rows, &rule, &l->cache.index, e);
+}
+
+void lane_cache_close(struct lane *l)
+{
+    row_cache_free(l->cache.index);
+    free(l->cache.answer);
+    free(l->cache.taken);
+}
+
+/* ---- pull, with the cache or without --------------------------------------------------------- */
+
 /* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
 void lane_pull(struct lane *l, struct lane_batch *b)
 {
+    SHOAL_ASSERT(b->number == l->next_pull && b->state == READ); /* lane.c, 2 */
     lines_count(l, &b->rows->batch);
     l->next_pull++;
     floats_lend(l, b);
@@ -182,16 +290,12 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 
 /* ---- compute --------------------------------------------------------------------------------- */
 
-static struct lane *lane_of_compute(struct env_work *w)
-{
-    return container_of(w, struct lane, compute);
-}
-
 static void compute_run(struct env_work *w) /* on a thread of the pool */
 {
-    struct lane *l = lane_of_compute(w);
+    struct lane *l = container_of(w, struct lane, compute);
     struct lane_batch *b = l->computing;
     struct model_input in;
+    SHOAL_ASSERT(b->state == COMPUTING && b->rows->batch.examples > 0);
     rows_input(b->rows, &in);
     rows_output(b->rows, &l->output);
     if (lane_evaluates(l)) {
@@ -272,7 +376,7 @@ static void compute_count(struct lane *l, struct lane_batch *b)
 
 static void compute_done(struct env_work *w)
 {
-    struct lane *l = lane_of_compute(w);
+    struct lane *l = container_of(w, struct lane, compute);
     struct lane_batch *b = l->computing;
     SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
     l->computing = NULL;
@@ -294,6 +398,7 @@ static void compute_done(struct env_work *w)
  * compute. */
 void lane_compute(struct lane *l, struct lane_batch *b)
 {
+    SHOAL_ASSERT(b->number == l->next_compute && b->state == READY); /* lane.c, 2 */
     l->next_compute++;
     if (b->rows->batch.examples == 0) {
         lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
@@ -323,6 +428,7 @@ static void push_done(struct lane *l, struct lane_batch *b)
 void lane_push(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
+    SHOAL_ASSERT(b->number == l->next_push && b->state == COMPUTED); /* lane.c, 2 */
     b->sent_ns = env_now_ns(l->base->env);
     int rc = transfer_start(&b->transfer, &name, true, &b->error);
     if (rc != 0) {
@@ -336,14 +442,9 @@ void lane_push(struct lane *l, struct lane_batch *b)
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-static struct lane_batch *batch_of_transfer(struct transfer *t)
-{
-    return container_of(t, struct lane_batch, transfer);
-}
-
 static void transfer_done(struct transfer *t)
 {
-    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_batch *b = container_of(t, struct lane_batch, transfer);
     if (t->push)
         push_done(b->lane, b);
     else
@@ -352,14 +453,15 @@ static void transfer_done(struct transfer *t)
 
 static void transfer_refused(struct transfer *t, int status, const char *text)
 {
-    lane_fail(batch_of_transfer(t)->lane, status, text);
+    lane_fail(container_of(t, struct lane_batch, transfer)->lane, status, text);
 }
 
 /* The batch counts as refused once, whatever became of its other parts. */
 static void transfer_poisoned(struct transfer *t, const struct part *p, const char *text)
 {
-    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_batch *b = container_of(t, struct lane_batch, transfer);
     struct lane_result *r = &b->lane->result;
+    SHOAL_ASSERT(t->push);
     if (b->refused)
         return;
     b->refused = true;
@@ -371,7 +473,7 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
 
 static void transfer_took(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low)
 {
-    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_batch *b = container_of(t, struct lane_batch, transfer);
     if (p->table < b->rows->sparse && b->rows->planned)
         lane_cache_answered(b->lane, b, p, clock, low);
 }
@@ -379,8 +481,9 @@ static void transfer_took(struct transfer *t, const struct part *p, uint64_t clo
 /* Earlier pushes of the lane are sent again, oldest first. */
 static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t order)
 {
-    struct lane *l = batch_of_transfer(t)->lane;
+    struct lane *l = container_of(t, struct lane_batch, transfer)->lane;
     uint32_t waiting = 0;
+    SHOAL_ASSERT(t->push && t->pending > 0);
     for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1;
          n < t->name.batch; n++) {
         struct lane_batch *earlier = lane_batch_find(l, n);
@@ -393,6 +496,7 @@ static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t 
 void lane_send_again(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = b->transfer.name;
+    SHOAL_ASSERT(b->transfer.push == (b->state == PUSHING));
     int rc = transfer_start(&b->transfer, &name, b->state == PUSHING, &b->error);
     if (rc != 0)
         lane_fail(l, rc, b->error.text);

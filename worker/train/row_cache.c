@@ -149,6 +149,7 @@ static void keep(struct row_cache *c, uint32_t set, uint32_t w, uint64_t batch, 
                  struct row_plan *plan)
 {
     struct set *s = &c->set[set];
+    SHOAL_ASSERT(s->way[w].writer == 0 || s->way[w].lag != PENDING);
     s->key[w] = key;
     s->way[w].writer = batch;
     s->way[w].lag = PENDING;
@@ -191,6 +192,7 @@ void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, u
         set_fetch(c, keys, count, i + AHEAD);
         plan_key(c, batch, keys[i], &plan->source[i], plan);
     }
+    SHOAL_ASSERT(plan->fresh_count <= count && plan->keep_count <= plan->fresh_count);
 }
 
 void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,

@@ -8,14 +8,13 @@
  *
  * Why a hit is within the bound. A pull of batch b has clock c at its shard, and the shard answers
  * with `low`, the smallest clock of the run's live lanes there.
- *  1. The rows answered contain every push whose clock is at most `low`: a lane's clock is its
+ *  - The rows answered contain every push whose clock is at most `low`: a lane's clock is its
  *     lowest mark over all tablets that the shard leads, so whatever is at or below it is applied.
- *  2. Every push that is applied there later has, when it is applied, a clock above `low`: its lane
+ *  - Every push that is applied there later has, when it is applied, a clock above `low`: its lane
  *     is live (others are fenced), so the lane's clock is at least the shard's `low` of that
  *     moment; that never falls while the pulling lane itself is live, because a lane that joins or
- *     comes back begins at `low`; and a batch that is applied is
- * above its lane's clock.
- *  3. The lane's offset at the shard is fixed as long as it is granted, so its batch b + n has
+ *     comes back begins at `low`; and a batch that is applied is above its lane's clock.
+ *  - The lane's offset at the shard is fixed as long as it is granted, so its batch b + n has
  *     clock c + n there.
  * With lag = c - low, a row pulled for batch b therefore contains every push of clock <= (b + n) -
  * offset - lag - n: it is good for batch b + n under staleness s as long as n + lag <= s + 1. The

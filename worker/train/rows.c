@@ -1,9 +1,9 @@
 /* rows.c: the memory of one batch.
  *
  * 1. Parts of a table are in order of tablets, touch one another and cover all its tablets: so
- *    pushes of all parts cover every tablet once.
+ *    pushes of all parts cover every tablet once. [assert: part_add, rows_split]
  * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked
- *    before the memory is used for another batch. */
+ *    before the memory is used for another batch. [assert: rows_reserve] */
 #include "worker/train/rows.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
@@ -115,6 +115,7 @@ static void stretches_place(struct rows *r)
         pulled += (size_t)table->pull_count * table->schema->width;
         gradients += (size_t)table->key_count * schema_push_floats(table->schema);
     }
+    SHOAL_ASSERT(pulled <= r->floats.pulled_capacity && gradients <= r->floats.gradients_capacity);
 }
 
 static int sparse_reserve(struct rows *r)
@@ -224,6 +225,7 @@ static void keys_take(struct rows *r)
 
 int rows_reserve(struct rows *r, struct err *e)
 {
+    SHOAL_ASSERT(rows_quiet(r)); /* 2 */
     keys_take(r);
     int rc = sparse_reserve(r);
     for (uint32_t t = r->sparse; t < r->table_count && rc == 0; t++)
@@ -301,6 +303,7 @@ static void plan_divide(struct rows *r)
         r->by_table[t] =
             (struct model_part){table->key_count, table->pull_count, keep - keep_before};
     }
+    SHOAL_ASSERT(fresh == p->fresh_count && keep == p->keep_count);
     stretches_place(r);
 }
 
@@ -388,6 +391,10 @@ static int part_add(struct rows *r, const struct part *p, struct err *e)
 {
     if (array_room(&r->part, r->part_count, &r->part_capacity, 16) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the parts of a batch");
+    const struct part *last = r->part_count > 0 ? &r->part[r->part_count - 1] : p;
+    bool next = last != p && last->table == p->table;
+    SHOAL_ASSERT(p->tablet_first == (next ? last->tablet_first + last->tablet_count : 0)); /* 1 */
+    SHOAL_ASSERT(p->key_first == (next ? last->key_first + last->key_count : 0));
     r->part[r->part_count++] = *p;
     return 0;
 }
@@ -437,7 +444,7 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
                            "the map has %u tablets, table %s needs them up to %u",
                            map->tablet_count, s->name, end);
         while (first < end) {
-            uint32_t count = map_stretch(map, first, end);
+            uint32_t count = client_map_stretch(map, first, end);
             struct part p = {table, map->shard[first], first - s->tablet_first, count, key, 0};
             int rc = stretch_split(r, &sent, p, e);
             if (rc != 0)
@@ -445,7 +452,9 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
             first += count;
             key = r->part[r->part_count - 1].key_first + r->part[r->part_count - 1].key_count;
         }
-        SHOAL_ASSERT(key == sent.count);
+        const struct part *last = &r->part[r->part_count - 1];
+        SHOAL_ASSERT(key == sent.count &&
+                     last->tablet_first + last->tablet_count == 1u << s->tablet_bits); /* 1 */
     }
     return 0;
 }
@@ -466,6 +475,7 @@ static int frame_borrow(struct rows *r, struct msg *m, const void *data, size_t 
 int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m)
 {
     struct sent sent = sent_of(&r->table[p->table], push);
+    SHOAL_ASSERT(p->key_first <= sent.count && p->key_count <= sent.count - p->key_first);
     return frame_borrow(r, m, sent.keys + p->key_first, (size_t)p->key_count * sizeof(uint64_t));
 }
 
@@ -473,6 +483,7 @@ int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m)
 {
     const struct rows_table *t = &r->table[p->table];
     size_t floats = schema_push_floats(t->schema);
+    SHOAL_ASSERT(p->key_first <= t->key_count && p->key_count <= t->key_count - p->key_first);
     return frame_borrow(r, m, t->gradients + p->key_first * floats,
                         p->key_count * floats * sizeof(float));
 }

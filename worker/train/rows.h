@@ -32,7 +32,7 @@
 #include "dense/model.h"
 #include "proto/base/msg.h"
 #include "worker/data/dataset.h"
-#include "worker/train/map.h"
+#include "worker/train/client.h"
 #include "worker/train/row_cache.h"
 
 #include <stdbool.h>

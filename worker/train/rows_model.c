@@ -1,4 +1,5 @@
 /* rows_model.c: rows into the model's arrays, and gradients out of them. */
+#include "proto/base/assert.h"
 #include "worker/train/rows.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@ void rows_take(struct rows *r, const struct part *p, const float *rows)
 {
     struct rows_table *t = &r->table[p->table];
     size_t width = t->schema->width;
+    SHOAL_ASSERT(p->key_first <= t->pull_count && p->key_count <= t->pull_count - p->key_first);
     if (t->block == NULL) {
         memcpy(t->pulled + p->key_first * width, rows, p->key_count * width * sizeof(float));
         return;

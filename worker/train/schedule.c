@@ -1,12 +1,15 @@
 /* schedule.c: learning rates by batch. */
 #include "worker/train/schedule.h"
 
+#include "proto/base/assert.h"
+
 #define PI 3.14159265358979323846
 
 /* cos of x in [0, pi], within 1e-15: Taylor's series about 0 on [0, pi / 2], mirrored beyond. */
 static double cosine(double x)
 {
     double sign = 1.0, term = 1.0, sum = 1.0;
+    SHOAL_ASSERT(x >= 0 && x <= PI);
     if (x > PI / 2) {
         x = PI - x;
         sign = -1.0;

@@ -44,16 +44,6 @@ struct seat {
     struct err index_error;
 };
 
-static struct seat *seat_of_ask(struct request *r)
-{
-    return container_of(r, struct seat, ask);
-}
-
-static struct seat *seat_of_report(struct request *r)
-{
-    return container_of(r, struct seat, report);
-}
-
 static void seat_move(struct seat *s, enum seat_state to)
 {
     sm_move(&seat_moves, &s->state, to);
@@ -73,11 +63,10 @@ static void seat_leave(struct seat *s)
 
 static struct msg *ask_build(struct request *r)
 {
-    struct seat *s = seat_of_ask(r);
+    struct seat *s = container_of(r, struct seat, ask);
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_LANE_NEXT;
-    w.id = r->id;
+    SHOAL_ASSERT(s->state == ASKING);
+    client_head(r, &w);
     w.u.LANE_NEXT.worker = s->host->worker;
     w.u.LANE_NEXT.lane = s->number;
     w.u.LANE_NEXT.generation = s->generation;
@@ -93,7 +82,9 @@ void seat_ask(struct seat *s)
 
 static void rest_fire(struct env_timer *t)
 {
-    seat_ask(container_of(t, struct seat, rest));
+    struct seat *s = container_of(t, struct seat, rest);
+    SHOAL_ASSERT(s->state == RESTING);
+    seat_ask(s);
 }
 
 static void seat_rest(struct seat *s, uint32_t ms)
@@ -122,7 +113,7 @@ static void seat_take(struct seat *s)
 
 static enum request_verdict ask_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
-    struct seat *s = seat_of_ask(r);
+    struct seat *s = container_of(r, struct seat, ask);
     struct seat_host *host = s->host;
     (void)m;
     SHOAL_ASSERT(s->state == ASKING);
@@ -204,6 +195,7 @@ static void seat_worked(void *owner)
 {
     struct seat *s = owner;
     const struct lane_result *result = lane_result(s->lane);
+    SHOAL_ASSERT(s->state == WORKING || s->state == DROPPING);
     if (s->state == DROPPING) {
         seat_move(s, FREE);
         s->host->freed(s->host->context);
@@ -232,12 +224,10 @@ static void seat_worked(void *owner)
 
 /* ---- reporting ------------------------------------------------------------------------------- */
 
-static struct msg *index_message(const struct seat *s, uint64_t id)
+static struct msg *index_message(const struct seat *s)
 {
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_INDEX_DONE;
-    w.id = id;
+    client_head(&s->report, &w);
     w.u.INDEX_DONE.worker = s->host->worker;
     w.u.INDEX_DONE.split = s->task.split;
     if (s->index_status != 0) {
@@ -252,14 +242,12 @@ static struct msg *index_message(const struct seat *s, uint64_t id)
     return wire_encode(&w);
 }
 
-static struct msg *task_message(const struct seat *s, uint64_t id)
+static struct msg *task_message(const struct seat *s)
 {
     const struct lane_result *result = lane_result(s->lane);
     uint32_t labels = s->host->base.job->data.label_count, tasks = labels == 0 ? 1 : labels;
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_TASK_DONE;
-    w.id = id;
+    client_head(&s->report, &w);
     w.u.TASK_DONE.worker = s->host->worker;
     w.u.TASK_DONE.lane = s->number;
     w.u.TASK_DONE.generation = s->generation;
@@ -294,19 +282,20 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
 
 static struct msg *report_build(struct request *r)
 {
-    struct seat *s = seat_of_report(r);
+    struct seat *s = container_of(r, struct seat, report);
+    SHOAL_ASSERT(s->state == REPORTING && lane_idle(s->lane));
     if (s->task.kind == WIRE_NEXT_INDEX)
-        return index_message(s, r->id);
+        return index_message(s);
     if (s->task.kind == WIRE_NEXT_EVAL)
         return evaluate_scores_message(lane_scores(s->lane), r->id, s->host->worker, s->task.task,
                                        lane_result(s->lane)->bad_lines);
-    return task_message(s, r->id);
+    return task_message(s);
 }
 
 static enum request_verdict report_reply(struct request *r, const struct wire *w,
                                          const struct msg *m)
 {
-    struct seat *s = seat_of_report(r);
+    struct seat *s = container_of(r, struct seat, report);
     struct seat_host *host = s->host;
     (void)m;
     SHOAL_ASSERT(s->state == REPORTING);

@@ -1,10 +1,13 @@
 /* stats.c: sums of a worker. */
 #include "worker/train/stats.h"
 
+#include "proto/base/assert.h"
+
 #include <string.h>
 
 void stats_turn(struct stats *s, struct stats_clock *c, enum stats_kind kind, uint64_t now_ns)
 {
+    SHOAL_ASSERT(kind < STATS_KINDS && c->kind < STATS_KINDS);
     if (now_ns > c->since_ns)
         s->time_ns[c->kind] += now_ns - c->since_ns;
     c->since_ns = now_ns;

@@ -81,9 +81,7 @@ static struct msg *join_build(struct request *r)
     struct trainer *t = container_of(r, struct trainer, join);
     const struct backend *backend = t->options.backend;
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_WORKER_JOIN;
-    w.id = r->id;
+    client_head(r, &w);
     w.u.WORKER_JOIN.pid = t->options.pid;
     w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
     snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
@@ -143,6 +141,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
 
 static void trainer_join(struct trainer *t)
 {
+    SHOAL_ASSERT(t->state == JOINING && !t->preparing && !t->replacing);
     t->again = false;
     client_start(t->client, &t->join);
 }
@@ -190,6 +189,7 @@ static void stages_note(struct trainer *t)
 static void trainer_prepared(struct trainer *t)
 {
     const struct backend *backend = t->options.backend;
+    SHOAL_ASSERT(t->seat_count > 0 && t->have_model);
     log_info("worker %" PRIu64
              " joined job %s: %u lanes here, %u batches of each read at once, backend "
              "%s (%s)%s%s",
@@ -236,9 +236,7 @@ static struct msg *beat_build(struct request *r)
     struct wire w;
     for (uint32_t i = 0; i < t->seat_count; i++)
         lane_account(seat_work(t->seat[i]));
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_WORKER_BEAT;
-    w.id = r->id;
+    client_head(r, &w);
     stats_to_wire(&t->stats, t->host.worker, &w.u.WORKER_BEAT);
     return wire_encode(&w);
 }
@@ -300,9 +298,7 @@ static struct msg *leave_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, leave);
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_WORKER_LEAVE;
-    w.id = r->id;
+    client_head(r, &w);
     w.u.WORKER_LEAVE.worker = t->host.worker;
     w.u.WORKER_LEAVE.fatal = t->end.code != 0 && !t->broken;
     w.u.WORKER_LEAVE.fail_status = t->end.code;
@@ -335,6 +331,7 @@ static void trainer_replace(struct trainer *t)
 
 void trainer_replaced(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->replacing && t->seat_count == 0);
     if (t->replace_status != 0 && t->again) {
         log_error("there is no other backend: %s", t->replace_error.text);
         t->end = t->lost;
@@ -387,6 +384,7 @@ static void trainer_farewell(struct trainer *t)
         trainer_stop(t);
         return;
     }
+    SHOAL_ASSERT(!request_active(&t->leave) && !request_active(&t->join));
     sm_move(&trainer_moves, &t->state, LEAVING);
     client_cancel(t->client, &t->beat);
     client_start(t->client, &t->beat);
@@ -425,7 +423,7 @@ static void leave_fire(struct env_timer *timer)
 
 bool trainer_settled(const struct trainer *t)
 {
-    if (t->preparing || t->replacing || (t->have_job && split_busy(&t->splits)))
+    if (t->preparing || t->replacing || (t->have_job && dataset_splits_busy(&t->splits)))
         return false;
     for (uint32_t i = 0; i < t->seat_count; i++)
         if (!lane_idle(seat_work(t->seat[i])))

@@ -5,7 +5,7 @@
 #define WORKER_TRAIN_TRAINER_INNER_H
 
 #include "proto/base/sm.h"
-#include "worker/data/split.h"
+#include "worker/data/dataset.h"
 #include "worker/train/seat.h"
 #include "worker/train/trainer.h"
 
@@ -42,7 +42,7 @@ struct trainer {
     struct model_shape shape;
     struct model *model;
     struct table_schema schema[MODEL_TABLES_MAX];
-    struct split_set splits;
+    struct dataset_splits splits;
     struct seat_host host; /* client, job, model, schemas, splits: as lanes see them */
     struct stats stats;
     struct seat **seat; /* owned (seat_count) */
@@ -77,10 +77,8 @@ void trainer_replaced(struct trainer *t);
 /* The coordinator does not know this worker any more. */
 void trainer_forgotten(struct trainer *t);
 
-/* trainer_host.c */
-void trainer_host_init(struct trainer *t);
-
 /* trainer_job.c */
+void trainer_host_init(struct trainer *t);
 void trainer_job_init(struct trainer *t);
 /* Takes the job's text; one that is new replaces the old: all seats are free and idle, no thread
  * has anything. */

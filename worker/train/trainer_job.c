@@ -1,5 +1,6 @@
 /* trainer_job.c: what a worker makes of the job's text: its input's shape, the model, seats, the
  * tables declared. */
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
 #include "worker/train/trainer_inner.h"
@@ -11,6 +12,7 @@
 
 void trainer_model_drop(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->preparing);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_free(t->seat[i]);
     free(t->seat);
@@ -25,7 +27,7 @@ void trainer_job_drop(struct trainer *t)
 {
     trainer_model_drop(t);
     if (t->have_job) {
-        split_close(&t->splits);
+        dataset_splits_close(&t->splits);
         memset(t->host.base.data, 0, sizeof t->host.base.data);
         job_free(&t->job);
     }
@@ -49,7 +51,7 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
     t->have_job = true;
     t->job_hash = hash;
     client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
-    split_init(&t->splits, t->env, &t->job, splits_changed, t);
+    dataset_splits_init(&t->splits, t->env, &t->job, splits_changed, t);
     return 0;
 }
 
@@ -73,6 +75,7 @@ static void base_set(struct trainer *t)
              ahead = t->job.train.read_ahead;
     base->ahead = ahead == 0 ? readers : ahead;
     base->readers = readers < base->ahead ? readers : base->ahead;
+    SHOAL_ASSERT(base->readers > 0 && base->readers <= base->ahead);
     base->cache_rows = t->job.train.cache.rows;
     base->clock_ns = t->options.clock_ns;
     base->job = &t->job;
@@ -120,6 +123,7 @@ static void prepare_run(struct env_work *w)
 
 static void made_take(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->have_model && t->seat_count == 0);
     t->model = t->made.model;
     t->have_model = t->model != NULL;
     t->seat = t->made.seat;
@@ -171,6 +175,7 @@ static void replace_done(struct env_work *w)
 
 void trainer_job_replace(struct trainer *t)
 {
+    SHOAL_ASSERT(!t->preparing && !t->replacing);
     t->replacing = true;
     env_work_start(t->env, &t->replace);
 }
@@ -181,11 +186,10 @@ static struct msg *declare_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, declare);
     const struct table_schema *schema = &t->schema[t->declared];
+    SHOAL_ASSERT(t->declared < t->host.base.table_count);
     struct wire_TABLE_CREATE create;
     struct wire w;
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_TABLE_DECLARE;
-    w.id = r->id;
+    client_head(r, &w);
     wire_schema_to(schema, &create);
     _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof create,
                    "DECLARE is CREATE and one more field");
@@ -232,4 +236,84 @@ void trainer_job_init(struct trainer *t)
                                   .reply = declare_reply};
     t->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
     t->replace = (struct env_work){.run = replace_run, .done = replace_done};
+}
+
+/* ---- what seats ask -------------------------------------------------------------------------- */
+
+static int host_ready(void *context, uint32_t split, bool map, struct err *e)
+{
+    struct trainer *t = context;
+    struct dataset *d = NULL;
+    int rc = dataset_splits_open(&t->splits, split, &d, e);
+    if (rc != 0)
+        return rc;
+    SHOAL_ASSERT(split < DATASET_SPLITS);
+    if (t->host.base.data[split] != d) /* threads that read from it look at this too */
+        t->host.base.data[split] = d;
+    if (!map || client_map(t->client) != NULL)
+        return 0;
+    client_map_refresh(t->client);
+    return SHOAL_E_AGAIN;
+}
+
+static void host_freed(void *context)
+{
+    trainer_wake(context);
+}
+
+static bool host_held(void *context, const struct seat *but, uint32_t lane, uint64_t generation)
+{
+    struct trainer *t = context;
+    for (uint32_t i = 0; i < t->seat_count; i++) {
+        struct seat *s = t->seat[i];
+        if (s == but || seat_lane(s) != lane)
+            continue;
+        if (seat_generation(s) >= generation)
+            return true;
+        seat_drop(s); /* fenced: the same lane came back to us under a newer generation */
+    }
+    return false;
+}
+
+static uint32_t host_lanes(void *context)
+{
+    const struct trainer *t = context;
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        held += seat_lane(t->seat[i]) != SEAT_NO_LANE;
+    return held;
+}
+
+static void host_end(void *context)
+{
+    trainer_clear(context, false, 0, "");
+}
+
+static void host_unknown(void *context)
+{
+    trainer_forgotten(context);
+}
+
+static void host_fatal(void *context, int status, const char *text)
+{
+    trainer_clear(context, false, status, text);
+}
+
+static void host_broken(void *context, int status, const char *text)
+{
+    trainer_break(context, status, text);
+}
+
+void trainer_host_init(struct trainer *t)
+{
+    t->host = (struct seat_host){.base = {.env = t->env, .client = t->client, .stats = &t->stats},
+                                 .context = t,
+                                 .ready = host_ready,
+                                 .freed = host_freed,
+                                 .held = host_held,
+                                 .lanes = host_lanes,
+                                 .end = host_end,
+                                 .unknown = host_unknown,
+                                 .fatal = host_fatal,
+                                 .broken = host_broken};
 }

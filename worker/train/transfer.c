@@ -18,11 +18,6 @@ struct transfer_part {
     uint32_t lost; /* ... when no earlier push was under way */
 };
 
-static struct transfer_part *part_of(struct request *r)
-{
-    return container_of(r, struct transfer_part, request);
-}
-
 /* ---- messages out ---------------------------------------------------------------------------- */
 
 static uint64_t map_epoch(const struct transfer *t)
@@ -33,7 +28,7 @@ static uint64_t map_epoch(const struct transfer *t)
 
 static struct msg *pull_build(struct request *r)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     struct wire w;
     w.type = WIRE_TYPE_PULL;
@@ -58,7 +53,7 @@ static struct msg *pull_build(struct request *r)
 
 static struct msg *push_build(struct request *r)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     struct wire w;
     w.type = WIRE_TYPE_PUSH;
@@ -137,11 +132,12 @@ static void staleness_count(struct transfer *t, const struct wire_PULL_reply *re
 
 static enum request_verdict pull_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     const struct wire_PULL_reply *reply = &w->u.PULL_reply;
     uint32_t width = t->rows->table[p->part.table].schema->width;
     struct err e = {0};
+    SHOAL_ASSERT(!t->push && p < t->part + t->part_count);
     if (w->status != 0)
         return part_refused(p, w);
     if (reply->key_count != p->part.key_count || reply->width != width ||
@@ -174,9 +170,10 @@ static enum request_verdict part_poisoned(struct transfer_part *p, const struct 
 
 static enum request_verdict push_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
-    struct transfer_part *p = part_of(r);
+    struct transfer_part *p = container_of(r, struct transfer_part, request);
     struct transfer *t = p->transfer;
     (void)m;
+    SHOAL_ASSERT(t->push && p < t->part + t->part_count);
     if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
         return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
     if (w->status == SHOAL_E_NOT_FINITE)
@@ -210,6 +207,7 @@ void transfer_close(struct transfer *t)
 
 static int parts_reserve(struct transfer *t, uint32_t count, struct err *e)
 {
+    SHOAL_ASSERT(t->part_count == 0); /* requests in the old array are under way for nobody */
     if (count <= t->part_capacity)
         return 0;
     struct transfer_part *more = calloc(count, sizeof *more);
@@ -253,6 +251,7 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
             /* the whole batch goes by, however it is divided */
             t->part[t->part_count - 1].part.key_count = 0;
     }
+    SHOAL_ASSERT(t->part_count <= t->part_capacity && (!push || t->part_count > 0));
     t->pending = t->part_count;
     for (uint32_t i = 0; i < t->part_count; i++)
         client_start(t->client, &t->part[i].request);
@@ -270,6 +269,7 @@ void transfer_cancel(struct transfer *t)
 uint32_t transfer_resend(struct transfer *t, const struct part *p, uint64_t order)
 {
     uint32_t waiting = 0;
+    SHOAL_ASSERT(t->push);
     for (uint32_t i = 0; i < t->part_count; i++) {
         struct transfer_part *own = &t->part[i];
         if (own->part.table != p->table ||

@@ -1,5 +1,5 @@
 /* read_words.c: a label, then words, a blank between them; a word's place is its field. */
-#include "worker/data/reader.h"
+#include "worker/data/feature.h"
 
 #include <stdio.h>
 
@@ -7,7 +7,7 @@ static int words_head(const struct features *f, char *line, size_t bytes, struct
                       uint32_t *count, char *reason)
 {
     (void)f;
-    *count = reader_split(' ', line, bytes, cell);
+    *count = format_split(' ', line, bytes, cell);
     if (*count >= 2 && *count <= CELLS_MAX)
         return 0;
     snprintf(reason, REASON_BYTES, "%u words, not 2 to %u", *count, CELLS_MAX);
@@ -17,7 +17,7 @@ static int words_head(const struct features *f, char *line, size_t bytes, struct
 static int words_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
                       char *reason)
 {
-    uint32_t count = reader_split(' ', line, bytes, cell);
+    uint32_t count = format_split(' ', line, bytes, cell);
     if (count == f->columns)
         return 0;
     snprintf(reason, REASON_BYTES, "%u words, not %u as on the first line", count, f->columns);

@@ -3,7 +3,7 @@
 #include "proto/base/rng.h"
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
-#include "worker/data/fields.h"
+#include "worker/data/feature.h"
 
 #include <check.h>
 #include <math.h>
@@ -156,17 +156,17 @@ START_TEST(a_job_is_counted_by_field)
     uint32_t field;
     uint64_t key;
     ck_assert_int_eq(dataset_features(&job, &f, &e), 0);
-    ck_assert_int_eq(fields_find(&f, "b", &field, &e), 0);
+    ck_assert_int_eq(feature_field_find(&f, "b", &field, &e), 0);
     ck_assert_uint_eq(field, 1);
-    ck_assert_int_eq(fields_key(&f, field, "b7", &key, &e), 0);
+    ck_assert_int_eq(feature_field_key(&f, field, "b7", &key, &e), 0);
     ck_assert_uint_eq(key, key_of_value(1, "b7", 2));
-    ck_assert_int_eq(fields_find(&f, "2", &field, &e), 0); /* by number */
-    ck_assert_int_eq(fields_key(&f, field, "700", &key, &e), 0);
+    ck_assert_int_eq(feature_field_find(&f, "2", &field, &e), 0); /* by number */
+    ck_assert_int_eq(feature_field_key(&f, field, "700", &key, &e), 0);
     ck_assert_uint_eq(key, key_of_value(2, "+9", 2)); /* a bucket, as feature.c names it */
-    ck_assert_int_eq(fields_key(&f, field, "seven", &key, &e), SHOAL_E_DATA);
-    ck_assert_int_eq(fields_find(&f, "c", &field, &e), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(feature_field_key(&f, field, "seven", &key, &e), SHOAL_E_DATA);
+    ck_assert_int_eq(feature_field_find(&f, "c", &field, &e), SHOAL_E_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(e.text, "a, b, n"));
-    struct json *list = fields_json(&f);
+    struct json *list = feature_fields_json(&f);
     ck_assert_uint_eq(json_count(list), 3);
     ck_assert_str_eq(json_as_string(json_get(list, "2.kind"), ""), "bucket");
     json_free(list);

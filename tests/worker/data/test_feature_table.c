@@ -1,6 +1,6 @@
 /* test_feature_table.c: which table each field's rows lie in, and what is refused. */
 #include "tests/lib/worker_files.h"
-#include "worker/data/feature_table.h"
+#include "worker/data/feature_inner.h"
 
 #include <check.h>
 #include <stdio.h>

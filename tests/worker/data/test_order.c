@@ -1,5 +1,5 @@
 /* test_order.c: the order of an epoch is a permutation, the same everywhere, another each time. */
-#include "worker/data/order.h"
+#include "worker/data/index.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static void check_bijection(uint64_t seed, uint32_t epoch, uint64_t chunks)
     uint64_t wrong = 0;
     ck_assert_ptr_nonnull(seen);
     for (uint64_t i = 0; i < chunks; i++) {
-        uint64_t chunk = order_chunk(seed, epoch, chunks, i);
+        uint64_t chunk = index_order(seed, epoch, chunks, i);
         wrong += chunk >= chunks || seen[chunk]++ != 0;
     }
     ck_assert_msg(wrong == 0, "%lu of %lu chunks come twice or lie outside", wrong, chunks);
@@ -38,7 +38,7 @@ START_TEST(order_is_fixed_for_ever)
     /* A job that resumes on another machine or release has to find the same rows. */
     static const uint64_t expected[] = {473, 834, 301, 50, 687, 832, 861, 985};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
-        ck_assert_uint_eq(order_chunk(2026, 1, 1000, i), expected[i]);
+        ck_assert_uint_eq(index_order(2026, 1, 1000, i), expected[i]);
 }
 END_TEST
 
@@ -46,7 +46,7 @@ static unsigned equal_places(uint64_t seed_a, uint32_t epoch_a, uint64_t seed_b,
 {
     unsigned equal = 0;
     for (uint64_t i = 0; i < 10000; i++)
-        equal += order_chunk(seed_a, epoch_a, 10000, i) == order_chunk(seed_b, epoch_b, 10000, i);
+        equal += index_order(seed_a, epoch_a, 10000, i) == index_order(seed_b, epoch_b, 10000, i);
     return equal;
 }
 
@@ -64,9 +64,9 @@ START_TEST(order_mixes)
     /* Mean distance of a place from its chunk is a third of the size; neighbours stay neighbours
      * about twice in 10,000.
      */
-    uint64_t distance = 0, neighbours = 0, before = order_chunk(5, 1, 10000, 0);
+    uint64_t distance = 0, neighbours = 0, before = index_order(5, 1, 10000, 0);
     for (uint64_t i = 1; i < 10000; i++) {
-        uint64_t chunk = order_chunk(5, 1, 10000, i);
+        uint64_t chunk = index_order(5, 1, 10000, i);
         distance += chunk > i ? chunk - i : i - chunk;
         neighbours += chunk == before + 1;
         before = chunk;

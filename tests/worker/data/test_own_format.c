@@ -7,7 +7,6 @@
 #include "tests/lib/worker_files.h"
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
-#include "worker/data/fields.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -287,25 +287,29 @@ START_TEST(map_refuses_what_does_not_fit)
     char good[] = "a\nb\n", few[] = "a\n", open[] = "a\nb";
     struct map m;
     struct err e;
-    map_init(&m);
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
-                     0);
-    ck_assert(map_complete(&m));
-    ck_assert_uint_eq(map_stretch(&m, 0, 4), 2);
-    ck_assert_uint_eq(map_stretch(&m, 3, 4), 1);
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = few, .bytes = 2}, &e),
-                     SHOAL_E_MALFORMED);
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = open, .bytes = 3}, &e),
-                     SHOAL_E_MALFORMED);
+    client_map_init(&m);
+    ck_assert_int_eq(
+        client_map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e), 0);
+    ck_assert(client_map_complete(&m));
+    ck_assert_uint_eq(client_map_stretch(&m, 0, 4), 2);
+    ck_assert_uint_eq(client_map_stretch(&m, 3, 4), 1);
+    ck_assert_int_eq(
+        client_map_take(&m, &reply, &numbers, &(struct frame){.data = few, .bytes = 2}, &e),
+        SHOAL_E_MALFORMED);
+    ck_assert_int_eq(
+        client_map_take(&m, &reply, &numbers, &(struct frame){.data = open, .bytes = 3}, &e),
+        SHOAL_E_MALFORMED);
     numbers.bytes = 6;
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
-                     SHOAL_E_MALFORMED);
+    ck_assert_int_eq(
+        client_map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+        SHOAL_E_MALFORMED);
     numbers.bytes = 8;
     shards[3] = 2;
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
-                     SHOAL_E_MALFORMED);
+    ck_assert_int_eq(
+        client_map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+        SHOAL_E_MALFORMED);
     ck_assert_uint_eq(m.shard[3], 1); /* as it was */
-    map_close(&m);
+    client_map_close(&m);
 }
 END_TEST
 

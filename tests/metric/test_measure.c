@@ -1,5 +1,5 @@
-/* test_measure_json.c: measures as JSON: what stands in front, and what for each label. */
-#include "proto/metric/measure_json.h"
+/* test_measure.c: measures as JSON: what stands in front, and what for each label. */
+#include "proto/metric/measure.h"
 
 #include <check.h>
 #include <string.h>

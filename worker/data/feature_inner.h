@@ -1,0 +1,36 @@
+/* feature_inner.h: how features are made: what the columns are called (feature_names.c), and which
+ * table a field's rows lie in (feature_table.c). */
+#ifndef WORKER_DATA_FEATURE_INNER_H
+#define WORKER_DATA_FEATURE_INNER_H
+
+#include "worker/data/feature.h"
+
+/* Fills f->name, f->text and f->columns for f->format, from the header or first line `head` of
+ * `file`. f owns them, also on error. CONFIG, DATA, NOMEM. */
+int feature_names_make(struct features *f, const struct job *job, const char *file,
+                       const char *head, size_t bytes, struct err *e);
+/* The column of this name; one that is all digits may also be a position. FEATURE_NO_COLUMN when
+ * there is none. */
+uint32_t feature_names_find(const struct features *f, const char *name);
+/* CONFIG: `key` of the job names a column that `file` has not; says which is the nearest. */
+int feature_names_missing(const struct features *f, const char *file, const char *key,
+                          const char *name, struct err *e);
+
+#define FEATURE_NO_FIELD UINT32_MAX
+
+/* The columns of an input while features are made of them. */
+struct feature_columns {
+    const char *file;      /* for messages */
+    const uint32_t *field; /* (columns) the field that it is, or FEATURE_NO_FIELD */
+};
+
+/* The field of the column `name`, which the job's key `path` names. CONFIG. */
+int feature_table_named(const struct features *f, const struct feature_columns *c, const char *path,
+                        const char *name, uint32_t *out, struct err *e);
+/* Fills shape.table and shape.rule_field: a table has the fields that it names (job_table.fields),
+ * one table may take those that none names. Fields that share rows lie in one table. Once all
+ * fields are known, key_field too. CONFIG. */
+int feature_tables_make(const struct job *job, struct features *f, const struct feature_columns *c,
+                        struct err *e);
+
+#endif
