@@ -4,7 +4,6 @@
 
 #include "dense/backend_ops.h"
 #include "dense/cpu/vector.h"
-#include "dense/layer/norm.h"
 
 #include <math.h>
 

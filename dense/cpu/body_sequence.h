@@ -1,4 +1,4 @@
-/* body_sequence.h: the values of a field one by one (sequence.h): a chunk is its values alone,
+/* body_sequence.h: the values of a field one by one: a chunk is its values alone,
  * packed one behind another, so that short sequences cost no more than they are long. */
 #ifndef DENSE_CPU_BODY_SEQUENCE_H
 #define DENSE_CPU_BODY_SEQUENCE_H

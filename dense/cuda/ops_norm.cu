@@ -1,11 +1,10 @@
-/* ops_norm.cu: batch norm (dense/layer/norm.h): column sums in stages, the rest element by
+/* ops_norm.cu: batch norm (dense/layer/norm.c): column sums in stages, the rest element by
  * element. */
 #include "dense/cuda/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-#include "dense/layer/norm.h"
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,4 @@
-/* ops_sequence.cu: the values of a field one by one (sequence.h).
+/* ops_sequence.cu: the values of a field one by one (dense/layer/attention.c).
  *
  * A chunk is the next places of `index`, whatever field they are of: how many values an example has
  * is known on the device alone. Values of other fields are nobody's, with zeros for features and no

@@ -1,7 +1,14 @@
-/* mix.c: experts, gates, mixtures, towers. */
-#include "dense/layer/mix.h"
-
-#include "dense/layer/fc.h"
+/* mix.c: experts that several tasks share, and the gates that mix them.
+ *
+ * A task's mixture is y = sum over experts e of share_e * f_e(x), share = softmax(W x): multi-gate
+ * mixture of experts (Ma et al. 2018), where every task chooses among the same experts, and
+ * customized gate control (Tang et al. 2020), where it chooses among shared ones and its own.
+ * Progressive layered extraction (the same paper) is levels of the latter one on another: a task's
+ * experts and its gate read the task's mixture of the level below; the shared experts read a
+ * mixture of the shared experts' own, whose gate chooses among all experts; on the last level
+ * nobody needs that one. With top_k only the k largest values of a gate pass, and the softmax is
+ * over those (Shazeer et al. 2017, without noise); of equal ones the first. No gradient flows
+ * through the others, though they are computed. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
@@ -43,10 +50,10 @@ static void mix_backward(const struct layer *l, struct pass *p, uint32_t first, 
     p->k->mix.backward(p->s, &a);
 }
 
-const struct layer_ops mix_layer = {
+const struct layer_ops layer_mix = {
     .name = "mix", .forward = mix_forward, .backward = mix_backward};
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* parts */
 
 /* One layer of `experts` experts, to y: (experts * out). Where they all read the same columns it is
  * one matrix product, but for layer norm, which is each expert's own. */
@@ -109,7 +116,7 @@ static struct view level_experts(struct plan *p, const struct level_input *in, u
 /* A gate's weights, over what it reads, to `gate`. */
 static void gate_layer_add(struct plan *p, struct view x, uint32_t choices, struct view gate)
 {
-    plan_layer(p, &fc_layer, x, gate)->parameter[0] =
+    plan_layer(p, &layer_fc, x, gate)->parameter[0] =
         block_add(&p->dense, (size_t)gate.width * x.width, plan_xavier(choices, x.width), true);
 }
 
@@ -117,7 +124,7 @@ static void mixture_add(struct plan *p, struct view outputs, struct view gates, 
                         uint32_t shared, uint32_t own, struct view y)
 {
     uint32_t choices = shared + own;
-    struct layer *l = plan_layer(p, &mix_layer, outputs, y);
+    struct layer *l = plan_layer(p, &layer_mix, outputs, y);
     l->z = gates;
     l->state[0] = plan_state(p, gates.width);
     l->number_of[MIX_TASKS] = tasks;
@@ -148,7 +155,8 @@ static struct view level_mixtures(struct plan *p, const struct level_input *in, 
     return y;
 }
 
-struct view mix_plan(struct plan *p, struct view x, uint32_t shared, uint32_t own, uint32_t levels)
+struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own,
+                          uint32_t levels)
 {
     struct level_input in = {.x = x, .mixtures = false, .tasks = p->tasks};
     for (uint32_t level = 0; level < levels; level++) {
@@ -159,7 +167,7 @@ struct view mix_plan(struct plan *p, struct view x, uint32_t shared, uint32_t ow
     return in.x;
 }
 
-void mix_towers(struct plan *p, struct view mixtures)
+void plan_towers(struct plan *p, struct view mixtures)
 {
     uint32_t width = mixtures.width / p->tasks;
     for (uint32_t t = 0; t < p->tasks; t++)
@@ -167,7 +175,7 @@ void mix_towers(struct plan *p, struct view mixtures)
             p, plan_network(p, plan_columns(mixtures, t * width, width), &p->job->model.tower), t);
 }
 
-int mix_check(const struct job *job, uint32_t own, struct err *e)
+int plan_mix_check(const struct job *job, uint32_t own, struct err *e)
 {
     uint32_t shared = job->model.experts, top_k = job->model.top_k;
     const struct widths *hidden = &job->model.hidden, *tower = &job->model.tower;

@@ -18,9 +18,7 @@
  * gradients that come of it, for they are products of dlogit with the first example's own numbers
  * (dropout drops the same of both); and batch norm, which alone looks at the batch as a whole,
  * leaves it out by the true count (struct step). */
-#include "dense/layer/pass.h"
 #include "dense/layer/plan.h"
-
 #include "proto/base/hash.h"
 
 static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first)

@@ -2,8 +2,6 @@
 #include "dense/model/run.h"
 #include "dense/layer/pass.h"
 
-#include "dense/layer/dropout.h"
-#include "dense/layer/pool.h"
 #include "proto/base/assert.h"
 
 #include <math.h>
@@ -243,7 +241,7 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
     s->unscale = (float)(1.0 / r->scale);
     for (uint32_t i = 0; i < m->plan.layer_count; i++)
         if (m->plan.layer[i].dropout > 0)
-            dropout_key(seed, lane, batch, i, s->key[i]);
+            layer_dropout_key(seed, lane, batch, i, s->key[i]);
     if (m->plan.mixed)
         step_tables(&m->plan, in, s);
     m->k->upload(r->stream, r->step, s, sizeof *s);
@@ -409,7 +407,7 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
         step_upload(r, in, out->weight_sum, seed, lane, batch);
         pass_begin(&p, r, &device, &device_out, run_values(m, in));
         p.train = true;
-        struct pool_args all = pool_args_of(&p, 0, in->examples);
+        struct pool_args all = layer_pool_args(&p, 0, in->examples);
         m->k->pool_begin(r->stream, &all, true);
         pass_train(&m->plan, &p, r->range);
         gradients_end(r, &device, &device_out, batch);
@@ -433,7 +431,7 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     m->k->zero(r->stream, r->result, sizeof *r->result);
     step_upload(r, in, out->weight_sum, 0, 0, 0);
     pass_begin(&p, r, &device, &device_out, run_values(m, in));
-    struct pool_args all = pool_args_of(&p, 0, in->examples);
+    struct pool_args all = layer_pool_args(&p, 0, in->examples);
     m->k->pool_begin(r->stream, &all, false);
     pass_predict(&m->plan, &p, r->range, m->negatives < 1.0 ? (float)log(m->negatives) : 0.0f);
     run_download(r, in, false, &device_out, out);
