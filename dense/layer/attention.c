@@ -80,6 +80,9 @@ static struct attend_args attend_args_of(const struct layer *l, const struct pas
                                          const struct dropout_mask *mask)
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], heads = l->number_of[ATTENTION_HEADS];
+    SHOAL_ASSERT(l->x.width == 3 * l->y.width || l->x.width == 4 * l->y.width);
+    SHOAL_ASSERT(l->z.tensor == TENSOR_NONE || l->z.width == l->y.width);
+    SHOAL_ASSERT(p->tensor[l->state[0]].width == attend_share_floats(fields, heads));
     return (struct attend_args){
         .first = first,
         .count = count,
@@ -178,6 +181,7 @@ static const struct dropout_mask keep_all = {.threshold = 0, .scale = 1.0f};
 static void context_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     float *y = pass_at(p, l->y, first);
+    SHOAL_ASSERT(pass_ld(p, l->y) == l->y.width); /* it has its tensor to itself */
     p->k->zero(p->s, y, (size_t)count * l->y.width * sizeof *y);
     p->k->act_forward(p->s, ACT_NONE, &keep_all, first, count, l->y.width, pass_parameter(p, l, 1),
                       y, l->y.width);
@@ -197,6 +201,7 @@ const struct layer_ops layer_context = {
 
 static void gate_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
+    SHOAL_ASSERT(l->x.width == l->y.width && l->z.width == l->y.width);
     p->k->attention.gate_forward(p->s, count, l->y.width, GATE_FACTOR, pass_at(p, l->x, first),
                                  pass_ld(p, l->x), pass_at(p, l->z, first), pass_ld(p, l->z),
                                  pass_at(p, l->y, first), pass_ld(p, l->y));
@@ -295,6 +300,7 @@ static struct sequence_state sequence_state_of(const struct layer *l, const stru
         s.hidden[i] = take(&at, hidden_width(l, i));
         s.dhidden[i] = take(&at, hidden_width(l, i));
     }
+    SHOAL_ASSERT(at == p->data[l->state[0]] + p->tensor[l->state[0]].width);
     return s;
 }
 
@@ -360,6 +366,7 @@ static struct sequence_args sequence_args_of(const struct layer *l, const struct
                                              const struct sequence_state *s, uint32_t first,
                                              uint32_t count)
 {
+    SHOAL_ASSERT(l->x.width == p->dim && l->y.width == p->dim);
     return (struct sequence_args){.first = first,
                                   .count = count,
                                   .values = p->values,

@@ -10,6 +10,7 @@
 
 static float *fm_sums(const struct layer *l, const struct pass *p, uint32_t first)
 {
+    SHOAL_ASSERT(l->x.width % p->dim == 0 && p->tensor[l->state[0]].width == p->dim);
     return pass_at(p, (struct view){l->state[0], 0, p->dim}, first);
 }
 
@@ -32,6 +33,7 @@ const struct layer_ops layer_fm = {.name = "fm", .forward = fm_forward, .backwar
 
 void plan_pairs(struct plan *p, struct view vectors)
 {
+    SHOAL_ASSERT(vectors.width % p->dim == 0);
     struct layer *l = plan_layer(p, &layer_fm, vectors, plan_logit(p, 0));
     l->state[0] = plan_state(p, p->dim);
 }
@@ -47,6 +49,7 @@ enum { NUMBER_VECTORS, NUMBER_KEEP };
 static struct products_args products_args_of(const struct layer *l, const struct pass *p,
                                              uint32_t first, uint32_t count)
 {
+    SHOAL_ASSERT(l->x.width == l->number_of[NUMBER_VECTORS] * p->dim);
     return (struct products_args){.count = count,
                                   .vectors = l->number_of[NUMBER_VECTORS],
                                   .dim = p->dim,
@@ -119,6 +122,8 @@ static struct cross_args cross_args_of(const struct layer *l, const struct pass 
                                        uint32_t count)
 {
     struct view u = {l->state[0], 0, l->x.width};
+    SHOAL_ASSERT(l->z.width == l->x.width && l->y.width == l->x.width &&
+                 p->tensor[l->state[0]].width == l->x.width);
     return (struct cross_args){.count = count,
                                .width = l->x.width,
                                .x0 = pass_at(p, l->z, first),
@@ -246,6 +251,9 @@ static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, 
 {
     uint32_t in = l->number_of[NUMBER_FIELDS] * l->number_of[NUMBER_BELOW],
              work = l->number_of[NUMBER_WORK];
+    SHOAL_ASSERT(l->x.width == p->dim * l->number_of[NUMBER_BELOW] &&
+                 l->y.width == p->dim * l->number_of[NUMBER_MAPS]);
+    SHOAL_ASSERT(p->tensor[l->state[0]].width >= in); /* for a row at least */
     uint32_t rows = count * p->dim,
              used = p->k->host && work > CIN_WORK_HOST_FLOATS ? CIN_WORK_HOST_FLOATS : work;
     uint32_t step = used / in > 0 ? used / in : 1;
@@ -267,6 +275,7 @@ static struct cin_args cin_args_of(const struct layer *l, const struct pass *p,
 {
     uint32_t below = l->number_of[NUMBER_BELOW], fields = l->number_of[NUMBER_FIELDS],
              left = r->rows - row;
+    SHOAL_ASSERT((size_t)r->step * r->in <= p->tensor[l->state[0]].width);
     return (struct cin_args){.rows = left < r->step ? left : r->step,
                              .maps = below,
                              .fields = fields,
@@ -353,6 +362,7 @@ struct view plan_cin(struct plan *p, struct view vectors, const struct widths *m
     uint32_t floats = work_floats(p, fields, maps), work = plan_state_whole(p, floats);
     for (uint32_t i = 0; i < maps->count; i++)
         sum += maps->at[i];
+    SHOAL_ASSERT(vectors.width % p->dim == 0 && sum > 0);
     struct view x0 = plan_tensor(p, vectors.width), x = x0, result = plan_tensor(p, sum);
 
     plan_layer(p, &layer_cin_turn, vectors, x0)->number_of[NUMBER_FIELDS] = fields;
@@ -382,6 +392,7 @@ struct view plan_cin(struct plan *p, struct view vectors, const struct widths *m
 /* The state holds x' W, later its gradient. */
 static float *bilinear_state(const struct layer *l, const struct pass *p, uint32_t first)
 {
+    SHOAL_ASSERT(p->tensor[l->state[0]].width == l->z.width);
     return pass_at(p, (struct view){l->state[0], 0, l->z.width}, first);
 }
 

@@ -15,6 +15,10 @@
 static struct mix_args mix_args_of(const struct layer *l, const struct pass *p, uint32_t first,
                                    uint32_t count)
 {
+    SHOAL_ASSERT(l->z.width ==
+                 l->number_of[MIX_TASKS] * (l->number_of[MIX_SHARED] + l->number_of[MIX_OWN]));
+    SHOAL_ASSERT(l->y.width % l->number_of[MIX_TASKS] == 0 &&
+                 p->tensor[l->state[0]].width == l->z.width);
     return (struct mix_args){.count = count,
                              .tasks = l->number_of[MIX_TASKS],
                              .shared = l->number_of[MIX_SHARED],
@@ -63,6 +67,7 @@ static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint3
     enum norm_kind norm = p->job->model.norm;
     enum activation act = p->job->model.activation;
     double dropout = p->job->model.dropout;
+    SHOAL_ASSERT(y.width == experts * out);
     uint32_t in = apart ? x.width / experts : x.width, weights = p->dense.tensor_count;
     for (uint32_t e = 0; e < experts && (apart || norm == NORM_LAYER); e++)
         plan_linear(p, apart ? plan_columns(x, e * in, in) : x, out, act, dropout, norm,
@@ -159,6 +164,7 @@ struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32
                           uint32_t levels)
 {
     struct level_input in = {.x = x, .mixtures = false, .tasks = p->tasks};
+    SHOAL_ASSERT(levels > 0 && shared + own > 0);
     for (uint32_t level = 0; level < levels; level++) {
         struct view outputs = level_experts(p, &in, shared, own);
         in.x = level_mixtures(p, &in, outputs, shared, own, level + 1 == levels);
@@ -170,6 +176,7 @@ struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32
 void plan_towers(struct plan *p, struct view mixtures)
 {
     uint32_t width = mixtures.width / p->tasks;
+    SHOAL_ASSERT(mixtures.width == width * p->tasks);
     for (uint32_t t = 0; t < p->tasks; t++)
         plan_head(
             p, plan_network(p, plan_columns(mixtures, t * width, width), &p->job->model.tower), t);

@@ -125,6 +125,7 @@ const struct layer_ops layer_batch_norm = {
 
 void plan_batch_norm(struct plan *p, struct view x, struct view y)
 {
+    SHOAL_ASSERT(x.width == y.width);
     struct layer *l = plan_layer(p, &layer_batch_norm, x, y);
     l->parameter[0] = plan_ones(p, x.width);
     l->parameter[1] = plan_zeros(p, x.width);
@@ -139,6 +140,7 @@ void plan_batch_norm(struct plan *p, struct view x, struct view y)
 /* Floats from a row to the next: of an example, or of a part of it. */
 static uint32_t row_step(uint32_t ld, uint32_t rows)
 {
+    SHOAL_ASSERT(ld % rows == 0 || rows == 1);
     return rows == 1 ? ld : ld / rows;
 }
 

@@ -8,6 +8,7 @@
 
 struct pool_args layer_pool_args(const struct pass *p, uint32_t first, uint32_t count)
 {
+    SHOAL_ASSERT(first + count <= p->in->examples);
     return (struct pool_args){
         .first = first,
         .count = count,
@@ -81,6 +82,7 @@ struct dropout_mask layer_dropout_mask(double rate, const uint32_t *key)
 
 struct dropout_mask layer_dropout(const struct layer *l, const struct pass *p)
 {
+    SHOAL_ASSERT(l->number < PASS_LAYERS_MAX);
     struct dropout_mask mask =
         layer_dropout_mask(p->train ? l->dropout : 0.0, p->step->key[l->number]);
     mask.live = p->live;
@@ -170,6 +172,7 @@ const struct layer_ops layer_head = {
 
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 {
+    SHOAL_ASSERT(p->layer_count == 0);
     uint32_t vectors = p->column[p->shape.fields], copied = numerics ? p->shape.numerics : 0;
     struct view input = VIEW_NONE, pooled = VIEW_NONE;
     if (p->dim > 0) {
@@ -195,6 +198,7 @@ struct view plan_vectors(const struct plan *p, struct view input)
 
 struct view plan_field(const struct plan *p, struct view input, uint32_t field)
 {
+    SHOAL_ASSERT(field < p->shape.fields);
     return plan_columns(input, p->column[field], p->column[field + 1] - p->column[field]);
 }
 
@@ -202,6 +206,7 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
                         double dropout, enum norm_kind norm, struct view y)
 {
     bool normed = norm != NORM_NONE;
+    SHOAL_ASSERT(out > 0 && (y.tensor == TENSOR_NONE || y.width == out));
     struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
     struct view product = normed ? plan_tensor(p, out) : result;
     struct layer *l = plan_layer(p, &layer_fc, x, product);

@@ -43,8 +43,8 @@ struct pass {
     uint32_t values; /* of the batch: entries of index */
 };
 
-/* A batch through the layers, `range` examples at a time; 0: all at once. offset is added
- * to the logits. */
+/* A batch through the layers, `range` examples at a time; a device takes all at once. offset
+ * is added to the logits. */
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range);
 void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset);
 
