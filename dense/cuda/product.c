@@ -6,6 +6,7 @@
  * multiple are copied too. Sums are fp32 always. Rounding here, and not by a compute type of cuBLAS
  * that rounds inside, makes an overflow in fp16 an infinity that the loss scale sees. */
 #include "dense/cuda/stream.h"
+#include "proto/base/assert.h"
 
 #define READY_BYTES 16u
 
@@ -41,6 +42,7 @@ static void operand_ready(struct stream *s, struct operand *o)
 {
     enum product_type type = product_type_of(s);
     uint32_t each = READY_BYTES / element_bytes(type);
+    SHOAL_ASSERT(o->ld >= o->columns);
     if (o->ready != NULL)
         return;
     if (lies_ready(o, type)) {
@@ -64,6 +66,11 @@ void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, 
 {
     if (m == 0 || n == 0 || k == 0) /* no layer has no inputs, and no pass is of no examples */
         return;
+    SHOAL_ASSERT((transpose_a ? a->rows : a->columns) == k);
+    SHOAL_ASSERT((transpose_b ? b->columns : b->rows) == k);
+    SHOAL_ASSERT((transpose_a ? a->columns : a->rows) >= m);
+    SHOAL_ASSERT((transpose_b ? b->rows : b->columns) >= n);
+    SHOAL_ASSERT(ldc >= n && (bias == NULL || beta == 0.0f));
     operand_ready(s, a);
     operand_ready(s, b);
     if (stream_failed(s))

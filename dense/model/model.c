@@ -37,6 +37,7 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
         return rc;
     }
     m->k = backend_ops_of(backend);
+    SHOAL_ASSERT(m->plan.tasks <= LIMIT_TASKS && m->plan.tables == job->table_count);
     m->stream = (struct stream_spec){.precision = job->train.precision,
                                      .deterministic = job->train.deterministic};
     m->scaled = job->train.precision == PRECISION_FP16 && !m->k->host && m->plan.has_loss;
@@ -169,6 +170,7 @@ static int sparse_schema(const struct job *job, const struct plan *p, uint32_t n
                        tablets, LIMIT_TABLETS);
     snprintf(out->name, sizeof out->name, "%s", t->name);
     out->table = number;
+    SHOAL_ASSERT(number < p->tables && p->first_order + p->table_dim[number] > 0);
     out->width = p->first_order + p->table_dim[number];
     out->zero_first = p->first_order;
     out->tablet_bits = (uint32_t)__builtin_ctz(tablets);

@@ -1,5 +1,8 @@
 /* models.c: the table of all models, and the one that is none: probe. */
 #include "dense/model/models.h"
+#include "proto/base/assert.h"
+
+#include <string.h>
 
 /* ---- probe ----------------------------------------------------------------------------------- */
 
@@ -69,5 +72,7 @@ int models_plan(const struct job *job, const struct model_shape *shape, struct p
     if (kind == NULL || kind->build == NULL)
         return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version",
                        (int)job->model.kind);
+    /* a row stands at its number */
+    SHOAL_ASSERT(strcmp(kind->name, job_model_name(job->model.kind)) == 0);
     return plan_build_kind(job, shape, kind, out, e);
 }

@@ -63,6 +63,7 @@ static bool tensors_allocate(struct model_run *r)
         else if (r->data[t] != NULL)
             k->zero(r->stream, r->data[t], floats * sizeof(float));
     }
+    SHOAL_ASSERT(r->arena == NULL || at == (float *)r->arena + r->arena_bytes / sizeof *at);
     return made && (r->arena != NULL || k->exact);
 }
 
@@ -111,6 +112,7 @@ static uint32_t run_range(const struct model *m, uint32_t max_examples)
         bytes += m->plan.tensor[t].whole ? 0 : m->plan.tensor[t].width * sizeof(float);
     while (m->k->range > 0 && range > RUN_RANGE_LEAST && range * bytes > RUN_RANGE_BYTES)
         range /= 2;
+    SHOAL_ASSERT(range > 0 || max_examples == 0); /* pass.c goes on by it */
     return range;
 }
 
@@ -257,6 +259,7 @@ static uint32_t run_filled(const struct model_run *r, uint32_t examples)
         return examples;
     step = (step + granule - 1) / granule * granule;
     uint64_t filled = ((uint64_t)examples + step - 1) / step * step;
+    SHOAL_ASSERT(filled >= examples && examples <= r->max_examples);
     return filled < r->max_examples ? (uint32_t)filled : r->max_examples;
 }
 
@@ -364,6 +367,7 @@ static int result_take(struct model_run *r, struct model_output *out)
  * the step overflowed all the same, as the next would. */
 static int scale_settle(struct model_run *r, struct model_output *out)
 {
+    SHOAL_ASSERT(r->scale >= 1.0 && (r->model->scaled ? r->scale <= SCALE_MAX : r->scale == 1.0));
     if (!r->model->scaled)
         return 0;
     if (!isfinite(out->dense_norm) || !isfinite(out->row_norm)) {
@@ -397,6 +401,8 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     struct model_output device_out;
     struct pass p;
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    SHOAL_ASSERT(in->keep_count == 0 ||
+                 in->source != NULL); /* no cache is filled that none reads */
     output_begin(out, weights_sum(in));
     int rc = run_upload(r, in, true, &device, out, &device_out);
     if (rc != 0)
@@ -424,6 +430,8 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     struct model_output device_out;
     struct pass p;
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    SHOAL_ASSERT(in->keep_count == 0 ||
+                 in->source != NULL); /* no cache is filled that none reads */
     output_begin(out, weights_sum(in));
     int rc = run_upload(r, in, false, &device, out, &device_out);
     if (rc != 0)
