@@ -134,6 +134,32 @@ struct norm_args {
     float *state; /* norm_state_floats(width), 64-byte aligned, the layer's own */
 };
 
+#define NORM_EPS 1e-5
+
+/* Floats of the state of a norm layer of `width`. */
+static inline uint32_t norm_state_floats(uint32_t width)
+{
+    return 2 * 2 * width + 6 * width;
+}
+
+/* Its working values, each (width) long. The sums are double
+ * and stand first, for their alignment. */
+struct norm_state {
+    double *sum, *square; /* forward: of x - pivot; backward: of dy, and of dy (x - mean) */
+    float *pivot; /* a row of the batch: near the mean, so that the sums of squares lose nothing */
+    float *mean, *inverse; /* 1 / sqrt(variance + eps) */
+    float *scale, *slope, *shift;
+};
+
+static inline struct norm_state norm_state_of(float *state, uint32_t width)
+{
+    size_t w = width;
+    float *f = state + 4 * w;
+    double *d = (double *)(void *)state; /* 64-byte aligned */
+    struct norm_state s = {d, d + w, f, f + w, f + 2 * w, f + 3 * w, f + 4 * w, f + 5 * w};
+    return s;
+}
+
 struct backend_ops {
     uint32_t abi;                /* BACKEND_ABI */
     const char *name;            /* "cpu" */
@@ -196,7 +222,7 @@ struct backend_ops {
                          uint32_t first, uint32_t count, uint32_t width, const float *y,
                          uint32_t ldy, float *dy, uint32_t lddy, float *bias_gradient);
 
-    /* Batch norm (norm.h). begin: zeroes the sums, and takes x's first row as the pivot on the way
+    /* Batch norm (norm.c). begin: zeroes the sums, and takes x's first row as the pivot on the way
      * forward; gather adds a range to the sums; settle ends them, once; apply works on ranges. */
     void (*norm_begin)(struct stream *s, const struct norm_args *a, bool back);
     void (*norm_gather)(struct stream *s, const struct norm_args *a, bool back);
@@ -230,7 +256,7 @@ struct backend_ops {
      * values; in the order of the examples. */
     void (*pool_backward)(struct stream *s, const struct pool_args *a, const float *dx,
                           uint32_t lddx, const float *dlogit, float *row_gradients);
-    /* A row's gradient is -1 for each example that has it (model_probe.c). */
+    /* A row's gradient is -1 for each example that has it (models.c). */
     void (*probe_backward)(struct stream *s, const struct pool_args *a, float *row_gradients);
     /* Rows with a cache: out (count, width): row i is rows[source[i] - first], or the cache's
      * (struct model_input), where a slot has ld_cache floats. rows_keep: likewise, keep holds

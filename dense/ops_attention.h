@@ -138,7 +138,7 @@ struct attention_ops {
                           const float *z, uint32_t ldz, const float *dlogit, uint32_t stride,
                           float *dz, uint32_t lddz, bool add);
 
-    /* Sequences (sequence.h). Before a range's first chunk: y = 0; back: before its first on the
+    /* Sequences (attention.c). Before a range's first chunk: y = 0; back: before its first on the
      * way back. */
     void *(*sequence_begin)(struct stream *s, const struct sequence_args *a, bool back);
     /* The next chunk of a field's values; false: there is none. *c begins as zeros with its two

@@ -44,7 +44,7 @@ struct products_args {
     bool add; /* dx +=, else = */
 };
 
-/* The element-wise part of a cross layer (cross.h): y = x0 * (u + bias) + x, u = x w'. */
+/* The element-wise part of a cross layer (interact.c): y = x0 * (u + bias) + x, u = x w'. */
 struct cross_args {
     uint32_t count, width;
     const float *x0; /* (count, width) */

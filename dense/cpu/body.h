@@ -4,8 +4,6 @@
 
 #include "dense/cpu/body_act.h"
 #include "dense/cpu/body_attention.h"
-#include "dense/cpu/body_fm.h"
-#include "dense/cpu/body_head.h"
 #include "dense/cpu/body_interact.h"
 #include "dense/cpu/body_loss.h"
 #include "dense/cpu/body_mix.h"

@@ -1,5 +1,5 @@
 /* backend_cuda.c: the table of the CUDA module: memory and streams (stream.h, device.h), kernels
- * (ops_*.cu), matrix products (product.c, linear.c). */
+ * (ops_*.cu), matrix products (product.c). */
 #include "dense/cuda/stream.h"
 
 #include <stdlib.h>
@@ -37,13 +37,11 @@ const struct backend_ops *shoal_backend_v5(void)
     cuda_exact = ops.exact = exact != NULL && *exact && *exact != '0';
     cuda_act_fill(&ops);
     cuda_fm_fill(&ops);
-    cuda_gradient_fill(&ops);
-    cuda_head_fill(&ops);
     cuda_loss_fill(&ops);
     cuda_norm_fill(&ops);
     cuda_pool_fill(&ops);
     cuda_rows_fill(&ops);
-    cuda_linear_fill(&ops);
+    cuda_product_fill(&ops);
     cuda_interact_fill(&ops.interact);
     cuda_attention_fill(&ops.attention);
     cuda_mix_fill(&ops.mix);

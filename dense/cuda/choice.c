@@ -148,6 +148,7 @@ static struct choice *choice_of(struct stream *s, const struct product *p)
     if (2 * (all->count + 1) > all->places && !choices_grow(s, all))
         return NULL;
     c = choice_find(all, &shape);
+    SHOAL_ASSERT(c->shape.type == 0 && 2 * (all->count + 1) <= all->places);
     *c = (struct choice){.shape = shape,
                          .rung = p->bias != NULL && shape.align_bias >= ALIGN_BIAS ? WHOLE : BARE};
     all->count++;
@@ -257,6 +258,7 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
 static void ladder_climb(struct stream *s, struct choice *c, const struct product *p)
 {
     SHOAL_ASSERT(s->recorded == NULL); /* 1 */
+    SHOAL_ASSERT(c->asked && c->way <= c->count);
     cuda_counter_add(&cuda_counters.refusals);
     if (c->way < c->count) {
         c->refused++;

@@ -3,7 +3,7 @@
  * CUDA(s, call) and CUBLAS(s, call) make a call, keep a failure in the stream with the call, the
  * file and the line, and say whether it went well. CUDA_TELL(e, call) is for what has no stream: it
  * sets *e and gives its code. tests/tidy refuses a call outside of them. cuBLASLt is found when the
- * module is loaded (device_cublaslt.c), and called by way of `lt`. */
+ * module is loaded (device_product.c), and called by way of `lt`. */
 #ifndef DENSE_CUDA_DEVICE_CUDA_H
 #define DENSE_CUDA_DEVICE_CUDA_H
 
@@ -40,7 +40,7 @@ bool device_enter(struct stream *s);
  * kernel; and what the device's state says now, a failure that stays, goes to the stream. */
 void device_look(struct stream *s);
 
-/* device_cublaslt.c */
+/* device_product.c */
 #define CUBLASLT_FUNCTIONS(X)                                                                      \
     X(cublasLtCreate)                                                                              \
     X(cublasLtDestroy)                                                                             \

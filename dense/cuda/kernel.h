@@ -200,6 +200,8 @@ void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t
 /* The ops of single models: ops_<group>.cu fills its group. */
 void cuda_interact_fill(struct interact_ops *o);
 void cuda_attention_fill(struct attention_ops *o);
+void cuda_attend_fill(struct attention_ops *o);     /* by cuda_attention_fill */
+void cuda_layer_norm_fill(struct attention_ops *o); /* likewise: ops_norm.cu */
 void cuda_mix_fill(struct mix_ops *o);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
  * A head's shares lie (query, key). A share that dropout drops is kept with a minus sign: its size
  * is needed on the way back, and neither way has to draw the mask for each column. */
 #include "dense/cuda/act.h"
-#include "dense/cuda/attention.h"
+#include "dense/cuda/stream.h"
 
 struct attend_kernel_args {
     struct attend_args a;

@@ -1,5 +1,7 @@
-/* ops_loss.cu: the logistic loss. */
+/* ops_loss.cu: the logistic loss, and what is done to whole arrays: scale, add, measure, clip. */
 #include "dense/cuda/stream.h"
+
+/* ---- loss ------------------------------------------------------------------------------------ */
 
 struct loss_args {
     uint32_t tasks;
@@ -46,7 +48,167 @@ static void loss_logistic(struct stream *s, uint32_t count, const uint32_t *live
     cuda_scratch_return(s, mark);
 }
 
+/* ---- whole arrays ---------------------------------------------------------------------------- */
+
+struct scale_args {
+    float factor;
+    const float *by; /* the factor, or NULL: `factor` */
+    const float *x;
+    float *y;
+};
+
+BODY void scale_at(const struct scale_args *a, size_t i)
+{
+    a->y[i] = a->x[i] * (a->by ? *a->by : a->factor);
+}
+KERNEL(scale)
+
+static void scale(struct stream *s, size_t count, float factor, const float *x, float *y)
+{
+    struct scale_args a = {factor, NULL, x, y};
+    if (factor == 0.0f)
+        cuda_zero(s, y, count * sizeof *y);
+    else
+        scale_run(s, count, &a);
+}
+
+static void scale_by(struct stream *s, size_t count, const float *factor, float *y)
+{
+    struct scale_args a = {0.0f, factor, y, y};
+    scale_run(s, count, &a);
+}
+
+struct add_args {
+    uint32_t width, ldx, ldy;
+    const float *x;
+    float *y;
+};
+
+BODY void add_at(const struct add_args *a, size_t i)
+{
+    struct place p = place_of(i, a->width);
+    a->y[(size_t)p.row * a->ldy + p.column] += a->x[(size_t)p.row * a->ldx + p.column];
+}
+KERNEL(add)
+
+static void add(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
+                float *y, uint32_t ldy)
+{
+    struct add_args a = {width, ldx, ldy, x, y};
+    add_run(s, (size_t)count * width, &a);
+}
+
+#define matrix_copy_args add_args
+
+BODY void matrix_copy_at(const struct matrix_copy_args *a, size_t i)
+{
+    struct place p = place_of(i, a->width);
+    a->y[(size_t)p.row * a->ldy + p.column] = a->x[(size_t)p.row * a->ldx + p.column];
+}
+KERNEL(matrix_copy)
+
+void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from,
+                      uint32_t ld, float *to, uint32_t ld_to)
+{
+    struct add_args a = {columns, ld, ld_to, from, to};
+    matrix_copy_run(s, (size_t)rows * columns, &a);
+}
+
+struct squares_args {
+    const float *x;
+    size_t n, parts;
+    double *to; /* (parts) */
+};
+
+/* Part i takes values i, i + parts, i + 2 parts .. */
+BODY void squares_at(const struct squares_args *a, size_t i)
+{
+    double sum = 0.0;
+    for (size_t j = i; j < a->n; j += a->parts)
+        sum += (double)a->x[j] * (double)a->x[j];
+    a->to[i] = sum;
+}
+KERNEL(squares)
+
+static void square_sum(struct stream *s, size_t count, const float *x, double *sum)
+{
+    struct scratch_mark mark = cuda_scratch_mark(s);
+    size_t parts = (count + SUM_CHUNK - 1) / SUM_CHUNK;
+    double *to = (double *)cuda_scratch(s, parts * sizeof *to);
+    struct squares_args a = {x, count, parts, to};
+    if (to == NULL)
+        return;
+    squares_run(s, parts, &a);
+    cuda_sum_add(s, to, parts, sum);
+    cuda_scratch_return(s, mark);
+}
+
+struct clip_args {
+    double limit;
+    const double *square;
+    float *x;
+};
+
+BODY void clip_at(const struct clip_args *a, size_t i)
+{
+    double norm = sqrt(*a->square);
+    if (norm > a->limit)
+        a->x[i] *= (float)(a->limit / norm);
+}
+KERNEL(clip)
+
+static void clip(struct stream *s, size_t count, double limit, const double *square, float *x)
+{
+    struct clip_args a = {limit, square, x};
+    clip_run(s, count, &a);
+}
+
+struct clip_rows_args {
+    uint32_t width;
+    float limit;
+    float *factor; /* (rows), scratch */
+    float *x;
+};
+
+#define clip_factor_args clip_rows_args
+
+BODY void clip_factor_at(const struct clip_rows_args *a, size_t i)
+{
+    double square = 0.0;
+    for (uint32_t d = 0; d < a->width; d++)
+        square += (double)a->x[i * a->width + d] * (double)a->x[i * a->width + d];
+    double norm = sqrt(square);
+    a->factor[i] = norm > (double)a->limit ? (float)((double)a->limit / norm) : 1.0f;
+}
+KERNEL(clip_factor)
+
+BODY void clip_rows_at(const struct clip_rows_args *a, size_t i)
+{
+    float factor = a->factor[place_of(i, a->width).row];
+    if (factor != 1.0f)
+        a->x[i] *= factor;
+}
+KERNEL(clip_rows)
+
+static void clip_rows(struct stream *s, uint32_t count, uint32_t width, float limit, float *x)
+{
+    struct scratch_mark mark = cuda_scratch_mark(s);
+    float *factor = (float *)cuda_scratch(s, count * sizeof *factor);
+    struct clip_rows_args a = {width, limit, factor, x};
+    if (factor == NULL)
+        return;
+    clip_factor_run(s, count, &a);
+    clip_rows_run(s, (size_t)count * width, &a);
+    cuda_scratch_return(s, mark);
+}
+
 void cuda_loss_fill(struct backend_ops *o)
 {
     o->loss_logistic = loss_logistic;
+    o->scale = scale;
+    o->scale_by = scale_by;
+    o->add = add;
+    o->square_sum = square_sum;
+    o->clip = clip;
+    o->clip_rows = clip_rows;
 }

@@ -1,4 +1,4 @@
-/* product.c: matrix products in the stream's precision.
+/* product.c: matrix products in the stream's precision, and linear layers around them.
  *
  * fp32 operands are taken as they lie. For the others the operands are made ready first: bf16 and
  * fp16 are rounded to 16 bits; and their rows are moved to multiples of 16 bytes, which tensor
@@ -6,6 +6,7 @@
  * multiple are copied too. Sums are fp32 always. Rounding here, and not by a compute type of cuBLAS
  * that rounds inside, makes an overflow in fp16 an infinity that the loss scale sees. */
 #include "dense/cuda/stream.h"
+#include "proto/base/assert.h"
 
 #define READY_BYTES 16u
 
@@ -41,6 +42,7 @@ static void operand_ready(struct stream *s, struct operand *o)
 {
     enum product_type type = product_type_of(s);
     uint32_t each = READY_BYTES / element_bytes(type);
+    SHOAL_ASSERT(o->ld >= o->columns);
     if (o->ready != NULL)
         return;
     if (lies_ready(o, type)) {
@@ -64,6 +66,11 @@ void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, 
 {
     if (m == 0 || n == 0 || k == 0) /* no layer has no inputs, and no pass is of no examples */
         return;
+    SHOAL_ASSERT((transpose_a ? a->rows : a->columns) == k);
+    SHOAL_ASSERT((transpose_b ? b->columns : b->rows) == k);
+    SHOAL_ASSERT((transpose_a ? a->columns : a->rows) >= m);
+    SHOAL_ASSERT((transpose_b ? b->rows : b->columns) >= n);
+    SHOAL_ASSERT(ldc >= n && (bias == NULL || beta == 0.0f));
     operand_ready(s, a);
     operand_ready(s, b);
     if (stream_failed(s))
@@ -101,4 +108,59 @@ void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
         .x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
     cuda_operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
     cuda_scratch_return(s, mark);
+}
+
+/* ---- linear layers --------------------------------------------------------------------------- */
+
+/* A linear layer: matrix products with what is done to each output around them.
+ *
+ * A bias alone is added by the product itself (cuBLASLt's epilogue). An activation is a kernel of
+ * ours, with bias and dropout in the same pass: cuBLASLt does not say what its relu makes of what
+ * is not a number, and a model that diverges must show it. On the way back the derivative and the
+ * bias's sums are one pass too (ops_act.cu), in an order of our own. */
+
+static struct operand operand_of(const float *x, uint32_t rows, uint32_t columns, uint32_t ld)
+{
+    return (struct operand){.x = x, .rows = rows, .columns = columns, .ld = ld};
+}
+
+static struct backend_ops *ops;
+
+static void linear_forward(struct stream *s, const struct linear_args *a)
+{
+    struct scratch_mark mark = cuda_scratch_mark(s);
+    struct operand x = operand_of(a->x, a->count, a->in, a->ldx),
+                   w = operand_of(a->w, a->out, a->in, a->in);
+    bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
+    cuda_operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
+                         plain ? a->bias : NULL);
+    if (!plain)
+        ops->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
+    cuda_scratch_return(s, mark);
+}
+
+static void linear_backward(struct stream *s, const struct linear_args *a)
+{
+    struct scratch_mark mark = cuda_scratch_mark(s);
+    if (a->dbias != NULL || a->act != ACT_NONE || a->mask.threshold > 0)
+        ops->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy,
+                          a->lddy, a->dbias);
+    struct operand dy = operand_of(a->dy, a->count, a->out, a->lddy),
+                   x = operand_of(a->x, a->count, a->in, a->ldx);
+    cuda_operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in,
+                         NULL);
+    if (a->dx != NULL) {
+        struct operand w = operand_of(a->w, a->out, a->in, a->in);
+        cuda_operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w,
+                             a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
+    }
+    cuda_scratch_return(s, mark);
+}
+
+void cuda_product_fill(struct backend_ops *o)
+{
+    ops = o;
+    o->gemm = cuda_gemm;
+    o->linear_forward = linear_forward;
+    o->linear_backward = linear_backward;
 }

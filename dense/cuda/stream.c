@@ -1,5 +1,6 @@
 /* stream.c: a stream's life, failure, scratch memory and recordings. */
 #include "dense/cuda/stream.h"
+#include "proto/base/assert.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -164,6 +165,8 @@ void cuda_scratch_return(struct stream *s, struct scratch_mark mark)
     struct scratch *c = &s->scratch[s->section];
     if (cuda_products_only) /* the operands in it are read again */
         return;
+    /* a mark is returned in the section that it was taken in, the latest first */
+    SHOAL_ASSERT(mark.block < c->current || (mark.block == c->current && mark.used <= c->used));
     scratch_drop(s, c, mark.block);
     c->current = mark.block;
     c->used = mark.used;
@@ -237,6 +240,7 @@ static struct stream_recording *recording_place(struct stream *s, uint64_t numbe
 
 bool stream_graph_begin(struct stream *s, uint64_t number)
 {
+    SHOAL_ASSERT(!s->section && s->recorded == NULL); /* sections do not nest */
     if (cuda_exact) {
         s->scratch[1].current = 0;
         s->section = true;

@@ -143,7 +143,7 @@ void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, 
 void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns,
                  const float *from, uint32_t ld, void *to, uint32_t ld_to);
 
-/* ops_act.cu: c (m, n) += bias (n) in each row. ops_gradient.cu: to (rows, columns) = from. */
+/* ops_act.cu: c (m, n) += bias (n) in each row. ops_loss.cu: to (rows, columns) = from. */
 void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c,
                    uint32_t ldc);
 void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from,
@@ -152,13 +152,11 @@ void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const f
 /* backend_cuda.c fills the table from these: one for each file of core ops. */
 void cuda_act_fill(struct backend_ops *o);
 void cuda_fm_fill(struct backend_ops *o);
-void cuda_gradient_fill(struct backend_ops *o);
-void cuda_head_fill(struct backend_ops *o);
 void cuda_loss_fill(struct backend_ops *o);
 void cuda_norm_fill(struct backend_ops *o);
 void cuda_pool_fill(struct backend_ops *o);
 void cuda_rows_fill(struct backend_ops *o);
-void cuda_linear_fill(struct backend_ops *o);
+void cuda_product_fill(struct backend_ops *o);
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,21 @@
-/* attention.c: self-attention over field vectors. */
-#include "dense/layer/attention.h"
-
-#include "dense/layer/act.h"
-#include "dense/layer/dropout.h"
-#include "dense/layer/layer_norm.h"
+/* attention.c: what weighs by what it sees: self-attention over fields, feature gates, sequences
+ * weighed against a target. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
-/* ---- linear maps ----------------------------------------------------------------------------- */
+/* ---- self-attention -------------------------------------------------------------------------- */
+
+/* Multi-head self-attention over field vectors (Song et al. 2019, after Vaswani et al.
+ * 2017).
+ *
+ * A layer takes the example's fields as rows and gives each a new vector of `width` floats, a share
+ * of it by each head:
+ *     y = act(norm(softmax(Q K' / sqrt(width / heads)) V + R)),
+ * Q, K, V = linear maps of the fields. R, the residual, is the input itself where that is `width`
+ * wide already, else a fourth linear map. The maps are one matrix product over all fields of all
+ * examples. */
+
+/* linear maps */
 
 /* Whether the fields of all examples follow one another without gaps, in what is read and its
  * gradient. */
@@ -62,16 +70,19 @@ static void project_backward(const struct layer *l, struct pass *p, uint32_t fir
     }
 }
 
-const struct layer_ops attention_project_layer = {
+const struct layer_ops layer_project = {
     .name = "project", .forward = project_forward, .backward = project_backward};
 
-/* ---- attention ------------------------------------------------------------------------------- */
+/* attention */
 
 static struct attend_args attend_args_of(const struct layer *l, const struct pass *p,
                                          uint32_t first, uint32_t count,
                                          const struct dropout_mask *mask)
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], heads = l->number_of[ATTENTION_HEADS];
+    SHOAL_ASSERT(l->x.width == 3 * l->y.width || l->x.width == 4 * l->y.width);
+    SHOAL_ASSERT(l->z.tensor == TENSOR_NONE || l->z.width == l->y.width);
+    SHOAL_ASSERT(p->tensor[l->state[0]].width == attend_share_floats(fields, heads));
     return (struct attend_args){
         .first = first,
         .count = count,
@@ -91,14 +102,14 @@ static struct attend_args attend_args_of(const struct layer *l, const struct pas
 
 static void attend_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    struct dropout_mask mask = dropout_of(l, p);
+    struct dropout_mask mask = layer_dropout(l, p);
     struct attend_args a = attend_args_of(l, p, first, count, &mask);
     p->k->attention.attend_forward(p->s, &a);
 }
 
 static void attend_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    struct dropout_mask mask = dropout_of(l, p);
+    struct dropout_mask mask = layer_dropout(l, p);
     struct attend_args a = attend_args_of(l, p, first, count, &mask);
     a.dy = pass_gradient_at(p, l->y, first);
     a.dx = pass_gradient_at(p, l->x, first);
@@ -108,10 +119,10 @@ static void attend_backward(const struct layer *l, struct pass *p, uint32_t firs
     p->k->attention.attend_backward(p->s, &a);
 }
 
-const struct layer_ops attention_attend_layer = {
+const struct layer_ops layer_attend = {
     .name = "attend", .forward = attend_forward, .backward = attend_backward};
 
-/* ---- the part -------------------------------------------------------------------------------- */
+/* the part */
 
 static struct layer *fields_layer(struct layer *l, uint32_t fields, uint32_t heads)
 {
@@ -126,27 +137,27 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     bool same = x.width == fields * width;
     uint32_t parts = same ? 3 : 4;
     struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
-    struct layer *l = fields_layer(plan_layer(p, &attention_project_layer, x, maps), fields, heads);
+    struct layer *l = fields_layer(plan_layer(p, &layer_project, x, maps), fields, heads);
     /* each map starts as one of its own would */
     size_t weights = (size_t)parts * width * (x.width / fields);
     l->parameter[0] = block_add(&p->dense, weights, plan_xavier(width, x.width / fields), true);
 
-    l = fields_layer(plan_layer(p, &attention_attend_layer, maps, sum), fields, heads);
+    l = fields_layer(plan_layer(p, &layer_attend, maps, sum), fields, heads);
     l->z = same ? x : VIEW_NONE;
     l->dropout = p->job->model.dropout;
     l->state[0] = plan_state(p, attend_share_floats(fields, heads));
     l->state[1] = work;
 
     if (p->job->model.norm == NORM_NONE) {
-        plan_layer(p, &act_layer, sum, sum)->act = ACT_RELU;
+        plan_layer(p, &layer_act, sum, sum)->act = ACT_RELU;
         return sum;
     }
     struct view y = plan_tensor(p, fields * width);
-    layer_norm_plan(p, sum, fields, ACT_RELU, y);
+    plan_layer_norm(p, sum, fields, ACT_RELU, y);
     return y;
 }
 
-struct view attention_plan(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
+struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
                            uint32_t heads, uint32_t width)
 {
     SHOAL_ASSERT(fields > 0 && x.width % fields == 0 && width % heads == 0);
@@ -154,4 +165,295 @@ struct view attention_plan(struct plan *p, struct view x, uint32_t fields, uint3
     for (uint32_t i = 0; i < layers; i++)
         x = attention_layer(p, x, fields, heads, width, work);
     return x;
+}
+
+/* ---- feature gates --------------------------------------------------------------------------- */
+
+/* Feature gates (Mao et al. 2023): a stream's input is multiplied, number by number, with 2 *
+ * sigmoid(network(context)): 1 where the gate has not learned, 0 to 2 elsewhere. The context is
+ * what the paper calls the condition: the vector of a field, such as the user's for one stream and
+ * the item's for the other, or a learned vector, the same for all. The paper's code has vectors of
+ * the gates' own for such a field; here they are those that the model has anyway, and learn from
+ * both. */
+
+static const struct dropout_mask keep_all = {.threshold = 0, .scale = 1.0f};
+
+static void context_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    float *y = pass_at(p, l->y, first);
+    SHOAL_ASSERT(pass_ld(p, l->y) == l->y.width); /* it has its tensor to itself */
+    p->k->zero(p->s, y, (size_t)count * l->y.width * sizeof *y);
+    p->k->act_forward(p->s, ACT_NONE, &keep_all, first, count, l->y.width, pass_parameter(p, l, 1),
+                      y, l->y.width);
+}
+
+static void context_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    p->k->act_backward(p->s, ACT_NONE, &keep_all, first, count, l->y.width, pass_at(p, l->y, first),
+                       l->y.width, pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y),
+                       pass_parameter_gradient(p, l, 1));
+}
+
+const struct layer_ops layer_context = {
+    .name = "context", .forward = context_forward, .backward = context_backward};
+
+#define GATE_FACTOR 2.0f
+
+static void gate_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    SHOAL_ASSERT(l->x.width == l->y.width && l->z.width == l->y.width);
+    p->k->attention.gate_forward(p->s, count, l->y.width, GATE_FACTOR, pass_at(p, l->x, first),
+                                 pass_ld(p, l->x), pass_at(p, l->z, first), pass_ld(p, l->z),
+                                 pass_at(p, l->y, first), pass_ld(p, l->y));
+}
+
+static void gate_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    p->k->attention.gate_backward(
+        p->s, count, l->y.width, GATE_FACTOR, pass_at(p, l->x, first), pass_ld(p, l->x),
+        pass_at(p, l->z, first), pass_ld(p, l->z), pass_gradient_at(p, l->y, first),
+        pass_gradient_ld(p, l->y), pass_gradient_at(p, l->z, first), pass_gradient_ld(p, l->z),
+        pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x), pass_wanted(p, l->x), l->add);
+}
+
+const struct layer_ops layer_gate = {
+    .name = "gate", .forward = gate_forward, .backward = gate_backward};
+
+struct view plan_context(struct plan *p, uint32_t width)
+{
+    struct view context = plan_tensor(p, width);
+    /* Not zeros: behind relu and biases of zero they would learn nothing. */
+    plan_layer(p, &layer_context, VIEW_NONE, context)->parameter[1] =
+        block_add(&p->dense, width, plan_xavier(width, width), false);
+    return context;
+}
+
+struct view plan_gate(struct plan *p, struct view x, struct view context,
+                      const struct widths *hidden)
+{
+    struct view gate = context, y;
+    for (uint32_t i = 0; i < hidden->count; i++)
+        gate = plan_linear(p, gate, hidden->at[i], ACT_RELU, 0.0, NORM_NONE, VIEW_NONE);
+    gate = plan_linear(p, gate, x.width, ACT_SIGMOID, 0.0, NORM_NONE, VIEW_NONE);
+    y = plan_tensor(p, x.width);
+    plan_layer(p, &layer_gate, x, y)->z = gate;
+    return y;
+}
+
+/* ---- sequences ------------------------------------------------------------------------------- */
+
+/* A field's values weighed one by one against a target, as in DIN's activation unit
+ * (Zhou et al. 2018):
+ *     y = sum over the values of a(h, t) h,
+ * h a value's vector, t the target's, and a(h, t) a number from a small network over [h, t, h - t,
+ * h * t]. The weights are not made to sum to one: their sum says how much the user's interest is
+ * worth. A field without values is zeros.
+ *
+ * Values are taken in chunks of at most SEQUENCE_ROOM, wherever a sequence may be cut by it, so
+ * that memory is bounded whatever the sequences' lengths: the small network's activations exist for
+ * one chunk at a time and are computed again on the way back. The CPU takes the field's values and
+ * nothing else; a device takes all places of `index` in turn, and leaves those of other fields at
+ * zero, so that it needs no counts on the host. */
+
+#define SEQUENCE_ROOM 8192u
+
+/* the state: what a chunk needs */
+
+struct sequence_state {
+    struct sequence_chunk chunk;
+    float *features, *dfeatures;                                       /* (room, 4 * dim) */
+    float *hidden[SEQUENCE_HIDDEN_MAX], *dhidden[SEQUENCE_HIDDEN_MAX]; /* (room, width) */
+    float *weight, *dweight;                                           /* (room) */
+};
+
+static uint32_t hidden_width(const struct layer *l, uint32_t i)
+{
+    return l->number_of[SEQUENCE_WIDTHS + i];
+}
+
+static uint32_t sequence_state_floats(const struct layer *l, uint32_t dim)
+{
+    uint32_t floats = 2 + 2 * 4 * dim + 2;
+    for (uint32_t i = 0; i < l->number_of[SEQUENCE_LAYERS]; i++)
+        floats += 2 * hidden_width(l, i);
+    return floats * SEQUENCE_ROOM;
+}
+
+static float *take(float **at, uint32_t width)
+{
+    float *taken = *at;
+    *at += (size_t)width * SEQUENCE_ROOM;
+    return taken;
+}
+
+static struct sequence_state sequence_state_of(const struct layer *l, const struct pass *p)
+{
+    float *at = p->data[l->state[0]];
+    struct sequence_state s = {.chunk = {.rows = 0}};
+    s.chunk.owner = (uint32_t *)(void *)take(&at, 1);
+    s.chunk.value = (uint32_t *)(void *)take(&at, 1);
+    s.features = take(&at, 4 * p->dim);
+    s.dfeatures = take(&at, 4 * p->dim);
+    s.weight = take(&at, 1);
+    s.dweight = take(&at, 1);
+    for (uint32_t i = 0; i < l->number_of[SEQUENCE_LAYERS]; i++) {
+        s.hidden[i] = take(&at, hidden_width(l, i));
+        s.dhidden[i] = take(&at, hidden_width(l, i));
+    }
+    SHOAL_ASSERT(at == p->data[l->state[0]] + p->tensor[l->state[0]].width);
+    return s;
+}
+
+/* the small network over a chunk */
+
+static struct linear_args hidden_args(const struct layer *l, const struct pass *p,
+                                      const struct sequence_state *s, uint32_t i)
+{
+    uint32_t in = i > 0 ? hidden_width(l, i - 1) : 4 * p->dim, out = hidden_width(l, i);
+    return (struct linear_args){.count = s->chunk.rows,
+                                .in = in,
+                                .out = out,
+                                .x = i > 0 ? s->hidden[i - 1] : s->features,
+                                .ldx = in,
+                                .w = pass_parameter(p, l, 2 * i),
+                                .bias = pass_parameter(p, l, 2 * i + 1),
+                                .act = l->act,
+                                .mask = keep_all,
+                                .y = s->hidden[i],
+                                .ldy = out};
+}
+
+static void chunk_weigh(const struct layer *l, struct pass *p, const struct sequence_args *a,
+                        const struct sequence_state *s)
+{
+    uint32_t layers = l->number_of[SEQUENCE_LAYERS], width = hidden_width(l, layers - 1);
+    p->k->attention.sequence_features(p->s, a, &s->chunk);
+    for (uint32_t i = 0; i < layers; i++) {
+        struct linear_args hidden = hidden_args(l, p, s, i);
+        p->k->linear_forward(p->s, &hidden);
+    }
+    p->k->bias_forward(p->s, s->chunk.rows, 1, pass_parameter(p, l, 2 * layers + 1), s->weight);
+    p->k->head_forward(p->s, s->chunk.rows, width, s->hidden[layers - 1], width,
+                       pass_parameter(p, l, 2 * layers), s->weight, 1);
+}
+
+/* dweight -> dfeatures */
+static void chunk_weigh_backward(const struct layer *l, struct pass *p,
+                                 const struct sequence_state *s)
+{
+    uint32_t layers = l->number_of[SEQUENCE_LAYERS], width = hidden_width(l, layers - 1),
+             rows = s->chunk.rows;
+    p->k->bias_backward(p->s, rows, 1, s->dweight, pass_parameter_gradient(p, l, 2 * layers + 1));
+    p->k->head_backward(p->s, rows, width, s->hidden[layers - 1], width,
+                        pass_parameter(p, l, 2 * layers), s->dweight, 1,
+                        pass_parameter_gradient(p, l, 2 * layers), s->dhidden[layers - 1], width,
+                        width, false);
+    for (uint32_t i = layers; i-- > 0;) {
+        struct linear_args hidden = hidden_args(l, p, s, i);
+        hidden.dy = s->dhidden[i];
+        hidden.lddy = hidden.out;
+        hidden.dw = pass_parameter_gradient(p, l, 2 * i);
+        hidden.dbias = pass_parameter_gradient(p, l, 2 * i + 1);
+        hidden.dx = i > 0 ? s->dhidden[i - 1] : s->dfeatures;
+        hidden.lddx = hidden.dx_width = hidden.in;
+        p->k->linear_backward(p->s, &hidden);
+    }
+}
+
+/* the layer */
+
+static struct sequence_args sequence_args_of(const struct layer *l, const struct pass *p,
+                                             const struct sequence_state *s, uint32_t first,
+                                             uint32_t count)
+{
+    SHOAL_ASSERT(l->x.width == p->dim && l->y.width == p->dim);
+    return (struct sequence_args){.first = first,
+                                  .count = count,
+                                  .values = p->values,
+                                  .row_count = p->in->row_count,
+                                  .fields = p->shape->fields,
+                                  .field = l->number_of[SEQUENCE_FIELD],
+                                  .dim = p->dim,
+                                  .first_order = p->first_order,
+                                  .room = SEQUENCE_ROOM,
+                                  .index = p->in->index,
+                                  .offset = p->in->offset,
+                                  .rows = p->in->rows,
+                                  .target = pass_at(p, l->x, first),
+                                  .ldtarget = pass_ld(p, l->x),
+                                  .features = s->features,
+                                  .weight = s->weight,
+                                  .y = pass_at(p, l->y, first),
+                                  .ldy = pass_ld(p, l->y)};
+}
+
+static void sequence_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct sequence_state s = sequence_state_of(l, p);
+    struct sequence_args a = sequence_args_of(l, p, &s, first, count);
+    a.kept = p->k->attention.sequence_begin(p->s, &a, false);
+    while (p->k->attention.sequence_next(p->s, &a, &s.chunk)) {
+        chunk_weigh(l, p, &a, &s);
+        p->k->attention.sequence_pool(p->s, &a, &s.chunk);
+    }
+}
+
+static void sequence_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct sequence_state s = sequence_state_of(l, p);
+    struct sequence_args a = sequence_args_of(l, p, &s, first, count);
+    a.dy = pass_gradient_at(p, l->y, first);
+    a.lddy = pass_gradient_ld(p, l->y);
+    a.dfeatures = s.dfeatures;
+    a.dweight = s.dweight;
+    a.dtarget = pass_gradient_at(p, l->x, first);
+    a.lddtarget = pass_gradient_ld(p, l->x);
+    a.row_gradients = p->out->row_gradients;
+    a.kept = p->k->attention.sequence_begin(p->s, &a, true);
+    while (p->k->attention.sequence_next(p->s, &a, &s.chunk)) {
+        chunk_weigh(l, p, &a, &s);
+        p->k->attention.sequence_pool_backward(p->s, &a, &s.chunk);
+        chunk_weigh_backward(l, p, &s);
+        p->k->attention.sequence_features_backward(p->s, &a, &s.chunk);
+    }
+    p->k->attention.sequence_end(p->s, &a);
+}
+
+const struct layer_ops layer_sequence = {.name = "sequence",
+                                         .forward = sequence_forward,
+                                         .backward = sequence_backward,
+                                         .by_values = true};
+
+/* the part */
+
+static void sequence_add(struct plan *p, struct view input, uint32_t field,
+                         const struct widths *hidden, uint32_t *state)
+{
+    uint32_t in = 4 * p->dim;
+    struct layer *l =
+        plan_layer(p, &layer_sequence, plan_columns(input, p->shape.attend[field] * p->dim, p->dim),
+                   plan_columns(input, field * p->dim, p->dim));
+    l->act = p->job->model.activation;
+    l->number_of[SEQUENCE_FIELD] = field;
+    l->number_of[SEQUENCE_LAYERS] = hidden->count;
+    for (uint32_t i = 0; i <= hidden->count; i++) {
+        uint32_t out = i < hidden->count ? hidden->at[i] : 1;
+        l->parameter[2 * i] = plan_weights(p, out, in);
+        l->parameter[2 * i + 1] = plan_zeros(p, out);
+        if (i < hidden->count)
+            l->number_of[SEQUENCE_WIDTHS + i] = out;
+        in = out;
+    }
+    if (*state == TENSOR_NONE)
+        *state = plan_state_whole(p, sequence_state_floats(l, p->dim));
+    l->state[0] = *state;
+}
+
+void plan_sequences(struct plan *p, struct view input, const struct widths *hidden)
+{
+    uint32_t state = TENSOR_NONE; /* all sequences take turns with one */
+    SHOAL_ASSERT(hidden->count > 0 && hidden->count <= SEQUENCE_HIDDEN_MAX);
+    for (uint32_t f = 0; f < p->shape.fields; f++)
+        if (p->shape.pooling[f] == POOL_ATTENTION)
+            sequence_add(p, input, f, hidden, &state);
 }

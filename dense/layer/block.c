@@ -13,6 +13,7 @@ size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bo
         b->overflow = true;
         return 0;
     }
+    SHOAL_ASSERT(b->floats % BLOCK_FLOATS == 0);
     size_t first = b->floats, blocks = (count + BLOCK_FLOATS - 1) / BLOCK_FLOATS;
     uint32_t t = b->tensor_count++;
     b->tensor[t].first = first;

@@ -1,4 +1,4 @@
-/* layer.h: what a layer of a model is, and the pass of one batch through the layers.
+/* layer.h: what a layer of a model is, and the layers that there are.
  *
  * Layers read and write views: columns of tensors, a row for each example. Where another layer has
  * written to the gradient of what a layer read, it adds, and `add` says so; the plan works that out
@@ -47,42 +47,7 @@ struct view {
 
 #define VIEW_NONE ((struct view){TENSOR_NONE, 0, 0})
 
-/* What changes from step to step but not in shape. In the backend's memory. */
-struct step {
-    uint32_t examples; /* of the batch, without what fills it up */
-    /* of the tasks' losses: loss scale * task weight / sum of the examples' weights */
-    float factor[LIMIT_TASKS];
-    float unscale;                             /* 1 / loss scale */
-    uint32_t key[PASS_LAYERS_MAX][2];          /* dropout, by layer */
-    struct pool_table table[LIMIT_JOB_TABLES]; /* of tables of several dims: where their rows lie */
-};
-
-struct pass {
-    const struct backend_ops *k;
-    struct stream *s;
-    const struct model_shape *shape;
-    const struct model_input *in; /* pointers into the backend's memory */
-    struct model_output *out;     /* gradients and scores: likewise */
-    const struct step *step;      /* likewise */
-    double *loss;                 /* (tasks), likewise */
-    const uint8_t *pooling;       /* (fields), likewise */
-    const uint8_t *field_table;   /* (fields), likewise; NULL: all tables have one dim */
-    const uint32_t *column;       /* (fields + 1), likewise */
-    uint32_t tables;              /* sparse ones */
-    uint32_t vectors;             /* columns of all fields' vectors */
-    uint32_t filled; /* examples of a batch that is filled up to one of few sizes (pass.c) */
-    /* in the backend's memory: the examples that it has; NULL: all, nothing fills it up */
-    const uint32_t *live;
-    const struct tensor *tensor;
-    float *const *data;   /* (tensors) */
-    uint32_t base;        /* example at which the tensors that are not whole begin */
-    bool train;           /* dropout, statistics of the batch, gradients */
-    uint32_t dim;         /* of a row's vector; of the widest */
-    uint32_t first_order; /* 1: rows begin with a first-order weight */
-    uint32_t tasks;
-    uint32_t values; /* of the batch: entries of index */
-};
-
+struct pass;
 struct layer;
 typedef void (*layer_range_function)(const struct layer *l, struct pass *p, uint32_t first,
                                      uint32_t count);
@@ -114,58 +79,101 @@ struct layer {
      * gamma), 1 the bias (or beta) */
     size_t parameter[LAYER_PARAMETERS];
     size_t mean, variance; /* norm: in the statistics */
-    double momentum;       /* norm: of a push of these (norm.h) */
+    double momentum;       /* norm: of a push of these (norm.c) */
     enum activation act;
     double dropout;
     uint32_t number_of[LAYER_NUMBERS]; /* shapes of the layer's own: heads, fields.. */
 };
 
-/* Row `example` of a view; floats from a row to the next. */
-static inline float *pass_at(const struct pass *p, struct view v, uint32_t example)
-{
-    const struct tensor *t = &p->tensor[v.tensor];
-    return p->data[v.tensor] + (size_t)(example - (t->whole ? 0 : p->base)) * t->width + v.at;
-}
+/* ---- the layers that there are: what each uses ----------------------------------------------- */
 
-static inline uint32_t pass_ld(const struct pass *p, struct view v)
-{
-    return p->tensor[v.tensor].width;
-}
+/* y (the fields' vectors [+ numerics]; VIEW_NONE when dim is 0), parameter 1: the tasks' biases. */
+extern const struct layer_ops layer_pool;
+/* x, y, parameter 0: weights (y.width, x.width), 1: bias (y.width) or none; act, dropout. */
+extern const struct layer_ops layer_fc;
+/* x, y (a column of the logit), parameter 0: weights (x.width). */
+extern const struct layer_ops layer_head;
+/* x (== y: columns that a linear layer without activation, or a norm, has written and nobody has
+ * read), act, dropout. */
+extern const struct layer_ops layer_act;
+/* x, y, parameters 0: gamma, 1: beta; mean, variance; state 0. The gradient is worked on in
+ * place. */
+extern const struct layer_ops layer_batch_norm;
+/* x, y, parameters 0: gamma, 1: beta (width of a row); act; state 0: two floats for each row;
+ * number_of: rows that the view is made of, each normed by itself. The gradient is worked on in
+ * place. With more than one row an example, x and y have their tensors to themselves. */
+extern const struct layer_ops layer_layer_norm;
+enum { LAYER_NORM_ROWS_AN_EXAMPLE };
 
-/* Columns of the view whose gradient is wanted: the leading ones. */
-static inline uint32_t pass_wanted(const struct pass *p, struct view v)
-{
-    const struct tensor *t = &p->tensor[v.tensor];
-    if (t->gradient == TENSOR_NONE || t->wanted <= v.at)
-        return 0;
-    return t->wanted - v.at < v.width ? t->wanted - v.at : v.width;
-}
+/* x (fields * dim), y (a column of the logit), state 0: dim floats an example, for the sum of the
+ * vectors. */
+extern const struct layer_ops layer_fm;
+/* x (vectors * dim), y ([dim,] pairs), state 0: work space; numbers 0: vectors, 1: y begins with a
+ * copy of the last vector. */
+extern const struct layer_ops layer_products;
+/* x, z: x0, y (all of one width), parameter 0: w (width, width), 1: b (width); state 0: w x,
+ * (width) an example. layer_cross_first: x is x0. layer_cross: x is read by nobody else, and the
+ * gradient is worked on in place. */
+extern const struct layer_ops layer_cross_first;
+extern const struct layer_ops layer_cross;
+/* x (fields * dim) turned into y (dim * fields). Number 0: fields. */
+extern const struct layer_ops layer_cin_turn;
+/* x (dim * maps below), z: the vectors, turned, y (dim * maps), parameter 0: w (maps, fields * maps
+ * below), state 0: work space; numbers 0: fields, 1: maps below, 2: maps, 3: floats of the work
+ * space. */
+extern const struct layer_ops layer_cin;
+/* x (dim * maps) -> y (maps): sums of the maps' numbers. */
+extern const struct layer_ops layer_cin_pool;
+/* x, z, y (a column of the logit), parameter 0: W (heads, x.width / heads, z.width / heads); state
+ * 0: z.width floats an example; number_of. */
+extern const struct layer_ops layer_bilinear;
+enum { BILINEAR_HEADS };
 
-/* The gradient of a view's row; NULL when none is wanted. */
-static inline float *pass_gradient_at(const struct pass *p, struct view v, uint32_t example)
-{
-    if (pass_wanted(p, v) == 0)
-        return NULL;
-    const struct tensor *t = &p->tensor[v.tensor], *g = &p->tensor[t->gradient];
-    return p->data[t->gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->width +
-           t->gradient_at + v.at;
-}
+/* Linear maps of an example's fields, without a bias: x (fields, in), in any tensor; y (fields,
+ * out), which has a tensor to itself; parameter 0: weights (out, in); number_of. */
+extern const struct layer_ops layer_project;
+/* x: (fields, 3 or 4 times width): queries, keys, values and perhaps the residual; z: the residual
+ * (fields, width), in any tensor, or VIEW_NONE; y (fields, width). x and y have tensors to
+ * themselves. dropout: of the shares. state 0: shares; 1: work space; number_of. */
+extern const struct layer_ops layer_attend;
+enum { ATTENTION_FIELDS, ATTENTION_HEADS }; /* of both */
+/* Writes the same learned vector to every example: y; parameter 1: (y.width). */
+extern const struct layer_ops layer_context;
+/* y = 2 x z, all of one width. */
+extern const struct layer_ops layer_gate;
+/* x: the target's columns of the input, y: the field's. Parameters 2 i, 2 i + 1: weights and bias
+ * of the small network's layer i, the last with one output; act of its hidden layers; state 0;
+ * number_of, the last: the first of the hidden widths. The target's gradient is added to what
+ * others have written: somebody must read all of the input. */
+extern const struct layer_ops layer_sequence;
+enum { SEQUENCE_FIELD, SEQUENCE_LAYERS, SEQUENCE_WIDTHS };
+#define SEQUENCE_HIDDEN_MAX ((uint32_t)(LAYER_PARAMETERS / 2 - 1)) /* layers, without its output */
 
-static inline uint32_t pass_gradient_ld(const struct pass *p, struct view v)
-{
-    return pass_wanted(p, v) == 0 ? 0 : p->tensor[p->tensor[v.tensor].gradient].width;
-}
+/* x (experts' outputs side by side: the shared ones, then each task's own), z (gates, task by
+ * task), y (mixtures, task by task); number_of; state 0: floats an example as z is wide. */
+extern const struct layer_ops layer_mix;
+enum { MIX_TASKS, MIX_SHARED, MIX_OWN, MIX_TOP_K };
 
-/* The layer's n-th parameter and its gradient; NULL: without. */
-static inline const float *pass_parameter(const struct pass *p, const struct layer *l, uint32_t n)
-{
-    return l->parameter[n] == PARAMETER_NONE ? NULL : p->in->dense + l->parameter[n];
-}
+/* ---- what they need to be told --------------------------------------------------------------- */
 
-static inline float *pass_parameter_gradient(const struct pass *p, const struct layer *l,
-                                             uint32_t n)
-{
-    return l->parameter[n] == PARAMETER_NONE ? NULL : p->out->dense_gradients + l->parameter[n];
-}
+/* Which values of a layer are dropped: a function of (seed, lane, batch, layer) and the value's
+ * place, so that a batch computed again, by whichever worker, drops the same. Nothing is stored:
+ * the way back draws the mask again or reads it off the output. This is the key of a layer's. */
+void layer_dropout_key(uint64_t seed, uint32_t lane, uint64_t batch, uint32_t layer,
+                       uint32_t out[2]);
+/* rate in [0, 1); rate 0 keeps everything. key: in the backend's memory. */
+struct dropout_mask layer_dropout_mask(double rate, const uint32_t *key);
+/* The mask of a layer in this pass: in prediction everything is kept. */
+struct dropout_mask layer_dropout(const struct layer *l, const struct pass *p);
+/* The batch as the kernels of pooling take it, for examples [first, first + count). */
+struct pool_args layer_pool_args(const struct pass *p, uint32_t first, uint32_t count);
+/* By how much one push moves the running statistics of batch norm towards its batch's: a function
+ * of lanes, consistency, staleness and prefetch (norm.c). */
+double layer_norm_momentum(const struct job *job);
+#define NORM_MOMENTUM 0.1  /* of all lanes together */
+#define NORM_UNDER_WAY 5.0 /* batches of a lane, pulled and not yet applied, that this bears */
+/* Floats of outer products for one row of the largest of layer_cin. */
+double layer_cin_row_floats(uint32_t fields, const struct widths *maps);
+#define CIN_WORK_FLOATS (4u << 20) /* at most, for outer products; all layers of a lane share it */
 
 #endif

@@ -1,13 +1,24 @@
-/* mix.c: experts, gates, mixtures, towers. */
-#include "dense/layer/mix.h"
-
-#include "dense/layer/fc.h"
+/* mix.c: experts that several tasks share, and the gates that mix them.
+ *
+ * A task's mixture is y = sum over experts e of share_e * f_e(x), share = softmax(W x): multi-gate
+ * mixture of experts (Ma et al. 2018), where every task chooses among the same experts, and
+ * customized gate control (Tang et al. 2020), where it chooses among shared ones and its own.
+ * Progressive layered extraction (the same paper) is levels of the latter one on another: a task's
+ * experts and its gate read the task's mixture of the level below; the shared experts read a
+ * mixture of the shared experts' own, whose gate chooses among all experts; on the last level
+ * nobody needs that one. With top_k only the k largest values of a gate pass, and the softmax is
+ * over those (Shazeer et al. 2017, without noise); of equal ones the first. No gradient flows
+ * through the others, though they are computed. */
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
 static struct mix_args mix_args_of(const struct layer *l, const struct pass *p, uint32_t first,
                                    uint32_t count)
 {
+    SHOAL_ASSERT(l->z.width ==
+                 l->number_of[MIX_TASKS] * (l->number_of[MIX_SHARED] + l->number_of[MIX_OWN]));
+    SHOAL_ASSERT(l->y.width % l->number_of[MIX_TASKS] == 0 &&
+                 p->tensor[l->state[0]].width == l->z.width);
     return (struct mix_args){.count = count,
                              .tasks = l->number_of[MIX_TASKS],
                              .shared = l->number_of[MIX_SHARED],
@@ -43,10 +54,10 @@ static void mix_backward(const struct layer *l, struct pass *p, uint32_t first, 
     p->k->mix.backward(p->s, &a);
 }
 
-const struct layer_ops mix_layer = {
+const struct layer_ops layer_mix = {
     .name = "mix", .forward = mix_forward, .backward = mix_backward};
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* parts */
 
 /* One layer of `experts` experts, to y: (experts * out). Where they all read the same columns it is
  * one matrix product, but for layer norm, which is each expert's own. */
@@ -56,6 +67,7 @@ static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint3
     enum norm_kind norm = p->job->model.norm;
     enum activation act = p->job->model.activation;
     double dropout = p->job->model.dropout;
+    SHOAL_ASSERT(y.width == experts * out);
     uint32_t in = apart ? x.width / experts : x.width, weights = p->dense.tensor_count;
     for (uint32_t e = 0; e < experts && (apart || norm == NORM_LAYER); e++)
         plan_linear(p, apart ? plan_columns(x, e * in, in) : x, out, act, dropout, norm,
@@ -109,7 +121,7 @@ static struct view level_experts(struct plan *p, const struct level_input *in, u
 /* A gate's weights, over what it reads, to `gate`. */
 static void gate_layer_add(struct plan *p, struct view x, uint32_t choices, struct view gate)
 {
-    plan_layer(p, &fc_layer, x, gate)->parameter[0] =
+    plan_layer(p, &layer_fc, x, gate)->parameter[0] =
         block_add(&p->dense, (size_t)gate.width * x.width, plan_xavier(choices, x.width), true);
 }
 
@@ -117,7 +129,7 @@ static void mixture_add(struct plan *p, struct view outputs, struct view gates, 
                         uint32_t shared, uint32_t own, struct view y)
 {
     uint32_t choices = shared + own;
-    struct layer *l = plan_layer(p, &mix_layer, outputs, y);
+    struct layer *l = plan_layer(p, &layer_mix, outputs, y);
     l->z = gates;
     l->state[0] = plan_state(p, gates.width);
     l->number_of[MIX_TASKS] = tasks;
@@ -148,9 +160,11 @@ static struct view level_mixtures(struct plan *p, const struct level_input *in, 
     return y;
 }
 
-struct view mix_plan(struct plan *p, struct view x, uint32_t shared, uint32_t own, uint32_t levels)
+struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own,
+                          uint32_t levels)
 {
     struct level_input in = {.x = x, .mixtures = false, .tasks = p->tasks};
+    SHOAL_ASSERT(levels > 0 && shared + own > 0);
     for (uint32_t level = 0; level < levels; level++) {
         struct view outputs = level_experts(p, &in, shared, own);
         in.x = level_mixtures(p, &in, outputs, shared, own, level + 1 == levels);
@@ -159,15 +173,16 @@ struct view mix_plan(struct plan *p, struct view x, uint32_t shared, uint32_t ow
     return in.x;
 }
 
-void mix_towers(struct plan *p, struct view mixtures)
+void plan_towers(struct plan *p, struct view mixtures)
 {
     uint32_t width = mixtures.width / p->tasks;
+    SHOAL_ASSERT(mixtures.width == width * p->tasks);
     for (uint32_t t = 0; t < p->tasks; t++)
         plan_head(
             p, plan_network(p, plan_columns(mixtures, t * width, width), &p->job->model.tower), t);
 }
 
-int mix_check(const struct job *job, uint32_t own, struct err *e)
+int plan_mix_check(const struct job *job, uint32_t own, struct err *e)
 {
     uint32_t shared = job->model.experts, top_k = job->model.top_k;
     const struct widths *hidden = &job->model.hidden, *tower = &job->model.tower;

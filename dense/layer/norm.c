@@ -1,16 +1,28 @@
-/* norm.c: batch norm. */
-#include "dense/layer/norm.h"
-
+/* norm.c: batch norm (Ioffe, Szegedy 2015) and layer norm (Ba, Kiros, Hinton 2016), before the
+ * activation.
+ *
+ * Training takes mean and variance of the batch, and pushes momentum x (running - batch) as the
+ * gradient of the running statistics, so that SGD with lr 1 moves them towards the batch (its
+ * variance without bias). Prediction takes the running statistics; so does training on a batch of
+ * one example, which has no variance.
+ *
+ * **Momentum.** One process alone takes 0.1. Here `running` is as it was pulled, and by the time a
+ * push is applied the others' have moved it too: with n batches pulled and not yet applied, the
+ * average over all of them comes n moves too late. A move in proportion to what was seen n moves
+ * ago swings, ever wider from momentum x n = pi / 2 on, and settles without swinging below 1 / e.
+ * n is lanes x what a lane has under way, however fast each lane is: a slow lane's batch is older,
+ * but there are as many fewer of them. So the momentum is 0.1 / lanes, by which a clock moves the
+ * statistics by a tenth as a step of one process does; under bsp, where the lanes' moves are added
+ * up, it is a tenth just so. And where a lane has more than five batches under way it is divided
+ * further, so that momentum x n never exceeds a half, a third of what it could bear. */
 #include "dense/layer/plan.h"
+#include "proto/base/assert.h"
 
-uint32_t norm_state_floats(uint32_t width)
-{
-    return 2 * 2 * width + 6 * width;
-}
+/* ---- batch norm ------------------------------------------------------------------------------ */
 
 /* Batches of a lane that are pulled and whose push is not applied: 1 + prefetch up to their
- * computing and two more on their way (worker/train/lane.h). A bound holds the pull of clock c back
- * until the lane's own push of c - staleness - 1 is applied. */
+ * computing and two more on their way (worker/train/lane.h). A bound holds the pull of clock c
+ * back until the lane's own push of c - staleness - 1 is applied. */
 static uint32_t batches_under_way(const struct job *job)
 {
     uint32_t batches = 3 + job->train.prefetch;
@@ -21,7 +33,7 @@ static uint32_t batches_under_way(const struct job *job)
     return batches;
 }
 
-double norm_momentum(const struct job *job)
+double layer_norm_momentum(const struct job *job)
 {
     double batches = batches_under_way(job);
     return NORM_MOMENTUM / job_lanes(job) *
@@ -100,7 +112,7 @@ static void norm_backward(const struct layer *l, struct pass *p, uint32_t first,
     p->k->norm_apply(p->s, &a, true);
 }
 
-const struct layer_ops norm_layer = {
+const struct layer_ops layer_batch_norm = {
     .name = "norm",
     .forward = norm_forward,
     .backward = norm_backward,
@@ -111,13 +123,75 @@ const struct layer_ops norm_layer = {
     .gradient_in_place = true,
 };
 
-void norm_plan(struct plan *p, struct view x, struct view y)
+void plan_batch_norm(struct plan *p, struct view x, struct view y)
 {
-    struct layer *l = plan_layer(p, &norm_layer, x, y);
+    SHOAL_ASSERT(x.width == y.width);
+    struct layer *l = plan_layer(p, &layer_batch_norm, x, y);
     l->parameter[0] = plan_ones(p, x.width);
     l->parameter[1] = plan_zeros(p, x.width);
     l->mean = plan_statistic(p, x.width, 0.0f);
     l->variance = plan_statistic(p, x.width, 1.0f);
-    l->momentum = norm_momentum(p->job);
+    l->momentum = layer_norm_momentum(p->job);
     l->state[0] = plan_state_whole(p, norm_state_floats(x.width));
+}
+
+/* ---- layer norm ------------------------------------------------------------------------------ */
+
+/* Floats from a row to the next: of an example, or of a part of it. */
+static uint32_t row_step(uint32_t ld, uint32_t rows)
+{
+    SHOAL_ASSERT(ld % rows == 0 || rows == 1);
+    return rows == 1 ? ld : ld / rows;
+}
+
+static struct layer_norm_args layer_norm_args_of(const struct layer *l, const struct pass *p,
+                                                 uint32_t first, uint32_t count)
+{
+    uint32_t rows = l->number_of[LAYER_NORM_ROWS_AN_EXAMPLE];
+    return (struct layer_norm_args){.count = count * rows,
+                                    .width = l->x.width / rows,
+                                    .x = pass_at(p, l->x, first),
+                                    .ldx = row_step(pass_ld(p, l->x), rows),
+                                    .gamma = pass_parameter(p, l, 0),
+                                    .beta = pass_parameter(p, l, 1),
+                                    .act = l->act,
+                                    .y = pass_at(p, l->y, first),
+                                    .ldy = row_step(pass_ld(p, l->y), rows),
+                                    .moments =
+                                        pass_at(p, (struct view){l->state[0], 0, 2 * rows}, first)};
+}
+
+static void layer_norm_forward(const struct layer *l, struct pass *p, uint32_t first,
+                               uint32_t count)
+{
+    struct layer_norm_args a = layer_norm_args_of(l, p, first, count);
+    p->k->attention.layer_norm_forward(p->s, &a);
+}
+
+static void layer_norm_backward(const struct layer *l, struct pass *p, uint32_t first,
+                                uint32_t count)
+{
+    struct layer_norm_args a = layer_norm_args_of(l, p, first, count);
+    a.dy = pass_gradient_at(p, l->y, first);
+    a.lddy = row_step(pass_gradient_ld(p, l->y), l->number_of[LAYER_NORM_ROWS_AN_EXAMPLE]);
+    a.gamma_gradient = pass_parameter_gradient(p, l, 0);
+    a.beta_gradient = pass_parameter_gradient(p, l, 1);
+    p->k->attention.layer_norm_backward(p->s, &a);
+}
+
+const struct layer_ops layer_layer_norm = {.name = "layer_norm",
+                                           .forward = layer_norm_forward,
+                                           .backward = layer_norm_backward,
+                                           .gradient_in_place = true};
+
+void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activation act,
+                     struct view y)
+{
+    SHOAL_ASSERT(x.width == y.width && rows > 0 && x.width % rows == 0);
+    struct layer *l = plan_layer(p, &layer_layer_norm, x, y);
+    l->parameter[0] = plan_ones(p, x.width / rows);
+    l->parameter[1] = plan_zeros(p, x.width / rows);
+    l->act = act;
+    l->state[0] = plan_state(p, 2 * rows);
+    l->number_of[LAYER_NORM_ROWS_AN_EXAMPLE] = rows;
 }

@@ -1,14 +1,178 @@
-/* parts.c: the parts that most models are made of, each a few layers (plan.h). */
-#include "dense/layer/act.h"
-#include "dense/layer/fc.h"
-#include "dense/layer/fm.h"
-#include "dense/layer/layer_norm.h"
-#include "dense/layer/norm.h"
+/* parts.c: the layers and parts that most models are made of: pooling, linear layers with
+ * activation and dropout, heads. */
 #include "dense/layer/plan.h"
-#include "dense/layer/pool.h"
+#include "proto/base/assert.h"
+#include "proto/base/rng.h"
+
+/* ---- pooling: rows -> input, and back -------------------------------------------------------- */
+
+struct pool_args layer_pool_args(const struct pass *p, uint32_t first, uint32_t count)
+{
+    SHOAL_ASSERT(first + count <= p->in->examples);
+    return (struct pool_args){
+        .first = first,
+        .count = count,
+        .examples = p->in->examples,
+        .values = p->values,
+        .row_count = p->in->row_count,
+        .fields = p->shape->fields,
+        .dim = p->dim,
+        .vectors = p->vectors,
+        .numerics = p->shape->numerics,
+        .first_order = p->first_order,
+        .tasks = p->tasks,
+        .pooling = p->pooling,
+        .index = p->in->index,
+        .offset = p->in->offset,
+        .rows = p->in->rows,
+        .numeric = p->in->numeric,
+        .table = p->field_table != NULL ? p->step->table : NULL,
+        .tables = p->tables,
+        .field_table = p->field_table,
+        .column = p->column,
+    };
+}
+
+static struct view logit(const struct pass *p)
+{
+    return (struct view){TENSOR_LOGIT, 0, p->tasks};
+}
+
+static void pool_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct pool_args a = layer_pool_args(p, first, count);
+    bool vectors = l->y.tensor != TENSOR_NONE;
+    if (vectors && l->y.width == p->vectors)
+        a.numerics = 0;
+    p->k->bias_forward(p->s, count, p->tasks, pass_parameter(p, l, 1), pass_at(p, logit(p), first));
+    p->k->pool_forward(p->s, &a, vectors ? pass_at(p, l->y, first) : NULL,
+                       vectors ? pass_ld(p, l->y) : 0, pass_at(p, logit(p), first));
+}
+
+static void pool_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct pool_args a = layer_pool_args(p, first, count);
+    const float *dlogit = pass_gradient_at(p, logit(p), first);
+    bool vectors = l->y.tensor != TENSOR_NONE;
+    p->k->pool_backward(p->s, &a, vectors ? pass_gradient_at(p, l->y, first) : NULL,
+                        vectors ? pass_gradient_ld(p, l->y) : 0, dlogit, p->out->row_gradients);
+    p->k->bias_backward(p->s, count, p->tasks, dlogit, pass_parameter_gradient(p, l, 1));
+}
+
+const struct layer_ops layer_pool = {
+    .name = "pool", .forward = pool_forward, .backward = pool_backward, .by_values = true};
+
+/* ---- dropout --------------------------------------------------------------------------------- */
+
+void layer_dropout_key(uint64_t seed, uint32_t lane, uint64_t batch, uint32_t layer,
+                       uint32_t out[2])
+{
+    struct rng r = rng_of(seed, ((uint64_t)layer << 32) | lane, batch);
+    uint64_t key = rng_next(&r);
+    out[0] = (uint32_t)key;
+    out[1] = (uint32_t)(key >> 32);
+}
+
+struct dropout_mask layer_dropout_mask(double rate, const uint32_t *key)
+{
+    SHOAL_ASSERT(rate >= 0.0 && rate < 1.0);
+    return (struct dropout_mask){
+        .key = key, .threshold = (uint32_t)(rate * 0x1p24), .scale = (float)(1.0 / (1.0 - rate))};
+}
+
+struct dropout_mask layer_dropout(const struct layer *l, const struct pass *p)
+{
+    SHOAL_ASSERT(l->number < PASS_LAYERS_MAX);
+    struct dropout_mask mask =
+        layer_dropout_mask(p->train ? l->dropout : 0.0, p->step->key[l->number]);
+    mask.live = p->live;
+    return mask;
+}
+
+/* ---- activation and dropout, in place -------------------------------------------------------- */
+
+static void act_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct dropout_mask mask = layer_dropout(l, p);
+    p->k->act_forward(p->s, l->act, &mask, first, count, l->y.width, NULL, pass_at(p, l->y, first),
+                      pass_ld(p, l->y));
+}
+
+static void act_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct dropout_mask mask = layer_dropout(l, p);
+    p->k->act_backward(p->s, l->act, &mask, first, count, l->y.width, pass_at(p, l->y, first),
+                       pass_ld(p, l->y), pass_gradient_at(p, l->y, first),
+                       pass_gradient_ld(p, l->y), NULL);
+}
+
+const struct layer_ops layer_act = {
+    .name = "act", .forward = act_forward, .backward = act_backward};
+
+/* ---- linear layers, heads -------------------------------------------------------------------- */
+
+static struct linear_args fc_args(const struct layer *l, const struct pass *p, uint32_t first,
+                                  uint32_t count)
+{
+    return (struct linear_args){.first = first,
+                                .count = count,
+                                .in = l->x.width,
+                                .out = l->y.width,
+                                .x = pass_at(p, l->x, first),
+                                .ldx = pass_ld(p, l->x),
+                                .w = pass_parameter(p, l, 0),
+                                .bias = pass_parameter(p, l, 1),
+                                .act = l->act,
+                                .mask = layer_dropout(l, p),
+                                .y = pass_at(p, l->y, first),
+                                .ldy = pass_ld(p, l->y)};
+}
+
+static void fc_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct linear_args a = fc_args(l, p, first, count);
+    p->k->linear_forward(p->s, &a);
+}
+
+static void fc_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct linear_args a = fc_args(l, p, first, count);
+    a.dy = pass_gradient_at(p, l->y, first);
+    a.lddy = pass_gradient_ld(p, l->y);
+    a.dw = pass_parameter_gradient(p, l, 0);
+    a.dbias = pass_parameter_gradient(p, l, 1);
+    a.dx = pass_gradient_at(p, l->x, first);
+    a.lddx = pass_gradient_ld(p, l->x);
+    a.dx_width = pass_wanted(p, l->x);
+    a.add = l->add;
+    p->k->linear_backward(p->s, &a);
+}
+
+const struct layer_ops layer_fc = {.name = "fc", .forward = fc_forward, .backward = fc_backward};
+
+static void head_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    p->k->head_forward(p->s, count, l->x.width, pass_at(p, l->x, first), pass_ld(p, l->x),
+                       pass_parameter(p, l, 0), pass_at(p, l->y, first), pass_ld(p, l->y));
+}
+
+static void head_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    p->k->head_backward(p->s, count, l->x.width, pass_at(p, l->x, first), pass_ld(p, l->x),
+                        pass_parameter(p, l, 0), pass_gradient_at(p, l->y, first),
+                        pass_gradient_ld(p, l->y), pass_parameter_gradient(p, l, 0),
+                        pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x),
+                        pass_wanted(p, l->x), l->add);
+}
+
+const struct layer_ops layer_head = {
+    .name = "head", .forward = head_forward, .backward = head_backward};
+
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 {
+    SHOAL_ASSERT(p->layer_count == 0);
     uint32_t vectors = p->column[p->shape.fields], copied = numerics ? p->shape.numerics : 0;
     struct view input = VIEW_NONE, pooled = VIEW_NONE;
     if (p->dim > 0) {
@@ -17,10 +181,10 @@ struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
         p->tensor[input.tensor].wanted = extra > 0 ? input.width : vectors;
         pooled = plan_columns(input, 0, vectors + copied);
     }
-    plan_layer(p, &pool_layer, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, p->tasks);
+    plan_layer(p, &layer_pool, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, p->tasks);
     if (p->first_order && p->shape.numerics > 0) {
         struct view numeric = {TENSOR_NUMERIC, 0, p->shape.numerics};
-        struct layer *l = plan_layer(p, &fc_head_layer, numeric, plan_logit(p, 0));
+        struct layer *l = plan_layer(p, &layer_head, numeric, plan_logit(p, 0));
         l->parameter[0] =
             block_add(&p->dense, p->shape.numerics, (struct init_spec){INIT_ZERO, 0.0f}, true);
     }
@@ -34,6 +198,7 @@ struct view plan_vectors(const struct plan *p, struct view input)
 
 struct view plan_field(const struct plan *p, struct view input, uint32_t field)
 {
+    SHOAL_ASSERT(field < p->shape.fields);
     return plan_columns(input, p->column[field], p->column[field + 1] - p->column[field]);
 }
 
@@ -41,9 +206,10 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
                         double dropout, enum norm_kind norm, struct view y)
 {
     bool normed = norm != NORM_NONE;
+    SHOAL_ASSERT(out > 0 && (y.tensor == TENSOR_NONE || y.width == out));
     struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
     struct view product = normed ? plan_tensor(p, out) : result;
-    struct layer *l = plan_layer(p, &fc_layer, x, product);
+    struct layer *l = plan_layer(p, &layer_fc, x, product);
     l->parameter[0] = plan_weights(p, out, x.width);
     if (!normed) {
         l->parameter[1] = plan_zeros(p, out);
@@ -52,13 +218,13 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
         return result;
     }
     if (norm == NORM_BATCH) {
-        norm_plan(p, product, result);
+        plan_batch_norm(p, product, result);
     } else { /* takes the activation along, unless dropout comes with it */
-        layer_norm_plan(p, product, 1, dropout > 0 ? ACT_NONE : act, result);
+        plan_layer_norm(p, product, 1, dropout > 0 ? ACT_NONE : act, result);
         act = dropout > 0 ? act : ACT_NONE;
     }
     if (act != ACT_NONE || dropout > 0) {
-        l = plan_layer(p, &act_layer, result, result);
+        l = plan_layer(p, &layer_act, result, result);
         l->act = act;
         l->dropout = dropout;
     }
@@ -75,12 +241,6 @@ struct view plan_network(struct plan *p, struct view x, const struct widths *hid
 
 void plan_head(struct plan *p, struct view x, uint32_t task)
 {
-    struct layer *l = plan_layer(p, &fc_head_layer, x, plan_logit(p, task));
+    struct layer *l = plan_layer(p, &layer_head, x, plan_logit(p, task));
     l->parameter[0] = plan_weights(p, 1, x.width);
-}
-
-void plan_pairs(struct plan *p, struct view vectors)
-{
-    struct layer *l = plan_layer(p, &fm_layer, vectors, plan_logit(p, 0));
-    l->state[0] = plan_state(p, p->dim);
 }

@@ -18,9 +18,8 @@
  * gradients that come of it, for they are products of dlogit with the first example's own numbers
  * (dropout drops the same of both); and batch norm, which alone looks at the batch as a whole,
  * leaves it out by the true count (struct step). */
-#include "dense/layer/pass.h"
 #include "dense/layer/plan.h"
-
+#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
 static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first)
@@ -213,6 +212,7 @@ static void device_pass(const struct plan *plan, struct pass *p, float offset)
     uint32_t head = 0;
     while (head < plan->layer_count && plan->layer[head].ops->by_values)
         head++;
+    SHOAL_ASSERT(p->filled >= in->examples);
     range_forward(plan, p, 0, head, 0, in->examples);
     batch_fill(plan, p, head);
     section.examples = p->filled;
@@ -232,6 +232,7 @@ static void device_pass(const struct plan *plan, struct pass *p, float offset)
 
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
 {
+    SHOAL_ASSERT(p->train && (range > 0 || p->in->examples == 0));
     p->base = 0;
     if (p->k->host)
         batch_train(plan, p, range, 0);
@@ -241,6 +242,7 @@ void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
 
 void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset)
 {
+    SHOAL_ASSERT(!p->train && (range > 0 || p->in->examples == 0));
     p->base = 0;
     if (p->k->host)
         batch_predict(plan, p, range, 0, offset);

@@ -80,12 +80,20 @@ struct view plan_logit(const struct plan *p, uint32_t task)
     return (struct view){TENSOR_LOGIT, task, 1};
 }
 
+/* What does not fit is refused at the end of plan_build_kind: until then its views mean nothing. */
+static bool view_lies(const struct plan *p, struct view v)
+{
+    return v.tensor == TENSOR_NONE || p->overflow ||
+           (v.tensor < p->tensor_count && v.at + v.width <= p->tensor[v.tensor].width);
+}
+
 struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y)
 {
     if (p->layer_count == PLAN_LAYERS_MAX) {
         p->overflow = true;
         p->layer_count--;
     }
+    SHOAL_ASSERT(view_lies(p, x) && view_lies(p, y));
     struct layer *l = &p->layer[p->layer_count];
     *l = (struct layer){
         .ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
@@ -203,8 +211,10 @@ static void plan_tables(struct plan *p, const struct job *job, bool vectors)
         p->table_dim[t] = job->table[t].dim;
         p->dim = p->dim > p->table_dim[t] ? p->dim : p->table_dim[t];
     }
-    for (uint32_t f = 0; f < p->shape.fields; f++)
+    for (uint32_t f = 0; f < p->shape.fields; f++) {
+        SHOAL_ASSERT(p->shape.table[f] < p->tables);
         p->column[f + 1] = p->column[f] + p->table_dim[p->shape.table[f]];
+    }
 }
 
 int plan_build_kind(const struct job *job, const struct model_shape *shape,
@@ -224,6 +234,7 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->by_batch = kind->network && job->model.norm == NORM_BATCH;
     tensor_add(out, (struct tensor){.width = out->tasks, .wanted = out->tasks, .whole = true});
     tensor_add(out, (struct tensor){.width = shape->numerics, .whole = true});
+    SHOAL_ASSERT(out->tensor_count == TENSOR_FIRST_FREE);
     kind->build(out);
     if (!out->overflow && !out->dense.overflow && !out->stats.overflow)
         plan_settle(out);

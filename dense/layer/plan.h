@@ -2,14 +2,14 @@
  * dense tables.
  *
  * plan_build_kind is a function of job and shape alone, the same on every worker and on whoever
- * makes the schemas. Each model_<kind>.c says in a few lines which parts it is made of: parts are
+ * makes the schemas. A model says in a few lines which parts it is made of: parts are
  * functions from views to views, and where gradients go is worked out at the end, from who reads
  * what (plan_settle.c). Read-only once built. */
 #ifndef DENSE_LAYER_PLAN_H
 #define DENSE_LAYER_PLAN_H
 
 #include "dense/layer/block.h"
-#include "dense/layer/layer.h"
+#include "dense/layer/pass.h"
 
 #define PLAN_LAYERS_MAX PASS_LAYERS_MAX
 #define PLAN_TENSORS_MAX 768u
@@ -96,7 +96,49 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
 /* Hidden layers with the job's norm, activation and dropout; the last one's output. */
 struct view plan_network(struct plan *p, struct view x, const struct widths *hidden);
 void plan_head(struct plan *p, struct view x, uint32_t task); /* logit of the task += x . w */
-/* logit += pairwise products of the field vectors */
+/* y = norm(x), both (width); act(norm(x)), each of the view's `rows` by itself */
+void plan_batch_norm(struct plan *p, struct view x, struct view y);
+void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activation act,
+                     struct view y);
+
+/* Products (interact.c). logit += pairwise products of the field vectors */
 void plan_pairs(struct plan *p, struct view vectors);
+/* Products of the vectors in x, of the plan's dim. keep: they follow a copy of the last vector. y:
+ * where to write, or VIEW_NONE: a tensor of its own. At least two vectors. */
+struct view plan_products(struct plan *p, struct view x, bool keep, struct view y);
+/* Columns that it writes: vectors (vectors - 1) / 2, and dim more with keep. */
+uint32_t plan_products_width(uint32_t vectors, uint32_t dim, bool keep);
+/* CONFIG: fewer than two vectors. */
+int plan_products_check(uint32_t vectors, struct err *e);
+/* `layers` cross layers, one on the other. y: where the last one writes. */
+void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y);
+/* Layers of these many maps over the field vectors; what it gives: (sum of maps). */
+struct view plan_cin(struct plan *p, struct view vectors, const struct widths *maps);
+/* logit of the task += products of two streams */
+void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task);
+
+/* What weighs (attention.c). `layers` layers over x (fields, in), each `width` wide over all heads.
+ * The job's dropout is of the shares; where the job has a norm, be it batch norm, these layers have
+ * layer norm. Returns (fields * width). */
+struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
+                           uint32_t heads, uint32_t width);
+/* A learned vector, the same for every example. */
+struct view plan_context(struct plan *p, uint32_t width);
+/* x through a gate over `context`, which may be columns of x; the gate's network has the widths
+ * `hidden`, relu, and no norm or dropout. Returns a tensor of its own. */
+struct view plan_gate(struct plan *p, struct view x, struct view context,
+                      const struct widths *hidden);
+/* Fields with pooling attention in the input; right behind plan_input. The small network has the
+ * widths `hidden` (at most SEQUENCE_HIDDEN_MAX of them) and the job's activation. */
+void plan_sequences(struct plan *p, struct view input, const struct widths *hidden);
+
+/* Experts (model.hidden each) and gates over x, in `levels` levels; the mixtures of all tasks, side
+ * by side (mix.c). */
+struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own,
+                          uint32_t levels);
+/* For each task a network (model.tower) over its mixture, and a head. */
+void plan_towers(struct plan *p, struct view mixtures);
+/* Whether gates can be built of model.experts, `own` and model.top_k. CONFIG. */
+int plan_mix_check(const struct job *job, uint32_t own, struct err *e);
 
 #endif

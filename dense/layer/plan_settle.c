@@ -214,6 +214,7 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
         p->tensor[p->tensor_count++] =
             (struct tensor){.width = t->wanted, .gradient = TENSOR_NONE, .whole = t->whole};
     }
+    SHOAL_ASSERT(p->tensor[b->tensor[i]].width == t->wanted); /* pass_gradient_ld counts on it */
     b->below[i] = alone ? 0 : life.first;
     return b->tensor[i];
 }
@@ -238,11 +239,30 @@ static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
     t->gradient = gradient_place(p, b, tensor, shared_life(p, tensor));
 }
 
+/* What a layer names is there: its views, its states, its parameters. */
+static void layer_check(const struct plan *p, const struct layer *l)
+{
+    SHOAL_ASSERT(
+        l->z.tensor == TENSOR_NONE ||
+        (l->z.tensor < p->tensor_count && l->z.at + l->z.width <= p->tensor[l->z.tensor].width));
+    for (uint32_t i = 0; i < LAYER_STATES; i++)
+        SHOAL_ASSERT(l->state[i] == TENSOR_NONE ||
+                     (l->state[i] >= TENSOR_FIRST_FREE && p->tensor[l->state[i]].wanted == 0));
+    for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
+        SHOAL_ASSERT(l->parameter[i] == PARAMETER_NONE || l->parameter[i] < p->dense.floats);
+    /* layers by values come first: none lies in a recorded section (pass.c) */
+    SHOAL_ASSERT(l->number == 0 || !l->ops->by_values || p->layer[l->number - 1].ops->by_values);
+    /* who gathers also settles, and looks at the whole batch */
+    SHOAL_ASSERT((l->ops->forward_gather != NULL) == (l->ops->forward_settle != NULL));
+    SHOAL_ASSERT(l->ops->forward_gather == NULL || p->by_batch);
+}
+
 void plan_settle(struct plan *p)
 {
     struct buffers b = {.count = 0};
     uint32_t tensors = p->tensor_count;
     for (uint32_t i = 0; i < p->layer_count; i++) {
+        layer_check(p, &p->layer[i]);
         in_place_check(p, &p->layer[i]);
         sharing_check(p, &p->layer[i]);
     }

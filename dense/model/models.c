@@ -1,5 +1,38 @@
-/* models.c: the table of all models. */
+/* models.c: the table of all models, and the one that is none: probe. */
 #include "dense/model/models.h"
+#include "proto/base/assert.h"
+
+#include <string.h>
+
+/* ---- probe ----------------------------------------------------------------------------------- */
+
+/* Counts examples instead of learning, so that a test can tell that each was applied exactly once.
+ *
+ * The gradient of a row is -1 for each example of the batch that has the key; with SGD and lr 1
+ * the row is the number of examples. An example that names a key twice counts once. */
+static void probe_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    (void)l;
+    p->k->bias_forward(p->s, count, p->tasks, NULL,
+                       pass_at(p, (struct view){TENSOR_LOGIT, 0, p->tasks}, first));
+}
+
+static void probe_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+{
+    struct pool_args a = layer_pool_args(p, first, count);
+    (void)l;
+    p->k->probe_backward(p->s, &a, p->out->row_gradients);
+}
+
+static const struct layer_ops probe_layer = {
+    .name = "probe", .forward = probe_forward, .backward = probe_backward, .by_values = true};
+
+static void probe_plan(struct plan *p)
+{
+    plan_layer(p, &probe_layer, VIEW_NONE, VIEW_NONE);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct plan_kind kinds[] = {
     [MODEL_LR] = {"lr", model_lr_plan, .first_order = true},
@@ -8,11 +41,11 @@ static const struct plan_kind kinds[] = {
                          .network = true, .mixed = true},
     [MODEL_DEEPFM] = {"deepfm", model_deepfm_plan, .vectors = true, .first_order = true,
                       .network = true},
-    [MODEL_PROBE] = {"probe", model_probe_plan, .first_order = true},
+    [MODEL_PROBE] = {"probe", probe_plan, .first_order = true},
     [MODEL_FWFM] = {"fwfm", model_fwfm_plan, .vectors = true, .first_order = true,
-                    .check = model_fwfm_check},
+                    .check = model_pairs_check},
     [MODEL_IPNN] = {"ipnn", model_ipnn_plan, .vectors = true, .network = true,
-                    .check = model_ipnn_check},
+                    .check = model_pairs_check},
     [MODEL_DCNV2] = {"dcnv2", model_dcnv2_plan, .vectors = true, .network = true, .mixed = true,
                      .check = model_dcnv2_check},
     [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .mixed = true,
@@ -39,5 +72,7 @@ int models_plan(const struct job *job, const struct model_shape *shape, struct p
     if (kind == NULL || kind->build == NULL)
         return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version",
                        (int)job->model.kind);
+    /* a row stands at its number */
+    SHOAL_ASSERT(strcmp(kind->name, job_model_name(job->model.kind)) == 0);
     return plan_build_kind(job, shape, kind, out, e);
 }

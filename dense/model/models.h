@@ -1,4 +1,4 @@
-/* models.h: the models by model.kind. A new one: its file, its two prototypes here, its row in
+/* models.h: the models by model.kind. A new one: its file, its prototypes here, its row in
  * models.c, and its name among job.h's. */
 #ifndef DENSE_MODEL_MODELS_H
 #define DENSE_MODEL_MODELS_H
@@ -18,26 +18,24 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
 
 void model_lr_plan(struct plan *p);
 void model_fm_plan(struct plan *p);
+void model_fwfm_plan(struct plan *p);
 void model_wide_deep_plan(struct plan *p);
 void model_deepfm_plan(struct plan *p);
-void model_probe_plan(struct plan *p);
-void model_fwfm_plan(struct plan *p);
 void model_ipnn_plan(struct plan *p);
-void model_dcnv2_plan(struct plan *p);
+int model_pairs_check(const struct job *job, const struct model_shape *shape, struct err *e);
 void model_dlrm_plan(struct plan *p);
-void model_xdeepfm_plan(struct plan *p);
-void model_autoint_plan(struct plan *p);
-void model_finalmlp_plan(struct plan *p);
-void model_din_plan(struct plan *p);
-void model_mmoe_plan(struct plan *p);
-int model_fwfm_check(const struct job *job, const struct model_shape *shape, struct err *e);
-int model_ipnn_check(const struct job *job, const struct model_shape *shape, struct err *e);
-int model_dcnv2_check(const struct job *job, const struct model_shape *shape, struct err *e);
 int model_dlrm_check(const struct job *job, const struct model_shape *shape, struct err *e);
+void model_dcnv2_plan(struct plan *p);
+int model_dcnv2_check(const struct job *job, const struct model_shape *shape, struct err *e);
+void model_xdeepfm_plan(struct plan *p);
 int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, struct err *e);
-int model_autoint_check(const struct job *job, const struct model_shape *shape, struct err *e);
+void model_finalmlp_plan(struct plan *p);
 int model_finalmlp_check(const struct job *job, const struct model_shape *shape, struct err *e);
+void model_autoint_plan(struct plan *p);
+int model_autoint_check(const struct job *job, const struct model_shape *shape, struct err *e);
+void model_din_plan(struct plan *p);
 int model_din_check(const struct job *job, const struct model_shape *shape, struct err *e);
+void model_mmoe_plan(struct plan *p);
 int model_mmoe_check(const struct job *job, const struct model_shape *shape, struct err *e);
 void model_ple_plan(struct plan *p);
 int model_ple_check(const struct job *job, const struct model_shape *shape, struct err *e);

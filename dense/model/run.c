@@ -2,8 +2,6 @@
 #include "dense/model/run.h"
 #include "dense/layer/pass.h"
 
-#include "dense/layer/dropout.h"
-#include "dense/layer/pool.h"
 #include "proto/base/assert.h"
 
 #include <math.h>
@@ -65,6 +63,7 @@ static bool tensors_allocate(struct model_run *r)
         else if (r->data[t] != NULL)
             k->zero(r->stream, r->data[t], floats * sizeof(float));
     }
+    SHOAL_ASSERT(r->arena == NULL || at == (float *)r->arena + r->arena_bytes / sizeof *at);
     return made && (r->arena != NULL || k->exact);
 }
 
@@ -113,6 +112,7 @@ static uint32_t run_range(const struct model *m, uint32_t max_examples)
         bytes += m->plan.tensor[t].whole ? 0 : m->plan.tensor[t].width * sizeof(float);
     while (m->k->range > 0 && range > RUN_RANGE_LEAST && range * bytes > RUN_RANGE_BYTES)
         range /= 2;
+    SHOAL_ASSERT(range > 0 || max_examples == 0); /* pass.c goes on by it */
     return range;
 }
 
@@ -243,7 +243,7 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
     s->unscale = (float)(1.0 / r->scale);
     for (uint32_t i = 0; i < m->plan.layer_count; i++)
         if (m->plan.layer[i].dropout > 0)
-            dropout_key(seed, lane, batch, i, s->key[i]);
+            layer_dropout_key(seed, lane, batch, i, s->key[i]);
     if (m->plan.mixed)
         step_tables(&m->plan, in, s);
     m->k->upload(r->stream, r->step, s, sizeof *s);
@@ -259,6 +259,7 @@ static uint32_t run_filled(const struct model_run *r, uint32_t examples)
         return examples;
     step = (step + granule - 1) / granule * granule;
     uint64_t filled = ((uint64_t)examples + step - 1) / step * step;
+    SHOAL_ASSERT(filled >= examples && examples <= r->max_examples);
     return filled < r->max_examples ? (uint32_t)filled : r->max_examples;
 }
 
@@ -366,6 +367,7 @@ static int result_take(struct model_run *r, struct model_output *out)
  * the step overflowed all the same, as the next would. */
 static int scale_settle(struct model_run *r, struct model_output *out)
 {
+    SHOAL_ASSERT(r->scale >= 1.0 && (r->model->scaled ? r->scale <= SCALE_MAX : r->scale == 1.0));
     if (!r->model->scaled)
         return 0;
     if (!isfinite(out->dense_norm) || !isfinite(out->row_norm)) {
@@ -399,6 +401,8 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     struct model_output device_out;
     struct pass p;
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    SHOAL_ASSERT(in->keep_count == 0 ||
+                 in->source != NULL); /* no cache is filled that none reads */
     output_begin(out, weights_sum(in));
     int rc = run_upload(r, in, true, &device, out, &device_out);
     if (rc != 0)
@@ -409,7 +413,7 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
         step_upload(r, in, out->weight_sum, seed, lane, batch);
         pass_begin(&p, r, &device, &device_out, run_values(m, in));
         p.train = true;
-        struct pool_args all = pool_args_of(&p, 0, in->examples);
+        struct pool_args all = layer_pool_args(&p, 0, in->examples);
         m->k->pool_begin(r->stream, &all, true);
         pass_train(&m->plan, &p, r->range);
         gradients_end(r, &device, &device_out, batch);
@@ -426,6 +430,8 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     struct model_output device_out;
     struct pass p;
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    SHOAL_ASSERT(in->keep_count == 0 ||
+                 in->source != NULL); /* no cache is filled that none reads */
     output_begin(out, weights_sum(in));
     int rc = run_upload(r, in, false, &device, out, &device_out);
     if (rc != 0)
@@ -433,7 +439,7 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     m->k->zero(r->stream, r->result, sizeof *r->result);
     step_upload(r, in, out->weight_sum, 0, 0, 0);
     pass_begin(&p, r, &device, &device_out, run_values(m, in));
-    struct pool_args all = pool_args_of(&p, 0, in->examples);
+    struct pool_args all = layer_pool_args(&p, 0, in->examples);
     m->k->pool_begin(r->stream, &all, false);
     pass_predict(&m->plan, &p, r->range, m->negatives < 1.0 ? (float)log(m->negatives) : 0.0f);
     run_download(r, in, false, &device_out, out);

@@ -35,6 +35,7 @@ static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
         r->model->k->release(r->stream, b->at);
     size_t room = exact || largest > 0 ? bytes : bytes + bytes / 8 + 256;
     b->at = r->model->k->alloc(r->stream, room);
+    SHOAL_ASSERT(room >= bytes);
     b->bytes = b->at != NULL ? room : 0;
     return b->at;
 }
@@ -66,6 +67,7 @@ static void *array_output(struct model_run *r, enum run_array which, const void 
 uint32_t run_values(const struct model *m, const struct model_input *in)
 {
     uint32_t slots = in->examples * m->plan.shape.fields;
+    SHOAL_ASSERT(in->offset == NULL || in->offset[0] == 0);
     return in->offset != NULL ? in->offset[slots] : slots;
 }
 
@@ -123,6 +125,14 @@ static uint32_t rows_stretches(const struct plan *p, const struct model_input *i
     for (uint32_t t = 0; t < p->tables && p->mixed; t++)
         out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows,
                                        in->part[t].fresh, in->part[t].keep};
+    struct rows_stretch sum = {0};
+    for (uint32_t t = 0; t < (p->mixed ? p->tables : 1); t++) {
+        sum.rows += out[t].rows;
+        sum.fresh += out[t].fresh;
+        sum.keep += out[t].keep;
+    }
+    SHOAL_ASSERT(sum.rows == in->row_count && sum.fresh == in->fresh_count &&
+                 sum.keep == in->keep_count);
     return p->mixed ? p->tables : 1;
 }
 
@@ -165,6 +175,7 @@ static int rows_assemble(struct model_run *r, const struct model_input *in, stru
         fresh += (size_t)s->fresh * s->width;
         first += s->fresh;
     }
+    SHOAL_ASSERT((size_t)(out - rows) == run_row_floats(r->model, in));
     rows_keep(r, to, stretch, count);
     to->rows = rows;
     return 0;

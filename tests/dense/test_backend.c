@@ -1,10 +1,8 @@
 /* test_backend.c: loading the module, and that the kernels give the same bits at every vector
  * width. */
+#include "dense/layer/plan.h"
 #include "dense/model.h"
 #include "tests/lib/dense_check.h"
-
-#include "dense/layer/dropout.h"
-#include "dense/layer/norm.h"
 
 #include <dlfcn.h>
 #include <libgen.h>
@@ -108,9 +106,9 @@ static void run_acts(const struct backend_ops *k, struct results *r)
     struct rng g = rng_of(1, 1, 1);
     static float y[N * LD], dy[N * LD], bias[WIDTH], gradient[WIDTH];
     uint32_t key[2];
-    dropout_key(1, 2, 3, 4, key);
+    layer_dropout_key(1, 2, 3, 4, key);
     for (int i = 0; i < 8; i++) {
-        struct dropout_mask mask = dropout_mask(i < 4 ? 0.0 : 0.25, key);
+        struct dropout_mask mask = layer_dropout_mask(i < 4 ? 0.0 : 0.25, key);
         dense_fill(&g, y, N * LD);
         dense_fill(&g, dy, N * LD);
         dense_fill(&g, bias, WIDTH);

@@ -8,7 +8,6 @@
 #ifndef TESTS_LIB_DENSE_CASE_H
 #define TESTS_LIB_DENSE_CASE_H
 
-#include "dense/layer/layer.h"
 #include "dense/layer/plan.h"
 #include "proto/base/rng.h"
 

@@ -1,14 +1,8 @@
 /* dense_double.c: plans in double: the layers that every model has, the loss, and the check of
  * gradients. */
 #include "tests/lib/dense_double.h"
+#include "dense/layer/plan.h"
 #include "dense/model.h"
-
-#include "dense/layer/act.h"
-#include "dense/layer/dropout.h"
-#include "dense/layer/fc.h"
-#include "dense/layer/fm.h"
-#include "dense/layer/norm.h"
-#include "dense/layer/pool.h"
 
 #include <check.h>
 #include <math.h>
@@ -51,7 +45,7 @@ double double_dropout(const struct double_pass *p, const struct layer *l, uint32
     uint32_t key[2];
     if (!p->train || l->dropout == 0)
         return 1.0;
-    dropout_key(p->seed, p->lane, p->batch, l->number, key);
+    layer_dropout_key(p->seed, p->lane, p->batch, l->number, key);
     return double_kept(key, (uint32_t)(l->dropout * 0x1p24), value) ? 1.0 / (1.0 - l->dropout)
                                                                     : 0.0;
 }
@@ -183,12 +177,12 @@ static void fm_forward(const struct layer *l, struct double_pass *p)
     }
 }
 
-const struct double_layer double_layers_core[] = {{&pool_layer, pool_forward},
-                                                  {&fc_layer, fc_forward},
-                                                  {&fc_head_layer, head_forward},
-                                                  {&act_layer, act_forward},
-                                                  {&norm_layer, norm_forward},
-                                                  {&fm_layer, fm_forward},
+const struct double_layer double_layers_core[] = {{&layer_pool, pool_forward},
+                                                  {&layer_fc, fc_forward},
+                                                  {&layer_head, head_forward},
+                                                  {&layer_act, act_forward},
+                                                  {&layer_batch_norm, norm_forward},
+                                                  {&layer_fm, fm_forward},
                                                   {NULL, NULL}};
 
 static const struct double_layer none[] = {{NULL, NULL}}, *of_the_test = none;

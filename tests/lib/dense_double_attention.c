@@ -1,11 +1,6 @@
 /* dense_double_attention.c: layers of dense/ops_attention.h in double. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/attention.h"
-#include "dense/layer/bilinear.h"
-#include "dense/layer/gate.h"
-#include "dense/layer/layer_norm.h"
-#include "dense/layer/sequence.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -177,11 +172,11 @@ static void double_sequence(const struct layer *l, struct double_pass *p)
     }
 }
 
-const struct double_layer double_layers_attention[] = {{&layer_norm_layer, double_layer_norm},
-                                                       {&attention_project_layer, double_project},
-                                                       {&attention_attend_layer, double_attend},
-                                                       {&gate_context_layer, double_context},
-                                                       {&gate_layer, double_gate},
-                                                       {&bilinear_layer, double_bilinear},
-                                                       {&sequence_layer, double_sequence},
+const struct double_layer double_layers_attention[] = {{&layer_layer_norm, double_layer_norm},
+                                                       {&layer_project, double_project},
+                                                       {&layer_attend, double_attend},
+                                                       {&layer_context, double_context},
+                                                       {&layer_gate, double_gate},
+                                                       {&layer_bilinear, double_bilinear},
+                                                       {&layer_sequence, double_sequence},
                                                        {NULL, NULL}};

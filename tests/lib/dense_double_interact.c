@@ -1,9 +1,6 @@
 /* dense_double_interact.c: layers of dense/ops_interact.h in double. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/cin.h"
-#include "dense/layer/cross.h"
-#include "dense/layer/products.h"
 
 static const double *double_parameter(const struct double_pass *p, const struct layer *l,
                                       uint32_t n)
@@ -84,11 +81,11 @@ static void double_cin_pool(const struct layer *l, struct double_pass *p)
 }
 
 const struct double_layer double_layers_interact[] = {
-    {&products_layer, double_products},
-    {&cross_first_layer, double_cross},
-    {&cross_layer, double_cross},
-    {&cin_turn_layer, double_turn},
-    {&cin_layer, double_cin},
-    {&cin_pool_layer, double_cin_pool},
+    {&layer_products, double_products},
+    {&layer_cross_first, double_cross},
+    {&layer_cross, double_cross},
+    {&layer_cin_turn, double_turn},
+    {&layer_cin, double_cin},
+    {&layer_cin_pool, double_cin_pool},
     {NULL, NULL},
 };

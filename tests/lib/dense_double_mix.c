@@ -1,7 +1,6 @@
 /* dense_double_mix.c: layers of dense/ops_mix.h in double. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/mix.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,4 +50,4 @@ static void mix_forward(const struct layer *l, struct double_pass *p)
         }
 }
 
-const struct double_layer double_layers_mix[] = {{&mix_layer, mix_forward}, {NULL, NULL}};
+const struct double_layer double_layers_mix[] = {{&layer_mix, mix_forward}, {NULL, NULL}};

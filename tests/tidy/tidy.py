@@ -31,7 +31,7 @@ from tree import Tree
 ALLOWED = {
     "invariant": 71,
     "names": 7,
-    "drawn": 7,
+    "drawn": 5,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, drawn, docs)
 OF_OBJECTS = ("link",) + objects.RULES + spine.RULES

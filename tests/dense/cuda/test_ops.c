@@ -1,9 +1,7 @@
 /* test_cuda_ops.c: every core kernel of the CUDA module against the CPU module's, on random
  * shapes. */
+#include "dense/layer/plan.h"
 #include "tests/lib/cuda_case.h"
-
-#include "dense/layer/dropout.h"
-#include "dense/layer/norm.h"
 
 #include <stdio.h>
 
@@ -129,8 +127,8 @@ static uint32_t draw_width(struct bench *b)
 static struct dropout_mask draw_mask(struct bench *b, double rate)
 {
     uint32_t key[2];
-    dropout_key(rng_next(&b->g), 2, 3, 4, key);
-    return dropout_mask(rate, dense_up(&b->d, key, sizeof key));
+    layer_dropout_key(rng_next(&b->g), 2, 3, 4, key);
+    return layer_dropout_mask(rate, dense_up(&b->d, key, sizeof key));
 }
 
 /* ---- activations and linear layers ----------------------------------------------------------- */

@@ -1,10 +1,8 @@
 /* test_act.c: bias, activation and dropout: values against libm, gradients against finite
  * differences; in the linear layer and as a layer of its own. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/act.h"
-#include "dense/layer/dropout.h"
 
 enum { WIDTH = 21 };
 
@@ -16,7 +14,7 @@ static void two_acts(struct plan *p)
     x = plan_linear(p, x, WIDTH, p->job->model.activation, p->job->model.dropout, NORM_NONE,
                     VIEW_NONE);
     x = plan_linear(p, x, WIDTH, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
-    struct layer *l = plan_layer(p, &act_layer, x, x);
+    struct layer *l = plan_layer(p, &layer_act, x, x);
     l->act = p->job->model.activation;
     l->dropout = p->job->model.dropout;
     plan_head(p, x, 0);
@@ -66,7 +64,7 @@ START_TEST(act_is_exact_far_out)
     static const float far[] = {-200.0f, -88.5f, -20.0f, -1e-3f, 0.0f,
                                 1e-3f,   20.0f,  88.5f,  200.0f, NAN};
     enum { FAR = sizeof far / sizeof *far };
-    const struct dropout_mask none = dropout_mask(0.0, NULL);
+    const struct dropout_mask none = layer_dropout_mask(0.0, NULL);
     struct dense_device d;
     float y[FAR];
     dense_device_open(&d);
@@ -85,7 +83,7 @@ END_TEST
 START_TEST(act_keeps_to_its_columns)
 {
     enum { ROWS = 3, LD = 24 };
-    const struct dropout_mask none = dropout_mask(0.0, NULL);
+    const struct dropout_mask none = layer_dropout_mask(0.0, NULL);
     struct dense_device d;
     float y[ROWS * LD], dy[ROWS * LD], bias[WIDTH] = {0};
     dense_device_open(&d);

@@ -1,10 +1,9 @@
 /* test_cin.c: the kernels of the compressed interaction network against their formulas, the whole
  * network against finite differences however its work space cuts it, the same bits at every vector
  * width. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/cin.h"
 
 #include <string.h>
 
@@ -263,7 +262,7 @@ END_TEST
 static void plan_network_of_maps(struct plan *p)
 {
     struct view x = plan_input(p, false, 0);
-    plan_head(p, cin_plan(p, x, &p->job->model.cin), 0);
+    plan_head(p, plan_cin(p, x, &p->job->model.cin), 0);
 }
 
 static void cin_case(struct dense_case *c, uint32_t batch)
@@ -296,12 +295,12 @@ START_TEST(cin_work_space_is_for_a_batch_or_bounded)
         c.job.model.cin.at[0] = 300;
         dense_case_batch(&c, 1, 1, false);
         const struct layer *l = &c.plan.layer[2];
-        ck_assert_ptr_eq(l->ops, &cin_layer);
+        ck_assert_ptr_eq(l->ops, &layer_cin);
         ck_assert_uint_eq(c.plan.tensor[l->state[0]].width,
                           i == 0 ? 3 * 300 * 3 * 8 : CIN_WORK_FLOATS);
         dense_case_free(&c);
     }
-    ck_assert_double_eq(cin_row_floats(512, &(struct widths){.at = {16384, 8}, .count = 2}),
+    ck_assert_double_eq(layer_cin_row_floats(512, &(struct widths){.at = {16384, 8}, .count = 2}),
                         512.0 * 16384.0);
 }
 END_TEST

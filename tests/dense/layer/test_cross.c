@@ -1,10 +1,8 @@
 /* test_cross.c: the element-wise step of cross layers against its formula, the whole layers against
  * finite differences, the same bits at every vector width. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/cross.h"
-#include "dense/layer/fc.h"
 
 #include <string.h>
 
@@ -173,15 +171,15 @@ END_TEST
 static void plan_three(struct plan *p)
 {
     struct view x = plan_input(p, true, 0), y = plan_tensor(p, x.width);
-    cross_plan(p, x, 3, y);
+    plan_cross(p, x, 3, y);
     plan_head(p, y, 0);
 }
 
 static void plan_one(struct plan *p)
 {
     struct view x = plan_input(p, true, 0), y = plan_tensor(p, 2 * x.width);
-    cross_plan(p, x, 1, plan_columns(y, x.width, x.width));
-    cross_plan(p, x, 1, plan_columns(y, 0, x.width));
+    plan_cross(p, x, 1, plan_columns(y, x.width, x.width));
+    plan_cross(p, x, 1, plan_columns(y, 0, x.width));
     plan_head(p, y, 0);
 }
 
@@ -193,7 +191,7 @@ static void plan_between(struct plan *p)
     struct view x0 = plan_input(p, true, 0), x = x0, side = VIEW_NONE;
     for (uint32_t i = 0; i < 3; i++) {
         struct view y = plan_tensor(p, x0.width);
-        struct layer *l = plan_layer(p, i == 0 ? &cross_first_layer : &cross_layer, x, y);
+        struct layer *l = plan_layer(p, i == 0 ? &layer_cross_first : &layer_cross, x, y);
         l->z = x0;
         l->parameter[0] = plan_weights(p, x0.width, x0.width);
         l->parameter[1] = plan_zeros(p, x0.width);

@@ -1,9 +1,8 @@
 /* test_dropout.c: the mask is a function of (seed, lane, batch, layer), drops the share it should,
  * and nothing else. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/dropout.h"
 
 #include <string.h>
 
@@ -23,11 +22,11 @@ static void draw(double rate, struct names n, float *y)
 {
     struct dense_device d;
     uint32_t key[2];
-    dropout_key(n.seed, n.lane, n.batch, n.layer, key);
+    layer_dropout_key(n.seed, n.lane, n.batch, n.layer, key);
     for (uint32_t i = 0; i < VALUES; i++)
         y[i] = 1.0f;
     dense_device_open(&d);
-    struct dropout_mask mask = dropout_mask(rate, dense_up(&d, key, sizeof key));
+    struct dropout_mask mask = layer_dropout_mask(rate, dense_up(&d, key, sizeof key));
     float *there = dense_up(&d, y, VALUES * sizeof *y);
     d.k->act_forward(d.s, ACT_RELU, &mask, 0, VALUES / 100, 100, NULL, there, 100);
     dense_down(&d, there, y, VALUES * sizeof *y);
@@ -51,7 +50,8 @@ START_TEST(dropout_keeps_the_share_that_it_should)
     static const double rates[] = {0.05, 0.2, 0.5, 0.9};
     draw(rates[_i], usual, a);
     ck_assert_double_eq_tol(kept_share(a, a), 1 - rates[_i], 0.01);
-    ck_assert_double_eq_tol((double)dropout_mask(rates[_i], NULL).scale, 1 / (1 - rates[_i]), 1e-6);
+    ck_assert_double_eq_tol((double)layer_dropout_mask(rates[_i], NULL).scale, 1 / (1 - rates[_i]),
+                            1e-6);
 }
 END_TEST
 
@@ -59,7 +59,7 @@ START_TEST(dropout_of_rate_0_keeps_all)
 {
     draw(0.0, usual, a);
     ck_assert_double_eq_tol(kept_share(a, a), 1.0, 1e-9);
-    ck_assert_float_eq(dropout_mask(0.0, NULL).scale, 1.0f);
+    ck_assert_float_eq(layer_dropout_mask(0.0, NULL).scale, 1.0f);
 }
 END_TEST
 
@@ -86,7 +86,7 @@ END_TEST
 START_TEST(dropout_follows_the_written_rule)
 {
     uint32_t key[2];
-    dropout_key(1, 2, 3, 4, key);
+    layer_dropout_key(1, 2, 3, 4, key);
     draw(0.3, usual, a);
     for (uint32_t i = 0; i < VALUES; i++)
         ck_assert_int_eq(a[i] > 0, double_kept(key, (uint32_t)(0.3 * 0x1p24), i));

@@ -1,9 +1,8 @@
 /* test_fc.c: matrix products, fully connected layers and the head, forward and back, against plain
  * loops in double. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/dropout.h"
 
 #include <string.h>
 
@@ -79,7 +78,7 @@ static void linear_run(const struct linear *in, struct linear *out, bool add, bo
                             .w = t->w,
                             .bias = t->bias,
                             .act = ACT_TANH,
-                            .mask = dropout_mask(0.0, NULL),
+                            .mask = layer_dropout_mask(0.0, NULL),
                             .y = t->y,
                             .ldy = LDY,
                             .dy = t->dy,

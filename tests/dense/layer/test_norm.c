@@ -1,10 +1,9 @@
 /* test_norm.c: statistics of batch norm, forward and back, against double; its running
  * statistics. */
+#include "dense/layer/plan.h"
 #include "dense/model.h"
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
-
-#include "dense/layer/norm.h"
 
 #include <string.h>
 
@@ -15,7 +14,7 @@ static void norm_only(struct plan *p)
 {
     struct view x = plan_input(p, false, 0), y = plan_tensor(p, x.width);
     p->by_batch = true;
-    norm_plan(p, x, y);
+    plan_batch_norm(p, x, y);
     plan_head(p, y, 0);
 }
 
@@ -28,7 +27,7 @@ struct fixture {
 static struct view view_of(const struct fixture *f, bool y)
 {
     for (uint32_t i = 0; i < f->c.plan.layer_count; i++)
-        if (f->c.plan.layer[i].ops == &norm_layer)
+        if (f->c.plan.layer[i].ops == &layer_batch_norm)
             return y ? f->c.plan.layer[i].y : f->c.plan.layer[i].x;
     ck_abort();
 }
@@ -168,7 +167,7 @@ START_TEST(norm_momentum_is_shared_by_what_is_under_way)
                                 .lanes = paces[_i].lanes,
                                 .staleness = paces[_i].staleness,
                                 .prefetch = paces[_i].prefetch}};
-    ck_assert_double_eq_tol(norm_momentum(&job), paces[_i].momentum, 1e-15);
+    ck_assert_double_eq_tol(layer_norm_momentum(&job), paces[_i].momentum, 1e-15);
 }
 END_TEST
 
@@ -230,8 +229,8 @@ static void norms_side_by_side(struct plan *p)
     plan_linear(p, x, 4, ACT_TANH, 0.0, NORM_BATCH, plan_columns(both, 5, 4));
     plan_linear(p, x, 5, ACT_NONE, 0.0, NORM_BATCH, plan_columns(both, 0, 5));
     struct view again = plan_tensor(p, 9), last = plan_tensor(p, 9);
-    norm_plan(p, both, again);
-    norm_plan(p, again, last);
+    plan_batch_norm(p, both, again);
+    plan_batch_norm(p, again, last);
     plan_head(p, last, 0);
 }
 

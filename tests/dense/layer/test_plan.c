@@ -5,9 +5,6 @@
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
-#include "dense/layer/act.h"
-#include "dense/layer/norm.h"
-
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -83,7 +80,7 @@ static void random_in_place(struct plan *p, struct view fresh)
 {
     struct views one = {{fresh}, 1};
     struct view v = any(&one);
-    struct layer *l = plan_layer(p, &act_layer, v, v);
+    struct layer *l = plan_layer(p, &layer_act, v, v);
     l->act = any_act();
     l->dropout = below(2) ? 0.2 : 0.0;
 }
@@ -142,7 +139,7 @@ static struct view random_product(struct plan *p, const struct views *v)
 static struct view random_norm(struct plan *p, const struct views *v)
 {
     struct view x = random_concat(p, v, false), y = plan_tensor(p, x.width);
-    norm_plan(p, x, y);
+    plan_batch_norm(p, x, y);
     return y;
 }
 
@@ -317,14 +314,14 @@ static void read_before(struct plan *p)
 {
     struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
     plan_head(p, plan_columns(x, 0, 1), 0);
-    plan_layer(p, &act_layer, x, x)->act = ACT_TANH;
+    plan_layer(p, &layer_act, x, x)->act = ACT_TANH;
     plan_head(p, x, 0);
 }
 
 static void activated_twice(struct plan *p)
 {
     struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE);
-    plan_layer(p, &act_layer, x, x)->act = ACT_TANH;
+    plan_layer(p, &layer_act, x, x)->act = ACT_TANH;
     plan_head(p, x, 0);
 }
 
@@ -332,7 +329,7 @@ static void read_beside_a_norm(struct plan *p)
 {
     struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE),
                 y = plan_tensor(p, 4);
-    norm_plan(p, x, y);
+    plan_batch_norm(p, x, y);
     plan_head(p, x, 0);
     plan_head(p, y, 0);
 }

@@ -1,9 +1,8 @@
 /* test_products.c: inner products of all pairs against the formula, gradients against finite
  * differences, the same bits at every vector width. */
+#include "dense/layer/plan.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
-
-#include "dense/layer/products.h"
 
 #include <string.h>
 
@@ -36,7 +35,7 @@ static void products_draw(struct products *p, int shape)
     p->add = shapes[shape].add;
     p->pairs = p->vectors * (p->vectors - 1) / 2;
     p->ldx = p->vectors * p->dim + GAP;
-    p->ldy = products_width(p->vectors, p->dim, p->keep) + GAP;
+    p->ldy = plan_products_width(p->vectors, p->dim, p->keep) + GAP;
     dense_fill(&r, p->x, N * p->ldx);
     dense_fill(&r, p->y, N * p->ldy);
     dense_fill(&r, p->dy, N * p->ldy);
@@ -191,8 +190,8 @@ END_TEST
 START_TEST(products_of_one_vector_are_refused)
 {
     struct err e = {0};
-    ck_assert_int_eq(products_check(2, &e), 0);
-    ck_assert_int_eq(products_check(1, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(plan_products_check(2, &e), 0);
+    ck_assert_int_eq(plan_products_check(1, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "the input gives 1 vectors"));
 }
 END_TEST

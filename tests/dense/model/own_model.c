@@ -1,6 +1,5 @@
 /* own_model.c: Deep Crossing (Shan et al. 2016), the example of dense/README.md: residual units
  * over the field vectors and the numbers, y = relu(x + W2 relu(W1 x + b1) + b2), and a head. */
-#include "dense/layer/act.h"
 #include "dense/layer/plan.h"
 
 /* y = x + z. A layer fetches rows of its views and calls kernels of the backend: this one needs
@@ -47,7 +46,7 @@ void model_deep_crossing_plan(struct plan *p)
         struct view outer = plan_linear(p, inner, x.width, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
         struct view y = plan_tensor(p, x.width);
         plan_layer(p, &sum_layer, x, y)->z = outer;
-        plan_layer(p, &act_layer, y, y)->act = ACT_RELU;
+        plan_layer(p, &layer_act, y, y)->act = ACT_RELU;
         x = y;
     }
     plan_head(p, x, 0);

@@ -4,8 +4,6 @@
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
-#include "dense/layer/attention.h"
-#include "dense/layer/layer_norm.h"
 #include "dense/model/run.h"
 
 #include <string.h>
@@ -82,7 +80,7 @@ START_TEST(autoint_adds_the_vectors_themselves_where_widths_agree)
     c.table.dim = c.job.model.attention_dim;
     dense_case_batch(&c, 12, 9, true);
     for (uint32_t i = 0; i < c.plan.layer_count; i++)
-        if (c.plan.layer[i].ops == &attention_attend_layer)
+        if (c.plan.layer[i].ops == &layer_attend)
             ck_assert_uint_ne(c.plan.layer[i].z.tensor, TENSOR_NONE);
     dense_double_check(&c, 1e-5);
     dense_double_check_predict(&c, 1e-5);
@@ -554,7 +552,7 @@ static void late_layer_norm(struct plan *p)
     struct view early = plan_linear(p, input, 4, ACT_NONE, 0, NORM_NONE, VIEW_NONE);
     struct view other = plan_linear(p, input, 5, ACT_TANH, 0, NORM_BATCH, VIEW_NONE);
     y = plan_tensor(p, 4);
-    layer_norm_plan(p, early, 1, ACT_TANH, y);
+    plan_layer_norm(p, early, 1, ACT_TANH, y);
     plan_head(p, y, 0);
     plan_head(p, other, 0);
 }

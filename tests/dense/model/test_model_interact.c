@@ -6,8 +6,6 @@
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
-#include "dense/layer/cross.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -104,7 +102,7 @@ START_TEST(gradient_check_notices_a_cross_layer_that_multiplies_by_another_input
     case_job(&c, MODEL_DCNV2);
     case_batch(&c, 9, 6, false);
     for (uint32_t i = 0; i < c.plan.layer_count; i++)
-        if (c.plan.layer[i].ops == &cross_layer)
+        if (c.plan.layer[i].ops == &layer_cross)
             c.plan.layer[i].z = c.plan.layer[i].x; /* the reference's plan, not the model's */
     ck_assert_double_gt(dense_double_worst(&c, where), 1e-3);
     dense_case_free(&c);

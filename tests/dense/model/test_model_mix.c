@@ -4,7 +4,6 @@
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
-#include "dense/layer/mix.h"
 #include "dense/model/run.h"
 
 #include <string.h>
