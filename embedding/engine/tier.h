@@ -10,7 +10,7 @@
  *     with their tablet's image, in a flush:  tier_gather, from flush steps and flush_make_room
  *         (replay)
  *     pairs alone (spill.h), where no image may be written: replay_make_room (a reload, a restore),
- *         and a load's write (load_write.c)
+ *         and a load's write (load_build.c)
  * and come back in two:
  *     rows by their pairs:  asked for (fetch.h), or of a whole tablet (whole_thaw)
  *     tablets by their images:  reload.h after a start, engine_whole for readers

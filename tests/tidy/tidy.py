@@ -29,9 +29,9 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
-    "invariant": 133,
-    "names": 11,
-    "drawn": 15,
+    "invariant": 104,
+    "names": 4,
+    "drawn": 12,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, drawn, docs)
 OF_OBJECTS = ("link",) + objects.RULES + spine.RULES
