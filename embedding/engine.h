@@ -26,7 +26,7 @@
 #ifndef EMBEDDING_ENGINE_H
 #define EMBEDDING_ENGINE_H
 
-#include "embedding/journal/audit.h"
+#include "embedding/journal/archive.h"
 #include "embedding/journal/record.h"
 #include "embedding/table.h"
 #include "proto/base/env.h"

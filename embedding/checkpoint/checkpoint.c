@@ -2,13 +2,15 @@
  *
  *  1. All parts are of one cut, one run and one set of schemas, and each tablet is in exactly one
  *     part: a part of another checkpoint, a missing or a doubled one is found before any row is
- *     read.
+ *     read. [test: parts_that_do_not_belong_together_are_refused]
  *  2. Folders PATH/part-PPPP.tmp are what an unfinished export left; they do not count.
+ *     [test: an_export_is_whole_or_not_there]
  */
 #include "embedding/checkpoint/checkpoint_inner.h"
 #include "embedding/engine/cut.h"
 #include "embedding/rows/translate.h"
 #include "embedding/store/stored.h"
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
 
 #include <errno.h>
@@ -187,6 +189,7 @@ const struct checkpoint_facts *checkpoint_facts(const struct checkpoint *c)
 
 const struct table_schema *checkpoint_table(const struct checkpoint *c, uint32_t i)
 {
+    SHOAL_ASSERT(i < c->facts.tables);
     return &c->part[0].schema[i];
 }
 
@@ -205,6 +208,7 @@ uint64_t checkpoint_mark(const struct checkpoint *c, uint32_t lane)
 
 uint32_t checkpoint_part_of(const struct checkpoint *c, uint32_t i, uint32_t tablet)
 {
+    SHOAL_ASSERT(i < c->facts.tables && tablet >> c->part[0].schema[i].tablet_bits == 0);
     return c->owner[i][tablet];
 }
 
@@ -331,6 +335,7 @@ int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void 
 
 int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e)
 {
+    SHOAL_ASSERT(part < c->facts.parts);
     struct verify v = {.c = c};
     verify_part(&v, &c->part[part]);
     return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);

@@ -4,6 +4,8 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 
+#include "proto/base/assert.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +72,7 @@ static int thaw_all(struct engine *g, struct store *store, uint64_t *const base[
 int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verified, struct engine *g,
                          uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
+    SHOAL_ASSERT(part < c->facts.parts);
     const struct part *p = &c->part[part];
     struct cut_source source = {.facts = p->facts};
     char path[LIMIT_PATH + 16];
@@ -125,6 +128,7 @@ int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struc
     for (uint32_t p = 0; p < c->facts.parts && rc == 0; p++)
         if ((part == UINT32_MAX || part == p) && in_part(c, i, p))
             rc = read_part(c, i, p, g, e);
+    SHOAL_ASSERT(part == UINT32_MAX || part < c->facts.parts);
     if (rc == 0)
         *out = engine_table_take(g, checkpoint_table(c, i)->table);
     checkpoint_scratch_free(g);

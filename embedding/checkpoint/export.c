@@ -2,18 +2,23 @@
  *
  *  1. A part is PATH/part-PPPP: complete or not there. It is made as part-PPPP.tmp, every file and
  *     folder synced, and named by one rename; what an export that was killed left is removed by the
- *     next one.
+ *     next one. [test: an_export_is_whole_or_not_there]
  *  2. The part shares no file that anybody still writes: row files and full journal segments never
  *     change and are linked; the segment that the shard was writing is copied, up to where the cut
  *     ends. A linked segment is never used again (journal.c, 5).
+ *     [test: a_linked_segment_is_never_written_again,
+ *     the_loaded_run_goes_on_where_the_saved_one_would_have]
  *  3. The cut stays while it is exported: dropping it waits (cut_keep.c), making another one under
- *     its number is refused.
+ *     its number is refused. [assert: export_done]
+ *     [test: a_cut_dropped_while_it_is_exported_goes_afterwards]
  *  4. Tables are never changed or taken away, so the schemas that the engine has now are the cut's.
  *     Tablets do not move, so what it leads now is what it led then.
+ *     [test: saved_by_n_and_loaded_by_m_is_the_same]
  */
 #include "embedding/checkpoint/part.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/space.h"
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
@@ -174,6 +179,7 @@ static void leave_out_younger(struct part *p)
     for (uint32_t i = 0; i < p->ranges; i++)
         if (p->facts.existing >> p->range[i].table & 1)
             p->range[ranges++] = p->range[i];
+    SHOAL_ASSERT(tables <= p->tables && ranges <= p->ranges);
     p->tables = tables;
     p->ranges = ranges;
 }
@@ -259,6 +265,7 @@ static void export_done(struct work *w)
     struct engine *g = x->g;
     bool drop = g->export_drop;
     uint64_t cut = g->exporting;
+    SHOAL_ASSERT(cut != 0); /* 3 */
     g->exporting = 0;
     g->export_drop = false;
     const struct cut_facts facts = x->part.facts;
@@ -293,6 +300,7 @@ static int list_tablets(const struct engine *g, struct part *p)
                 continue;
             while (end < t->scope.tablets && t->scope.led[end])
                 end++;
+            SHOAL_ASSERT(end <= t->scope.tablets && p->tables <= LIMIT_TABLES);
             if (part_add_range(p, i, k, end - k) != 0)
                 return SHOAL_E_NOMEM;
         }
@@ -302,6 +310,7 @@ static int list_tablets(const struct engine *g, struct part *p)
 
 static int find_cut(struct engine *g, uint64_t cut, struct export_work *x, struct err *e)
 {
+    SHOAL_ASSERT(cut != 0 && g->exporting == 0);
     struct mem_cut *m = g->dir == NULL ? cut_mem_find(g, cut) : NULL;
     struct stat st;
     x->part.facts.cut = cut;

@@ -1,4 +1,4 @@
-/* load.c: tables filled from a checkpoint. What becomes of the rows on the way is in load_build.c.
+/* load.c: tables filled from a checkpoint. What an I/O thread does for it is in load_build.c.
  *
  *     engine_load -> BUILDING   an I/O thread: verify, read, translate     load_build_run
  *                 -> READY      waits for quiet                            load_step
@@ -11,25 +11,27 @@
  *
  *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's
  *     own, in an arena of their own, and change places in one step on the loop.
+ *     [assert: take_in]
  *  2. Only tables that no record ever touched are filled, and from WRITING on nobody else may touch
- *     them. So every stored tablet of theirs is the load's.
+ *     them. So every stored tablet of theirs is the load's. [assert: take_in]
+ *     [test: while_a_load_writes_others_go_on_and_its_tables_are_closed]
  *  3. Before the first image a marker goes to the store: "a load into these tables is under way".
  *     Batches of the store are durable in order (store_rocks.c, 1), so an image of the load on disk
  *     means that its marker is there too. Recovery that finds the marker takes the images out, then
- *     the marker: the load has never been.
+ *     the marker: the load has never been. [assert: write_image]
+ *     [test: a_load_has_happened_or_has_not]
  *  4. The last batch is one write of two values: the control state with the new run open, and the
  *     marker saying "done". Once it is durable the load has happened: recovery finds images, marks
  *     and run. The journal is synced before each flush of the store, as ever. No record is needed:
  *     records of the run come behind the control state's sequence, and none at or below the images'
  *     sequence is about these tables. What a load brought for a run that never trained can be taken
- *     back: unload.c.
+ *     back: unload.c. [assert: prepare_seal] [test: a_load_has_happened_or_has_not]
  *  5. The answer comes after that. The marker keeps the run's number, so a load that comes again,
  *     also after a restart, is answered by what is there; one for a run that something else opened
- *     is refused.
+ *     is refused. [test: a_load_goes_into_empty_tables_only_and_answers_again]
  */
 #include "embedding/checkpoint/load.h"
 
-#include "embedding/checkpoint/load_inner.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
@@ -73,6 +75,7 @@ static void release(struct load *l)
 /* The engine's no more. */
 static void let_go(struct engine *g)
 {
+    SHOAL_ASSERT(load_of(g) != NULL);
     engine_job_end(g, JOB_LOAD);
     g->opening = 0;
 }
@@ -154,6 +157,7 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
 
 static int take_run(struct engine *g, struct load *l)
 {
+    SHOAL_ASSERT(l->runs.count == 1 && l->runs.run[0]->id == l->run);
     const struct run *from = l->runs.run[0];
     struct run *run;
     if (runs_add(&g->runs, from->id, from->tables, from->lanes, from->mode, &run) != 0)
@@ -167,6 +171,7 @@ static int take_run(struct engine *g, struct load *l)
 static void take_in(struct engine *g)
 {
     struct load *l = load_of(g);
+    SHOAL_ASSERT(l->arena != g->arena && load_all_built(l)); /* 1 */
     if (take_run(g, l) != 0) {
         struct err e;
         err_set(&e, SHOAL_E_NOMEM, "no memory to open run %" PRIu64 "; the shard restarts", l->run);
@@ -179,6 +184,7 @@ static void take_in(struct engine *g)
         struct engine_table *t = &g->table[i];
         if (l->made[i] == NULL)
             continue;
+        SHOAL_ASSERT(table_rows(t->table) == 0 && t->table != l->made[i]); /* 1, 2 */
         table_free(t->table);
         t->table = l->made[i];
         l->made[i] = NULL;
@@ -214,6 +220,7 @@ static void write_done(struct work *work)
         engine_fail(g, &w->err);
         return;
     }
+    SHOAL_ASSERT(load_of(g)->stage == (w->seal ? LOAD_SEALING : LOAD_WRITING));
     if (w->seal) {
         g->control_durable = load_of(g)->control_sequence;
         take_in(g);
@@ -227,6 +234,7 @@ static void write_done(struct work *work)
 static void write_start(struct engine *g, bool seal)
 {
     struct load *l = load_of(g);
+    SHOAL_ASSERT(g->store != NULL && !g->flush.busy && l->stage != LOAD_BUILDING);
     struct load_write *w = calloc(1, sizeof *w);
     if (w == NULL)
         return; /* the next step tries again */
@@ -248,6 +256,7 @@ static int prepare_seal(struct engine *g)
     struct load *l = load_of(g);
     struct table *list[LIMIT_TABLES];
     struct run *run[LIMIT_RUNS * 2 + 1];
+    SHOAL_ASSERT(load_all_built(l) && l->table == LIMIT_TABLES); /* 4 */
     struct runs all = {.run = run, .past = g->runs.past, .past_count = g->runs.past_count};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
@@ -266,6 +275,7 @@ static void build_done(struct work *w);
 static bool build_start(struct engine *g)
 {
     struct load *l = load_of(g);
+    SHOAL_ASSERT(l->done_to <= l->group_to);
     struct load_build *b = calloc(1, sizeof *b);
     if (b == NULL)
         return false;
@@ -350,6 +360,7 @@ static void build_done(struct work *w)
     if (w->cancelled)
         return;
     struct load *l = b->load;
+    SHOAL_ASSERT(l == load_of(g) && l->stage == LOAD_BUILDING);
     bool written = l->marked;
     if (l->arena != NULL)
         l->held = arena_used(l->arena);

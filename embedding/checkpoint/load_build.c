@@ -1,19 +1,30 @@
-/* load_build.c: from a checkpoint's folder to tables and marks, on an I/O thread. It sees the
- * checkpoint and what engine_load noted of the engine, never the engine.
+/* load_build.c: what of a load happens on an I/O thread: from a checkpoint's folder to tables and
+ * marks, and what was built to the store: images, and the pairs of rows that memory has no room
+ * for. Building sees the checkpoint and what engine_load noted of the engine, never the engine;
+ * while images are written nobody else writes to the store. The order is load.c's.
  *
  *  1. All files of the parts that have tablets for this shard are verified before the first row is
- *     read.
+ *     read. [assert: load_build_run, build_group] [test: a_load_verifies_the_parts_it_needs]
  *  2. Tables are matched by name. A tablet is read from the one part that has it, under the schema
  *     that it was written under, and moved or translated (translate.h) into the table that will be
- *     the engine's.
+ *     the engine's. [assert: take_tablets]
  *  3. Marks: a tablet takes its own along, split tablets the one they come from, joined ones the
  *     highest. Tablets of a table that the checkpoint does not have begin at the lane's lowest mark
  *     over the whole checkpoint: from there on the lane's batches come.
+ *     [assert: take_marks] [test: another_number_of_tablets, a_table_more_and_a_table_less]
+ *  4. The journal is synced first: any flush of the store from then on may make others' images
+ *     durable. [assert: load_write_run]
+ *  5. What stays in memory grows with the tablets written, so that each table keeps its share. A
+ *     tablet's pairs go before its image; killed in between, all of the load is taken out (load.c,
+ *     3). [assert: leave_room] [test: killed_in_a_load_it_is_all_there_or_not_at_all]
  */
+#include "embedding/checkpoint/load.h"
+
 #include "embedding/checkpoint/checkpoint_inner.h"
-#include "embedding/checkpoint/load_inner.h"
 #include "embedding/rows/arena_inner.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/rows/translate.h"
+#include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 
@@ -48,6 +59,7 @@ static int match(struct build *b, struct err *e)
         else if (empty)
             l->added |= 1ull << i;
     }
+    SHOAL_ASSERT((l->filled & l->added) == 0 && ((l->filled | l->added) & ~l->existing) == 0);
     return l->filled != 0
                ? 0
                : err_set(e, SHOAL_E_NO_TABLE,
@@ -96,6 +108,7 @@ static int make(struct build *b, struct err *e)
 static bool in_group(const struct load *l, uint32_t i, const struct table_schema *from,
                      uint32_t tablet)
 {
+    SHOAL_ASSERT(from->tablet_bits >= l->bits[i] && tablet >> from->tablet_bits == 0);
     uint32_t place = l->first[i] + (tablet >> (from->tablet_bits - l->bits[i]));
     return place >= l->done_to && place < l->group_to;
 }
@@ -131,6 +144,7 @@ static int take_marks(struct build *b, const struct run *from, uint32_t i, uint3
     struct marks *marks = b->l->runs.run[0]->marks;
     uint32_t first, count;
     translate_tablets(s->tablet_bits, to->tablet_bits, k, &first, &count);
+    SHOAL_ASSERT(count > 0 && first + count <= 1u << to->tablet_bits); /* 3 */
     for (uint32_t t = first; t < first + count; t++)
         for (uint32_t lane = 0; lane < from->lanes; lane++) {
             uint64_t mark = marks_get(from->marks, lane, s->table, k);
@@ -148,6 +162,8 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i)
     struct table *source = b->source->table[s->table].table;
     bool as_it_is = translate_as_it_is(s, &l->schema[i]);
     int rc = 0;
+    SHOAL_ASSERT(schema_equal(table_schema_of(source), s) &&
+                 strcmp(s->name, l->schema[i].name) == 0); /* 2 */
     for (uint32_t k = 0; k < 1u << s->tablet_bits && rc == 0; k++) {
         if (b->base[s->table][k] == UINT64_MAX)
             continue;
@@ -179,6 +195,7 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
     const struct run *from =
         rc == 0 ? runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run) : NULL;
     SHOAL_ASSERT(rc != 0 || from != NULL);
+    SHOAL_ASSERT(part < checkpoint_facts(b->l->checkpoint)->parts);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if ((b->l->filled >> i & 1) && (rc = take_tablets(b, from, i)) != 0)
             err_set(e, rc, "no memory for the rows of table %s", b->l->schema[i].name);
@@ -219,6 +236,7 @@ static void lay_out(struct load *l)
         bytes = bytes < before ? before : bytes;
         row = row < bytes ? bytes : row;
     }
+    SHOAL_ASSERT(l->first[LIMIT_TABLES] > 0);
     uint64_t rows = checkpoint_facts(l->checkpoint)->rows;
     l->guess = (uint64_t)((double)rows * (double)led / (double)tablets * (double)row * 1.5);
 }
@@ -265,6 +283,7 @@ static bool place_led(const struct load *l, uint32_t table, uint32_t place)
 static void next_group(struct load *l, uint32_t *led)
 {
     uint32_t table = 0, end = l->first[LIMIT_TABLES];
+    SHOAL_ASSERT(l->done_to <= l->group_to && l->group_to < end);
     l->done_to = l->group_to;
     *led = 0;
     if (l->room == 0 || l->guess <= l->room / 4 * 3) {
@@ -297,6 +316,7 @@ static void count_made(struct load *l)
 static int build_group(struct build *b, struct err *e)
 {
     struct load *l = b->l;
+    SHOAL_ASSERT(l->verified && !load_all_built(l)); /* 1 */
     uint64_t before = arena_used(l->arena);
     uint32_t led;
     next_group(l, &led);
@@ -324,9 +344,125 @@ void load_build_run(struct work *w)
         b.l->group_to = b.l->first[LIMIT_TABLES];
         rc = verify(&b, &out->err);
         b.l->group_to = 0;
+        b.l->verified = rc == 0;
     }
+    SHOAL_ASSERT(rc != 0 || b.l->verified); /* 1 */
     if (rc == 0)
         rc = build_group(&b, &out->err);
     checkpoint_base_free(b.base);
     out->status = rc;
+}
+
+/* ---- to the store ---- */
+
+static void make_marker(const struct engine *g, bool under_way, struct store_item *item,
+                        struct stored_load *marker)
+{
+    *marker = (struct stored_load){.run = load_of(g)->run,
+                                   .tables = load_of(g)->filled | load_of(g)->added,
+                                   .under_way = under_way};
+    stored_load_seal(marker);
+    stored_load_key(item);
+    item->value = marker;
+    item->value_bytes = sizeof *marker;
+}
+
+/* Rows leave the tablet if more would stay in memory than is due by now. */
+static int leave_room(struct load *l, struct table *t, uint32_t tablet, struct err *e)
+{
+    uint64_t places = l->first[LIMIT_TABLES], to = load_place_of(l, l->table, tablet) + 1ull;
+    uint64_t most = l->room / 4 * 3 * to / places, bytes = table_tablet_memory(t, tablet);
+    SHOAL_ASSERT(tablet < load_tablets_below(l, l->table, l->group_to)); /* 5 */
+    uint64_t each = table_row_bytes(t) + 16, rows = table_tablet_rows(t, tablet);
+    uint32_t count = 0;
+    int rc = 0;
+    if (l->room > 0 && table_cold_may(t) && rows > 0 && l->kept + bytes > most) {
+        uint64_t over = l->kept + bytes - most, go = over / each + 1;
+        rc = spill_tablet(&l->spill, t, tablet, true, (uint32_t)(go < rows ? go : rows), &count, e);
+    }
+    l->kept += table_tablet_memory(t, tablet);
+    return rc;
+}
+
+static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struct err *e)
+{
+    struct load *l = load_of(g);
+    struct store_item item;
+    SHOAL_ASSERT(l->marked && l->led[l->table][l->tablet] != 0); /* load.c, 3 */
+    int rc = leave_room(l, t, l->tablet, e);
+    if (rc != 0)
+        return rc;
+    size_t count = stored_tablet_bytes(t, &l->runs, l->tablet);
+    void *value = malloc(count);
+    if (value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to write tablet %u of table %s", l->tablet,
+                       table_schema_of(t)->name);
+    stored_tablet_key(l->table, l->tablet, &item);
+    stored_tablet_write(t, &l->runs, l->tablet, l->sequence, value);
+    item.value = value;
+    item.value_bytes = count;
+    rc = store_write(g->store, &item, 1, e);
+    free(value);
+    *bytes += count;
+    return rc;
+}
+
+/* Images from where the cursor stands, as far as they are built, about as many bytes as a journal
+ * segment has (64 MiB as a rule), or less where memory is short. */
+static int write_images(struct engine *g, struct err *e)
+{
+    struct load *l = load_of(g);
+    uint64_t bytes = 0, most = l->room > 0 && l->spill.batch < g->segment_bytes ? l->spill.batch
+                                                                                : g->segment_bytes;
+    int rc = 0;
+    for (; l->table < LIMIT_TABLES && rc == 0; l->table++, l->tablet = 0) {
+        struct table *t = l->made[l->table];
+        uint32_t tablets = t == NULL ? 0 : load_tablets_below(l, l->table, l->group_to);
+        for (; l->tablet < tablets && rc == 0; l->tablet++) {
+            if (!l->led[l->table][l->tablet])
+                continue;
+            if (bytes >= most)
+                return 0;
+            rc = write_image(g, t, &bytes, e);
+        }
+        if (l->group_to < l->first[l->table + 1])
+            break; /* the rest of the table is not built yet */
+    }
+    return rc;
+}
+
+static int write_seal(struct engine *g, struct err *e)
+{
+    struct store_item item[2];
+    struct stored_load marker;
+    SHOAL_ASSERT(load_of(g)->control_bytes > 0 && load_all_built(load_of(g)));
+    make_marker(g, false, &item[0], &marker);
+    stored_control_key(&item[1]);
+    item[1].value = load_of(g)->control;
+    item[1].value_bytes = load_of(g)->control_bytes;
+    return store_write(g->store, item, 2, e);
+}
+
+void load_write_run(struct work *work)
+{
+    struct load_write *w = container_of(work, struct load_write, work);
+    struct store_item item;
+    struct stored_load marker;
+    int rc = 0;
+    SHOAL_ASSERT(w->sync.count > 0); /* 4 */
+    journal_sync_run(&w->sync);
+    if (w->sync.status != 0)
+        rc = err_set(&w->err, w->sync.status, "cannot sync the journal in %s: its disk is failing",
+                     w->g->dir);
+    if (rc == 0 && w->marked) {
+        make_marker(w->g, true, &item, &marker);
+        rc = store_write(w->g->store, &item, 1, &w->err);
+    }
+    if (rc == 0)
+        rc = w->seal ? write_seal(w->g, &w->err) : write_images(w->g, &w->err);
+    if (rc == 0)
+        rc = w->seal ? store_flush(w->g->store, &w->err)
+                     /* the next batch is made meanwhile */
+                     : store_flush_begin(w->g->store, &w->err);
+    w->status = rc;
 }

@@ -1,14 +1,16 @@
 /* part.c: the manifest of a part, and the files it names.
  *
  *  1. Nothing of a manifest is believed before its last line has been found right, and then every
- *     number is still checked against its limits.
+ *     number is still checked against its limits. [test: every_damage_is_refused_by_name]
  *  2. A file is as the manifest says when size and XXH3 of all its bytes agree; a file in rows/ or
  *     journal/ that is not named does not belong there (a foreign segment would be replayed).
+ *     [test: verify_names_every_file_and_a_tablet]
  */
 #include "embedding/checkpoint/part.h"
 
 #include "embedding/engine/cut.h"
 #include "proto/base/array.h"
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 
@@ -64,6 +66,7 @@ static void write_schema(FILE *out, const struct table_schema *s)
     static const char digits[] = "0123456789abcdef";
     unsigned char bytes[RECORD_SCHEMA_BYTES];
     size_t count = record_schema_bytes(s);
+    SHOAL_ASSERT(count <= sizeof bytes);
     record_schema_write(s, bytes);
     fprintf(out, "table %u ", s->table);
     for (size_t i = 0; i < count; i++) {
@@ -84,11 +87,13 @@ int part_write(const char *dir, const struct part *p, struct err *e)
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of %s", dir);
     const struct cut_facts *f = &p->facts;
+    SHOAL_ASSERT(p->part < p->parts && f->lanes <= LIMIT_LANES);
     fprintf(out, "shoal part 1\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->part,
             p->parts, f->cut, f->sequence, f->rows);
     fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", f->run, f->tables, f->lanes, f->mode);
     for (uint32_t lane = 0; lane < f->lanes; lane++)
         fprintf(out, "lane %u %" PRIu64 "\n", lane, f->lowest[lane]);
+    SHOAL_ASSERT(p->tables <= LIMIT_TABLES);
     for (uint32_t i = 0; i < p->tables; i++)
         write_schema(out, &p->schema[i]);
     for (uint32_t i = 0; i < p->ranges; i++)
@@ -248,6 +253,7 @@ int part_checksum(const char *path, uint64_t *bytes, uint64_t *checksum)
 
 int part_check_file(const struct part *p, uint32_t index, bool content, struct err *e)
 {
+    SHOAL_ASSERT(index < p->files);
     const struct part_file *f = &p->file[index];
     char path[LIMIT_PATH + PART_NAME_BYTES];
     struct stat st;

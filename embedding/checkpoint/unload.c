@@ -10,11 +10,13 @@
  *
  *  1. The marker "a load is under way" (load.c, 3) is durable again before the first image goes,
  *     and goes itself after the last: killed in between, recovery takes the rest of the images out,
- *     as it does with an unfinished load.
+ *     as it does with an unfinished load. [test: a_load_is_taken_back_as_a_whole]
  *  2. No record is needed: no record above the images is about these tables, for only tables
  *     without one were filled, and nobody trained. The run is dropped by its own record, after
  *     that: killed in between it is open and empty, and the same again drops it.
+ *     [test: a_load_is_taken_back_and_goes_again]
  *  3. A run of which a lane was ever fenced may have trained; its tables are not touched.
+ *     [test: a_run_that_may_have_trained_keeps_its_rows]
  */
 #include "embedding/checkpoint/load.h"
 #include "embedding/store/stored.h"
@@ -51,6 +53,7 @@ static struct unload *unload_of(const struct engine *g)
 static void unload_close(struct engine *g)
 {
     struct unload *u = unload_of(g);
+    SHOAL_ASSERT(!g->flush.busy && g->job[JOB_LOAD] == NULL);
     engine_job_end(g, JOB_UNLOAD);
     free(u);
 }
@@ -69,6 +72,7 @@ static void finish(struct engine *g, int status, const char *text)
 static int clear_table(struct store *s, uint32_t table, struct err *e)
 {
     struct store_item from, below;
+    SHOAL_ASSERT(table < LIMIT_TABLES);
     stored_tablet_key(table, 0, &from);
     stored_tablet_key(table + 1, 0, &below);
     int rc = s->ops->drop(s, &from, &below, e);
@@ -136,6 +140,7 @@ static void take_out(struct engine *g)
     struct unload *u = unload_of(g);
     struct err e = {0};
     uint64_t loaded = u->tables != 0 && u->tables == g->loaded_tables ? g->loaded_run : 0;
+    SHOAL_ASSERT(!g->flush.busy && g->job[JOB_LOAD] == NULL);
     int rc = empty_tables(g, u->tables, &e);
     if (rc == 0 && loaded != 0) {
         if (g->loaded_arenas > 0) /* else they were recovered, and lay in the engine's own */
@@ -177,6 +182,7 @@ static void clear_done(struct work *work)
 
 static void clear_start(struct engine *g)
 {
+    SHOAL_ASSERT(unload_of(g)->tables != 0 && !unload_of(g)->working && g->loading == 0);
     struct unload_work *w = calloc(1, sizeof *w);
     if (w == NULL)
         return; /* the next step tries again */
@@ -197,6 +203,7 @@ static void clear_start(struct engine *g)
 /* Whether the run of the last load may have trained (3). */
 static bool trained(const struct engine *g)
 {
+    SHOAL_ASSERT(g->loaded_run != 0);
     const struct run *run = runs_find(&g->runs, g->loaded_run);
     if (run == NULL)
         return true; /* dropped in good order: what it left is to stay */

@@ -10,7 +10,8 @@
  * Thread: the shard's. */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
-#include "embedding/journal/audit.h"
+#include "embedding/journal/archive.h"
+#include "embedding/journal/cursor.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/container_of.h"
@@ -134,13 +135,13 @@ static void scrub_run(struct work *w)
 {
     struct scrub_work *s = container_of(w, struct scrub_work, work);
     const struct scrub *of = scrub_of(s->g);
-    struct audit_wish wish = {.table = of->schema->table,
-                              .floats = schema_push_floats(of->schema),
-                              .width = of->schema->width,
-                              .keys = of->keys,
-                              .count = of->count,
-                              .stop = &of->stop};
-    s->status = audit_blank(&s->files, &wish, &s->records, &s->err);
+    struct archive_wish wish = {.table = of->schema->table,
+                                .floats = schema_push_floats(of->schema),
+                                .width = of->schema->width,
+                                .keys = of->keys,
+                                .count = of->count,
+                                .stop = &of->stop};
+    s->status = archive_blank(&s->files, &wish, &s->records, &s->err);
     if (s->status == 0)
         s->status = store_write(s->g->store, s->item, s->items, &s->err);
     if (s->status == 0)
@@ -258,13 +259,14 @@ static void blame_free(struct blame_work *b)
 static void blame_run(struct work *w)
 {
     struct blame_work *b = container_of(w, struct blame_work, work);
-    struct audit_wish wish = {.table = b->schema->table,
-                              .floats = schema_push_floats(b->schema),
-                              .width = b->schema->width,
-                              .keys = &b->key,
-                              .count = 1,
-                              .stop = &b->stop};
-    b->status = audit_blame(&b->files, &wish, b->entry, b->limit, &b->count, &b->complete, &b->err);
+    struct archive_wish wish = {.table = b->schema->table,
+                                .floats = schema_push_floats(b->schema),
+                                .width = b->schema->width,
+                                .keys = &b->key,
+                                .count = 1,
+                                .stop = &b->stop};
+    b->status =
+        archive_blame(&b->files, &wish, b->entry, b->limit, &b->count, &b->complete, &b->err);
 }
 
 static void blame_done(struct work *w)

@@ -8,7 +8,7 @@
  *
  * Rows leave memory in two ways, both by table_cold_choose:
  *     with their tablet's image (tier_gather):  flush steps, live; flush_make_room, in replay
- *     pairs alone (spill_tablet):  replay_make_room, for a reload and a restore; load_write.c
+ *     pairs alone (spill_tablet):  replay_make_room, for a reload and a restore; load_build.c
  * The second needs tablets that are what their images say, or that have none: of a tablet that
  * replay has changed the old image may list a key whose pair would then be newer. To use the first
  * alone a load and a restore would write each image once more for every third of its rows.

@@ -5,7 +5,6 @@
  * judged once, where it is met: nothing behind it is ever returned. */
 #include "embedding/journal/cursor.h"
 
-#include "embedding/journal/journal_file.h"
 #include "proto/base/assert.h"
 
 #include <errno.h>
@@ -21,43 +20,6 @@
 
 /* ---- files ---- */
 
-static int gather_journal(const struct journal *j, struct journal_files *out, struct err *e)
-{
-    for (uint32_t i = 0; i < j->count; i++) {
-        const struct segment *s = &j->segment[i];
-        struct journal_file *f = &out->file[out->count];
-        segment_path(j, s->generation, f->path);
-        f->generation = s->generation;
-        f->bytes = s->bytes;
-        f->fd = j->next == 0 ? -1 : open(f->path, O_RDONLY | O_CLOEXEC);
-        if (f->fd < 0 && j->next != 0)
-            return err_set(e, SHOAL_E_IO, "cannot open journal segment %s: %s", f->path,
-                           strerror(errno));
-        out->count++;
-    }
-    return 0;
-}
-
-int cursor_gather(const struct archive *a, const struct journal *j, struct journal_files *out,
-                  struct err *e)
-{
-    uint32_t archived = a == NULL ? 0 : archive_count(a);
-    *out = (struct journal_files){0};
-    out->file =
-        calloc(archived + (j == NULL ? 0 : journal_segment_count(j)) + 1, sizeof *out->file);
-    if (out->file == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to list the journal");
-    for (uint32_t i = 0; i < archived; i++) {
-        struct journal_file *f = &out->file[out->count++];
-        f->fd = -1;
-        archive_path(a, i, f->path, &f->generation);
-    }
-    int rc = j == NULL ? 0 : gather_journal(j, out, e);
-    if (rc != 0)
-        cursor_files_free(out);
-    return rc;
-}
-
 void cursor_files_free(struct journal_files *f)
 {
     for (uint32_t i = 0; i < f->count; i++)
@@ -69,7 +31,8 @@ void cursor_files_free(struct journal_files *f)
 
 static bool head_read(int fd, const struct journal_file *f, struct segment_header *h)
 {
-    return pread(fd, h, sizeof *h, 0) == (ssize_t)sizeof *h && segment_good(h, f->generation);
+    return pread(fd, h, sizeof *h, 0) == (ssize_t)sizeof *h &&
+           record_segment_good(h, f->generation);
 }
 
 /* The same of a file that is not at hand. */
@@ -93,6 +56,7 @@ static void source_close(struct journal_cursor *c)
 /* File c->file comes to hand, at its first record. */
 static int source_open(struct journal_cursor *c, struct err *e)
 {
+    SHOAL_ASSERT(c->file < c->files->count);
     const struct journal_file *f = &c->files->file[c->file];
     struct segment_header h;
     struct stat st;
@@ -121,6 +85,7 @@ static int source_open(struct journal_cursor *c, struct err *e)
 /* *out: `bytes` bytes of the file at `at`, which it has. IO, NOMEM. */
 static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **out, struct err *e)
 {
+    SHOAL_ASSERT(at <= c->size && bytes <= c->size - at);
     if (c->held == 0 || at < c->held_at || at + bytes > c->held_at + c->held) {
         size_t ahead = c->reads == CURSOR_WHOLE && bytes < WINDOW_BYTES ? WINDOW_BYTES : bytes,
                want = ahead < c->size - at ? ahead : (size_t)(c->size - at), kept = 0;
@@ -144,6 +109,7 @@ static int window(struct journal_cursor *c, uint64_t at, size_t bytes, char **ou
             return err_set(e, SHOAL_E_IO, "cannot read journal segment %s to its end",
                            c->files->file[c->file].path);
     }
+    SHOAL_ASSERT(at >= c->held_at && at + bytes <= c->held_at + c->held);
     *out = c->buffer + (at - c->held_at);
     return 0;
 }
@@ -154,6 +120,7 @@ static int record_at(struct journal_cursor *c, uint64_t at, struct record_header
                      struct err *e)
 {
     const void *payload;
+    SHOAL_ASSERT(at >= SEGMENT_HEADER_BYTES && at % RECORD_ALIGN == 0);
     if (at + sizeof *h > c->size)
         return SHOAL_E_END;
     int rc = window(c, at, sizeof *h, record, e);
@@ -226,6 +193,7 @@ static int source_leave(struct journal_cursor *c, struct err *e)
 {
     struct journal_file *f = &c->files->file[c->file];
     struct segment_header h;
+    SHOAL_ASSERT(!c->good || c->next <= c->size);
     bool damaged = f->bytes != 0 && c->next < f->bytes;
     f->last = c->last;
     f->bytes = c->next;
@@ -283,6 +251,7 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
         c->last = c->head.sequence;
         if (c->last < c->from)
             continue;
+        SHOAL_ASSERT(c->last <= c->until && c->next <= c->size);
         *out = (struct journal_record){&c->head, record + sizeof c->head};
         return 0;
     }
@@ -342,6 +311,7 @@ int cursor_keys(struct journal_cursor *c, const uint64_t **keys, struct err *e)
 {
     char *at;
     size_t bytes = (size_t)c->head.key_count * sizeof **keys;
+    SHOAL_ASSERT(!c->ended && c->at >= SEGMENT_HEADER_BYTES);
     if (c->head.kind != RECORD_PUSH || bytes > c->head.payload_bytes)
         return SHOAL_E_END;
     int rc = window(c, c->at + sizeof c->head, bytes, &at, e);
@@ -353,6 +323,7 @@ int cursor_whole(struct journal_cursor *c, void **payload, struct err *e)
 {
     struct record_header h;
     char *record;
+    SHOAL_ASSERT(!c->ended && c->open);
     int rc = record_at(c, c->at, &h, &record, e);
     *payload = rc == 0 ? record + sizeof h : NULL;
     return rc == SHOAL_E_IO ? SHOAL_E_END : rc;

@@ -1,24 +1,26 @@
-/* journal.c: appending and trimming; syncs and spare segments are in journal_sync.c, reading in
- * cursor.c.
+/* journal.c: opening, appending, trimming, syncs and spare segments; reading is cursor.c.
  *
  *  1. A segment's generation is never used twice: it is one above every generation found in the
- *     folder, free files included.
+ *     folder, free files included. [assert: begin_segment]
+ *     [test: a_generation_is_never_used_twice]
  *  2. A segment's header goes to the file before its first record; a file whose header does not
- *     check holds no record.
+ *     check holds no record. [assert: journal_commit]
  *  3. After a recovery appends go to a new segment, so that what is left behind a torn tail is
- *     never followed by new records.
+ *     never followed by new records. [assert: journal_append]
  *  4. `synced` moves only when every segment written to by then has been synced, and the folder
- *     with it.
+ *     with it. [assert: journal_sync_begin, journal_sync_end]
  *  5. A linked segment's file is never written to by another generation.
+ *     [test: a_linked_segment_is_never_written_again]
  */
 #include "embedding/journal/journal.h"
 
 #include "embedding/journal/archive.h"
-#include "embedding/journal/journal_file.h"
+#include "embedding/journal/cursor.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,30 +29,55 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-uint64_t segment_checksum(const struct segment_header *h)
-{
-    return hash_bytes(h, offsetof(struct segment_header, checksum), 0);
-}
+#define JOURNAL_QUEUE 256u /* records written at once: four pieces each, IOV_MAX is 1024 */
 
-bool segment_good(const struct segment_header *h, uint64_t generation)
-{
-    return h->magic == SEGMENT_MAGIC && h->checksum == segment_checksum(h) &&
-           h->first > h->previous && (generation == 0 || h->generation == generation);
-}
+struct segment {
+    uint64_t generation;
+    uint64_t first, last; /* last == first - 1: no record */
+    uint64_t bytes;       /* end of its last record */
+    int fd;               /* -1: not open */
+    bool linked;          /* a cut has a link to it: never written to again by another generation */
+    bool dirty;           /* written to since the last sync began */
+};
 
-void segment_path(const struct journal *j, uint64_t generation, char *out)
+struct journal {
+    char *dir; /* owned */
+    uint32_t segment_bytes;
+    bool copy;
+    /* owned; by generation; the last one takes the appends once `started` */
+    struct segment *segment;
+    uint32_t count, capacity;
+    uint32_t *free_number; /* owned; files free-NUMBER */
+    uint32_t free_count, free_capacity, next_free;
+    bool making;             /* a spare is being made */
+    uint64_t made;           /* files */
+    bool pinned;             /* somebody reads segments: none is used again */
+    struct archive *archive; /* borrowed; NULL: trimmed segments are used again */
+    bool dir_dirty;
+    uint64_t next_generation;
+    bool started;
+    uint64_t next, committed, synced, previous;
+    uint64_t used, written, unsynced;
+    struct record_header header[JOURNAL_QUEUE];
+    struct iovec piece[JOURNAL_QUEUE * 4];
+    uint32_t queued, pieces;
+    uint64_t queued_bytes;
+};
+
+static void segment_path(const struct journal *j, uint64_t generation, char *out)
 {
     snprintf(out, LIMIT_PATH, "%s/seg-%016" PRIx64, j->dir, generation);
 }
 
-void free_path(const struct journal *j, uint32_t number, char *out)
+static void free_path(const struct journal *j, uint32_t number, char *out)
 {
     snprintf(out, LIMIT_PATH, "%s/free-%08x", j->dir, number);
 }
 
-struct segment *segment_add(struct journal *j, uint64_t generation)
+static struct segment *segment_add(struct journal *j, uint64_t generation)
 {
     if (array_room(&j->segment, j->count, &j->capacity, 64) != 0)
         return NULL;
@@ -59,7 +86,7 @@ struct segment *segment_add(struct journal *j, uint64_t generation)
     return s;
 }
 
-int free_add(struct journal *j, uint32_t number)
+static int free_add(struct journal *j, uint32_t number)
 {
     if (array_room(&j->free_number, j->free_count, &j->free_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
@@ -67,8 +94,11 @@ int free_add(struct journal *j, uint32_t number)
     return 0;
 }
 
-void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
+/* Takes segment `index` out of the list: its file becomes a free one, or goes when it is linked or
+ * `keep` are free. */
+static void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
 {
+    SHOAL_ASSERT(!j->copy && index < j->count && j->used >= j->segment[index].bytes);
     struct segment *s = &j->segment[index];
     char from[LIMIT_PATH], to[LIMIT_PATH];
     segment_path(j, s->generation, from);
@@ -86,10 +116,164 @@ void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
     j->count--;
 }
 
+static int by_generation(const void *a, const void *b)
+{
+    const struct segment *x = a, *y = b;
+    return (x->generation > y->generation) - (x->generation < y->generation);
+}
+
+/* Generations of free files count too: their old records must never check in a new segment. */
+static void note_generation(struct journal *j, const char *path)
+{
+    struct segment_header h;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && record_segment_good(&h, 0) &&
+        h.generation >= j->next_generation)
+        j->next_generation = h.generation + 1;
+    close(fd);
+}
+
+static int take_name(struct journal *j, const char *name)
+{
+    uint64_t generation;
+    unsigned number;
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/%s", j->dir, name);
+    if (strlen(name) == 20 && sscanf(name, "seg-%16" SCNx64, &generation) == 1) {
+        struct segment *s = segment_add(j, generation);
+        if (s == NULL)
+            return SHOAL_E_NOMEM;
+        struct stat st;
+        s->linked = stat(path, &st) == 0 && st.st_nlink > 1;
+        if (generation >= j->next_generation)
+            j->next_generation = generation + 1;
+    } else if (j->copy) {
+        return 0;
+    } else if (strlen(name) == 13 && sscanf(name, "free-%8x", &number) == 1) {
+        note_generation(j, path);
+        if (number >= j->next_free)
+            j->next_free = number + 1;
+        return free_add(j, number);
+    } else if (strncmp(name, "new-", 4) == 0) {
+        file_unlink(path);
+    }
+    return 0;
+}
+
+static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct journal **out,
+                    struct err *e)
+{
+    if (strlen(dir) + 32 > LIMIT_PATH)
+        return err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", dir);
+    if (!copy && file_mkdir(dir, 0700) != 0 && errno != EEXIST)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the journal folder %s: %s", dir,
+                       strerror(errno));
+    struct journal *j = calloc(1, sizeof *j);
+    struct file_walk walk;
+    const char *entry;
+    bool opened = file_walk_open(&walk, dir);
+    if (j != NULL)
+        j->dir = strdup(dir);
+    if (j == NULL || j->dir == NULL || !opened) {
+        file_walk_close(&walk);
+        journal_close(j);
+        return err_set(e, SHOAL_E_IO, "cannot open the journal folder %s: %s", dir,
+                       strerror(errno));
+    }
+    j->segment_bytes = segment_bytes < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN : segment_bytes;
+    j->copy = copy;
+    j->next_generation = 1;
+    int rc = 0;
+    while (rc == 0 && (entry = file_walk_next(&walk)) != NULL)
+        rc = take_name(j, entry);
+    file_walk_close(&walk);
+    if (rc != 0) {
+        journal_close(j);
+        return err_set(e, rc, "no memory to list the journal in %s", dir);
+    }
+    if (j->count > 0)
+        qsort(j->segment, j->count, sizeof *j->segment, by_generation);
+    *out = j;
+    return 0;
+}
+
+int journal_open(const char *dir, uint32_t segment_bytes, struct journal **out, struct err *e)
+{
+    return open_dir(dir, segment_bytes, false, out, e);
+}
+
+int journal_open_copy(const char *dir, struct journal **out, struct err *e)
+{
+    return open_dir(dir, 0, true, out, e);
+}
+
+/* Nothing behind segment `index` counts any more. Last first, so that a crash in between finds the
+ * same gap again. */
+static void give_up_behind(struct journal *j, uint32_t index)
+{
+    while (j->count > index + 1) {
+        log_warn("journal %s: segment %016" PRIx64
+                 " follows records that a power failure took; it is given up",
+                 j->dir, j->segment[j->count - 1].generation);
+        segment_retire(j, j->count - 1, UINT32_MAX);
+    }
+}
+
+void journal_take_end(struct journal *j, const struct journal_cursor *c)
+{
+    SHOAL_ASSERT(!j->copy && c->ended && c->files->count == j->count);
+    SHOAL_ASSERT(!j->started && c->reads == CURSOR_WHOLE);
+    j->used = 0;
+    j->previous = 0;
+    for (uint32_t i = 0; i < j->count && i <= c->file; i++) {
+        const struct journal_file *f = &c->files->file[i];
+        j->segment[i].first = f->first;
+        j->segment[i].last = f->last;
+        j->segment[i].bytes = f->bytes;
+        j->used += f->bytes;
+        j->previous = f->last;
+    }
+    give_up_behind(j, c->file);
+}
+
+int cursor_gather(const struct archive *a, const struct journal *j, struct journal_files *out,
+                  struct err *e)
+{
+    const uint32_t archived = a == NULL ? 0 : archive_count(a), own = j == NULL ? 0 : j->count;
+    *out = (struct journal_files){.file = calloc(archived + own + 1, sizeof *out->file)};
+    if (out->file == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to list the journal");
+    for (; out->count < archived; out->count++) {
+        struct journal_file *f = &out->file[out->count];
+        f->fd = -1;
+        archive_path(a, out->count, f->path, &f->generation);
+    }
+    for (uint32_t i = 0; i < own; i++) {
+        struct journal_file *f = &out->file[out->count];
+        f->generation = j->segment[i].generation;
+        f->bytes = j->segment[i].bytes;
+        segment_path(j, f->generation, f->path);
+        f->fd = j->next == 0 ? -1 : open(f->path, O_RDONLY | O_CLOEXEC);
+        if (f->fd < 0 && j->next != 0) {
+            err_set(e, SHOAL_E_IO, "cannot open journal segment %s: %s", f->path, strerror(errno));
+            cursor_files_free(out);
+            return SHOAL_E_IO;
+        }
+        out->count++;
+    }
+    SHOAL_ASSERT(out->count == archived + own);
+    return 0;
+}
+
+/* ---- appending ---- */
+
 /* A free file of the right size that no cut shares, renamed to `path`; or a new one. Returns its
  * descriptor or -1. */
 static int segment_file(struct journal *j, const char *path)
 {
+    SHOAL_ASSERT(!j->copy && j->segment_bytes >= JOURNAL_SEGMENT_MIN);
     while (j->free_count > 0) {
         char from[LIMIT_PATH];
         struct stat st;
@@ -114,6 +298,9 @@ static int segment_file(struct journal *j, const char *path)
 static int begin_segment(struct journal *j, struct err *e)
 {
     char path[LIMIT_PATH];
+    SHOAL_ASSERT(j->queued == 0 && j->pieces == 0);
+    SHOAL_ASSERT(j->count == 0 ||
+                 j->segment[j->count - 1].generation != j->next_generation); /* 1 */
     segment_path(j, j->next_generation, path);
     int fd = segment_file(j, path);
     if (fd < 0)
@@ -125,7 +312,7 @@ static int begin_segment(struct journal *j, struct err *e)
                                .previous = j->previous,
                                .bytes = j->segment_bytes,
                                .version = JOURNAL_VERSION};
-    h.checksum = segment_checksum(&h);
+    h.checksum = record_segment_checksum(&h);
     struct segment *s = NULL;
     if (pwrite(fd, &h, sizeof h, 0) == (ssize_t)sizeof h)
         s = segment_add(j, j->next_generation);
@@ -166,6 +353,7 @@ int journal_start(struct journal *j, uint64_t next, struct err *e)
 
 size_t journal_payload_max(const struct journal *j)
 {
+    SHOAL_ASSERT(j->segment_bytes >= JOURNAL_SEGMENT_MIN);
     return j->segment_bytes - SEGMENT_HEADER_BYTES - sizeof(struct record_header) - RECORD_ALIGN;
 }
 
@@ -187,6 +375,9 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
         j->started = true;
         s = &j->segment[j->count - 1];
     }
+    SHOAL_ASSERT(s->fd >= 0 && j->queued < JOURNAL_QUEUE); /* 3 */
+    SHOAL_ASSERT(s->bytes + j->queued_bytes + bytes <= j->segment_bytes);
+    SHOAL_ASSERT(j->synced < j->next); /* record.h, 3 */
     h->sequence = j->next++;
     h->segment = s->generation;
     h->synced = j->synced;
@@ -234,6 +425,9 @@ int journal_commit(struct journal *j, struct err *e)
     if (j->queued == 0)
         return 0;
     struct segment *s = &j->segment[j->count - 1];
+    SHOAL_ASSERT(j->started && s->bytes >= SEGMENT_HEADER_BYTES); /* 2 */
+    SHOAL_ASSERT(j->header[0].sequence == j->committed + 1 &&
+                 j->header[j->queued - 1].sequence == j->next - 1);
     int failed = write_pieces(s->fd, j->piece, j->pieces, s->bytes);
     if (failed != 0) {
         char path[LIMIT_PATH];
@@ -266,6 +460,7 @@ uint64_t journal_committed(const struct journal *j)
 
 uint64_t journal_synced(const struct journal *j)
 {
+    SHOAL_ASSERT(j->synced <= j->committed);
     return j->synced;
 }
 
@@ -316,6 +511,7 @@ int journal_roll(struct journal *j, struct err *e)
         return rc;
     rc = begin_segment(j, e);
     j->started |= rc == 0;
+    SHOAL_ASSERT(rc != 0 || j->segment[j->count - 1].first == j->next);
     return rc;
 }
 
@@ -361,6 +557,131 @@ int journal_link(struct journal *j, struct journal_link **out, size_t *count, st
     *out = list;
     *count = j->count;
     return 0;
+}
+
+/* ---- on another thread: syncs, spare segments ---- */
+
+/* Whether a segment with records up to `sequence` awaits a sync. */
+static bool dirty_up_to(const struct journal *j, uint64_t sequence)
+{
+    for (uint32_t i = 0; i < j->count; i++)
+        if (j->segment[i].dirty && j->segment[i].first <= sequence)
+            return true;
+    return false;
+}
+
+static void sync_add(struct journal_sync *s, int fd)
+{
+    SHOAL_ASSERT(s->count < JOURNAL_SYNC_MAX);
+    s->fd[s->count++] = fd;
+    if (fd < 0)
+        s->status = SHOAL_E_IO;
+}
+
+bool journal_sync_begin(struct journal *j, struct journal_sync *s)
+{
+    if (j->committed == j->synced && !j->dir_dirty)
+        return false;
+    *s = (struct journal_sync){.sequence = j->committed, .bytes = j->unsynced};
+    uint32_t i = 0;
+    for (; i < j->count && s->count < JOURNAL_SYNC_MAX - 1; i++) {
+        if (j->segment[i].dirty)
+            sync_add(s, fcntl(j->segment[i].fd, F_DUPFD_CLOEXEC, 0));
+        j->segment[i].dirty = false;
+    }
+    if (i < j->count && j->segment[i].first <= s->sequence)
+        s->sequence = j->segment[i].first - 1; /* too many at once: the rest is for the next sync */
+    SHOAL_ASSERT(!dirty_up_to(j, s->sequence)); /* 4 */
+    if (j->dir_dirty)
+        sync_add(s, open(j->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    j->dir_dirty = false;
+    return true;
+}
+
+void journal_sync_peek(struct journal *j, struct journal_sync *s)
+{
+    *s = (struct journal_sync){.sequence = 0};
+    for (uint32_t i = 0; i < j->count && s->count < JOURNAL_SYNC_MAX - 1; i++)
+        if (j->segment[i].fd >= 0 && j->segment[i].last > j->synced)
+            sync_add(s, fcntl(j->segment[i].fd, F_DUPFD_CLOEXEC, 0));
+    sync_add(s, open(j->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+void journal_sync_run(struct journal_sync *s)
+{
+    for (uint32_t i = 0; i < s->count && s->status == 0; i++)
+        if (file_sync_data(s->fd[i]) != 0)
+            s->status = SHOAL_E_IO;
+}
+
+int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
+{
+    SHOAL_ASSERT(s->sequence <= j->committed); /* 4 */
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->fd[i] >= 0)
+            close(s->fd[i]);
+    if (s->status != 0)
+        return err_set(e, s->status,
+                       "cannot sync the journal in %s: its disk is failing; restart to recover",
+                       j->dir);
+    if (s->sequence > j->synced)
+        j->synced = s->sequence;
+    j->unsynced -= s->bytes < j->unsynced ? s->bytes : j->unsynced;
+    return 0;
+}
+
+bool journal_spare_begin(struct journal *j, struct journal_spare *s)
+{
+    SHOAL_ASSERT(!j->copy);
+    if (j->making || j->free_count > 0)
+        return false;
+    j->making = true;
+    j->made++;
+    uint32_t number = j->next_free++;
+    snprintf(s->made, sizeof s->made, "%s/new-%08x", j->dir, number);
+    free_path(j, number, s->name);
+    s->bytes = j->segment_bytes;
+    s->status = 0;
+    return true;
+}
+
+void journal_spare_run(struct journal_spare *s)
+{
+    enum { CHUNK = 1 << 20 };
+    int fd = file_open(s->made, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    char *zeros = calloc(1, CHUNK);
+    s->status = fd < 0 || zeros == NULL ? SHOAL_E_IO : 0;
+    for (uint32_t at = 0; s->status == 0 && at < s->bytes;) {
+        uint32_t left = s->bytes - at;
+        ssize_t n = file_write(fd, zeros, left < CHUNK ? left : CHUNK);
+        if (n <= 0)
+            s->status = SHOAL_E_IO;
+        else
+            at += (uint32_t)n;
+    }
+    if (s->status == 0 && file_sync_data(fd) != 0)
+        s->status = SHOAL_E_IO;
+    free(zeros);
+    if (fd >= 0)
+        close(fd);
+    if (s->status != 0 || file_rename(s->made, s->name) != 0) {
+        s->status = SHOAL_E_IO;
+        file_unlink(s->made);
+    }
+}
+
+void journal_spare_end(struct journal *j, struct journal_spare *s)
+{
+    unsigned number;
+    SHOAL_ASSERT(j->making);
+    j->making = false;
+    if (s->status != 0) {
+        log_warn("cannot prepare a journal segment in %s: the next one is made when it is needed",
+                 j->dir);
+        return;
+    }
+    if (sscanf(strrchr(s->name, '/'), "/free-%8x", &number) != 1 || free_add(j, number) != 0)
+        file_unlink(s->name);
 }
 
 void journal_close(struct journal *j)

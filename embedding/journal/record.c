@@ -18,6 +18,17 @@ static uint64_t checksum_of(const struct record_header *h, const struct record_p
     return sum;
 }
 
+uint64_t record_segment_checksum(const struct segment_header *h)
+{
+    return hash_bytes(h, offsetof(struct segment_header, checksum), 0);
+}
+
+bool record_segment_good(const struct segment_header *h, uint64_t generation)
+{
+    return h->magic == SEGMENT_MAGIC && h->checksum == record_segment_checksum(h) &&
+           h->first > h->previous && (generation == 0 || h->generation == generation);
+}
+
 size_t record_bytes(size_t payload_bytes)
 {
     size_t bytes = sizeof(struct record_header) + payload_bytes;
@@ -28,6 +39,7 @@ void record_seal(struct record_header *h, const struct record_payload *payload)
 {
     size_t bytes = payload->bytes[0] + payload->bytes[1];
     SHOAL_ASSERT(bytes <= UINT32_MAX);
+    SHOAL_ASSERT(h->kind == RECORD_PUSH || payload->bytes[1] == 0); /* else it never checks */
     h->magic = RECORD_MAGIC;
     h->payload_bytes = (uint32_t)bytes;
     h->checksum = checksum_of(h, payload);
@@ -84,6 +96,7 @@ void record_reseal(void *at)
 void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
                     struct record_header *h, struct record_payload *payload)
 {
+    SHOAL_ASSERT(flags <= UINT16_MAX && width > 0);
     *h = (struct record_header){
         .kind = RECORD_PUSH,
         .flags = (uint16_t)flags,
@@ -148,6 +161,8 @@ void record_schema_write(const struct table_schema *s, void *out)
 {
     size_t bytes = SCHEMA_FIXED + s->field_rule_count * sizeof(struct field_rule);
     memcpy(out, s, bytes);
+    SHOAL_ASSERT(bytes + (s->values != VALUES_FP32 ? sizeof s->values : 0) ==
+                 record_schema_bytes(s));
     if (s->values != VALUES_FP32)
         memcpy((char *)out + bytes, &s->values, sizeof s->values);
 }

@@ -1,12 +1,15 @@
-/* record.h: a journal record on disk: a fixed header and a payload, little-endian, padded to 8
- * bytes.
+/* record.h: a segment's head, and a journal record on disk: a fixed header and a payload,
+ * little-endian, padded to 8 bytes.
  *
  * Invariants of the format:
  *  1. The checksum covers the segment's generation, the whole header but itself, and the payload: a
  *     record of a segment's earlier life never checks in its new one.
+ *     [test: every_flipped_bit_is_found, another_generation_is_none]
  *  2. A push's payload is its keys and gradients as they came off the wire.
+ *     [test: push_comes_back_as_it_was]
  *  3. `synced` names the highest sequence that was known to be on disk when the record was written.
  *     So a damaged record below it is damage, and one above it may be a torn tail.
+ *     [assert: journal_append]
  * Pure functions; nothing here owns memory or touches a file. */
 #ifndef EMBEDDING_JOURNAL_RECORD_H
 #define EMBEDDING_JOURNAL_RECORD_H
@@ -62,6 +65,25 @@ struct record_header {
 };
 _Static_assert(sizeof(struct record_header) == 104, "record_header is a disk format");
 
+/* A segment: its head, then records. */
+#define SEGMENT_MAGIC 0x314745534c4f4853ull /* "SHOLSEG1" */
+#define JOURNAL_VERSION 1u                  /* of what a segment holds */
+#define SEGMENT_HEADER_BYTES 64u
+
+struct segment_header {
+    uint64_t magic;
+    uint64_t generation;
+    uint64_t first;    /* sequence of its first record */
+    uint64_t previous; /* of the last record before it, as its writer knew */
+    uint64_t bytes;
+    uint32_t version; /* JOURNAL_VERSION; 0: of before it was written, the same as 1 */
+    uint32_t zero;
+    uint64_t reserved;
+    uint64_t checksum;
+};
+_Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES,
+               "segment_header is a disk format");
+
 /* Payloads of the control records. */
 struct record_run_open {
     uint64_t run, tables; /* tables: bit t set: table t counts in the run's clocks */
@@ -100,6 +122,11 @@ struct record_payload {
     const void *piece[2];
     size_t bytes[2];
 };
+
+/* Of all before it in the head. */
+uint64_t record_segment_checksum(const struct segment_header *h);
+/* Whether a head checks and is of this generation (0: of any). Of whatever version it is. */
+bool record_segment_good(const struct segment_header *h, uint64_t generation);
 
 /* Bytes a record takes in a segment, padding included. */
 size_t record_bytes(size_t payload_bytes);

@@ -6,7 +6,6 @@
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/journal/cursor.h"
-#include "embedding/journal/journal_file.h"
 
 #include <sys/stat.h>
 
@@ -20,7 +19,7 @@ static void segment_mend(uint8_t *at, size_t size, uint64_t generation)
     memcpy(&head, at, sizeof head);
     head.magic = SEGMENT_MAGIC;
     head.generation = generation;
-    head.checksum = segment_checksum(&head);
+    head.checksum = record_segment_checksum(&head);
     memcpy(at, &head, sizeof head);
     for (size_t p = sizeof head; p + sizeof h <= size; p += record_bytes(h.payload_bytes)) {
         memcpy(&h, at + p, sizeof h);

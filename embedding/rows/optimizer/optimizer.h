@@ -1,5 +1,5 @@
-/* optimizer.h: how a gradient changes a row. One file an optimizer, each a plain C body compiled
- * once a vector level.
+/* optimizer.h: how a gradient changes a row. Each optimizer is a plain C body compiled once a
+ * vector level (opt_kinds.c).
  *
  * A row here is weights f32 (width) | state f32 (schema_state_floats), 4-byte aligned at least.
  * Every update is a function of row, gradient and step, bit for bit the same at every level:

@@ -2,7 +2,7 @@
  * memory budget that they do not fit; kills on the way, and a load taken back. SHOAL_KILL_POINTS
  * (5): as in test_cold_restore.c. */
 #include "embedding/checkpoint.h"
-#include "embedding/checkpoint/load_inner.h"
+#include "embedding/checkpoint/load.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/cold.h"

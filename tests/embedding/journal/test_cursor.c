@@ -1,7 +1,6 @@
 /* test_cursor.c: the one reader of records: at a sequence, beside appends and trims, through the
  * archive, by heads alone; and what a later Shoal wrote. */
 #include "embedding/journal/cursor.h"
-#include "embedding/journal/journal_file.h"
 #include "tests/lib/rig_dir.h"
 
 #include <check.h>
@@ -230,7 +229,7 @@ static void segment_version(uint32_t version)
     ck_assert_int_eq(pread(fd, &h, sizeof h, 0), sizeof h);
     ck_assert_uint_eq(h.version, JOURNAL_VERSION);
     h.version = version;
-    h.checksum = segment_checksum(&h);
+    h.checksum = record_segment_checksum(&h);
     ck_assert_int_eq(pwrite(fd, &h, sizeof h, 0), sizeof h);
     close(fd);
 }

@@ -353,27 +353,23 @@ static void a_lane_is_fenced_that_the_run_has_not(void)
     run_fence(run, 2, 1, true, 0);
 }
 
-#define COLD "embedding/rows/cold.c"
-#define IMAGE "embedding/rows/image.c"
-#define SLAB "embedding/rows/arena.c"
-#define MARK "embedding/rows/mark.c"
-#define RUN "embedding/rows/run.c"
-
 static const struct broken list[] = {
-    {COLD, 1, a_key_of_a_row_becomes_cold, "table_cold_may(t) && tablet_find(own,"},
-    {COLD, 1, a_key_becomes_cold_twice, "!set_has(c, tablet_bits, mixed)"},
-    {COLD, 1, a_cold_row_comes_where_one_is, "tablet_find(&t->tablets[tablet],"},
+    {"embedding/rows/cold.c", 1, a_key_of_a_row_becomes_cold,
+     "table_cold_may(t) && tablet_find(own,"},
+    {"embedding/rows/cold.c", 1, a_key_becomes_cold_twice, "!set_has(c, tablet_bits, mixed)"},
+    {"embedding/rows/cold.c", 1, a_cold_row_comes_where_one_is, "tablet_find(&t->tablets[tablet],"},
 #ifdef SHOAL_VERIFY
     {"embedding/rows/table.c", 0, a_cold_key_gets_a_new_row, "!table_cold_has(t, key)"},
 #endif
-    {COLD, 0, the_set_is_miscounted, "c->count == c->used"},
-    {COLD, 0, more_is_cold_than_the_table_knows, "t->cold >= c->count"},
-    {IMAGE, 2, parts_of_an_image_do_not_end_where_it_does, "cold + "},
-    {IMAGE, 3, an_image_gives_rows_twice, "into->row_count == h->row_count"},
-    {IMAGE, 3, an_image_gives_no_undo, "into->undo->count == h->undo_count"},
-    {IMAGE, 3, an_image_gives_no_cold_keys, "into->cold->count == h->cold_count"},
-    {IMAGE, 4, reading_an_image_changes_the_table, "t->rows == rows_before"},
-    {IMAGE, 0, an_image_lacks_a_row, "key == out + count"},
+    {"embedding/rows/cold.c", 0, the_set_is_miscounted, "c->count == c->used"},
+    {"embedding/rows/cold.c", 0, more_is_cold_than_the_table_knows, "t->cold >= c->count"},
+    {"embedding/rows/image.c", 2, parts_of_an_image_do_not_end_where_it_does, "cold + "},
+    {"embedding/rows/image.c", 3, an_image_gives_rows_twice, "into->row_count == h->row_count"},
+    {"embedding/rows/image.c", 3, an_image_gives_no_undo, "into->undo->count == h->undo_count"},
+    {"embedding/rows/image.c", 3, an_image_gives_no_cold_keys,
+     "into->cold->count == h->cold_count"},
+    {"embedding/rows/image.c", 4, reading_an_image_changes_the_table, "t->rows == rows_before"},
+    {"embedding/rows/image.c", 0, an_image_lacks_a_row, "key == out + count"},
     {"embedding/rows/table.c", 0, a_row_is_counted_and_not_there, "t->rows == 0"},
     {"embedding/rows/table.c", 0, a_tablet_has_more_rows_than_its_table, "t->rows >= "},
     {"embedding/rows/tablet.c", 0, rows_lie_in_no_page, "t->row_count <= "},
@@ -381,17 +377,20 @@ static const struct broken list[] = {
     {"embedding/rows/push.c", 0, a_push_covers_tablets_that_are_not_there,
      "t->isa < ISA_COUNT && "},
     {"embedding/rows/translate.c", 0, a_tablet_moves_to_a_table_of_more, "tablet < from->"},
-    {SLAB, 0, a_run_of_units_reaches_into_the_next_chunk, "c < a->chunk_count && "},
-    {SLAB, 0, a_block_is_given_back_as_another, "in_units == "},
+    {"embedding/rows/arena.c", 0, a_run_of_units_reaches_into_the_next_chunk,
+     "c < a->chunk_count && "},
+    {"embedding/rows/arena.c", 0, a_block_is_given_back_as_another, "in_units == "},
     {"embedding/rows/undo.c", 0, undo_is_of_no_clock, "clock != 0"},
     {"embedding/rows/rules/named.c", 0, names_come_in_any_order, "i == 0 || key_mix(keys[i - 1])"},
     {"embedding/rows/rules/sketch.c", 0, a_sketch_has_any_size, "cells >= SKETCH_ROWS"},
     {"embedding/rows/rules/waiting.c", 0, who_waits_is_miscounted, "(size_t)(at - (char *)out)"},
-    {MARK, 0, marks_of_a_table_change_their_number, "tablets > 0 && (m->tablets[table] == 0"},
-    {MARK, 0, marks_are_moved_behind_the_last, "(uint64_t)first + count <= scope->tablets"},
-    {MARK, 0, a_push_of_no_batch_is_planned, "count > 0 && from < to"},
-    {RUN, 0, a_run_is_open_twice, "lanes > 0 && "},
-    {RUN, 0, a_lane_is_fenced_that_the_run_has_not, "lane < run->lanes"},
+    {"embedding/rows/mark.c", 0, marks_of_a_table_change_their_number,
+     "tablets > 0 && (m->tablets[table] == 0"},
+    {"embedding/rows/mark.c", 0, marks_are_moved_behind_the_last,
+     "(uint64_t)first + count <= scope->tablets"},
+    {"embedding/rows/mark.c", 0, a_push_of_no_batch_is_planned, "count > 0 && from < to"},
+    {"embedding/rows/run.c", 0, a_run_is_open_twice, "lanes > 0 && "},
+    {"embedding/rows/run.c", 0, a_lane_is_fenced_that_the_run_has_not, "lane < run->lanes"},
 };
 
 START_TEST(each_broken_invariant_ends_the_process_by_its_own_assert)

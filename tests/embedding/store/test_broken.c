@@ -161,21 +161,22 @@ static void a_spill_gets_rows_that_it_has_no_room_for(void)
     spill_tablet(&s, r.table, 0, true, 1, &count, &e);
 }
 
-#define ROCKS "embedding/store/store_rocks.c"
-#define STORED "embedding/store/stored.c"
-
 static const struct broken list[] = {
-    {ROCKS, 1, rocks_has_a_log, "!s->read_only && rocksdb_writeoptions_get_disable_WAL("},
-    {ROCKS, 2, rocks_collects_garbage, "!rocksdb_options_get_enable_blob_gc("},
-    {ROCKS, 3, rocks_compresses, "rocksdb_options_get_compression("},
-    {ROCKS, 0, a_copy_is_written, "!s->read_only && "},
+    {"embedding/store/store_rocks.c", 1, rocks_has_a_log,
+     "!s->read_only && rocksdb_writeoptions_get_disable_WAL("},
+    {"embedding/store/store_rocks.c", 2, rocks_collects_garbage,
+     "!rocksdb_options_get_enable_blob_gc("},
+    {"embedding/store/store_rocks.c", 3, rocks_compresses, "rocksdb_options_get_compression("},
+    {"embedding/store/store_rocks.c", 0, a_copy_is_written, "!s->read_only && "},
     {"embedding/store/store.h", 0, a_key_is_too_long, "store_item_ok(&items[i])"},
     {"embedding/store/store.h", 0, a_range_is_turned, "store_range_ok(from, below)"},
-    {STORED, 1, a_stored_tablet_lacks_marks, "h.column_bytes == runs_column_bytes("},
-    {STORED, 0, a_tablet_is_stored_that_the_table_has_not, "tablet >> "},
-    {STORED, 0, control_state_is_older_than_its_floor, "as_of.floor <= as_of.sequence"},
-    {STORED, 0, a_load_is_neither_under_way_nor_not, "l->under_way <= 1"},
-    {STORED, 0, a_row_key_names_no_table, "table <= LIMIT_TABLES && tablet < "},
+    {"embedding/store/stored.c", 1, a_stored_tablet_lacks_marks,
+     "h.column_bytes == runs_column_bytes("},
+    {"embedding/store/stored.c", 0, a_tablet_is_stored_that_the_table_has_not, "tablet >> "},
+    {"embedding/store/stored.c", 0, control_state_is_older_than_its_floor,
+     "as_of.floor <= as_of.sequence"},
+    {"embedding/store/stored.c", 0, a_load_is_neither_under_way_nor_not, "l->under_way <= 1"},
+    {"embedding/store/stored.c", 0, a_row_key_names_no_table, "table <= LIMIT_TABLES && tablet < "},
     {"embedding/store/spill.c", 0, a_spill_gets_rows_that_it_has_no_room_for,
      "s->value == NULL || row_bytes <= s->batch"},
 };

@@ -1,0 +1,67 @@
+/* test_broken.c: invariants of the journal, broken on purpose: each must be noticed, by its own
+ * assert. */
+#include "embedding/journal/cursor.h"
+#include "tests/lib/broken.h"
+#include "tests/lib/rig_dir.h"
+#include "tests/lib/suite.h"
+
+#include <check.h>
+
+static char dir[LIMIT_PATH];
+
+static struct journal *opened(void)
+{
+    struct journal *j;
+    ck_assert_int_eq(journal_open(dir, 0, &j, NULL), 0);
+    return j;
+}
+
+static void more_is_synced_than_was_written(void)
+{
+    struct journal *j = opened();
+    struct journal_sync s = {.sequence = 1};
+    ck_assert_int_eq(journal_start(j, 1, NULL), 0);
+    journal_sync_end(j, &s, NULL);
+}
+
+static void a_record_comes_before_the_journal_has_begun(void)
+{
+    struct record_header h = {.kind = RECORD_RUN_DROP};
+    journal_append(opened(), &h, &(struct record_payload){{"", ""}, {0, 0}}, NULL);
+}
+
+static void a_spare_ends_that_nobody_began(void)
+{
+    journal_spare_end(opened(), &(struct journal_spare){.status = 0});
+}
+
+static void a_record_has_pieces_that_it_is_not_read_in(void)
+{
+    struct record_header h = {.kind = RECORD_RUN_DROP};
+    record_seal(&h, &(struct record_payload){{"ab", "c"}, {2, 1}});
+}
+
+static const struct broken list[] = {
+    {"embedding/journal/journal.c", 4, more_is_synced_than_was_written, "s->sequence <= "},
+    {"embedding/journal/journal.c", 0, a_record_comes_before_the_journal_has_begun,
+     "payload_bytes <= journal_payload_max(j) && "},
+    {"embedding/journal/journal.c", 0, a_spare_ends_that_nobody_began, "j->making"},
+    {"embedding/journal/record.c", 0, a_record_has_pieces_that_it_is_not_read_in,
+     "h->kind == RECORD_PUSH || "},
+};
+
+START_TEST(each_broken_invariant_ends_the_process_by_its_own_assert)
+{
+    rig_dir(dir);
+    broken_check(list, sizeof list / sizeof list[0]);
+    rig_remove_dir(dir);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("broken");
+    tcase_add_test(suite_case(suite, "broken", 60, NULL, NULL),
+                   each_broken_invariant_ends_the_process_by_its_own_assert);
+    return suite_main(suite);
+}
