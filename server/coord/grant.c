@@ -7,7 +7,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/end.h"
+#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <stdio.h>
