@@ -1,7 +1,9 @@
 /* member.c: shards and workers.
  *
- * 1. A number is in the store before anybody is told it.
- * 2. (server, index) -> shard number never changes. */
+ * 1. A number is in the store before anybody is told it. [test:
+ *    coord_member_worker_number_is_never_used_again]
+ * 2. (server, index) -> shard number never changes. [test:
+ *    coord_member_server_keeps_its_numbers_over_a_restart] */
 #include "server/coord/member.h"
 
 #include "proto/base/array.h"

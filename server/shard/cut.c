@@ -1,8 +1,9 @@
 /* cut.c: holding pushes for a cut, and going back to one.
  *
- * 1. Between engine_hold and engine_go (or engine_release) no push is admitted.
+ * 1. Between engine_hold and engine_go (or engine_release) no push is admitted. [test:
+ *    no_push_moves_while_a_cut_is_held]
  * 2. A RESTORE whose run is open already was done: it must not be done twice, the run may have
- *    moved on. */
+ *    moved on. [test: cut_is_restored_once_in_memory, cut_is_restored_once_on_disk] */
 #include "server/shard/cut.h"
 
 #include "proto/base/assert.h"

@@ -1,7 +1,7 @@
 /* park.c: lists of what waits for rows or room.
  *
  * 1. A push stays behind those of its run, lane and table that came before it: else the engine
- *    would call it a GAP.
+ *    would call it a GAP. [test: push_waits_for_its_rows_and_its_lane_waits_behind_it]
  * 2. The head of a list is tried in every walk, and the engine fetches what was asked for first: so
  *    it gets on. */
 #include "server/shard/park.h"

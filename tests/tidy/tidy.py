@@ -29,7 +29,7 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
-    "invariant": 133,
+    "invariant": 108,
     "names": 11,
     "drawn": 15,
 }
