@@ -168,6 +168,7 @@ static void call_unlink(struct coord_calls *c, struct coord_call *call)
     while (*at != call)
         at = &(*at)->next;
     *at = call->next;
+    SHOAL_ASSERT(c->count > 0);
     c->count--;
 }
 
@@ -216,6 +217,7 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
     }
     if (reply->status == 0) {
         call->answered[shard / 8] |= (uint8_t)(1u << (shard % 8));
+        SHOAL_ASSERT(call->missing > 0);
         call->missing--;
         if (call->on_reply != NULL)
             call->on_reply(c->context, call, shard, reply, m);

@@ -258,6 +258,7 @@ void coord_member_worker_gone(struct coord_members *m, uint64_t number)
     if (at == COORD_NOBODY)
         return;
     figures_add(&m->gone, &m->worker[at].figures);
+    SHOAL_ASSERT(m->workers > 0);
     m->workers--;
     memmove(m->worker + at, m->worker + at + 1, (m->workers - at) * sizeof *m->worker);
 }

@@ -71,6 +71,7 @@ static struct request *part_take(struct bsp_hold *h, struct bsp_lane *lane, stru
     *at = q->next;
     q->next = NULL;
     lane->tablets -= q->push.r.tablet_count;
+    SHOAL_ASSERT(h->held > 0);
     h->held--;
     return q;
 }

@@ -285,6 +285,7 @@ static void exported_cb(void *context, int status, const char *text, uint64_t ro
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.exporter;
+    SHOAL_ASSERT(a->busy);
     a->busy = false;
     if (status) {
         shard_refuse(s, a->peer, WIRE_TYPE_CUT_EXPORT, a->id, status, "shard %s: %s", s->name,
@@ -328,6 +329,7 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.loader;
+    SHOAL_ASSERT(a->busy);
     a->busy = false;
     if (status) {
         shard_refuse(s, a->peer, WIRE_TYPE_LOAD, a->id, status, "shard %s: %s", s->name, text);
@@ -370,6 +372,7 @@ static void dropped_cb(void *context, int status, const char *text)
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.dropper;
+    SHOAL_ASSERT(a->busy);
     a->busy = false;
     park_purge(s);
     if (status) {

@@ -1,6 +1,7 @@
 /* survey.c: digests and figures of tables, in steps. */
 #include "server/shard/survey.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "server/shard/shard.h"
 
@@ -14,6 +15,7 @@ static void begin(struct shard *s);
 static void finish(struct shard *s)
 {
     struct digests *d = &s->digests;
+    SHOAL_ASSERT(d->count > 0 && d->count <= DIGEST_ASKERS);
     free(d->value);
     d->value = NULL;
     d->count--;
@@ -137,6 +139,7 @@ static void table_stats_begin(struct shard *s);
 static void table_stats_finish(struct shard *s)
 {
     struct table_stats *d = &s->table_stats;
+    SHOAL_ASSERT(d->count > 0 && d->count <= TABLE_STATS_ASKERS);
     census_free(d->census);
     d->census = NULL;
     d->count--;
