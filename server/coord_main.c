@@ -7,10 +7,10 @@
 #include "proto/job/keys.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
-#include "server/coord/config.h"
 #include "server/coord/coord.h"
-#include "server/coord/hook.h"
+#include "server/coord/folder.h"
 #include "server/coord/tensorboard.h"
+#include "server/server_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
     if (optind < argc)
         return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
                       &e);
-    rc = coord_config_load(path, &set, &config, &e);
+    rc = server_config_coordinator(path, &set, &config, &e);
     config_list_free(&set);
     if (rc == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
         rc = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",

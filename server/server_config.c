@@ -1,6 +1,7 @@
-/* server_config.c: server.yaml. */
+/* server_config.c: server.yaml and coordinator.yaml, and what `memory` is divided into. */
 #include "server/server_config.h"
 
+#include "proto/base/limits.h"
 #include "proto/job/keys.h"
 
 #include <inttypes.h>
@@ -155,4 +156,99 @@ void server_config_advertised(const struct server_config *c, const char *bound, 
         snprintf(out, 256, "tcp://%.200s%s", c->advertise, colon);
     else
         snprintf(out, 256, "%s", bound);
+}
+
+/* ---- the division of budgets ---- */
+
+#define WAITING_MOST (1ull << 30)
+#define REPLIES_MOST (256ull << 20)
+#define FRAME ((uint64_t)LIMIT_FRAME_BYTES)
+
+static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struct budget *out)
+{
+    uint64_t part = memory / shards, share = part / 16;
+    *out = (struct budget){
+        .waiting = within(share, 4 * FRAME, WAITING_MOST),
+        .replies = within(share, 2 * FRAME, REPLIES_MOST),
+        .kept = within(memory / 32, 0, REPLIES_MOST),
+        .disk = disk / shards,
+    };
+    out->engine = part - within(share, 0, WAITING_MOST) - within(share, 0, REPLIES_MOST);
+}
+
+/* ---- coordinator.yaml ---- */
+
+static int coordinator_string(const struct config *c, const char *name, const char *key, char *out,
+                              size_t capacity, struct err *e)
+{
+    const char *s = config_string(c, key);
+    if (strlen(s) >= capacity)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name,
+                       config_line(c, key), key, capacity - 1);
+    memcpy(out, s, strlen(s) + 1);
+    return 0;
+}
+
+static int take_coordinator(const struct config *c, const char *name, struct coord_config *out,
+                            struct err *e)
+{
+    memset(out, 0, sizeof *out);
+    if (config_string(c, "keys")[0] != 0)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
+            "insecure_plaintext: true on a "
+            "network that you trust",
+            name, config_line(c, "keys"));
+    int rc = coordinator_string(c, name, "listen", out->listen, sizeof out->listen, e);
+    if (rc == 0)
+        rc = coordinator_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e);
+    if (rc == 0)
+        rc = coordinator_string(c, name, "report", out->report, sizeof out->report - 8, e);
+    if (rc == 0)
+        rc = coordinator_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard,
+                                e);
+    if (rc != 0)
+        return rc;
+    if (out->listen[0] == 0 || out->data_dir[0] == 0)
+        return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);
+    out->shards = (uint32_t)config_int(c, "shards");
+    out->lease_ms = (uint32_t)config_size(c, "lease");
+    out->resend_ms = (uint32_t)config_size(c, "resend");
+    out->drop = config_float(c, "net.drop");
+    out->publish = config_bool(c, "publish");
+    out->insecure_plaintext = config_bool(c, "insecure_plaintext");
+    return 0;
+}
+
+int server_config_parse_coordinator(const char *text, size_t bytes, const char *name,
+                                    const struct string_list *set, struct coord_config *out,
+                                    struct err *e)
+{
+    struct config *c;
+    int rc = config_parse(text, bytes, name, set, keys_coordinator, &c, e);
+    if (rc != 0)
+        return rc;
+    rc = take_coordinator(c, name, out, e);
+    config_free(c);
+    return rc;
+}
+
+int server_config_coordinator(const char *path, const struct string_list *set,
+                              struct coord_config *out, struct err *e)
+{
+    struct config *c;
+    if (path == NULL)
+        return server_config_parse_coordinator("{}", 2, "defaults", set, out, e);
+    int rc = config_load(path, set, keys_coordinator, &c, e);
+    if (rc != 0)
+        return rc;
+    rc = take_coordinator(c, path, out, e);
+    config_free(c);
+    return rc;
 }

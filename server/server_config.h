@@ -21,8 +21,11 @@
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H
 
+#include "proto/base/limits.h"
 #include "proto/job/config.h"
 #include "proto/job/job.h"
+
+#include <stdint.h>
 
 struct server_config {
     char name[LIMIT_NAME]; /* empty: from data_dir */
@@ -53,5 +56,57 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
                            struct err *e);
 /* What peers are told: `bound` with the host replaced by `advertise`. */
 void server_config_advertised(const struct server_config *c, const char *bound, char out[256]);
+
+/* What a server's `memory` and `disk` are divided into. A shard gets an equal part of
+ * both. Of a shard's part of the memory:
+ *
+ *     requests that wait   1/16, at most 1 GiB; but room for four frames of the longest kind
+ *     replies on their way 1/16, at most 256 MiB; but room for two
+ *     the engine           the rest: rows, their index, images on their way, caches of the store
+ *                          (engine_options.memory)
+ *
+ * What is left of the two is the allocator's. Below 1 GiB a shard the least of the first two is
+ * more than their share: it is needed only by messages of 16 MiB. */
+
+struct budget { /* bytes, of one shard */
+    uint64_t engine, waiting, replies;
+    uint64_t kept; /* of all shards together: frames that are kept to be used again */
+    uint64_t disk; /* 0: no bound */
+};
+
+/* memory: above 0. disk 0: no bound. */
+void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struct budget *out);
+
+/* Coordinator.yaml as a plain value. Everything is checked: an unknown key, a wrong
+ * type or a value out of range is refused with file, line and the nearest known key
+ * (SHOAL_E_CONFIG).
+ *
+ *     listen: tcp://127.0.0.1:7000
+ *     data_dir: /var/lib/shoal/coordinator
+ *     shards: 1                 # of all servers together: a job waits until so many are ready
+ *     lease: 10s                # a worker silent for so long is dead
+ *     resend: 500ms             # requests to shards are sent again after this
+ *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
+ *     tensorboard: DIR          # event files of the jobs that run; empty: none
+ *     publish: false            # whether jobs may have a command run here (checkpoint.publish)
+ *     net: {drop: 0}
+ *     insecure_plaintext: false # allow an address that is not loopback */
+
+struct coord_config {
+    char listen[256];
+    char data_dir[LIMIT_PATH];
+    char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
+    uint32_t shards, lease_ms, resend_ms;
+    double drop;
+    bool insecure_plaintext;
+    bool publish;
+};
+
+/* path NULL: defaults and `set` ("dotted.key=value") alone. */
+int server_config_coordinator(const char *path, const struct string_list *set,
+                              struct coord_config *out, struct err *e);
+int server_config_parse_coordinator(const char *text, size_t bytes, const char *name,
+                                    const struct string_list *set, struct coord_config *out,
+                                    struct err *e);
 
 #endif

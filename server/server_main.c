@@ -14,7 +14,6 @@
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
-#include "server/shard/budget.h"
 #include "server/shard/server_dir.h"
 #include "server/shard/shard.h"
 
@@ -246,8 +245,8 @@ static int serve(struct server *sv, struct err *e)
                          &lock_fd, e);
     if (rc)
         return rc;
-    budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk,
-                  sv->config.shards, &sv->budget);
+    server_config_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk,
+                         sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
     /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more
      * that no budget knows of. With fewer than this the fetches and a compaction wait for each

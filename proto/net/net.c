@@ -17,7 +17,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
-#include "proto/net/endpoint.h"
 #include "proto/net/later.h"
 #include "proto/net/peer.h"
 #include "proto/net/sock.h"
@@ -508,7 +507,7 @@ struct env *net_env(struct net *n)
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e)
 {
     char bindable[256];
-    int rc = endpoint_check(endpoint, n->options.insecure_plaintext, bindable, e);
+    int rc = sock_endpoint_check(endpoint, n->options.insecure_plaintext, bindable, e);
     if (rc != 0)
         return rc;
     if (n->router == NULL) {

@@ -51,4 +51,13 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out);
  * caller. to: NULL on a DEALER. */
 int sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
 
+/* What may stand in `listen`, and whether others than this machine reach it. Inside of
+ * proto/net. */
+
+/* "tcp://HOST:PORT" (PORT 1..65535, 0 or *) or "ipc://PATH" -> the form that ZeroMQ binds
+ * (localhost becomes 127.0.0.1). CONFIG: neither of them. DENIED: tcp on a host other than 127.*,
+ * [::1] and localhost, without `insecure`.
+ */
+int sock_endpoint_check(const char *endpoint, bool insecure, char bindable[256], struct err *e);
+
 #endif

@@ -2,11 +2,13 @@
  * generated types of messages.
  *
  * 1. A header is unpacked by a capped bump allocator: no malloc, and no peer makes us take more
- *    than LIMIT_UNPACK_BYTES.
+ *    than LIMIT_UNPACK_BYTES. [test: wire_decoding_allocates_nothing]
  * 2. Struct and proto message are made of the same list in wire.h: field i of one is field i of the
- *    other; asserted whenever a type is used (wire_shape_assert).
- * 3. What wire_decode lets through has the right frame count, and frames whose bytes agree with the
- *    counts in the header. */
+ *    other; asserted whenever a type is used (wire_shape_assert). [test:
+ *    wire_every_type_encodes_and_decodes]
+ * 3. What wire_decode lets through has the right frame count, and frames whose bytes agree with
+ *    the counts in the header. [test: wire_wrong_frame_count_is_refused,
+ *    wire_count_that_does_not_fit_its_frame_is_refused] */
 #include "proto/wire/wire.h"
 #include "proto/base/assert.h"
 #include "proto/wire/wire_inner.h"

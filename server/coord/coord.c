@@ -5,7 +5,6 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/end.h"
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
@@ -13,7 +12,6 @@
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
 #include "server/coord/submit.h"
-#include "server/coord/watch.h"
 #include "server/coord/work.h"
 
 #include <inttypes.h>

@@ -1,6 +1,11 @@
 /* core.c: what all parts of the coordinator stand on: its store, its answers, its times. */
 #include "server/coord/core.h"
+
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static bool stored(struct coord *c, int status, const struct err *e)
 {
@@ -54,4 +59,205 @@ uint32_t coord_retry_ms(const struct coord *c)
 {
     uint32_t ms = 5 * c->members.workers;
     return ms < 20 ? 20 : ms > 500 ? 500 : ms;
+}
+
+/* ---- call ---- */
+
+void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
+                     void *context, uint64_t resend_ns)
+{
+    *c = (struct coord_calls){
+        .env = env, .members = members, .context = context, .resend_ns = resend_ns};
+    c->next_id = env_random(env) | 1; /* answers to a former coordinator must not match */
+}
+
+static void call_free(struct coord_call *call)
+{
+    free(call->frame);
+    free(call);
+}
+
+void coord_call_cancel_all(struct coord_calls *c)
+{
+    while (c->head != NULL) {
+        struct coord_call *call = c->head;
+        c->head = call->next;
+        call_free(call);
+    }
+    c->count = 0;
+}
+
+void coord_call_close(struct coord_calls *c)
+{
+    coord_call_cancel_all(c);
+}
+
+static bool call_answered(const struct coord_call *call, uint32_t shard)
+{
+    return (call->answered[shard / 8] >> (shard % 8) & 1) != 0;
+}
+
+static void call_send(struct coord_calls *c, const struct coord_call *call, uint32_t shard)
+{
+    const struct coord_shard *s = &c->members->shard[shard];
+    if (!s->seen || !s->ready || (!s->set_up && !call->early) || call_answered(call, shard))
+        return;
+    struct msg *m = wire_encode(&call->request);
+    if (m == NULL)
+        return;
+    if (call->has_frame) {
+        void *to = msg_add(m, call->frame_bytes);
+        if (to == NULL) {
+            msg_free(m);
+            return;
+        }
+        if (call->frame_bytes > 0)
+            memcpy(to, call->frame, call->frame_bytes);
+    }
+    (void)env_send(c->env, s->peer, m); /* a full or lost peer: the timer sends again */
+}
+
+static void call_send_all(struct coord_calls *c, struct coord_call *call)
+{
+    call->sent_ns = env_now_ns(c->env);
+    if (call->target != COORD_NOBODY) {
+        call_send(c, call, call->target);
+        return;
+    }
+    for (uint32_t s = 0; s < c->members->shards; s++)
+        call_send(c, call, s);
+}
+
+struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request,
+                                    const void *frame, size_t frame_bytes, bool has_frame,
+                                    uint32_t target, bool early, uint64_t owner,
+                                    coord_call_reply on_reply, coord_call_done on_done)
+{
+    struct coord_call *call = c->count >= COORD_CALLS_MAX ? NULL : calloc(1, sizeof *call);
+    if (call == NULL)
+        return NULL;
+    call->request = *request;
+    call->request.reply = false;
+    call->request.id = c->next_id++;
+    call->has_frame = has_frame;
+    call->frame_bytes = frame_bytes;
+    if (frame_bytes > 0) {
+        call->frame = malloc(frame_bytes);
+        if (call->frame == NULL) {
+            free(call);
+            return NULL;
+        }
+        memcpy(call->frame, frame, frame_bytes);
+    }
+    call->target = target;
+    call->early = early;
+    call->owner = owner;
+    call->missing = target == COORD_NOBODY ? c->members->shards : 1;
+    call->on_reply = on_reply;
+    call->on_done = on_done;
+    call->next = c->head;
+    c->head = call;
+    c->count++;
+    call_send_all(c, call);
+    return call;
+}
+
+static void call_unlink(struct coord_calls *c, struct coord_call *call)
+{
+    struct coord_call **at = &c->head;
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    SHOAL_ASSERT(c->count > 0);
+    c->count--;
+}
+
+void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner)
+{
+    struct coord_call *next;
+    for (struct coord_call *call = c->head; call != NULL; call = next) {
+        next = call->next;
+        if (call->request.type != type || (owner != UINT64_MAX && call->owner != owner))
+            continue;
+        call_unlink(c, call);
+        call_free(call);
+    }
+}
+
+bool coord_call_open_type(const struct coord_calls *c, enum wire_type type)
+{
+    for (const struct coord_call *call = c->head; call != NULL; call = call->next)
+        if (call->request.type == type)
+            return true;
+    return false;
+}
+
+/* Answers that mean "not now": the call stays open. */
+static bool status_waits(int status)
+{
+    return status == SHOAL_E_AGAIN || status == SHOAL_E_BUSY || status == SHOAL_E_OLD_RUN ||
+           status == SHOAL_E_NO_TABLE || status == SHOAL_E_UNAVAILABLE ||
+           status == SHOAL_E_NOT_LEADER;
+}
+
+void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
+                         const struct msg *m)
+{
+    struct coord_call *call = c->head;
+    while (call != NULL && (call->request.id != reply->id || call->request.type != reply->type))
+        call = call->next;
+    uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
+    if (shard == COORD_NOBODY || call_answered(call, shard) ||
+        (call->target != COORD_NOBODY && call->target != shard))
+        return; /* late, twice, or nobody we asked */
+    if (status_waits(reply->status)) {
+        log_debug("%s of shard %u: %s, asked again later", wire_type_name(reply->type), shard,
+                  err_text(reply->status));
+        return;
+    }
+    if (reply->status == 0) {
+        call->answered[shard / 8] |= (uint8_t)(1u << (shard % 8));
+        SHOAL_ASSERT(call->missing > 0);
+        call->missing--;
+        if (call->on_reply != NULL)
+            call->on_reply(c->context, call, shard, reply, m);
+        if (call->missing > 0)
+            return;
+    }
+    call_unlink(c, call);
+    call->on_done(c->context, call, reply->status, reply->error);
+    call_free(call);
+}
+
+void coord_call_tick(struct coord_calls *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    for (struct coord_call *call = c->head; call != NULL; call = call->next)
+        if (now - call->sent_ns >= c->resend_ns)
+            call_send_all(c, call);
+}
+
+void coord_call_shard_ready(struct coord_calls *c, uint32_t shard)
+{
+    for (struct coord_call *call = c->head; call != NULL; call = call->next)
+        if (call->target == COORD_NOBODY || call->target == shard)
+            call_send(c, call, shard);
+}
+
+void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
+{
+    struct coord_shard *s = &c->members->shard[shard];
+    coord_call_cancel(c, WIRE_TYPE_MAP_SET, shard);
+    coord_call_cancel(c, WIRE_TYPE_TABLE_CREATE, shard);
+    coord_call_cancel(c, WIRE_TYPE_RUN_OPEN, shard);
+    coord_call_cancel(c, WIRE_TYPE_LOAD, shard);
+    coord_call_cancel(c, WIRE_TYPE_CUT_KEEP, shard);
+    s->set_up = s->busy = s->greeted = false;
+    s->step = 0;
+}
+
+void coord_call_forget(struct coord_calls *c)
+{
+    for (uint32_t i = 0; i < c->members->shards; i++)
+        coord_call_forget_shard(c, i);
 }

@@ -14,10 +14,13 @@
  * itself after 10 s.
  *
  * Invariants:
- *  1. A cut's number is stored before a shard hears of it, and never drawn twice.
+ *  1. A cut's number is stored before a shard hears of it, and never drawn twice. [test:
+ *     coord_refused_cut_is_made_again_under_a_new_number]
  *  2. A cut is complete when every shard has answered GO, or it is dropped and does not count.
- *  3. `held` runs while every shard holds: what the coordinator knows then is of the instant of the
- *     cut. A shard that did not hold through it refuses GO, and the cut is made again. */
+ *     [test: coord_death_at_the_cut_keeps_the_best_epoch]
+ *  3. `held` runs while every shard holds: what the coordinator knows then is of the instant of
+ *     the cut. A shard that did not hold through it refuses GO, and the cut is made again.
+ *     [test: checkpoint_goes_on_at_the_very_batch] */
 #ifndef SERVER_COORD_CUT_H
 #define SERVER_COORD_CUT_H
 

@@ -3,7 +3,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/metric/measure.h"
-#include "server/coord/end.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
 #include "server/coord/setup.h"

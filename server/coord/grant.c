@@ -1,13 +1,13 @@
 /* grant.c: LANE_NEXT and the fences.
  *
  * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is
- *    stored before it is told.
+ *    stored before it is told. [test: coord_restarted_coordinator_goes_on]
  * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it. */
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/end.h"
+#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,16 @@
 /* member.c: shards and workers.
  *
- * 1. A number is in the store before anybody is told it.
- * 2. (server, index) -> shard number never changes. */
+ * 1. A number is in the store before anybody is told it. [test:
+ *    coord_member_worker_number_is_never_used_again]
+ * 2. (server, index) -> shard number never changes. [test:
+ *    coord_member_server_keeps_its_numbers_over_a_restart] */
 #include "server/coord/member.h"
+
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/limits.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +258,7 @@ void coord_member_worker_gone(struct coord_members *m, uint64_t number)
     if (at == COORD_NOBODY)
         return;
     figures_add(&m->gone, &m->worker[at].figures);
+    SHOAL_ASSERT(m->workers > 0);
     m->workers--;
     memmove(m->worker + at, m->worker + at + 1, (m->workers - at) * sizeof *m->worker);
 }
@@ -278,4 +284,137 @@ void coord_member_forget_figures(struct coord_members *m)
     for (uint32_t i = 0; i < m->workers; i++)
         memset(&m->worker[i].figures, 0, sizeof m->worker[i].figures);
     m->rss_peak_bytes = 0;
+}
+
+/* ---- map ---- */
+
+int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e)
+{
+    uint32_t next = 0;
+    if (count == 0 || count > LIMIT_TABLES)
+        return err_set(e, SHOAL_E_SCHEMA, "a job has 1 to %u tables, this one declares %u",
+                       LIMIT_TABLES, count);
+    for (uint32_t t = 0; t < count; t++) {
+        int rc = schema_check(&table[t], e);
+        if (rc != 0)
+            return rc;
+        if (table[t].table != t || table[t].tablet_first != next)
+            return err_set(e, SHOAL_E_SCHEMA,
+                           "table %s: number %u and first tablet %u, expected %u and %u",
+                           table[t].name, table[t].table, table[t].tablet_first, t, next);
+        for (uint32_t other = 0; other < t; other++)
+            if (strcmp(table[other].name, table[t].name) == 0)
+                return err_set(e, SHOAL_E_SCHEMA, "tables %u and %u are both named %s", other, t,
+                               table[t].name);
+        next += 1u << table[t].tablet_bits;
+    }
+    return 0;
+}
+
+uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count)
+{
+    uint32_t sum = 0;
+    for (uint32_t t = 0; t < count; t++)
+        sum += 1u << table[t].tablet_bits;
+    return sum;
+}
+
+int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
+                   uint16_t *shard_of, struct err *e)
+{
+    for (uint32_t t = 0; t < count; t++) {
+        uint64_t tablets = 1ull << table[t].tablet_bits;
+        if (table[t].dense == 0 && tablets / shards < LIMIT_SHARD_TABLETS_MIN)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "table %s has %" PRIu64
+                           " tablets for %u shards, at least %u a shard are needed: raise "
+                           "tables.tablets or take fewer shards",
+                           table[t].name, tablets, shards, LIMIT_SHARD_TABLETS_MIN);
+        for (uint64_t i = 0; i < tablets; i++)
+            shard_of[table[t].tablet_first + i] = (uint16_t)(i * shards / tablets);
+    }
+    return 0;
+}
+
+/* ---- roll ---- */
+
+void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute *out)
+{
+    memset(out, 0, sizeof *out); /* compared as bytes */
+    (void)snprintf(out->backend, sizeof out->backend, "%s", join->backend);
+    (void)snprintf(out->kernel, sizeof out->kernel, "%s", join->kernel);
+    (void)snprintf(out->device, sizeof out->device, "%s", join->device);
+    (void)snprintf(out->why, sizeof out->why, "%s", join->why);
+}
+
+void coord_compute_set(struct json *to, const struct coord_compute *by)
+{
+    json_set_string(to, "backend", by->backend);
+    json_set_string(to, "kernel", by->kernel);
+    json_set_string(to, "device", by->device);
+    json_set_string(to, "why", by->why);
+}
+
+void coord_roll_close(struct coord_roll *r)
+{
+    free(r->entry);
+    memset(r, 0, sizeof *r);
+}
+
+/* Room for one more, or NULL. */
+static struct coord_roll_entry *entry_add(struct coord_roll *r)
+{
+    if (r->count == COORD_ROLL_MAX)
+        return NULL;
+    if (array_room(&r->entry, r->count, &r->capacity, 8) != 0)
+        return NULL;
+    return &r->entry[r->count++];
+}
+
+/* Whether any entry of the name was broken; all of them are `broken` now. */
+static bool broken_set(struct coord_roll *r, const char *name, bool broken)
+{
+    bool was = false;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (strcmp(r->entry[i].name, name) == 0) {
+            was = was || r->entry[i].broken;
+            r->entry[i].broken = broken;
+        }
+    return was;
+}
+
+bool coord_roll_broken(struct coord_roll *r, const char *name)
+{
+    return !broken_set(r, name, true);
+}
+
+bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by)
+{
+    bool back = broken_set(r, name, false);
+    for (uint32_t i = 0; i < r->count; i++)
+        if (strcmp(r->entry[i].name, name) == 0 && memcmp(&r->entry[i].by, by, sizeof *by) == 0) {
+            r->entry[i].joined++;
+            return back;
+        }
+    struct coord_roll_entry *e = entry_add(r);
+    if (e == NULL)
+        return back;
+    (void)snprintf(e->name, sizeof e->name, "%s", name);
+    e->by = *by;
+    e->joined = 1;
+    e->broken = false;
+    return back;
+}
+
+struct json *coord_roll_json(const struct coord_roll *r)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct json *item = json_new_object();
+        json_set_string(item, "name", r->entry[i].name);
+        coord_compute_set(item, &r->entry[i].by);
+        json_set_int(item, "joined", r->entry[i].joined);
+        json_append(list, item);
+    }
+    return list;
 }

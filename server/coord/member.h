@@ -9,13 +9,49 @@
 
 #include "proto/base/env.h"
 #include "proto/base/err.h"
+#include "proto/base/json.h"
 #include "proto/base/limits.h"
+#include "proto/job/schema.h"
 #include "proto/wire/wire.h"
-#include "server/coord/roll.h"
 #include "server/coord/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Who has computed for the job, and by what: each worker that joined, with its
+ * backend, its device and why that was taken, for the report. A worker that goes on by another
+ * backend stands there twice. Kept in memory: of a coordinator that was started again it has those
+ * that joined since. Pure. */
+
+#define COORD_ROLL_MAX 256u
+
+/* What a worker said of itself when it joined. */
+struct coord_compute {
+    char backend[32], kernel[WIRE_KERNEL], device[WIRE_DEVICE], why[WIRE_WHY];
+};
+
+struct coord_roll {
+    struct coord_roll_entry {
+        char name[LIMIT_NAME];
+        struct coord_compute by;
+        uint32_t joined; /* times */
+        bool broken;     /* the worker left because of its device, and has not come again */
+    } * entry;           /* owned (count) */
+    uint32_t count, capacity;
+};
+
+void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute *out);
+/* backend, kernel, device, why. */
+void coord_compute_set(struct json *to, const struct coord_compute *by);
+
+void coord_roll_close(struct coord_roll *r);
+/* A worker has joined. Past COORD_ROLL_MAX of them, or without memory, it is not noted. True: it
+ * had left because of its device, and is back. */
+bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
+/* A worker leaves because of its device. True: for the first time since it came. */
+bool coord_roll_broken(struct coord_roll *r, const char *name);
+/* [{"name", "backend", "kernel", "device", "why", "joined"}] */
+struct json *coord_roll_json(const struct coord_roll *r);
 
 #define COORD_NOBODY UINT32_MAX
 
@@ -96,5 +132,22 @@ uint64_t coord_member_expired(const struct coord_members *m, uint64_t now_ns, ui
 void coord_member_sums(const struct coord_members *m, struct wire_WORKER_BEAT *out);
 /* Another job: nobody's figures count any more. */
 void coord_member_forget_figures(struct coord_members *m);
+
+/* Which shard leads which tablet. Pure: a function of tables and shard count.
+ *
+ * Every table is dealt over the shards by itself, in contiguous ranges of tablets that differ by
+ * one at most, so that a batch sorted by tablet goes out as one range a shard. Global tablet
+ * numbers run through all tables: schema.tablet_first + tablet. */
+
+/* Tables as declared, by number, complete and without gap: numbers 0..count-1, names unique,
+ * tablets one after another from 0. SCHEMA. */
+int coord_map_check(const struct table_schema *table, uint32_t count, struct err *e);
+/* Tablets of all tables. */
+uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
+/* shard_of: (coord_map_tablets). CONFIG when a sparse table would have fewer than
+ * LIMIT_SHARD_TABLETS_MIN tablets a shard; dense tables are small and may leave a shard without
+ * one. */
+int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
+                   uint16_t *shard_of, struct err *e);
 
 #endif

@@ -3,8 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/end.h"
-#include "server/coord/map.h"
+#include "server/coord/member.h"
 #include "server/coord/phase.h"
 
 #include <stdio.h>

@@ -3,9 +3,22 @@
 #ifndef SERVER_COORD_STATUS_H
 #define SERVER_COORD_STATUS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 struct coord;
 
 /* The caller frees. NULL when out of memory. */
 char *coord_status_text(struct coord *c);
+
+/* Who is missing. A job waits for a server that is away as long as it takes (its
+ * rows are on its disk), and for a worker to come; nobody shall have to guess that: it is in the
+ * log once in 10 s, and in the status. Under durability memory there is nothing to wait for: the
+ * job ends. */
+
+/* On every tick of the coordinator. */
+void coord_watch_tick(struct coord *c);
+/* One sentence on what the job waits for; false (and an empty text) when nobody is missing. */
+bool coord_watch_missing(const struct coord *c, char *text, size_t bytes);
 
 #endif

@@ -7,8 +7,10 @@
  *  1. A put is answered after its record is synced.
  *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered
  *     for and which is cut off. A damaged record before the end is CORRUPT: what follows it may
- *     have been promised.
- *  3. Rewriting makes a whole new file and renames it: there is always one good log. */
+ *     have been promised. [test: coord_store_torn_end_is_cut_off,
+ *     coord_store_damage_before_the_end_is_found]
+ *  3. Rewriting makes a whole new file and renames it: there is always one good log. [test:
+ *     coord_store_is_rewritten_and_stays_small] */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"

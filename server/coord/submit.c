@@ -1,8 +1,8 @@
 /* submit.c: a job comes: parsed, checked, numbered, stored. */
 #include "server/coord/submit.h"
 #include "server/coord/core.h"
-#include "server/coord/from.h"
 #include "server/coord/phase.h"
+#include "server/coord/saved.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

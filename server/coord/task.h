@@ -14,9 +14,12 @@
  *            +--------------------------- CLOSING <--------------------+
  * GRANTING and CLOSING wait for a fence on every shard. A lane keeps its unfinished task through
  * CLOSING and FREE: whoever comes next goes on. Invariants:
- *  1. Batch numbers of a lane count on from 1 over tasks and epochs, without gap.
- *  2. A generation is stored before anybody hears of it and never given twice.
- *  3. Every position of an epoch is in exactly one task, a task on exactly one lane. */
+ *  1. Batch numbers of a lane count on from 1 over tasks and epochs, without gap. [test:
+ *     coord_task_batch_numbers_count_on_over_tasks_and_epochs]
+ *  2. A generation is stored before anybody hears of it and never given twice. [test:
+ *     coord_lane_generation_rises_with_every_grant_and_close]
+ *  3. Every position of an epoch is in exactly one task, a task on exactly one lane. [test:
+ *     coord_task_plan_covers_every_position_once] */
 #ifndef SERVER_COORD_TASK_H
 #define SERVER_COORD_TASK_H
 

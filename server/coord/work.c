@@ -2,7 +2,6 @@
 #include "server/coord/work.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
-#include "server/coord/end.h"
 #include "server/coord/epoch.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"

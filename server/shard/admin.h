@@ -14,4 +14,11 @@ void admin_fence(struct shard *s, peer_t from, struct msg *m);
 void admin_map_set(struct shard *s, peer_t from, struct msg *m);
 void admin_stop(struct shard *s, peer_t from, struct msg *m);
 
+/* INSPECT (one row by key) and SHARD_STATUS (the shard's own figures), both as JSON text
+ * in the reply's frame. */
+
+/* Takes m; s->in holds the request. */
+void admin_inspect(struct shard *s, peer_t from, struct msg *m);
+void admin_status(struct shard *s, peer_t from, struct msg *m);
+
 #endif

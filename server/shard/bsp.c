@@ -1,12 +1,15 @@
 /* bsp.c: holding and releasing pushes of a clock.
  *
  * 1. Everything that engine_admit_push could refuse, but for a full disk, is refused before a push
- *    is held: a clock is released whole, in lane order.
+ *    is held: a clock is released whole, in lane order. [test:
+ *    wrong_push_is_refused_before_it_is_held]
  * 2. When the disk does stop a release, the rest of the clock's parts are refused with it, so that
  *    what was applied is a prefix in lane order and the others follow it when they are sent again.
- * 3. Parts of one lane are disjoint and of one batch.
+ * 3. Parts of one lane are disjoint and of one batch. [test:
+ *    second_push_of_a_held_batch_replaces_the_first]
  * 4. When a journal that is full or memory that is short stops a release (BUSY), the rest stays
- *    held and is tried again: what was applied is a prefix in lane order then too. */
+ *    held and is tried again: what was applied is a prefix in lane order then too. [test:
+ *    clock_that_finds_no_room_half_way_goes_on_later] */
 #include "server/shard/bsp.h"
 
 #include "proto/base/assert.h"
@@ -68,6 +71,7 @@ static struct request *part_take(struct bsp_hold *h, struct bsp_lane *lane, stru
     *at = q->next;
     q->next = NULL;
     lane->tablets -= q->push.r.tablet_count;
+    SHOAL_ASSERT(h->held > 0);
     h->held--;
     return q;
 }

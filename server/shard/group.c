@@ -1,7 +1,7 @@
 /* group.c: the pushes of a drain.
  *
  * 1. A push is answered only after engine_commit has returned 0 for it and, under fsync,
- *    engine_acknowledged has reached it.
+ *    engine_acknowledged has reached it. [test: fsync_answers_nothing_before_the_sync]
  * 2. Pushes are applied in the order of admission, which is journal order.
  * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report
  *    may not be synced yet.

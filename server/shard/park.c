@@ -1,11 +1,12 @@
 /* park.c: lists of what waits for rows or room.
  *
  * 1. A push stays behind those of its run, lane and table that came before it: else the engine
- *    would call it a GAP.
+ *    would call it a GAP. [test: push_waits_for_its_rows_and_its_lane_waits_behind_it]
  * 2. The head of a list is tried in every walk, and the engine fetches what was asked for first: so
  *    it gets on. */
 #include "server/shard/park.h"
 
+#include "proto/base/assert.h"
 #include "server/shard/group.h"
 #include "server/shard/shard.h"
 
@@ -151,4 +152,33 @@ static uint32_t count(const struct request_list *l)
 uint32_t park_count(const struct shard *s)
 {
     return count(&s->park.pushes) + count(&s->park.pulls);
+}
+
+/* ---- purge ---- */
+
+static void purge_list(struct shard *s, struct request_list *l, bool pulls)
+{
+    struct request_list all = *l;
+    struct request *q;
+    *l = (struct request_list){0};
+    while ((q = request_pop(&all)) != NULL) {
+        uint32_t mode, lanes;
+        bool open =
+            engine_run_mode(s->engine, pulls ? q->pull.run : q->push.r.run, &mode, &lanes) == 0;
+        if (open || (pulls && q->pull.lane == UINT32_MAX))
+            request_append(l, q);
+        else
+            shard_refuse_request(s, q, SHOAL_E_OLD_RUN, "this run was dropped or replaced");
+    }
+}
+
+/* Pulls that wait at a gate whose run is gone come out at the next tick and are refused there. */
+void park_purge(struct shard *s)
+{
+    SHOAL_ASSERT(s->group.head == NULL);
+    bsp_purge(s);
+    purge_list(s, &s->hold.queue, false);
+    purge_list(s, &s->park.pushes, false);
+    purge_list(s, &s->park.pulls, true);
+    purge_list(s, &s->arrived, true);
 }

@@ -45,4 +45,9 @@ void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out);
 void park_close(struct shard *s);
 uint32_t park_count(const struct shard *s); /* of pushes and pulls that wait; counted one by one */
 
+/* Requests whose run is gone. Thread: the shard's. */
+
+/* Runs or leadership changed: whatever waits for a run that is gone is refused with OLD_RUN. */
+void park_purge(struct shard *s);
+
 #endif

@@ -2,7 +2,7 @@
  *
  *   push_on_message: checked --no cut is held--> push_enter
  *     |                                            ^  |  |
- *     +--a cut is held (hold.h)--> queued --let_go-+  |  +--> park_enter: parked until its rows and
+ *     +--a cut is held (cut.h)---> queued --let_go-+  |  +--> park_enter: parked until its rows and
  *                                                     |         |         room are there
  *                                                     v         |
  *                              bsp_push: held for its clock     | push_parked

@@ -69,6 +69,7 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
 {
     size_t bytes = msg_bytes(m);
     struct request *q = p->free;
+    SHOAL_ASSERT((q == NULL) == (p->used == LIMIT_WAITING));
     if (q == NULL || p->bytes + bytes > p->bytes_max)
         return NULL;
     p->free = q->next;
@@ -100,7 +101,7 @@ void request_drop_message(struct request_pool *p, struct request *q)
 
 void request_give(struct request_pool *p, struct request *q)
 {
-    SHOAL_ASSERT(p->used > 0);
+    SHOAL_ASSERT(p->used > 0 && p->used <= LIMIT_WAITING);
     request_drop_message(p, q);
     q->next = p->free;
     p->free = q;
@@ -109,6 +110,7 @@ void request_give(struct request_pool *p, struct request *q)
 
 void request_append(struct request_list *l, struct request *q)
 {
+    SHOAL_ASSERT((l->head == NULL) == (l->tail == NULL));
     q->next = NULL;
     if (l->tail != NULL)
         l->tail->next = q;

@@ -1,15 +1,125 @@
-/* shard.c: the shard's tick, its beginning and its end. */
+/* shard.c: the shard's tick, its handlers, its beginning and its end. */
 #include "server/shard/shard.h"
 
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "server/shard/admin.h"
 #include "server/shard/group.h"
+#include "server/shard/keys.h"
 #include "server/shard/pull.h"
 #include "server/shard/push.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- dispatch ---- */
+
+#define SETTLE true /* pushes admitted so far are applied first */
+#define AS_IT_IS false
+#define AWAY_TOO true /* also while tablets are away, after a start */
+#define BACK_ONLY false
+
+/* X(TYPE, settle first, when, handler): the types that a shard answers; all others are somebody
+ * else's. */
+#define DISPATCH_MAP(X)                                                                            \
+    X(HELLO, AS_IT_IS, AWAY_TOO, admin_hello)                                                      \
+    X(PULL, AS_IT_IS, AWAY_TOO, pull_on_message)                                                   \
+    X(PUSH, AS_IT_IS, BACK_ONLY, push_on_message)                                                  \
+    X(TABLE_CREATE, SETTLE, BACK_ONLY, admin_table_create)                                         \
+    X(RUN_OPEN, SETTLE, BACK_ONLY, admin_run_open)                                                 \
+    X(RUN_DROP, SETTLE, BACK_ONLY, admin_run_drop)                                                 \
+    X(FENCE, SETTLE, BACK_ONLY, admin_fence)                                                       \
+    X(MAP_SET, SETTLE, AWAY_TOO, admin_map_set)                                                    \
+    X(HOLD, SETTLE, BACK_ONLY, cut_on_hold)                                                        \
+    X(GO, SETTLE, BACK_ONLY, cut_on_go)                                                            \
+    X(RESTORE, SETTLE, BACK_ONLY, cut_on_restore)                                                  \
+    X(CUT_DROP, SETTLE, BACK_ONLY, cut_on_drop)                                                    \
+    X(CUT_KEEP, SETTLE, BACK_ONLY, cut_on_keep)                                                    \
+    X(CUT_EXPORT, SETTLE, BACK_ONLY, cut_on_export)                                                \
+    X(LOAD, SETTLE, BACK_ONLY, cut_on_load)                                                        \
+    X(LOAD_DROP, SETTLE, BACK_ONLY, cut_on_load_drop)                                              \
+    X(DIGEST, SETTLE, BACK_ONLY, survey_on_digest)                                                 \
+    X(INSPECT, SETTLE, AWAY_TOO, admin_inspect)                                                    \
+    X(BLAME, SETTLE, BACK_ONLY, keys_on_blame)                                                     \
+    X(KEYS, SETTLE, BACK_ONLY, keys_on_message)                                                    \
+    X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
+    X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
+    X(STOP, SETTLE, AWAY_TOO, admin_stop)
+
+struct handler {
+    void (*run)(struct shard *s, peer_t from, struct msg *m);
+    bool settle, away;
+};
+
+static struct handler handler_of(enum wire_type type)
+{
+    switch (type) {
+#define X(name, first, when, function)                                                             \
+    case WIRE_TYPE_##name:                                                                         \
+        return (struct handler){function, first, when};
+        DISPATCH_MAP(X)
+#undef X
+    default:
+        return (struct handler){0};
+    }
+}
+
+/* false: no such type, which only a header of another protocol version can leave behind: it cannot
+ * be answered. */
+static bool count(struct dispatch_counts *c, enum wire_type type)
+{
+    switch (type) {
+#define X(name, number, request_frames, reply_frames)                                              \
+    case WIRE_TYPE_##name:                                                                         \
+        c->name++;                                                                                 \
+        return true;
+        WIRE_MAP(X)
+#undef X
+    default:
+        return false;
+    }
+}
+
+/* Takes m: decodes it into s->in and calls its handler. What cannot be decoded costs its sender a
+ * refusal, if it can be told apart at all, and nobody else anything. */
+static void dispatch_message(struct shard *s, peer_t from, struct msg *m)
+{
+    struct err e = {0};
+    struct wire *w = &s->in;
+    w->type = WIRE_TYPE_NONE;
+    w->reply = false;
+    w->id = 0;
+    int rc = wire_decode(m, w, &e);
+    bool known = count(&s->dispatched, w->type);
+    if (rc) {
+        s->counts.malformed++;
+        if (known && !w->reply)
+            shard_refuse(s, from, w->type, w->id, rc, "%s", e.text);
+        msg_free(m);
+        return;
+    }
+    if (w->reply) {
+        if (w->type == WIRE_TYPE_SHARD_BEAT)
+            beat_on_reply(s, from);
+        msg_free(m);
+        return;
+    }
+    struct handler h = handler_of(w->type);
+    if (h.run == NULL) {
+        shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE,
+                     "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
+        msg_free(m);
+    } else if (!h.away && !engine_back(s->engine)) {
+        shard_refuse(s, from, w->type, w->id, SHOAL_E_AGAIN,
+                     "shard %s reads its rows back after a start; ask again", s->name);
+        msg_free(m);
+    } else if (h.settle && group_settle(s)) {
+        msg_free(m);
+    } else {
+        h.run(s, from, m);
+    }
+}
 
 /* A pull behind a group waits for all of it. So many keys take up to 5 ms where every one is a new
  * row in memory that was never touched; larger groups would not be written to the journal any
@@ -69,7 +179,7 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     struct shard *s = core;
     struct request_list gone = {0};
     struct request *q;
-    audit_peer_gone(s, peer);
+    keys_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
     park_peer_gone(s, peer, &gone);
     while ((q = request_pop(&gone)) != NULL)
@@ -142,9 +252,9 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     snprintf(s->name, sizeof s->name, "%.50s/%u", options->server, options->shard_index);
     lead_init(&s->lead);
     park_init(s);
-    hold_init(s);
-    digest_init(s);
-    table_stats_init(s);
+    cut_init(s);
+    survey_init(s);
+    survey_table_stats_init(s);
     beat_init(s);
     s->sync.fire = sync_cb;
     s->park.timer.fire = park_cb;
@@ -169,9 +279,9 @@ int shard_close(struct shard *s, bool flush_all)
 {
     group_settle(s);
     park_close(s);
-    hold_close(s);
-    digest_close(s);
-    table_stats_close(s);
+    cut_close(s);
+    survey_close(s);
+    survey_table_stats_close(s);
     beat_close(s);
     env_timer_stop(s->env, &s->sync);
     int rc = engine_close(s->engine, flush_all && !s->fatal.code);

@@ -19,18 +19,15 @@
 #include "embedding/engine.h"
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
-#include "server/shard/audit.h"
 #include "server/shard/beat.h"
 #include "server/shard/bsp.h"
-#include "server/shard/checkpoint.h"
 #include "server/shard/clock.h"
-#include "server/shard/digest.h"
-#include "server/shard/dispatch.h"
-#include "server/shard/hold.h"
+#include "server/shard/cut.h"
+#include "server/shard/keys.h"
 #include "server/shard/lead.h"
 #include "server/shard/park.h"
 #include "server/shard/request.h"
-#include "server/shard/table_stats.h"
+#include "server/shard/survey.h"
 
 struct shard_options {
     const char *server;   /* the server's name; borrowed, as all text here, until shard_close */
@@ -53,6 +50,13 @@ struct shard_counts {
     uint64_t cold_pulls, cold_pushes;  /* that waited for rows from the store */
     uint64_t waited_ns, waited_ns_max; /* by pulls */
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
+};
+
+/* Names and counts come from the same list of types (WIRE_MAP). */
+struct dispatch_counts {
+#define X(name, number, request_frames, reply_frames) uint64_t name;
+    WIRE_MAP(X)
+#undef X
 };
 
 struct shard {

@@ -1,5 +1,5 @@
 /* fuzz_coord_config.c: any text as coordinator.yaml. */
-#include "server/coord/config.h"
+#include "server/server_config.h"
 
 #include <stdint.h>
 
@@ -9,6 +9,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct coord_config c;
     struct err e;
-    (void)coord_config_parse((const char *)data, size, "fuzz", NULL, &c, &e);
+    (void)server_config_parse_coordinator((const char *)data, size, "fuzz", NULL, &c, &e);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* test_coord_folder.c: folders of checkpoints on disk, and the publish command. */
 #include "server/coord/folder.h"
-#include "server/coord/hook.h"
 
 #include <check.h>
 #include <signal.h>

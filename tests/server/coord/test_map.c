@@ -1,5 +1,5 @@
 /* test_coord_map.c: tablets to shards. */
-#include "server/coord/map.h"
+#include "server/coord/member.h"
 
 #include <check.h>
 #include <stdio.h>

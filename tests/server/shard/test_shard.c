@@ -462,7 +462,7 @@ START_TEST(hostile_messages_cost_nobody_else_anything)
         else if (wire_decode(m, &check, &e) == 0 && check.type == WIRE_TYPE_HOLD)
             msg_free(m);
         else
-            dispatch_message(r.shard, r.to, m);
+            shard_handler.on_message(r.shard, r.to, m);
     }
     uint64_t push = rig_push(
         &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});

@@ -1,19 +1,19 @@
 /* test_coord_config.c: coordinator.yaml. */
-#include "server/coord/config.h"
+#include "server/server_config.h"
 
 #include <check.h>
 #include <string.h>
 
 static int parse(const char *text, struct coord_config *c, struct err *e)
 {
-    return coord_config_parse(text, strlen(text), "coordinator.yaml", NULL, c, e);
+    return server_config_parse_coordinator(text, strlen(text), "coordinator.yaml", NULL, c, e);
 }
 
 START_TEST(coord_config_has_defaults)
 {
     struct coord_config c;
     struct err e = {0};
-    ck_assert_msg(coord_config_load(NULL, NULL, &c, &e) == 0, "%s", e.text);
+    ck_assert_msg(server_config_coordinator(NULL, NULL, &c, &e) == 0, "%s", e.text);
     ck_assert_str_eq(c.listen, "tcp://127.0.0.1:7000");
     ck_assert_uint_eq(c.shards, 1);
     ck_assert_uint_eq(c.lease_ms, 10000);
@@ -49,7 +49,7 @@ START_TEST(coord_config_set_overrides)
     struct coord_config c;
     struct err e = {0};
     ck_assert_int_eq(config_list_add(&set, "shards=5"), 0);
-    ck_assert_int_eq(coord_config_load(NULL, &set, &c, &e), 0);
+    ck_assert_int_eq(server_config_coordinator(NULL, &set, &c, &e), 0);
     ck_assert_uint_eq(c.shards, 5);
     config_list_free(&set);
 }

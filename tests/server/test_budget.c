@@ -1,5 +1,5 @@
 /* test_budget.c: how a server's memory and disk are divided. */
-#include "server/shard/budget.h"
+#include "server/server_config.h"
 
 #include "proto/base/limits.h"
 
@@ -15,7 +15,7 @@ START_TEST(parts_of_all_shards_are_within_the_whole)
     for (int i = 0; i < 4; i++)
         for (uint32_t shards = 1; shards <= 7; shards++) {
             struct budget b;
-            budget_divide(memory[i] * shards, 0, shards, &b);
+            server_config_divide(memory[i] * shards, 0, shards, &b);
             ck_assert_uint_le(b.engine + b.waiting + b.replies, memory[i]);
             ck_assert_uint_ge(b.engine, memory[i] / 8 * 7);
             ck_assert_uint_eq(b.disk, 0);
@@ -26,7 +26,7 @@ END_TEST
 START_TEST(small_budgets_leave_room_for_the_longest_messages)
 {
     struct budget b;
-    budget_divide(96 * MIB, 10 * GIB, 2, &b);
+    server_config_divide(96 * MIB, 10 * GIB, 2, &b);
     ck_assert_uint_eq(b.engine, 42 * MIB);
     ck_assert_uint_ge(b.waiting, 4ull * LIMIT_FRAME_BYTES);
     ck_assert_uint_ge(b.replies, 2ull * LIMIT_FRAME_BYTES);
@@ -38,7 +38,7 @@ END_TEST
 START_TEST(large_budgets_go_to_the_engine)
 {
     struct budget b;
-    budget_divide(512 * GIB, 0, 1, &b);
+    server_config_divide(512 * GIB, 0, 1, &b);
     ck_assert_uint_eq(b.waiting, GIB);
     ck_assert_uint_eq(b.replies, 256 * MIB);
     ck_assert_uint_eq(b.kept, 256 * MIB);

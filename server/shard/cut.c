@@ -1,18 +1,21 @@
-/* hold.c: holding pushes for a cut, and going back to one.
+/* cut.c: holding pushes for a cut, and going back to one.
  *
- * 1. Between engine_hold and engine_go (or engine_release) no push is admitted.
+ * 1. Between engine_hold and engine_go (or engine_release) no push is admitted. [test:
+ *    no_push_moves_while_a_cut_is_held]
  * 2. A RESTORE whose run is open already was done: it must not be done twice, the run may have
- *    moved on. */
-#include "server/shard/hold.h"
+ *    moved on. [test: cut_is_restored_once_in_memory, cut_is_restored_once_on_disk] */
+#include "server/shard/cut.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/shard/group.h"
-#include "server/shard/purge.h"
+#include "server/shard/park.h"
 #include "server/shard/push.h"
+#include "server/shard/shard.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void let_go(struct shard *s)
 {
@@ -36,17 +39,17 @@ static void hold_timeout_cb(struct env_timer *t)
     group_settle(s); /* no message may come for a while, and the senders wait */
 }
 
-void hold_init(struct shard *s)
+void cut_init(struct shard *s)
 {
     s->hold = (struct hold){.timer = {.fire = hold_timeout_cb}};
 }
 
-void hold_close(struct shard *s)
+void cut_close(struct shard *s)
 {
     env_timer_stop(s->env, &s->hold.timer);
 }
 
-void hold_on_hold(struct shard *s, peer_t from, struct msg *m)
+void cut_on_hold(struct shard *s, peer_t from, struct msg *m)
 {
     struct hold *h = &s->hold;
     uint64_t cut = s->in.u.HOLD.cut, id = s->in.id;
@@ -115,7 +118,7 @@ static void hold_done_cb(void *context, int status, uint64_t rows, uint64_t byte
     answer_go(s, h->asker, h->asker_id);
 }
 
-void hold_on_go(struct shard *s, peer_t from, struct msg *m)
+void cut_on_go(struct shard *s, peer_t from, struct msg *m)
 {
     struct hold *h = &s->hold;
     uint64_t cut = s->in.u.GO.cut, id = s->in.id;
@@ -150,7 +153,7 @@ void hold_on_go(struct shard *s, peer_t from, struct msg *m)
     let_go(s);
 }
 
-void hold_on_restore(struct shard *s, peer_t from, struct msg *m)
+void cut_on_restore(struct shard *s, peer_t from, struct msg *m)
 {
     const struct wire_RESTORE r = s->in.u.RESTORE;
     uint64_t id = s->in.id;
@@ -176,7 +179,7 @@ void hold_on_restore(struct shard *s, peer_t from, struct msg *m)
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, err_text(rc));
             return;
         }
-        purge_requests(s);
+        park_purge(s);
     }
     struct engine_stats stats;
     engine_stats_get(s->engine, &stats);
@@ -184,7 +187,7 @@ void hold_on_restore(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m)
+void cut_on_drop(struct shard *s, peer_t from, struct msg *m)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
     msg_free(m);
@@ -216,7 +219,7 @@ static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
 
 /* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that
  * then died. */
-void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m)
+void cut_on_keep(struct shard *s, peer_t from, struct msg *m)
 {
     const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;
     uint64_t id = s->in.id, cut[CUTS_AT_ONCE];
@@ -250,4 +253,156 @@ void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m)
     }
     shard_reply(s, WIRE_TYPE_CUT_KEEP, id)->u.CUT_KEEP_reply.dropped = dropped;
     shard_send_reply(s, from);
+}
+
+/* ---- checkpoint ---- */
+
+/* Putting a cut into a checkpoint, filling empty tables from one, and taking that
+ * back. */
+
+/* Takes the request as the one to be answered. True: it is under way already. */
+static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool same)
+{
+    if (!a->busy || !same)
+        return false;
+    a->peer = from;
+    a->id = id;
+    return true;
+}
+
+static void say_notes(const struct shard *s, const char *text)
+{
+    while (*text != '\0') {
+        size_t bytes = strcspn(text, "\n");
+        log_info("shard %s: %.*s", s->name, (int)bytes, text);
+        text += bytes + (text[bytes] == '\n');
+    }
+}
+
+/* ---- CUT_EXPORT ---- */
+
+static void exported_cb(void *context, int status, const char *text, uint64_t rows, uint64_t bytes)
+{
+    struct shard *s = context;
+    struct checkpoint_asker *a = &s->checkpoints.exporter;
+    SHOAL_ASSERT(a->busy);
+    a->busy = false;
+    if (status) {
+        shard_refuse(s, a->peer, WIRE_TYPE_CUT_EXPORT, a->id, status, "shard %s: %s", s->name,
+                     text);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_CUT_EXPORT, a->id)->u.CUT_EXPORT_reply =
+        (struct wire_CUT_EXPORT_reply){rows, bytes};
+    shard_send_reply(s, a->peer);
+}
+
+void cut_on_export(struct shard *s, peer_t from, struct msg *m)
+{
+    struct checkpoints *c = &s->checkpoints;
+    const struct wire_CUT_EXPORT r = s->in.u.CUT_EXPORT;
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    msg_free(m);
+    if (joins(&c->exporter, from, id,
+              r.cut == c->export.cut && r.part == c->export.part && r.parts == c->export.parts &&
+                  strcmp(r.path, c->export.path) == 0))
+        return;
+    int rc = c->exporter.busy
+                 ? err_set(&e, SHOAL_E_BUSY, "cut %" PRIu64 " is being exported; ask again",
+                           c->export.cut)
+                 : 0;
+    if (!rc) {
+        c->exporter = (struct checkpoint_asker){true, from, id};
+        c->export = r;
+        rc = engine_cut_export(s->engine, r.cut, r.path, r.part, r.parts, exported_cb, s, &e);
+        if (rc)
+            c->exporter.busy = false;
+    }
+    if (rc)
+        shard_refuse(s, from, WIRE_TYPE_CUT_EXPORT, id, rc, "shard %s: %s", s->name, e.text);
+}
+
+/* ---- LOAD ---- */
+
+static void loaded_cb(void *context, int status, const char *text, uint64_t rows)
+{
+    struct shard *s = context;
+    struct checkpoint_asker *a = &s->checkpoints.loader;
+    SHOAL_ASSERT(a->busy);
+    a->busy = false;
+    if (status) {
+        shard_refuse(s, a->peer, WIRE_TYPE_LOAD, a->id, status, "shard %s: %s", s->name, text);
+        return;
+    }
+    say_notes(s, text);
+    shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply.rows = rows;
+    shard_send_reply(s, a->peer);
+}
+
+void cut_on_load(struct shard *s, peer_t from, struct msg *m)
+{
+    struct checkpoints *c = &s->checkpoints;
+    const struct wire_LOAD r = s->in.u.LOAD;
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    msg_free(m);
+    if (joins(&c->loader, from, id, r.run == c->load.run && strcmp(r.path, c->load.path) == 0))
+        return;
+    int rc = 0;
+    if (c->loader.busy)
+        rc = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being loaded; ask again", c->load.path);
+    else if (!lead_ready(&s->lead)) /* it would fill nothing and say that all is well */
+        rc = err_set(&e, SHOAL_E_AGAIN, "there is no map yet; ask again");
+    if (!rc) {
+        struct engine_load_options o = {.path = c->load.path, .run = r.run};
+        c->loader = (struct checkpoint_asker){true, from, id};
+        c->load = r;
+        rc = engine_load(s->engine, &o, loaded_cb, s, &e);
+        if (rc)
+            c->loader.busy = false;
+    }
+    if (rc)
+        shard_refuse(s, from, WIRE_TYPE_LOAD, id, rc, "shard %s: %s", s->name, e.text);
+}
+
+/* ---- LOAD_DROP ---- */
+
+static void dropped_cb(void *context, int status, const char *text)
+{
+    struct shard *s = context;
+    struct checkpoint_asker *a = &s->checkpoints.dropper;
+    SHOAL_ASSERT(a->busy);
+    a->busy = false;
+    park_purge(s);
+    if (status) {
+        shard_refuse(s, a->peer, WIRE_TYPE_LOAD_DROP, a->id, status, "shard %s: %s", s->name, text);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_LOAD_DROP, a->id)->u.LOAD_DROP_reply.run = s->checkpoints.drop;
+    shard_send_reply(s, a->peer);
+}
+
+void cut_on_load_drop(struct shard *s, peer_t from, struct msg *m)
+{
+    struct checkpoints *c = &s->checkpoints;
+    const struct wire_LOAD_DROP r = s->in.u.LOAD_DROP;
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    msg_free(m);
+    if (joins(&c->dropper, from, id, r.run == c->drop))
+        return;
+    int rc = c->dropper.busy
+                 ? err_set(&e, SHOAL_E_BUSY,
+                           "the load of run %" PRIu64 " is being taken back; ask again", c->drop)
+                 : 0;
+    if (!rc) {
+        c->dropper = (struct checkpoint_asker){true, from, id};
+        c->drop = r.run;
+        rc = engine_load_drop(s->engine, r.run, dropped_cb, s, &e);
+        if (rc)
+            c->dropper.busy = false;
+    }
+    if (rc)
+        shard_refuse(s, from, WIRE_TYPE_LOAD_DROP, id, rc, "shard %s: %s", s->name, e.text);
 }
