@@ -8,27 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-static const char blame_help[] =
-    "usage: shoal blame TABLE KEY [options]\n"
-    "       shoal blame TABLE --field NAME --value TEXT [options]\n"
-    "\n"
-    "The pushes that changed a row, newest first: event time, lane and batch, the worker that "
-    "computed it, the positions\n"
-    "of the epoch's order that it read, and the norm of the row's gradient. It looks back as far "
-    "as the journal and its\n"
-    "archive reach (journal.keep). KEY as in `shoal inspect`.\n"
-    "\n"
-    "  --limit N         at most so many (20)\n"
-    "  --field NAME, --value TEXT   instead of KEY\n"
-    "  --job JOB.yaml    where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP  endpoint of a running cluster's coordinator, such as "
-    "tcp://127.0.0.1:7000\n"
-    "  --run-dir DIR     run folder of `shoal local`, running or ended (an ended one does not know "
-    "workers any more)\n"
-    "  --json            JSON instead of text\n";
-
-enum { LIMIT, FIELD, VALUE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
-
 static void push_print(const struct json *p)
 {
     const struct json *who = json_get(p, "who");
@@ -67,53 +46,36 @@ static void blame_print(const struct json *found)
         puts("there may be older ones: past --limit, or no longer kept (journal.keep)");
 }
 
-static int blame(const char *const *words, int count, const struct cli_option *o, struct err *e)
+static int blame(const struct option_line *o, struct err *e)
 {
-    struct key_place place = {o[JOB].value, o[RUN_DIR].value};
     struct json *found = NULL;
     struct cluster *c = NULL;
     uint32_t table = 0;
     uint64_t key = 0;
-    int64_t limit = 0;
-    if (count < 1)
+    if (o->words < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal blame --help`");
-    int rc = cli_number(&o[LIMIT], 1, 65536, &limit, e);
+    int rc = key_option(o, &key, e);
     if (rc == 0)
-        rc = key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
+        rc = cluster_open_option(o, &c, e);
     if (rc == 0)
-        rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+        rc = cluster_table(c, o->word[0], &table, e);
     if (rc == 0)
-        rc = cluster_table(c, words[0], &table, e);
-    if (rc == 0)
-        rc = cluster_blame(c, table, key, (uint32_t)limit, &found, e);
-    if (rc == 0 && o[JSON].value != NULL)
+        rc = cluster_blame(c, table, key, (uint32_t)option_int(o, "limit"), &found, e);
+    if (rc == 0 && option_given(o, "json"))
         cli_json_print(found);
     else if (rc == 0)
         blame_print(found);
     json_free(found);
-    if (c != NULL)
-        cluster_close(c);
+    cluster_close(c);
     return rc;
 }
 
 int cli_blame(int argc, char **argv)
 {
-    struct cli_option options[COUNT + 1] = {[LIMIT] = {"--limit", false, "20", NULL},
-                                            [FIELD] = {"--field", false, NULL, NULL},
-                                            [VALUE] = {"--value", false, NULL, NULL},
-                                            [JOB] = {"--job", false, NULL, NULL},
-                                            [COORDINATOR] = {"--coordinator", false, NULL, NULL},
-                                            [RUN_DIR] = {"--run-dir", false, NULL, NULL},
-                                            [JSON] = {"--json", true, NULL, NULL},
-                                            [HELP] = {"--help", true, NULL, NULL}};
-    const char *words[2];
+    struct option_line o;
     struct err e = {0};
-    int count, rc = cli_parse(argc, argv, options, words, 2, &count, &e);
-    if (rc == 0 && options[HELP].value != NULL) {
-        fputs(blame_help, stdout);
-        return 0;
-    }
+    int rc = cli_options("shoal blame", argc, argv, &o, &e);
     if (rc == 0)
-        rc = blame(words, count, options, &e);
-    return rc == 0 ? 0 : cli_fail("blame", &e);
+        rc = blame(&o, &e);
+    return cli_end(rc, &o, &e);
 }
