@@ -1,14 +1,192 @@
 /* tables.c: `shoal tables`: what is in the tables, what another rule would keep, what a log will
  * need. */
-#include "deploy/cli/tables.h"
 #include "deploy/cli/child.h"
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- as text --------------------------------------------------------------------------------- */
+
+enum { BAR = 40 };
+
+/* "12.3 MB" */
+static const char *bytes_text(double bytes, char out[32])
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    size_t i = 0;
+    for (; bytes >= 1000 && i < 4; i++)
+        bytes /= 1000;
+    (void)snprintf(out, 32, i == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[i]);
+    return out;
+}
+
+static double in(const struct json *j, const char *path)
+{
+    return json_as_number(json_get(j, path), 0);
+}
+
+/* A line for each power of two that has rows. */
+static void histogram_print(const char *what, const struct json *h)
+{
+    const struct json *cells = json_get(h, "cells");
+    double most = in(h, "zero");
+    for (size_t i = 0; i < json_count(cells); i++)
+        most = fmax(most, json_as_number(json_array_at(json_array_at(cells, i), 1), 0));
+    if (most == 0)
+        return;
+    printf("  %s\n", what);
+    for (size_t i = 0; i <= json_count(cells); i++) {
+        const struct json *cell = i > 0 ? json_array_at(cells, i - 1) : NULL;
+        double rows = i > 0 ? json_as_number(json_array_at(cell, 1), 0) : in(h, "zero");
+        char from[32] = "0";
+        if (rows == 0)
+            continue;
+        if (i > 0)
+            (void)snprintf(from, sizeof from, "%.4g",
+                           ldexp(1, (int)json_as_int(json_array_at(cell, 0), 0)));
+        printf("    %12s %14.0f  ", from, rows);
+        for (int n = (int)(BAR * rows / most + 0.5); n > 0; n--)
+            putchar('#');
+        putchar('\n');
+    }
+}
+
+static void fields_print(const struct json *census, const struct json *fields)
+{
+    const struct json *list = json_get(census, "fields");
+    bool statistics = json_as_bool(json_get(census, "statistics"), false),
+         what_if = statistics && json_get(census, "what_if") != NULL;
+    bool stored = in(census, "tier.store") > 0;
+    char bytes[32];
+    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", stored ? "   in the store" : "",
+           statistics ? "          shows         clicks" : "", what_if ? "           kept" : "");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *f = json_array_at(list, i);
+        uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
+        char name[96];
+        (void)snprintf(name, sizeof name, "%" PRIu64 " %s", number, key_field_name(fields, number));
+        printf("  %-24s %14.0f %10s", name, in(f, "rows"), bytes_text(in(f, "bytes"), bytes));
+        if (stored)
+            printf(" %14.0f", in(f, "stored"));
+        if (statistics)
+            printf(" %14.0f %14.0f", in(f, "shows"), in(f, "clicks"));
+        if (what_if)
+            printf(" %14.0f", in(f, "kept"));
+        putchar('\n');
+    }
+}
+
+/* fields: of key_fields, or NULL. */
+static void tables_print(const struct json *census, const struct json *fields)
+{
+    const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
+    char bytes[32], memory[32];
+    printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n",
+           json_as_string(json_get(census, "table"), "?"),
+           json_as_string(json_get(census, "values"), "fp32"), in(census, "rows"),
+           in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
+           bytes_text(in(census, "memory_bytes"), memory));
+    for (size_t i = 0; i < json_members(tier); i++)
+        printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i),
+               json_as_number(json_member_at(tier, i), 0),
+               bytes_text(json_as_number(json_member_at(tier, i), 0) * in(census, "row_bytes"),
+                          bytes));
+    if (in(census, "rows") > 0)
+        fields_print(census, fields);
+    histogram_print("2-norm of the weights, from", json_get(census, "norms"));
+    histogram_print("shows, from", json_get(census, "shows"));
+    histogram_print("seconds since the last event, from", json_get(census, "ages"));
+    if (in(census, "ages.untold") > 0)
+        printf("    %12s %14.0f\n", "not told", in(census, "ages.untold"));
+    if (what_if == NULL)
+        return;
+    printf("  kept: %.0f rows (%.1f %%), %s, in memory %s", in(what_if, "rows"),
+           in(census, "rows") > 0 ? 100 * in(what_if, "rows") / in(census, "rows") : 100,
+           bytes_text(in(what_if, "bytes"), bytes),
+           bytes_text(in(what_if, "memory_bytes"), memory));
+    if (json_get(what_if, "capacity") != NULL)
+        printf("; as evict.capacity: %.0f", in(what_if, "capacity"));
+    if (json_get(what_if, "shows_share") != NULL)
+        printf("; %.1f %% of the shows", 100 * in(what_if, "shows_share"));
+    putchar('\n');
+}
+
+/* Keys by how often they appear: as counted, and of the whole log; and the memory of their rows. */
+enum { THRESHOLDS = 5 };
+static const char *const thresholds[THRESHOLDS] = {"1", "2", "3", "5", "10"};
+
+struct sample_sum {
+    double keys[2][THRESHOLDS], bytes[2][THRESHOLDS];
+};
+
+static double row_memory(const struct json *count, const char *table)
+{
+    const struct json *list = json_get(count, "tables");
+    for (size_t i = 0; i < json_count(list); i++)
+        if (strcmp(json_as_string(json_get(json_array_at(list, i), "name"), ""), table) == 0)
+            return in(json_array_at(list, i), "row_memory_bytes");
+    return 0;
+}
+
+static void sample_add(const struct json *field, double row, struct sample_sum *sum)
+{
+    char path[16];
+    for (int k = 0; k < THRESHOLDS; k++)
+        for (int whole = 0; whole < 2; whole++) {
+            (void)snprintf(path, sizeof path, "%s.%s", whole ? "whole" : "kept", thresholds[k]);
+            sum->keys[whole][k] += in(field, path);
+            sum->bytes[whole][k] += in(field, path) * row;
+        }
+}
+
+static void sample_fields(const struct json *count, const char *table, struct sample_sum *sum)
+{
+    const struct json *list = json_get(count, "fields");
+    double row = row_memory(count, table);
+    printf("  %-24s %12s %12s %12s %12s %12s  (table %s: a row takes %.0f bytes)\n", "field",
+           "1 or more", "2", "3", "5", "10", table, row);
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *f = json_array_at(list, i);
+        struct sample_sum one = {0};
+        if (strcmp(json_as_string(json_get(f, "table"), ""), table) != 0)
+            continue;
+        sample_add(f, row, &one);
+        sample_add(f, row, sum);
+        printf("  %-24s", json_as_string(json_get(f, "name"), "?"));
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12.0f", one.keys[0][k]);
+        putchar('\n');
+    }
+}
+
+/* What `shoal-worker count` found, each of its tables with row_memory_bytes. */
+static void tables_print_sample(const struct json *count)
+{
+    const struct json *list = json_get(count, "tables");
+    struct sample_sum sum = {0};
+    char bytes[32];
+    printf("%.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they "
+           "appear\n",
+           in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));
+    for (size_t i = 0; i < json_count(list); i++)
+        sample_fields(count, json_as_string(json_get(json_array_at(list, i), "name"), "?"), &sum);
+    for (int whole = 0; whole < 2; whole++) {
+        printf("  %-24s", whole ? "all, the whole log" : "all, what was read");
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12.0f", sum.keys[whole][k]);
+        printf("\n  %-24s", "  in memory");
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12s", bytes_text(sum.bytes[whole][k], bytes));
+        putchar('\n');
+    }
+    printf("  memory: a row's share of the index counted; admission by count k keeps the rows "
+           "under k\n");
+}
 
 /* ---- a dry run ------------------------------------------------------------------------------- */
 
