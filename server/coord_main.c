@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
+#include "proto/job/option.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/coord/coord.h"
@@ -14,26 +15,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: shoal-coordinator [--config FILE] [--set KEY=VALUE]...\n"
-    "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the "
-    "report.\n"
-    "  --config FILE     coordinator.yaml; without it defaults and --set alone\n"
-    "  --set KEY=VALUE   overrides a key of the file: --set shards=4\n"
-    "  --tensorboard DIR writes event files for TensorBoard into DIR/JOB-NUMBER (key: "
-    "tensorboard)\n"
-    "  --help, --version\n";
-
-static void help(void)
+static void help(const struct option_command *c)
 {
-    printf("%s\nKeys, what they hold and (by default):\n", usage);
+    option_help(c, stdout);
+    puts("\nKeys, what they hold and (by default):");
     keys_print(keys_coordinator, stdout);
 }
 
@@ -158,38 +149,24 @@ static int finish(int status, const struct err *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},      {"set", required_argument, NULL, 's'},
-        {"tensorboard", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},           {NULL, 0, NULL, 0}};
     static struct coord_config config;
-    const char *path = NULL, *tensorboard = NULL;
-    struct string_list set = {0};
+    struct option_line o;
     struct err e = {0};
-    int c, rc = 0;
     log_init("shoal-coordinator");
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == 'h' || c == 'v') {
-            if (c == 'h')
-                help();
-            else
-                puts("shoal-coordinator " SHOAL_VERSION);
-            return 0;
-        }
-        if (c == 'c')
-            path = optarg;
-        else if (c == 't')
-            tensorboard = optarg;
-        else if (c != 's')
-            return err_exit_status(SHOAL_E_USAGE);
-        else if ((rc = config_list_add(&set, optarg)) != 0)
-            return err_exit_status(rc);
+    int rc = option_parse("shoal-coordinator", argc, argv, &o, &e);
+    if (rc == 0 && option_given(&o, "help"))
+        help(o.command);
+    else if (rc == 0 && option_given(&o, "version"))
+        puts("shoal-coordinator " SHOAL_VERSION);
+    else if (rc == 0 && o.words > 0)
+        rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
+    if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {
+        option_free(&o);
+        return finish(rc, &e);
     }
-    if (optind < argc)
-        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
-                      &e);
-    rc = server_config_coordinator(path, &set, &config, &e);
-    config_list_free(&set);
+    const char *tensorboard = option_text(&o, "tensorboard");
+    rc = server_config_coordinator(option_text(&o, "config"), option_list(&o, "set"), &config, &e);
+    option_free(&o);
     if (rc == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
         rc = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
                      sizeof config.tensorboard - 1);

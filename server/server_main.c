@@ -11,13 +11,13 @@
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
+#include "proto/job/option.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
 #include "server/shard/server_dir.h"
 #include "server/shard/shard.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -276,16 +276,10 @@ static int serve(struct server *sv, struct err *e)
     return rc;
 }
 
-static const char usage[] =
-    "usage: shoal-server [--config FILE] [--set KEY=VALUE]...\n"
-    "Hosts shards of embedding tables.\n"
-    "  --config FILE     server.yaml; without it defaults and --set alone\n"
-    "  --set KEY=VALUE   overrides a key of the file: --set journal.max=4GiB\n"
-    "  --help, --version\n";
-
-static void help(void)
+static void help(const struct option_command *c)
 {
-    printf("%s\nKeys, what they hold and (by default):\n", usage);
+    option_help(c, stdout);
+    puts("\nKeys, what they hold and (by default):");
     keys_print(keys_server, stdout);
 }
 
@@ -298,38 +292,24 @@ static int finish(int rc, const struct err *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
-                                            {"set", required_argument, NULL, 's'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {NULL, 0, NULL, 0}};
     static struct server sv = {.mutex = PTHREAD_MUTEX_INITIALIZER,
                                .changed = PTHREAD_COND_INITIALIZER};
-    const char *path = NULL;
-    struct string_list set = {0};
+    struct option_line o;
     struct err e = {0};
-    int c, rc = 0;
     log_init("shoal-server");
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == 'h' || c == 'v') {
-            if (c == 'h')
-                help();
-            else
-                puts("shoal-server " SHOAL_VERSION);
-            return 0;
-        }
-        if (c == 'c')
-            path = optarg;
-        else if (c != 's')
-            return err_exit_status(SHOAL_E_USAGE);
-        else if ((rc = config_list_add(&set, optarg)))
-            return err_exit_status(rc);
+    int rc = option_parse("shoal-server", argc, argv, &o, &e);
+    if (rc == 0 && option_given(&o, "help"))
+        help(o.command);
+    else if (rc == 0 && option_given(&o, "version"))
+        puts("shoal-server " SHOAL_VERSION);
+    else if (rc == 0 && o.words > 0)
+        rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
+    if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {
+        option_free(&o);
+        return finish(rc, &e);
     }
-    if (optind < argc)
-        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
-                      &e);
-    rc = server_config_load(path, &set, &sv.config, &e);
-    config_list_free(&set);
+    rc = server_config_load(option_text(&o, "config"), option_list(&o, "set"), &sv.config, &e);
+    option_free(&o);
     if (!rc)
         rc = serve(&sv, &e);
     return finish(rc, &e);

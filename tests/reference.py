@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""reference.py: what is generated from the tables of keys is committed as it is: the manual's tables and the JSON Schema;
-every key stands in the manual once; --help of the daemons names theirs. Control: a page, a schema and a help that were
-changed by hand are found. With --write pages and schema are made anew instead."""
+"""reference.py: what is generated from the tables of keys and options is committed as it is: the manual's tables, the JSON
+Schema and the completion of bash; every key stands in the manual once; --help of the daemons names theirs, and --help of
+every command its options, each with its range and default. Control: a page, a schema, a completion and a help that were
+changed by hand are found. With --write they are made anew instead."""
 import glob
 import json
 import os
@@ -11,8 +12,9 @@ import sys
 import tempfile
 
 BIN = os.environ.get("SHOAL_BIN", "build/release/bin")
-PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator")}
+PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator"), "deploy/manual/run.md": ()}
 SCHEMA = "deploy/job.schema.json"
+COMPLETION = "deploy/completion.bash"
 
 
 def made(*words, program="shoal"):
@@ -25,6 +27,44 @@ def page_faults(path):
 
 def schema_faults(path):
     return [] if made("reference", "schema") == open(path).read() else [f"{path}: shoal reference schema"]
+
+
+def completion_faults(path):
+    return [] if made("reference", "completion") == open(path).read() else [f"{path}: shoal reference completion"]
+
+
+def completed(*words):
+    """What bash offers for the last word."""
+    script = f'source {COMPLETION}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shoal; echo "${{COMPREPLY[@]}}"'
+    return subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=True).stdout.split()
+
+
+def offers_faults(options):
+    """Completion offers each command its very options."""
+    faults = []
+    for command in {row[0] for row in options}:
+        told, own = completed(*command.split(), "--"), [row[1] for row in options if row[0] == command]
+        faults += [] if told == own else [f"{COMPLETION}: {command} is offered {told}, has {own}"]
+    return faults
+
+
+def option_faults(options, helps):
+    """The lines of a command's --help, layout aside, are its options."""
+    faults = []
+    for command, text in helps.items():
+        lines = [" ".join(part.split()) for part in re.split(r"^  (?=--)", text, flags=re.M)[1:]]
+        rows = [row for row in options if row[0] == command]
+        for line, (_, _, form, values) in zip(lines, rows):
+            if not (line + " ").startswith(form + " ") or f"({values}" * bool(values) not in line:
+                faults.append(f"--help of {command}: '{line}' is not {form} {values}")
+        if len(lines) != len(rows):
+            faults.append(f"--help of {command} has {len(lines)} options, the table {len(rows)}")
+    return faults
+
+
+def help_of(command):
+    program, *verbs = command.split()
+    return made(*verbs, "--help", program=program)
 
 
 def keys_faults(keys, pages):
@@ -58,6 +98,7 @@ def write():
         text = made("reference", "page", path)
         open(path, "w").write(text)
     open(SCHEMA, "w").write(made("reference", "schema"))
+    open(COMPLETION, "w").write(made("reference", "completion"))
 
 
 def jobs_faults():
@@ -79,19 +120,30 @@ def main():
     keys = [tuple(line.split()) for line in made("reference", "keys").splitlines()]
     assert len(keys) > 150, keys
     faults = [fault for path in PAGES for fault in page_faults(path)] + schema_faults(SCHEMA) + keys_faults(keys, PAGES) + jobs_faults()
+    options = [line.split("\t") for line in made("reference", "options").splitlines()]
+    helps = {command: help_of(command) for command in {row[0] for row in options} - {"shoal", "shoal checkpoint"}}
+    assert len(options) > 100, options
+    faults += completion_faults(COMPLETION) + offers_faults(options) + option_faults(options, helps)
     for file in "server", "coordinator":
         faults += help_faults(keys, made("--help", program=f"shoal-{file}"), file)
     if sorted(leaves(json.load(open(SCHEMA)))) != sorted(key for file, key in keys if file == "job"):
         faults.append(f"{SCHEMA} has other keys than job.yaml")
     with tempfile.TemporaryDirectory() as folder:
         spoilt = f"{folder}/spoilt.md"
-        for path, old, new in (("deploy/manual/job.md", "|4096|", "|4095|"), ("deploy/manual/fleet.md", "|1..256|", "|1..255|")):
+        for path, old, new in (("deploy/manual/job.md", "|4096|", "|4095|"), ("deploy/manual/fleet.md", "|1..256|", "|1..255|"),
+                               ("deploy/manual/run.md", "|1..64, default 1\n", "|1..63, default 1\n")):
             open(spoilt, "w").write(open(path).read().replace(old, new, 1))
             assert page_faults(spoilt), f"control: {old} changed in {path} is not found"
         open(spoilt, "w").write(open(SCHEMA).read().replace('"minimum": 1', '"minimum": 2', 1))
         assert schema_faults(spoilt), "control: a changed schema is not found"
+        open(spoilt, "w").write(open(COMPLETION).read().replace("--servers", "--server", 1))
+        assert completion_faults(spoilt), "control: a changed completion is not found"
+    for old, new in (("1..16", "1..17"), ("--workers N", "--worker N"), ("default 1)", "default 2)"), ("  --no-restart", "  no-restart")):
+        spoilt = {"shoal local": helps["shoal local"].replace(old, new, 1)}
+        assert option_faults(options, spoilt), f"control: {old} changed in a help is not found"
+    assert offers_faults(options + [["shoal stop", "--none", "--none N", ""]]), "control: an option that completion lacks"
     assert keys_faults(keys + [("job", "train.none")], PAGES) and help_faults([("server", "none")], "", "server"), "control"
-    print("\n".join(faults) or f"{len(keys)} keys: pages, schema and helps are as generated")
+    print("\n".join(faults) or f"{len(keys)} keys, {len(options)} options: pages, schema, completion and helps are as generated")
     return 1 if faults else 0
 
 

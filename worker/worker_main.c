@@ -11,6 +11,7 @@
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "proto/job/job.h"
+#include "proto/job/option.h"
 #include "proto/metric/measure.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
@@ -22,55 +23,16 @@
 #include "worker/train/lane.h"
 #include "worker/train/trainer.h"
 
-#include <getopt.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static const char usage_text[] =
-    "usage: shoal-worker train --coordinator ENDPOINT [options]\n"
-    "       shoal-worker eval --coordinator ENDPOINT --config JOB.yaml [--split train|valid|test] "
-    "[options]\n"
-    "       shoal-worker fields --config JOB.yaml [--field NAME --value TEXT]\n"
-    "       shoal-worker count --config JOB.yaml [--share P]\n"
-    "\n"
-    "train  joins the job of the coordinator and works on its lanes until the job is over.\n"
-    "eval   scores a split with the tables as the servers have them now and prints one JSON "
-    "object.\n"
-    "fields prints the job's fields, and the key of a value in one of them, as one JSON object; "
-    "needs no cluster.\n"
-    "count  counts the keys of the training input, or of a share of it, and prints one JSON "
-    "object; needs no cluster.\n"
-    "\n"
-    "  --coordinator ENDPOINT  tcp://HOST:PORT of shoal-coordinator\n"
-    "  --config FILE           job file: train takes train.lanes and train.backend from it, the "
-    "job itself comes from "
-    "the coordinator\n"
-    "  --set KEY=VALUE         override a key of the job on this machine (dotted path, "
-    "repeatable)\n"
-    "  --lanes N               lanes to work on at the same time (2)\n"
-    "  --name NAME             of this worker (HOST-PID)\n"
-    "  --backend KIND          auto, cpu or cuda\n"
-    "  --device N              which GPU: N modulo the number of GPUs of this machine (0; also "
-    "SHOAL_DEVICE)\n"
-    "  --cores N               cores that parsing may keep busy (those that this process may run "
-    "on)\n"
-    "  --io-threads N          threads that carry messages (1); more for one worker with many "
-    "lanes on a fast device\n"
-    "  --wait SECONDS          how long to wait for the coordinator's first answer (30)\n"
-    "  --split NAME            eval: train, valid or test (test)\n"
-    "  --field, --value        fields: a column's name (or a field's number), and a value as it "
-    "stands in the input\n"
-    "  --share P               count: share of the input, 0 to 1 (1)\n"
-    "  --insecure-plaintext    allow an endpoint that is not loopback\n"
-    "  --help, --version\n";
-
 struct arguments {
     const char *verb, *coordinator, *config, *name, *field, *value;
-    double share; /* count */
-    struct string_list set;
+    double share;                  /* count */
+    const struct string_list *set; /* the line's */
     uint32_t lanes, wait_s, split, cores, io_threads;
     int64_t device; /* -1: not given */
     enum backend_kind backend;
@@ -79,135 +41,67 @@ struct arguments {
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static int number_take(const char *flag, const char *text, uint32_t least, uint32_t most,
-                       uint32_t *out, struct err *e)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || value < least || value > most)
-        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %u to %u", flag, text,
-                       least, most);
-    *out = (uint32_t)value;
-    return 0;
-}
-
-static int word_take(const char *flag, const char *text, const char *const *words, uint32_t *out,
-                     struct err *e)
-{
-    for (uint32_t i = 0; words[i] != NULL; i++)
-        if (strcmp(words[i], text) == 0) {
-            *out = i;
-            return 0;
-        }
-    return err_set(e, SHOAL_E_USAGE, "%s %s: expected %s, %s or %s", flag, text, words[0], words[1],
-                   words[2]);
-}
-
-static int option_take(struct arguments *a, int option, const char *value, struct err *e)
-{
-    static const char *const backends[] = {"auto", "cpu", "cuda", NULL}, *const splits[] = {
-                                                                             "train", "valid",
-                                                                             "test", NULL};
-    uint32_t word = 0;
-    int rc = 0;
-    char *end;
-    switch (option) {
-    case 'c':
-        a->config = value;
-        return 0;
-    case 's':
-        if (strchr(value, '=') == NULL)
-            return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE", value);
-        return config_list_add(&a->set, value);
-    case 'k':
-        a->coordinator = value;
-        return 0;
-    case 'l':
-        return number_take("--lanes", value, 1, LIMIT_LANES, &a->lanes, e);
-    case 'n':
-        if (strlen(value) >= LIMIT_NAME)
-            return err_set(e, SHOAL_E_USAGE, "--name %s: at most %u bytes", value, LIMIT_NAME - 1);
-        a->name = value;
-        return 0;
-    case 'b':
-        rc = word_take("--backend", value, backends, &word, e);
-        a->backend = (enum backend_kind)word;
-        a->backend_given = true;
-        return rc;
-    case 'w':
-        return number_take("--wait", value, 1, 86400, &a->wait_s, e);
-    case 'd':
-        rc = number_take("--device", value, 0, 65535, &word, e);
-        a->device = word;
-        return rc;
-    case 'C':
-        return number_take("--cores", value, 1, 65535, &a->cores, e);
-    case 'I':
-        return number_take("--io-threads", value, 1, 64, &a->io_threads, e);
-    case 'p':
-        return word_take("--split", value, splits, &a->split, e);
-    case 'f':
-        a->field = value;
-        return 0;
-    case 'V':
-        a->value = value;
-        return 0;
-    case 'S':
-        a->share = strtod(value, &end);
-        if (end == value || *end != '\0' || !(a->share > 0 && a->share <= 1))
-            return err_set(e, SHOAL_E_USAGE, "--share %s: expected a number above 0, at most 1",
-                           value);
-        return 0;
-    case 'i':
-        a->insecure = true;
-        return 0;
-    default:
-        return err_set(e, SHOAL_E_USAGE, "unknown option; shoal-worker --help lists them");
-    }
-}
-
 /* Verbs that look at the input alone. */
 static bool stands_alone(const struct arguments *a)
 {
     return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0;
 }
 
-static int arguments_take(int argc, char **argv, struct arguments *a, struct err *e)
+static uint32_t number(const struct option_line *o, const char *name, uint32_t without)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
-                                            {"set", required_argument, NULL, 's'},
-                                            {"coordinator", required_argument, NULL, 'k'},
-                                            {"lanes", required_argument, NULL, 'l'},
-                                            {"name", required_argument, NULL, 'n'},
-                                            {"backend", required_argument, NULL, 'b'},
-                                            {"wait", required_argument, NULL, 'w'},
-                                            {"device", required_argument, NULL, 'd'},
-                                            {"cores", required_argument, NULL, 'C'},
-                                            {"io-threads", required_argument, NULL, 'I'},
-                                            {"split", required_argument, NULL, 'p'},
-                                            {"field", required_argument, NULL, 'f'},
-                                            {"value", required_argument, NULL, 'V'},
-                                            {"share", required_argument, NULL, 'S'},
-                                            {"insecure-plaintext", no_argument, NULL, 'i'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {NULL, 0, NULL, 0}};
-    int option;
-    *a = (struct arguments){.split = WIRE_TEST, .device = -1, .share = 1};
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == 'h' || option == 'v') {
-            printf("%s", option == 'h' ? usage_text : "shoal-worker " SHOAL_VERSION "\n");
-            exit(0);
-        }
-        int rc = option_take(a, option, optarg, e);
-        if (rc != 0)
-            return rc;
-    }
-    if (optind + 1 != argc)
+    return option_text(o, name) != NULL ? (uint32_t)option_int(o, name) : without;
+}
+
+static int values_take(struct option_line *o, struct arguments *a, struct err *e)
+{
+    const struct string_list *set = option_list(o, "set");
+    *a = (struct arguments){.coordinator = option_text(o, "coordinator"),
+                            .config = option_text(o, "config"),
+                            .name = option_text(o, "name"),
+                            .field = option_text(o, "field"),
+                            .value = option_text(o, "value"),
+                            .share = option_float(o, "share"),
+                            .set = set,
+                            .lanes = number(o, "lanes", 0),
+                            .wait_s = number(o, "wait", 0),
+                            .split = (uint32_t)option_choice(o, "split"),
+                            .cores = number(o, "cores", 0),
+                            .io_threads = number(o, "io-threads", 0),
+                            .device = option_given(o, "device") ? option_int(o, "device") : -1,
+                            .backend_given = option_given(o, "backend"),
+                            .insecure = option_given(o, "insecure-plaintext")};
+    if (a->backend_given)
+        a->backend = (enum backend_kind)option_choice(o, "backend");
+    for (size_t i = 0; i < set->count; i++)
+        if (strchr(set->item[i], '=') == NULL)
+            return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE", set->item[i]);
+    if (a->name != NULL && strlen(a->name) >= LIMIT_NAME)
+        return err_set(e, SHOAL_E_USAGE, "--name %s: at most %u bytes", a->name, LIMIT_NAME - 1);
+    return 0;
+}
+
+/* 0; 1: help or version was told; or an error. */
+static int arguments_take(int argc, char **argv, struct option_line *o, struct arguments *a,
+                          struct err *e)
+{
+    int rc = option_parse("shoal-worker", argc, argv, o, e);
+    if (rc == 0 && option_given(o, "help"))
+        option_help(o->command, stdout);
+    else if (rc == 0 && option_given(o, "version"))
+        puts("shoal-worker " SHOAL_VERSION);
+    if (rc == 0 && (option_given(o, "help") || option_given(o, "version")))
+        return 1;
+    if (rc == 0)
+        rc = option_check(o, e);
+    if (rc == 0)
+        rc = values_take(o, a, e);
+    if (rc != 0)
+        return rc;
+    if (o->words != 1)
         return err_set(
             e, SHOAL_E_USAGE,
             "say what to do: train, eval, fields or count; shoal-worker --help tells more");
-    a->verb = argv[optind];
+    a->verb = o->word[0];
     bool train = strcmp(a->verb, "train") == 0;
     if (!train && strcmp(a->verb, "eval") != 0 && !stands_alone(a))
         return err_set(e, SHOAL_E_USAGE, "%s: a worker can train, eval, tell fields or count",
@@ -235,7 +129,7 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
 {
     *have_job = false;
     if (a->config != NULL) {
-        int rc = job_load(a->config, &a->set, job, e);
+        int rc = job_load(a->config, a->set, job, e);
         if (rc != 0)
             return rc;
         *have_job = true;
@@ -302,7 +196,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .name = a->name != NULL ? a->name : name,
                                       .pid = (uint32_t)getpid(),
                                       .lanes_max = a->lanes,
-                                      .set = &a->set,
+                                      .set = a->set,
                                       .backend = d->backend,
                                       .why = d->why,
                                       .replace =
@@ -490,21 +384,21 @@ static int look(const struct arguments *a, const struct job *job, struct err *e)
 
 int main(int argc, char **argv)
 {
-    struct arguments a;
+    struct arguments a = {0};
+    struct option_line o;
     struct err e = {0};
     struct job job;
     bool have_job = false;
     log_init("shoal-worker");
-    opterr = 0;
-    int rc = arguments_take(argc, argv, &a, &e);
+    int rc = arguments_take(argc, argv, &o, &a, &e);
     if (rc == 0)
         rc = settings_take(&a, &job, &have_job, &e);
     if (rc == 0)
         rc = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
-    if (rc != 0)
+    if (rc < 0)
         log_error("%s", e.text[0] != '\0' ? e.text : err_text(rc));
     if (have_job)
         job_free(&job);
-    config_list_free(&a.set);
-    return rc == 0 ? 0 : err_exit_status(rc);
+    option_free(&o);
+    return rc < 0 ? err_exit_status(rc) : 0;
 }

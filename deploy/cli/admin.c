@@ -6,41 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char where_help[] =
-    "  --coordinator EP  endpoint of a running cluster's coordinator, such as "
-    "tcp://127.0.0.1:7000\n"
-    "  --run-dir DIR     run folder of `shoal local`, running or ended\n"
-    "  --json            JSON instead of text\n";
-
-enum { OPTION_COORDINATOR, OPTION_RUN_DIR, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
-
-struct admin { /* what both are told */
-    const char *words[2], *coordinator, *run_dir;
-    int count;
-    bool as_json;
-};
-
-/* 0; 1 when --help was answered; or an error. */
-static int admin_options(int argc, char **argv, const char *usage, int words_max, struct admin *a,
-                         struct err *e)
-{
-    struct cli_option options[OPTION_COUNT + 1] = {{"--coordinator", false, NULL, NULL},
-                                                   {"--run-dir", false, NULL, NULL},
-                                                   {"--json", true, NULL, NULL},
-                                                   {"--help", true, NULL, NULL}};
-    int rc = cli_parse(argc, argv, options, a->words, words_max, &a->count, e);
-    if (rc != 0)
-        return rc;
-    if (options[OPTION_HELP].value != NULL) {
-        printf("%s\n%s", usage, where_help);
-        return 1;
-    }
-    a->as_json = options[OPTION_JSON].value != NULL;
-    a->coordinator = options[OPTION_COORDINATOR].value;
-    a->run_dir = options[OPTION_RUN_DIR].value;
-    return 0;
-}
-
 static const char *worker_name(const struct json *workers, int64_t number)
 {
     for (size_t i = 0; number != 0 && i < json_count(workers); i++)
@@ -140,76 +105,64 @@ static struct json *report_read(const char *run_dir)
     return report;
 }
 
-static int live_status(const struct admin *a, struct json **out, struct err *e)
+static int live_status(const struct option_line *o, struct json **out, struct err *e)
 {
+    const char *run_dir = option_text(o, "run-dir");
     struct cluster *c = NULL;
-    int rc = cluster_open(a->coordinator, a->run_dir, &c, e);
+    int rc = cluster_open_option(o, &c, e);
     if (rc == 0 && !cluster_live(c))
         rc =
             err_set(e, SHOAL_E_UNAVAILABLE,
                     "the run in %s is over and left no report: it failed or was killed; see %s/log",
-                    a->run_dir, a->run_dir);
+                    run_dir, run_dir);
     if (rc == 0)
         rc = cluster_status(c, out, e);
-    if (c != NULL)
-        cluster_close(c);
+    cluster_close(c);
     return rc;
 }
 
 int cli_status(int argc, char **argv)
 {
-    struct admin a = {0};
+    struct option_line o;
     struct json *j = NULL;
     struct err e = {0};
-    int rc = admin_options(argc, argv,
-                           "usage: shoal status [options]\n\nPhase, speed, shards, workers and "
-                           "lanes of a running cluster; "
-                           "the report of an ended run.\n",
-                           0, &a, &e);
-    if (rc == 1)
-        return 0;
-    struct json *report = rc == 0 ? report_read(a.run_dir) : NULL;
+    int rc = cli_options("shoal status", argc, argv, &o, &e);
+    const char *run_dir = option_text(&o, "run-dir");
+    struct json *report = rc == 0 ? report_read(run_dir) : NULL;
     if (rc == 0 && report == NULL)
-        rc = live_status(&a, &j, &e);
-    if (rc == 0 && a.as_json)
+        rc = live_status(&o, &j, &e);
+    if (rc == 0 && option_given(&o, "json"))
         cli_json_print(report != NULL ? report : j);
     else if (rc == 0 && report != NULL)
-        cli_report_print(report, a.run_dir, NULL);
+        cli_report_print(report, run_dir, NULL);
     else if (rc == 0)
         status_print(j);
     json_free(report);
     json_free(j);
-    return rc == 0 ? 0 : cli_fail("status", &e);
+    return cli_end(rc, &o, &e);
 }
 
 int cli_digest(int argc, char **argv)
 {
-    struct admin a = {0};
+    struct option_line o;
     struct cluster *c = NULL;
     struct err e = {0};
     uint32_t only = 0;
-    int rc = admin_options(argc, argv,
-                           "usage: shoal digest [TABLE] [options]\n\nRows and digest of each "
-                           "table: XXH3 over the tablets in order, each "
-                           "over its "
-                           "rows (weights and\noptimizer state) sorted by key. Equal digests "
-                           "mean equal tables, bit for bit.\n",
-                           1, &a, &e);
-    if (rc == 1)
-        return 0;
+    int rc = cli_options("shoal digest", argc, argv, &o, &e);
+    bool as_json = option_given(&o, "json");
     if (rc == 0)
-        rc = cluster_open(a.coordinator, a.run_dir, &c, &e);
-    if (rc == 0 && a.count == 1)
-        rc = cluster_table(c, a.words[0], &only, &e);
+        rc = cluster_open_option(&o, &c, &e);
+    if (rc == 0 && o.words == 1)
+        rc = cluster_table(c, o.word[0], &only, &e);
     struct json *list = json_new_array();
     for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++) {
         uint64_t rows, digest;
-        if (a.count == 1 && i != only)
+        if (o.words == 1 && i != only)
             continue;
         rc = cluster_digest(c, i, &rows, &digest, &e);
         if (rc != 0)
             break;
-        if (!a.as_json)
+        if (!as_json)
             printf("%-16s %12" PRIu64 " rows  0x%016" PRIx64 "\n", cluster_schema(c, i)->name, rows,
                    digest);
         struct json *t = json_new_object();
@@ -218,10 +171,9 @@ int cli_digest(int argc, char **argv)
         (void)json_set_hex(t, "digest", digest);
         (void)json_append(list, t);
     }
-    if (rc == 0 && a.as_json)
+    if (rc == 0 && as_json)
         cli_json_print(list);
     json_free(list);
-    if (c != NULL)
-        cluster_close(c);
-    return rc == 0 ? 0 : cli_fail("digest", &e);
+    cluster_close(c);
+    return cli_end(rc, &o, &e);
 }

@@ -11,61 +11,29 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static struct cli_option *option_find(struct cli_option *options, const char *argument,
-                                      const char **value)
+int cli_verb(const struct cli_verb *verbs, int argc, char **argv)
 {
-    for (struct cli_option *o = options; o->name != NULL; o++) {
-        size_t n = strlen(o->name);
-        if (strncmp(argument, o->name, n) != 0 || (argument[n] != 0 && argument[n] != '='))
-            continue;
-        *value = argument[n] == '=' ? argument + n + 1 : NULL;
-        return o;
-    }
-    return NULL;
+    for (; verbs->name != NULL; verbs++)
+        if (strcmp(argv[1], verbs->name) == 0)
+            return verbs->run(argc - 1, argv + 1);
+    return -1;
 }
 
-int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max,
-              int *word_count, struct err *e)
+int cli_options(const char *command, int argc, char **argv, struct option_line *l, struct err *e)
 {
-    *word_count = 0;
-    for (int i = 1; i < argc; i++) {
-        const char *value = NULL;
-        if (strncmp(argv[i], "--", 2) != 0) {
-            if (*word_count >= words_max)
-                return err_set(e, SHOAL_E_USAGE, "one word too many: %s; see `shoal %s --help`",
-                               argv[i], argv[0]);
-            words[(*word_count)++] = argv[i];
-            continue;
-        }
-        struct cli_option *o = option_find(options, argv[i], &value);
-        if (o == NULL)
-            return err_set(e, SHOAL_E_USAGE, "unknown option %s; see `shoal %s --help`", argv[i],
-                           argv[0]);
-        if (o->flag) {
-            o->value = "yes";
-            continue;
-        }
-        if (value == NULL && i + 1 >= argc)
-            return err_set(e, SHOAL_E_USAGE, "%s needs a value", o->name);
-        if (value == NULL)
-            value = argv[++i];
-        o->value = value;
-        if (o->list != NULL && config_list_add(o->list, value) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    int rc = option_parse(command, argc, argv, l, e);
+    if (rc == 0 && option_given(l, "help")) {
+        option_help(l->command, stdout);
+        return 1;
     }
-    return 0;
+    return rc == 0 ? option_check(l, e) : rc;
 }
 
-int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e)
+int cli_end(int rc, struct option_line *l, const struct err *e)
 {
-    char *end;
-    errno = 0;
-    *out = strtoll(o->value, &end, 10);
-    if (errno != 0 || end == o->value || *end != 0 || *out < min || *out > max)
-        return err_set(e, SHOAL_E_USAGE,
-                       "%s %s: expected a whole number from %" PRId64 " to %" PRId64, o->name,
-                       o->value, min, max);
-    return 0;
+    const char *verb = l->command->name + strlen("shoal ");
+    option_free(l);
+    return rc < 0 ? cli_fail(verb, e) : 0;
 }
 
 void cli_json_print(const struct json *j)

@@ -53,26 +53,6 @@ struct bench {
     double seconds;
 };
 
-static const char help[] =
-    "usage: shoal bench [options]\n\n"
-    "Measures pull and push of 8,192 random keys (dim 16, AdaGrad, one server, one client, tcp "
-    "loopback) and training of\n"
-    "DeepFM on a synthetic log with server and worker on this machine.\n\n"
-    "  --rows N        rows of the table (default 10000000)\n"
-    "  --seconds S     length of each in-memory phase (default 3)\n"
-    "  --journal-seconds S  length of the journal phase after 10 s of warm-up (default 60)\n"
-    "  --only LIST     of growth,checkpoint,cold,memory,journal,fsync,train (default all but "
-    "fsync)\n"
-    "  --growth-rows N rows that a table in this process grows to (default 20000000)\n"
-    "  --checkpoint-rows N  rows of the table whose checkpoints are measured (default 1000000)\n"
-    "  --cold-rows N   rows of the table that is four times its memory budget (default 2000000)\n"
-    "  --train-rows N  examples of the training log (default 1000000)\n"
-    "  --dir DIR       where server and log keep their files (default ./shoal-bench; on the disk "
-    "to be measured)\n"
-    "  --json          one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, "
-    "train_deepfm in examples/s\n"
-    "  --help          this text\n";
-
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 static int mixed_compare(const void *a, const void *b)
@@ -381,63 +361,37 @@ int cli_bench(int argc, char **argv)
 {
     static struct bench b;
     struct err e = {0};
-    int count;
-    int64_t rows = 0, train_rows = 0, growth_rows = 0, checkpoint_rows = 0, cold_rows = 0,
-            seconds = 0, journal_seconds = 0;
-    struct cli_option o[] = {{"--rows", false, "10000000", NULL},
-                             {"--seconds", false, "3", NULL},
-                             {"--journal-seconds", false, "60", NULL},
-                             {"--only", false, "growth,checkpoint,cold,memory,journal,train", NULL},
-                             {"--train-rows", false, "1000000", NULL},
-                             {"--dir", false, "shoal-bench", NULL},
-                             {"--json", true, NULL, NULL},
-                             {"--help", true, NULL, NULL},
-                             {"--growth-rows", false, "20000000", NULL},
-                             {"--checkpoint-rows", false, "1000000", NULL},
-                             {"--cold-rows", false, "2000000", NULL},
-                             {NULL, false, NULL, NULL}};
-    int rc = cli_parse(argc, argv, o, NULL, 0, &count, &e);
-    if (rc == 0 && o[7].value != NULL) {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (rc == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 ||
-                    cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
-                    cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 ||
-                    cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0 ||
-                    cli_number(&o[8], 1000000, 200000000, &growth_rows, &e) != 0 ||
-                    cli_number(&o[9], BENCH_KEYS, 100000000, &checkpoint_rows, &e) != 0 ||
-                    cli_number(&o[10], 100000, 200000000, &cold_rows, &e) != 0))
-        rc = e.code;
+    struct option_line o;
+    int rc = cli_options("shoal bench", argc, argv, &o, &e);
+    const char *only = option_text(&o, "only"), *dir = option_text(&o, "dir");
     if (rc == 0)
-        rc = only_check(o[3].value, &e);
+        rc = only_check(only, &e);
     if (rc != 0)
-        return cli_fail("bench", &e);
+        return cli_end(rc, &o, &e);
     signal(SIGPIPE, SIG_IGN);
-    b.rows = (uint64_t)rows;
-    b.seconds = (double)seconds;
-    b.out.as_json = o[6].value != NULL;
+    b.rows = (uint64_t)option_int(&o, "rows");
+    b.seconds = (double)option_int(&o, "seconds");
+    b.out.as_json = option_given(&o, "json");
     b.out.figures = json_new_object();
-    if ((file_mkdir(o[5].value, 0755) != 0 && errno != EEXIST) ||
-        realpath(o[5].value, b.dir) == NULL)
-        rc = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value,
-                     strerror(errno));
+    if ((file_mkdir(dir, 0755) != 0 && errno != EEXIST) || realpath(dir, b.dir) == NULL)
+        rc = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", dir, strerror(errno));
     /* first, while this process is small */
-    if (rc == 0 && strstr(o[3].value, "growth") != NULL)
-        rc = bench_growth(&b.out, (uint64_t)growth_rows, &e);
-    if (rc == 0 && strstr(o[3].value, "checkpoint") != NULL)
-        rc = bench_checkpoint(&b.out, b.dir, (uint64_t)checkpoint_rows, b.seconds, &e);
-    if (rc == 0 && strstr(o[3].value, "cold") != NULL)
-        rc = bench_cold(&b.out, b.dir, (uint64_t)cold_rows, b.seconds, &e);
-    if (rc == 0 && (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL ||
-                    strstr(o[3].value, "fsync") != NULL))
+    if (rc == 0 && strstr(only, "growth") != NULL)
+        rc = bench_growth(&b.out, (uint64_t)option_int(&o, "growth-rows"), &e);
+    if (rc == 0 && strstr(only, "checkpoint") != NULL)
+        rc = bench_checkpoint(&b.out, b.dir, (uint64_t)option_int(&o, "checkpoint-rows"), b.seconds,
+                              &e);
+    if (rc == 0 && strstr(only, "cold") != NULL)
+        rc = bench_cold(&b.out, b.dir, (uint64_t)option_int(&o, "cold-rows"), b.seconds, &e);
+    if (rc == 0 && (strstr(only, "memory") != NULL || strstr(only, "journal") != NULL ||
+                    strstr(only, "fsync") != NULL))
         rc = keys_make(&b, &e);
     static const char *const durability[] = {"memory", "journal", "fsync"};
     for (int i = 0; i < 3 && rc == 0; i++)
-        if (strstr(o[3].value, durability[i]) != NULL)
-            rc = durability_run(&b, durability[i], (double)journal_seconds, &e);
-    if (rc == 0 && strstr(o[3].value, "train") != NULL)
-        rc = train_run(&b, train_rows, &e);
+        if (strstr(only, durability[i]) != NULL)
+            rc = durability_run(&b, durability[i], (double)option_int(&o, "journal-seconds"), &e);
+    if (rc == 0 && strstr(only, "train") != NULL)
+        rc = train_run(&b, option_int(&o, "train-rows"), &e);
     char *text = json_text(b.out.figures, 2);
     if (rc == 0 && b.out.as_json && text != NULL)
         puts(text);
@@ -446,5 +400,5 @@ int cli_bench(int argc, char **argv)
     free(b.keys);
     free(b.gradients);
     free(b.fill);
-    return rc == 0 ? 0 : cli_fail("bench", &e);
+    return cli_end(rc, &o, &e);
 }

@@ -16,24 +16,20 @@
 
 enum { MAKE_MS = 3600000, SILENT_MS = 10000, BUSY_TRIES = 600, LIST_MAX = 100000 };
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *text;
-} verbs[] = {
-    {"create", checkpoint_create_main, "ask a running coordinator for one; training goes on"},
-    {"list", checkpoint_list_main, "the checkpoints in a folder"},
-    {"verify", checkpoint_verify_main, "read every file of one and compare checksums"},
-    {"diff", checkpoint_diff_main, "what changed from one to another, by field"},
-    {"restore", checkpoint_restore_main, "go on with a job from one, at the very batch"},
-    {"export", checkpoint_export_main, "write the rows of a table as text or as numbers"},
+static const struct cli_verb verbs[] = {
+    {"create", checkpoint_create_main},
+    {"list", checkpoint_list_main},
+    {"verify", checkpoint_verify_main},
+    {"diff", checkpoint_diff_main},
+    {"restore", checkpoint_restore_main},
+    {"export", checkpoint_export_main},
+    {NULL, NULL},
 };
 
 static void usage(FILE *f)
 {
     fputs("usage: shoal checkpoint VERB [options]\n\n", f);
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        fprintf(f, "  %-8s %s\n", verbs[i].name, verbs[i].text);
+    option_verbs("shoal checkpoint", f);
     fputs("\n`shoal checkpoint VERB --help` tells more. A checkpoint is a folder: all tables with "
           "their optimizers' state, and where the job stood.\n",
           f);
@@ -49,9 +45,9 @@ int cli_checkpoint(int argc, char **argv)
         usage(stdout);
         return 0;
     }
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        if (strcmp(argv[1], verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
+    int rc = cli_verb(verbs, argc, argv);
+    if (rc >= 0)
+        return rc;
     fprintf(stderr, "shoal checkpoint: unknown verb %s\n\n", argv[1]);
     usage(stderr);
     return 64;
@@ -118,16 +114,6 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-static const char create_help[] =
-    "usage: shoal checkpoint create [NAME] [options]\n\n"
-    "Makes a checkpoint of the job that runs, while it goes on, in the job's checkpoint.dir; "
-    "returns when it is complete and prints its\n"
-    "folder. Without a name it gets a number; one with a name is never removed by "
-    "checkpoint.keep.\n\n"
-    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
-    "  --run-dir DIR     run folder of `shoal local`, running\n"
-    "  --json            JSON instead of text\n";
-
 static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
 {
     char size[32];
@@ -168,35 +154,26 @@ static int endpoint_find(const char *coordinator, const char *run_dir, char out[
 
 int checkpoint_create_main(int argc, char **argv)
 {
-    enum { COORDINATOR, RUN_DIR, JSON, HELP, END };
-    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL},
-                                    {"--run-dir", false, NULL, NULL},
-                                    {"--json", true, NULL, NULL},
-                                    {"--help", true, NULL, NULL}};
+    struct option_line o;
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
     struct ask *a = NULL;
     struct err e = {0};
-    const char *words[1];
     char endpoint[256];
-    int count, rc = cli_parse(argc, argv, o, words, 1, &count, &e);
-
-    if (rc == 0 && o[HELP].value != NULL) {
-        fputs(create_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && count == 1 && !manifest_name_ok(words[0]))
+    int rc = cli_options("shoal checkpoint create", argc, argv, &o, &e);
+    const char *name = o.words == 1 ? o.word[0] : "";
+    if (rc == 0 && o.words == 1 && !manifest_name_ok(name))
         rc = err_set(&e, SHOAL_E_USAGE,
                      "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
                      "first a '.', not last .tmp",
-                     words[0]);
+                     name);
     if (rc == 0)
-        rc = endpoint_find(o[COORDINATOR].value, o[RUN_DIR].value, endpoint, &e);
+        rc =
+            endpoint_find(option_text(&o, "coordinator"), option_text(&o, "run-dir"), endpoint, &e);
     if (rc == 0)
         rc = cli_ask_open(endpoint, &a, &e);
     if (rc == 0) {
         cli_ask_silence(a, SILENT_MS);
-        (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s",
-                       count == 1 ? words[0] : "");
+        (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", name);
         rc = cli_ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
         for (int i = 0; rc == SHOAL_E_BUSY && i < BUSY_TRIES; i++) {
             /* another one is being made */
@@ -207,19 +184,12 @@ int checkpoint_create_main(int argc, char **argv)
             err_wrap(&e, rc, "coordinator %s", endpoint);
     }
     if (rc == 0)
-        created_print(&reply.u.CHECKPOINT_reply, o[JSON].value != NULL);
+        created_print(&reply.u.CHECKPOINT_reply, option_given(&o, "json"));
     cli_ask_close(a);
-    return rc == 0 ? 0 : cli_fail("checkpoint create", &e);
+    return cli_end(rc, &o, &e);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
-
-static const char list_help[] =
-    "usage: shoal checkpoint list DIR [--json]\n\n"
-    "The checkpoints in DIR (a job's checkpoint.dir; of a run of `shoal local` "
-    "RUN_DIR/checkpoints), oldest first. One whose manifest is\n"
-    "damaged is named as such, and the exit status is then 74; unfinished ones (*.tmp) are left "
-    "out.\n";
 
 struct listed {
     char name[LIMIT_NAME];
@@ -298,89 +268,56 @@ static void list_json(const struct listed *l, size_t count)
 
 int checkpoint_list_main(int argc, char **argv)
 {
-    struct cli_option o[] = {
-        {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
-    const char *words[1];
+    struct option_line o;
     struct listed *list = NULL;
     size_t count = 0, damaged = 0;
     struct err e = {0};
-    int words_count, rc = cli_parse(argc, argv, o, words, 1, &words_count, &e);
-    if (rc == 0 && o[1].value != NULL) {
-        fputs(list_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && words_count != 1)
+    int rc = cli_options("shoal checkpoint list", argc, argv, &o, &e);
+    if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name the folder of the checkpoints; see `shoal checkpoint list --help`");
     if (rc == 0)
-        rc = list_read(words[0], &list, &count, &e);
+        rc = list_read(o.word[0], &list, &count, &e);
     for (size_t i = 0; rc == 0 && i < count; i++) {
         damaged += list[i].manifest == NULL;
-        if (o[0].value == NULL)
+        if (!option_given(&o, "json"))
             list_print(&list[i]);
     }
-    if (rc == 0 && o[0].value != NULL)
+    if (rc == 0 && option_given(&o, "json"))
         list_json(list, count);
     if (rc == 0 && damaged > 0)
         rc = err_set(&e, SHOAL_E_CORRUPT, "%zu of %zu cannot be used", damaged, count);
     for (size_t i = 0; i < count; i++)
         json_free(list[i].manifest);
     free(list);
-    return rc == 0 ? 0 : cli_fail("checkpoint list", &e);
+    return cli_end(rc, &o, &e);
 }
 
 /* ---- restore --------------------------------------------------------------------------------- */
 
-static const char restore_help[] =
-    "usage: shoal checkpoint restore FOLDER [JOB.yaml] --coordinator EP [options]\n\n"
-    "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are "
-    "empty; without JOB.yaml with the job file that\n"
-    "is kept in the checkpoint. Servers and workers may be more or fewer than they were. On one "
-    "machine: `shoal local JOB.yaml --from FOLDER`.\n\n"
-    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
-    "  --workers N       begin when N workers have joined (default 1)\n"
-    "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
-    "  --no-wait         return as soon as the job is taken\n";
-
 int checkpoint_restore_main(int argc, char **argv)
 {
-    enum { COORDINATOR, WORKERS, SET, NO_WAIT, HELP, END };
-    struct string_list set = {0};
-    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL},
-                                    {"--workers", false, "1", NULL},
-                                    {"--set", false, NULL, &set},
-                                    {"--no-wait", true, NULL, NULL},
-                                    {"--help", true, NULL, NULL}};
-    const char *words[2];
+    struct option_line o;
     struct json *m = NULL;
     struct err e = {0};
     char kept[2 * LIMIT_PATH];
-    int64_t workers = 1;
-    int count, rc = cli_parse(argc, argv, o, words, 2, &count, &e);
-
-    if (rc == 0 && o[HELP].value != NULL) {
-        fputs(restore_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && (count < 1 || o[COORDINATOR].value == NULL))
+    int rc = cli_options("shoal checkpoint restore", argc, argv, &o, &e);
+    if (rc == 0 && (o.words < 1 || !option_given(&o, "coordinator")))
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name the checkpoint's folder and the coordinator; see `shoal checkpoint "
                      "restore --help`");
-    if (rc == 0)
-        rc = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
-    if (rc == 0 && count == 1) {
-        rc = checkpoint_manifest(words[0], &m, &e);
-        (void)snprintf(kept, sizeof kept, "%s/" MANIFEST_JOB_FILE, words[0]);
+    if (rc == 0 && o.words == 1) {
+        rc = checkpoint_manifest(o.word[0], &m, &e);
+        (void)snprintf(kept, sizeof kept, "%s/" MANIFEST_JOB_FILE, o.word[0]);
     }
     json_free(m);
     if (rc == 0)
-        rc = cli_submit_job(&(struct submit_order){.path = count == 2 ? words[1] : kept,
-                                                   .set = &set,
-                                                   .coordinator = o[COORDINATOR].value,
-                                                   .from = words[0],
-                                                   .workers = workers,
-                                                   .wait = o[NO_WAIT].value == NULL},
+        rc = cli_submit_job(&(struct submit_order){.path = o.words == 2 ? o.word[1] : kept,
+                                                   .set = option_list(&o, "set"),
+                                                   .coordinator = option_text(&o, "coordinator"),
+                                                   .from = o.word[0],
+                                                   .workers = option_int(&o, "workers"),
+                                                   .wait = !option_given(&o, "no-wait")},
                             &e);
-    config_list_free(&set);
-    return rc == 0 ? 0 : cli_fail("checkpoint restore", &e);
+    return cli_end(rc, &o, &e);
 }

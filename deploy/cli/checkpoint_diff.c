@@ -11,14 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char diff_help[] =
-    "usage: shoal checkpoint diff FROM TO [--json]\n\n"
-    "Of each table, and in it of each field: rows that came, went and changed (their weights; "
-    "state is not looked at), the mean distance\n"
-    "(2-norm) that the weights of changed rows moved, and the row that moved furthest. Fields that "
-    "moved most come first. Tables are matched by\n"
-    "name; where the width differs, rows are only counted.\n";
-
 enum { FIELDS = 65536, FIELDS_SHOWN = 12 }; /* all that a key can name */
 
 struct moved {
@@ -244,28 +236,22 @@ static int diff(const char *from_path, const char *to_path, struct json *list, s
 
 int checkpoint_diff_main(int argc, char **argv)
 {
-    struct cli_option o[] = {
-        {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
-    const char *words[2];
+    struct option_line o;
     struct json *list = NULL;
     struct err e = {0};
-    int count, rc = cli_parse(argc, argv, o, words, 2, &count, &e);
-    if (rc == 0 && o[1].value != NULL) {
-        fputs(diff_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && count != 2)
+    int rc = cli_options("shoal checkpoint diff", argc, argv, &o, &e);
+    if (rc == 0 && o.words != 2)
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name two checkpoints' folders, the earlier one first; see `shoal "
                      "checkpoint diff --help`");
-    if (rc == 0 && o[0].value != NULL)
+    if (rc == 0 && option_given(&o, "json"))
         list = json_new_array();
     if (rc == 0)
-        rc = diff(words[0], words[1], list, &e);
+        rc = diff(o.word[0], o.word[1], list, &e);
     if (rc == 0 && list != NULL) {
         struct json *whole = json_new_object();
-        (void)json_set_string(whole, "from", words[0]);
-        (void)json_set_string(whole, "to", words[1]);
+        (void)json_set_string(whole, "from", o.word[0]);
+        (void)json_set_string(whole, "to", o.word[1]);
         (void)json_set(whole, "tables", json_hold(list));
         char *text = json_text(whole, 2);
         puts(text == NULL ? "{}" : text);
@@ -273,5 +259,5 @@ int checkpoint_diff_main(int argc, char **argv)
         json_free(whole);
     }
     json_free(list);
-    return rc == 0 ? 0 : cli_fail("checkpoint diff", &e);
+    return cli_end(rc, &o, &e);
 }

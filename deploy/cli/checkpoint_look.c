@@ -15,12 +15,6 @@
 
 /* ---- verify ---------------------------------------------------------------------------------- */
 
-static const char verify_help[] =
-    "usage: shoal checkpoint verify FOLDER\n\n"
-    "Reads every file and compares its checksum. Names each damaged, missing or foreign file, and "
-    "the first tablet that cannot be read\n"
-    "because of it; the exit status is then 74. A checkpoint that passes can be restored.\n";
-
 static void damage_say(void *context, const struct checkpoint_damage *d)
 {
     uint32_t *count = context;
@@ -113,20 +107,15 @@ static int verify(const char *folder, struct err *e)
 
 int checkpoint_verify_main(int argc, char **argv)
 {
-    struct cli_option o[] = {{"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
-    const char *words[1];
+    struct option_line o;
     struct err e = {0};
-    int count, rc = cli_parse(argc, argv, o, words, 1, &count, &e);
-    if (rc == 0 && o[0].value != NULL) {
-        fputs(verify_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && count != 1)
+    int rc = cli_options("shoal checkpoint verify", argc, argv, &o, &e);
+    if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name the checkpoint's folder; see `shoal checkpoint verify --help`");
     if (rc == 0)
-        rc = verify(words[0], &e);
-    return rc == 0 ? 0 : cli_fail("checkpoint verify", &e);
+        rc = verify(o.word[0], &e);
+    return cli_end(rc, &o, &e);
 }
 
 /* ---- opening for the rows -------------------------------------------------------------------- */
@@ -140,19 +129,6 @@ int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err
 }
 
 /* ---- export ---------------------------------------------------------------------------------- */
-
-static const char export_help[] =
-    "usage: shoal checkpoint export FOLDER TABLE --out FILE [options]\n\n"
-    "Writes the rows of a table, in no order. tsv and csv: a line of names, then key "
-    "(hexadecimal), field, weights w0, w1, ... (w0 is the\n"
-    "first-order weight of a sparse row). binary: for each row the key as u64, then the weights as "
-    "float32, little-endian, nothing else.\n\n"
-    "  --out FILE       where to; must not exist\n"
-    "  --format F       tsv (default), csv or binary\n"
-    "  --state          the optimizer's state too: s0, s1, ... behind the weights; and where rows "
-    "have statistics show, click, delta_score,\n"
-    "                   time (seconds since 1970, 0: not told), flags (1: has its vector); binary: "
-    "4 bytes each, the last two u32\n";
 
 enum export_format { EXPORT_TSV, EXPORT_CSV, EXPORT_BINARY };
 
@@ -270,50 +246,29 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
     return rc;
 }
 
-static int format_find(const char *name, enum export_format *out, struct err *e)
-{
-    static const char *const names[] = {"tsv", "csv", "binary"};
-    for (uint32_t i = 0; i < 3; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (enum export_format)i;
-            return 0;
-        }
-    return err_set(e, SHOAL_E_USAGE, "--format %s: tsv, csv or binary", name);
-}
-
 int checkpoint_export_main(int argc, char **argv)
 {
-    enum { OUT, FORMAT, STATE, HELP, END };
-    struct cli_option o[END + 1] = {{"--out", false, NULL, NULL},
-                                    {"--format", false, "tsv", NULL},
-                                    {"--state", true, NULL, NULL},
-                                    {"--help", true, NULL, NULL}};
-    const char *words[2];
+    struct option_line o;
     struct checkpoint *c = NULL;
     struct export x = {.format = EXPORT_TSV};
     struct err e = {0};
     uint32_t table = 0;
-    int count, rc = cli_parse(argc, argv, o, words, 2, &count, &e);
-
-    if (rc == 0 && o[HELP].value != NULL) {
-        fputs(export_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && (count != 2 || o[OUT].value == NULL))
+    int rc = cli_options("shoal checkpoint export", argc, argv, &o, &e);
+    const char *path = option_text(&o, "out");
+    if (rc == 0 && (o.words != 2 || path == NULL))
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name the checkpoint's folder, the table and --out FILE; see `shoal "
                      "checkpoint export --help`");
     if (rc == 0)
-        rc = format_find(o[FORMAT].value, &x.format, &e);
+        x.format = (enum export_format)option_choice(&o, "format");
     if (rc == 0)
-        rc = checkpoint_rows_open(words[0], &c, &e);
+        rc = checkpoint_rows_open(o.word[0], &c, &e);
     if (rc == 0)
-        rc = table_find(c, words[1], &table, &e);
+        rc = table_find(c, o.word[1], &table, &e);
     if (rc == 0)
-        rc = export_rows(c, table, &x, o[STATE].value != NULL, o[OUT].value, &e);
+        rc = export_rows(c, table, &x, option_given(&o, "state"), path, &e);
     if (rc == 0)
-        printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", o[OUT].value, x.rows, words[1],
-               x.floats);
+        printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", path, x.rows, o.word[1], x.floats);
     checkpoint_close(c);
-    return rc == 0 ? 0 : cli_fail("checkpoint export", &e);
+    return cli_end(rc, &o, &e);
 }

@@ -6,6 +6,7 @@
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "proto/job/config.h"
+#include "proto/job/option.h"
 #include "proto/wire/wire.h"
 
 #include <stdbool.h>
@@ -26,6 +27,13 @@ int cli_synth(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_report(int argc, char **argv);
 
+struct cli_verb {
+    const char *name; /* NULL ends a list of them */
+    int (*run)(int argc, char **argv);
+};
+/* Runs the verb that argv[1] names; -1: there is none. */
+int cli_verb(const struct cli_verb *verbs, int argc, char **argv);
+
 /* ---- jobs ---- */
 struct submit_order {
     const char *path;              /* of the job file */
@@ -41,18 +49,10 @@ int cli_submit_job(const struct submit_order *o, struct err *e);
 int cli_submit_from(const char *folder, char out[LIMIT_PATH], struct err *e);
 
 /* ---- arguments ---- */
-struct cli_option {
-    const char *name;         /* "--servers" */
-    bool flag;                /* takes no value */
-    const char *value;        /* last one given, or the default */
-    struct string_list *list; /* when not NULL: every value is added here */
-};
-/* Fills options (ended by a NULL name) and the plain words. 0, or USAGE with a sentence.
- * `--name=value` and `--name value`. */
-int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max,
-              int *word_count, struct err *e);
-/* Whole number option within [min, max]. */
-int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e);
+/* Reads a verb's line. 0: go on; 1: --help was answered; or an error. */
+int cli_options(const char *command, int argc, char **argv, struct option_line *l, struct err *e);
+/* What a verb ends with, rc being its outcome (1: --help); frees l. Returns the exit status. */
+int cli_end(int rc, struct option_line *l, const struct err *e);
 /* Prints j, indented. */
 void cli_json_print(const struct json *j);
 /* Says "shoal VERB: text" on stderr and returns the exit status that belongs to e's code. */

@@ -207,8 +207,15 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
     return 0;
 }
 
+int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e)
+{
+    return cluster_open(option_text(o, "coordinator"), option_text(o, "run-dir"), out, e);
+}
+
 void cluster_close(struct cluster *c)
 {
+    if (c == NULL)
+        return;
     for (uint32_t i = 0; i < c->tables; i++)
         free(c->schema[i]);
     for (uint32_t i = 0; i < LIMIT_SHARDS; i++)

@@ -12,28 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-static const char erase_help[] =
-    "usage: shoal erase TABLE --keys FILE [options]\n"
-    "       shoal erase TABLE --field NAME --value TEXT [--value TEXT]... [options]\n"
-    "\n"
-    "Erases rows for good: they go from memory, journal, archive and store of every shard, and "
-    "their keys are blocked from\n"
-    "coming back. It ends when that is done: each shard writes all its rows once. The receipt says "
-    "what was done,\n"
-    "and what else still holds the keys: cuts, and checkpoints under --checkpoints.\n"
-    "\n"
-    "  --keys FILE        a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536\n"
-    "  --field NAME, --value TEXT   values of a field instead\n"
-    "  --receipt FILE     where the receipt goes (JSON; standard output)\n"
-    "  --checkpoints DIR  folder of checkpoints: those that still hold any of the keys are listed "
-    "in the receipt\n"
-    "  --job JOB.yaml     where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP   endpoint of the running cluster's coordinator, such as "
-    "tcp://127.0.0.1:7000\n"
-    "  --run-dir DIR      run folder of a running `shoal local`\n";
-
-enum { KEYS, FIELD, VALUE, RECEIPT, CHECKPOINTS, JOB, COORDINATOR, RUN_DIR, HELP, COUNT };
-
 struct keys {
     uint64_t key[LIMIT_KEYS];
     uint32_t count;
@@ -79,26 +57,26 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Sorted, each once. */
-static int keys_take(const struct cli_option *o, const struct string_list *values, struct keys *k,
-                     struct err *e)
+static int keys_take(struct option_line *o, struct keys *k, struct err *e)
 {
-    struct key_place place = {o[JOB].value, o[RUN_DIR].value};
+    struct key_place place = key_place(o);
+    const char *path = option_text(o, "keys"), *field = option_text(o, "field");
+    const struct string_list *values = option_list(o, "value");
     uint32_t unique = 0;
     int rc = 0;
-    if ((o[KEYS].value != NULL) == (o[FIELD].value != NULL) ||
-        (o[FIELD].value != NULL && values->count == 0))
+    if ((path != NULL) == (field != NULL) || (field != NULL && values->count == 0))
         return err_set(e, SHOAL_E_USAGE,
                        "say which keys: --keys FILE, or --field NAME and --value TEXT");
-    if (o[KEYS].value != NULL)
-        rc = file_take(o[KEYS].value, &place, k, e);
+    if (path != NULL)
+        rc = file_take(path, &place, k, e);
     for (size_t i = 0; i < values->count && rc == 0; i++) {
         uint64_t key;
-        rc = key_take(&place, NULL, o[FIELD].value, values->item[i], &key, e);
+        rc = key_take(&place, NULL, field, values->item[i], &key, e);
         if (rc == 0)
             rc = key_add(k, key, e);
     }
     if (rc == 0 && k->count == 0)
-        rc = err_set(e, SHOAL_E_DATA, "%s names no key", o[KEYS].value);
+        rc = err_set(e, SHOAL_E_DATA, "%s names no key", path);
     qsort(k->key, k->count, sizeof k->key[0], by_value);
     for (uint32_t i = 0; i < k->count; i++)
         if (unique == 0 || k->key[unique - 1] != k->key[i])
@@ -193,60 +171,46 @@ static int receipt_write(const struct json *j, const char *path, struct err *e)
                   : 0;
 }
 
-static int erase(const char *name, const struct cli_option *o, const struct string_list *values,
-                 struct keys *k, struct err *e)
+static int erase(struct option_line *o, struct keys *k, struct err *e)
 {
+    const char *name = o->word[0], *checkpoints_dir = option_text(o, "checkpoints");
     struct json *shards = NULL, *checkpoints = json_new_array();
     struct cluster *c = NULL;
     uint32_t table = 0;
-    int rc = keys_take(o, values, k, e);
+    int rc = keys_take(o, k, e);
     if (rc == 0)
-        rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+        rc = cluster_open_option(o, &c, e);
     if (rc == 0)
         rc = cluster_table(c, name, &table, e);
     struct json *receipt = rc == 0 ? receipt_new(name, k) : NULL;
     if (rc == 0)
         rc = cluster_erase(c, table, k->key, k->count, &shards, e);
-    if (rc == 0 && o[CHECKPOINTS].value != NULL)
-        rc = checkpoints_look(o[CHECKPOINTS].value, name, k, checkpoints, e);
+    if (rc == 0 && checkpoints_dir != NULL)
+        rc = checkpoints_look(checkpoints_dir, name, k, checkpoints, e);
     if (rc == 0) {
         (void)json_set(receipt, "shards", json_hold(shards));
         (void)json_set(receipt, "checkpoints", json_hold(checkpoints));
-        rc = receipt_write(receipt, o[RECEIPT].value, e);
+        rc = receipt_write(receipt, option_text(o, "receipt"), e);
     }
     json_free(receipt);
     json_free(shards);
     json_free(checkpoints);
-    if (c != NULL)
-        cluster_close(c);
+    cluster_close(c);
     return rc;
 }
 
 int cli_erase(int argc, char **argv)
 {
-    struct string_list values = {0};
-    struct cli_option options[COUNT + 1] = {[KEYS] = {"--keys", false, NULL, NULL},
-                                            [FIELD] = {"--field", false, NULL, NULL},
-                                            [VALUE] = {"--value", false, NULL, &values},
-                                            [RECEIPT] = {"--receipt", false, NULL, NULL},
-                                            [CHECKPOINTS] = {"--checkpoints", false, NULL, NULL},
-                                            [JOB] = {"--job", false, NULL, NULL},
-                                            [COORDINATOR] = {"--coordinator", false, NULL, NULL},
-                                            [RUN_DIR] = {"--run-dir", false, NULL, NULL},
-                                            [HELP] = {"--help", true, NULL, NULL}};
-    const char *words[1] = {NULL};
+    struct option_line o;
     struct keys *k = calloc(1, sizeof *k);
     struct err e = {0};
-    int count = 0, rc = cli_parse(argc, argv, options, words, 1, &count, &e);
-    if (rc == 0 && options[HELP].value != NULL)
-        fputs(erase_help, stdout);
-    else if (rc == 0 && count == 0)
+    int rc = cli_options("shoal erase", argc, argv, &o, &e);
+    if (rc == 0 && o.words == 0)
         rc = err_set(&e, SHOAL_E_USAGE, "name a table; see `shoal erase --help`");
     else if (rc == 0 && k == NULL)
         rc = err_set(&e, SHOAL_E_NOMEM, "out of memory");
     else if (rc == 0)
-        rc = erase(words[0], options, &values, k, &e);
+        rc = erase(&o, k, &e);
     free(k);
-    config_list_free(&values);
-    return rc == 0 ? 0 : cli_fail("erase", &e);
+    return cli_end(rc, &o, &e);
 }

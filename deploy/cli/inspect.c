@@ -1,4 +1,4 @@
-/* inspect.c: `shoal inspect`: one row. */
+/* inspect.c: `shoal inspect`: one row; `shoal blame`: the pushes that changed it. */
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 
@@ -7,26 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static const char inspect_help[] =
-    "usage: shoal inspect TABLE KEY [options]\n"
-    "       shoal inspect TABLE --field NAME --value TEXT [options]\n"
-    "\n"
-    "One row: weights, optimizer state, statistics, tablet, shard, tier. KEY is a row's key (0x... "
-    "or decimal), or\n"
-    "FIELD:VALUE. A field is named as its column is (Criteo: C1 to C26), or by its number: "
-    "categorical fields count from\n"
-    "0, in the order of features.fields or of the columns. A value stands as it does in the "
-    "input.\n"
-    "\n"
-    "  --field NAME, --value TEXT   instead of KEY\n"
-    "  --job JOB.yaml    where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP  endpoint of a running cluster's coordinator, such as "
-    "tcp://127.0.0.1:7000\n"
-    "  --run-dir DIR     run folder of `shoal local`, running or ended\n"
-    "  --json            JSON instead of text\n";
-
-enum { FIELD, VALUE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
 
 static void floats_print(const char *name, const struct json *list)
 {
@@ -90,55 +70,117 @@ static int none(const struct json *row, const char *table, uint64_t key, struct 
                    table, key, field);
 }
 
-static int inspect(const char *const *words, int count, const struct cli_option *o, struct err *e)
+static int inspect(const struct option_line *o, struct err *e)
 {
-    struct key_place place = {o[JOB].value, o[RUN_DIR].value};
     struct json *row = NULL, *fields = NULL;
     struct cluster *c = NULL;
     bool found = false;
     uint32_t table = 0;
     uint64_t key = 0;
-    if (count < 1)
+    if (o->words < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal inspect --help`");
-    int rc = key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
+    int rc = key_option(o, &key, e);
     if (rc == 0)
-        rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+        rc = cluster_open_option(o, &c, e);
     if (rc == 0)
-        rc = cluster_table(c, words[0], &table, e);
+        rc = cluster_table(c, o->word[0], &table, e);
     if (rc == 0)
         rc = cluster_inspect(c, table, key, &found, &row, e);
     if (rc == 0 && !found)
-        rc = none(row, words[0], key, e);
-    if (rc == 0 && o[JSON].value != NULL) {
+        rc = none(row, o->word[0], key, e);
+    if (rc == 0 && option_given(o, "json")) {
         cli_json_print(row);
     } else if (rc == 0) {
+        struct key_place place = key_place(o);
         fields = key_fields(&place);
         row_print(row, fields);
     }
     json_free(fields);
     json_free(row);
-    if (c != NULL)
-        cluster_close(c);
+    cluster_close(c);
     return rc;
 }
 
 int cli_inspect(int argc, char **argv)
 {
-    struct cli_option options[COUNT + 1] = {[FIELD] = {"--field", false, NULL, NULL},
-                                            [VALUE] = {"--value", false, NULL, NULL},
-                                            [JOB] = {"--job", false, NULL, NULL},
-                                            [COORDINATOR] = {"--coordinator", false, NULL, NULL},
-                                            [RUN_DIR] = {"--run-dir", false, NULL, NULL},
-                                            [JSON] = {"--json", true, NULL, NULL},
-                                            [HELP] = {"--help", true, NULL, NULL}};
-    const char *words[2];
+    struct option_line o;
     struct err e = {0};
-    int count, rc = cli_parse(argc, argv, options, words, 2, &count, &e);
-    if (rc == 0 && options[HELP].value != NULL) {
-        fputs(inspect_help, stdout);
-        return 0;
-    }
+    int rc = cli_options("shoal inspect", argc, argv, &o, &e);
     if (rc == 0)
-        rc = inspect(words, count, options, &e);
-    return rc == 0 ? 0 : cli_fail("inspect", &e);
+        rc = inspect(&o, &e);
+    return cli_end(rc, &o, &e);
+}
+
+/* ---- blame ----------------------------------------------------------------------------------- */
+
+static void push_print(const struct json *p)
+{
+    const struct json *who = json_get(p, "who");
+    time_t at = (time_t)json_as_int(json_get(p, "event_time"), 0);
+    int64_t first = json_as_int(json_get(who, "position"), 0),
+            rows = json_as_int(json_get(who, "rows"), 0);
+    char when[32] = "-", worker[48] = "-", input[64] = "-";
+    if (at != 0)
+        (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", gmtime(&at));
+    if (!json_absent(who)) {
+        (void)snprintf(worker, sizeof worker, "%" PRId64 " %.30s",
+                       json_as_int(json_get(who, "worker"), 0),
+                       json_as_string(json_get(who, "name"), "?"));
+        (void)snprintf(input, sizeof input, "epoch %" PRId64 ", %" PRId64 " to %" PRId64,
+                       json_as_int(json_get(who, "epoch"), 0), first, (first + rows - (rows > 0)));
+    }
+    printf("%-19s %6" PRId64 " %10" PRId64 " %6" PRId64 "  %-24s %-34s %12.6g\n", when,
+           json_as_int(json_get(p, "lane"), 0), json_as_int(json_get(p, "batch"), 0),
+           json_as_int(json_get(p, "run"), 0), worker, input,
+           json_as_number(json_get(p, "norm"), 0));
+}
+
+static void blame_print(const struct json *found)
+{
+    const struct json *pushes = json_get(found, "pushes");
+    bool complete = json_as_bool(json_get(found, "complete"), false);
+    if (json_count(pushes) > 0)
+        printf("%-19s %6s %10s %6s  %-24s %-34s %12s\n", "event time (UTC)", "lane", "batch", "run",
+               "worker", "input: positions of the order", "gradient");
+    for (size_t i = 0; i < json_count(pushes); i++)
+        push_print(json_array_at(pushes, i));
+    if (json_count(pushes) == 0)
+        puts(complete ? "no push ever had this key"
+                      : "no push in the journal has this key; older ones are no longer kept");
+    else if (!complete)
+        puts("there may be older ones: past --limit, or no longer kept (journal.keep)");
+}
+
+static int blame(const struct option_line *o, struct err *e)
+{
+    struct json *found = NULL;
+    struct cluster *c = NULL;
+    uint32_t table = 0;
+    uint64_t key = 0;
+    if (o->words < 1)
+        return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal blame --help`");
+    int rc = key_option(o, &key, e);
+    if (rc == 0)
+        rc = cluster_open_option(o, &c, e);
+    if (rc == 0)
+        rc = cluster_table(c, o->word[0], &table, e);
+    if (rc == 0)
+        rc = cluster_blame(c, table, key, (uint32_t)option_int(o, "limit"), &found, e);
+    if (rc == 0 && option_given(o, "json"))
+        cli_json_print(found);
+    else if (rc == 0)
+        blame_print(found);
+    json_free(found);
+    cluster_close(c);
+    return rc;
+}
+
+int cli_blame(int argc, char **argv)
+{
+    struct option_line o;
+    struct err e = {0};
+    int rc = cli_options("shoal blame", argc, argv, &o, &e);
+    if (rc == 0)
+        rc = blame(&o, &e);
+    return cli_end(rc, &o, &e);
 }

@@ -85,6 +85,18 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
     return key_of(at, name, colon + 1, key, e);
 }
 
+struct key_place key_place(const struct option_line *o)
+{
+    return (struct key_place){option_text(o, "job"), option_text(o, "run-dir")};
+}
+
+int key_option(const struct option_line *o, uint64_t *key, struct err *e)
+{
+    struct key_place place = key_place(o);
+    return key_take(&place, o->words > 1 ? o->word[1] : NULL, option_text(o, "field"),
+                    option_text(o, "value"), key, e);
+}
+
 struct json *key_fields(const struct key_place *at)
 {
     char job[LIMIT_PATH];

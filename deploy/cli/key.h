@@ -15,6 +15,10 @@ struct key_place {       /* where names of fields come from */
  * column's name or a field's number. USAGE, NOINPUT, NOT_FOUND. */
 int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
              uint64_t *key, struct err *e);
+/* Where --job and --run-dir of a verb say. */
+struct key_place key_place(const struct option_line *o);
+/* The key of a verb's second word, or of --field and --value. */
+int key_option(const struct option_line *o, uint64_t *key, struct err *e);
 /* The list of fields of the job as `shoal-worker fields` tells it; NULL where there is no job, or
  * it cannot be told. */
 struct json *key_fields(const struct key_place *at);

@@ -16,30 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char help[] =
-    "usage: shoal local JOB.yaml [options]\n\n"
-    "Runs the job with a coordinator, servers and workers on this machine and leaves "
-    "DIR/report.json.\n\n"
-    "  --servers N      server processes (default 1)\n"
-    "  --workers N      worker processes (default 1)\n"
-    "  --run-dir DIR    where everything of this run is kept (default runs/JOB-DATE-TIME; must be "
-    "new or empty)\n"
-    "  --set KEY=VALUE  change a key of the job file, such as --set train.batch=8192; may be "
-    "repeated\n"
-    "  --server-set KEY=VALUE  change a key of each server's file, such as --server-set "
-    "memory=4GiB; may be repeated\n"
-    "  --worker-io-threads N  threads that carry a worker's messages (default 1)\n"
-    "  --tensorboard DIR  write event files for TensorBoard into DIR/JOB-NUMBER\n"
-    "  --no-restart     do not start a dead server or worker again\n"
-    "  --warm-start DIR begin with the tables of the ended run in DIR; as `warm_start` of the job "
-    "file\n"
-    "  --from FOLDER    go on from a checkpoint at the very batch; with any number of servers and "
-    "workers\n"
-    "  --help           this text\n\n"
-    "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, "
-    "70 internal error,\n"
-    "73 cannot create output, 74 I/O error, 78 bad configuration.\n";
-
 /* ---- the report ------------------------------------------------------------------------------ */
 
 /* The teacher's AUC that the job's is measured by: of its label, or of several the mean, as the
@@ -155,67 +131,49 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
 }
 
 /* The option is the job's key. */
-static int warm_start_set(struct local *l, const char *from, struct err *e)
+static int warm_start_set(struct local *l, const struct option_line *o, struct err *e)
 {
     char key[LIMIT_PATH + 32];
-    if (from == NULL)
+    if (!option_given(o, "warm-start"))
         return 0;
-    (void)snprintf(key, sizeof key, "warm_start=\"%.*s\"", (int)LIMIT_PATH, from);
-    return config_list_add(&l->set, key) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    (void)snprintf(key, sizeof key, "warm_start=\"%.*s\"", (int)LIMIT_PATH,
+                   option_text(o, "warm-start"));
+    return config_list_add(l->set, key) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
+static void signals_take(void)
+{
+    struct sigaction action = {.sa_handler = local_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 int cli_local(int argc, char **argv)
 {
     static struct local l;
+    struct option_line o;
     struct err e = {0};
-    const char *words[1];
-    int word_count;
-    int64_t servers = 0, workers = 0, io_threads = 0;
-    struct cli_option options[] = {{"--servers", false, "1", NULL},
-                                   {"--workers", false, "1", NULL},
-                                   {"--run-dir", false, NULL, NULL},
-                                   {"--set", false, NULL, &l.set},
-                                   {"--no-restart", true, NULL, NULL},
-                                   {"--help", true, NULL, NULL},
-                                   {"--tensorboard", false, NULL, NULL},
-                                   {"--warm-start", false, NULL, NULL},
-                                   {"--from", false, NULL, NULL},
-                                   {"--server-set", false, NULL, &l.server_set},
-                                   {"--worker-io-threads", false, "1", NULL},
-                                   {NULL, false, NULL, NULL}};
-    int rc = cli_parse(argc, argv, options, words, 1, &word_count, &e);
-    if (rc == 0 && options[5].value != NULL) {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (rc == 0 && word_count != 1)
+    int rc = cli_options("shoal local", argc, argv, &o, &e);
+    if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
-    if (rc == 0)
-        rc = cli_number(&options[0], 1, SERVERS_MAX, &servers, &e);
-    if (rc == 0)
-        rc = cli_number(&options[1], 1, WORKERS_MAX, &workers, &e);
-    if (rc == 0)
-        rc = cli_number(&options[10], 1, 64, &io_threads, &e);
     if (rc == 0) {
-        struct sigaction action = {.sa_handler = local_interrupt};
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        signal(SIGPIPE, SIG_IGN);
-        l.job_path = words[0];
-        l.servers = (int)servers;
-        l.workers = (int)workers;
-        l.io_threads = (int)io_threads;
-        l.restart = options[4].value == NULL;
-        l.tensorboard = options[6].value;
-        rc = warm_start_set(&l, options[7].value, &e);
+        signals_take();
+        l.job_path = o.word[0];
+        l.servers = (int)option_int(&o, "servers");
+        l.workers = (int)option_int(&o, "workers");
+        l.io_threads = (int)option_int(&o, "worker-io-threads");
+        l.restart = !option_given(&o, "no-restart");
+        l.tensorboard = option_text(&o, "tensorboard");
+        l.set = option_list(&o, "set");
+        l.server_set = option_list(&o, "server-set");
+        rc = warm_start_set(&l, &o, &e);
     }
-    if (rc == 0 && options[8].value != NULL)
-        rc = cli_submit_from(options[8].value, l.from, &e);
+    if (rc == 0 && option_given(&o, "from"))
+        rc = cli_submit_from(option_text(&o, "from"), l.from, &e);
     if (rc == 0)
-        rc = local_run(&l, options[2].value, &e);
-    config_list_free(&l.set);
-    config_list_free(&l.server_set);
+        rc = local_run(&l, option_text(&o, "run-dir"), &e);
     job_free(&l.job);
-    return rc == 0 ? 0 : cli_fail("local", &e);
+    return cli_end(rc, &o, &e);
 }

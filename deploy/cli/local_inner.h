@@ -8,17 +8,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SERVERS_MAX = 16, WORKERS_MAX = 64 };
-
 struct local {
     const char *job_path;
-    struct string_list set, server_set; /* keys of the job file, of each server.yaml */
+    struct string_list *set,
+        *server_set; /* the line's: keys of the job file, of each server.yaml */
     struct job job;
     char dir[512], programs[512];
     int io_threads; /* of each worker */
-    int servers, workers, ports[1 + SERVERS_MAX];
+    int servers, workers, ports[1 + LIMIT_LOCAL_SERVERS];
     char coordinator[64];
-    struct child child[1 + SERVERS_MAX + WORKERS_MAX];
+    struct child child[1 + LIMIT_LOCAL_SERVERS + LIMIT_LOCAL_WORKERS];
     int children;
     struct ask *ask;
     char from[LIMIT_PATH];   /* a checkpoint to go on from; empty: none */

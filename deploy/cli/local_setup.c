@@ -61,7 +61,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
  * the daemon does: it then says so. */
 static int ports_find(struct local *l, struct err *e)
 {
-    int fd[1 + SERVERS_MAX], count = 1 + l->servers, status = 0;
+    int fd[1 + LIMIT_LOCAL_SERVERS], count = 1 + l->servers, status = 0;
     for (int i = 0; i < count; i++)
         fd[i] = -1;
     for (int i = 0; i < count && status == 0; i++) {
@@ -145,14 +145,14 @@ static int server_prepare(struct local *l, int i, struct err *e)
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
     struct child *c = child_add(l, "shoal-server", name);
     child_arg(c, "--config", path);
-    if (l->server_set.count > SERVER_SETS_MAX)
+    if (l->server_set->count > SERVER_SETS_MAX)
         return err_set(e, SHOAL_E_USAGE, "--server-set may be given %d times at most",
                        SERVER_SETS_MAX);
-    for (size_t k = 0; k < l->server_set.count; k++) {
-        if (strlen(l->server_set.item[k]) >= sizeof c->arg[0])
+    for (size_t k = 0; k < l->server_set->count; k++) {
+        if (strlen(l->server_set->item[k]) >= sizeof c->arg[0])
             return err_set(e, SHOAL_E_USAGE, "--server-set %.40s...: at most %zu bytes",
-                           l->server_set.item[k], sizeof c->arg[0] - 1);
-        child_arg(c, "--set", l->server_set.item[k]);
+                           l->server_set->item[k], sizeof c->arg[0] - 1);
+        child_arg(c, "--set", l->server_set->item[k]);
     }
     return local_file_write(path, text, e);
 }
@@ -207,7 +207,7 @@ static int programs_find(struct local *l, struct err *e)
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
 {
     char cache[LIMIT_PATH + 32], path[LIMIT_PATH];
-    int rc = job_load(l->job_path, &l->set, &l->job, e);
+    int rc = job_load(l->job_path, l->set, &l->job, e);
     if (rc == 0)
         rc = programs_find(l, e);
     if (rc == 0)
@@ -216,15 +216,15 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
         return rc;
     if (l->job.data.cache[0] == 0) {
         (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", l->dir);
-        if (config_list_add(&l->set, cache) != 0)
+        if (config_list_add(l->set, cache) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
     if (l->job.checkpoint.dir[0] == 0) {
         (void)snprintf(cache, sizeof cache, "checkpoint.dir=%s/checkpoints", l->dir);
-        if (config_list_add(&l->set, cache) != 0)
+        if (config_list_add(l->set, cache) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
-    rc = job_text(l->job_path, &l->set, text, e);
+    rc = job_text(l->job_path, l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     if (rc == 0)
         rc = local_file_write(path, *text, e);

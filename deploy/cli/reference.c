@@ -1,4 +1,5 @@
-/* reference.c: the tables of keys, as Markdown and as JSON Schema. */
+/* reference.c: the tables of keys and options, as Markdown, as JSON Schema, and as completion for
+ * bash. */
 #include "deploy/cli/reference.h"
 
 #include "deploy/cli/cli.h"
@@ -42,6 +43,129 @@ static void row_print(const struct config_key *k)
            k->text != NULL ? k->text : "");
 }
 
+/* ---- options --------------------------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool same_option(const struct config_key *a, const struct config_key *b)
+{
+    char x[256], y[256], form[64], other[64];
+    return same_text(option_form(a, form), option_form(b, other)) && a->type == b->type &&
+           same_text(option_range(a, x), option_range(b, y)) && same_text(a->text, b->text);
+}
+
+static const struct config_key *option_like(const struct option_command *c,
+                                            const struct config_key *k)
+{
+    for (const struct config_key *o = c->option; o->path != NULL; o++)
+        if (same_option(o, k))
+            return o;
+    return NULL;
+}
+
+/* A cell: a bar would end it. */
+static void cell_print(const char *text)
+{
+    for (; *text != '\0'; text++)
+        putchar(*text == '|' ? '/' : *text);
+}
+
+/* What the option is of: "local", "checkpoint list", "shoal-worker". */
+static const char *owner(const struct option_command *c)
+{
+    return strncmp(c->name, "shoal ", 6) == 0 ? c->name + 6 : c->name;
+}
+
+/* A row an option: commands that have the very same one share it. --help, which all have, has
+ * none. */
+static void options_table_print(void)
+{
+    char form[64], range[256];
+    puts("option|of|values\n---|---|---");
+    for (const struct option_command *c = option_commands; c->name != NULL; c++)
+        for (const struct config_key *k = c->option; k->path != NULL; k++) {
+            const struct option_command *first = option_commands;
+            while (option_like(first, k) == NULL)
+                first++;
+            if (first != c || strcmp(k->path, "help") == 0)
+                continue;
+            putchar('`');
+            cell_print(option_form(k, form));
+            printf("`|%s", owner(c));
+            for (const struct option_command *o = c + 1; o->name != NULL; o++)
+                if (option_like(o, k) != NULL)
+                    printf(", %s", owner(o));
+            putchar('|');
+            cell_print(option_range(k, range));
+            putchar('\n');
+        }
+}
+
+/* "shoal checkpoint|list) words=.. ;;" for each command: its verbs and options. */
+static void completion_words(void)
+{
+    for (const struct option_command *c = option_commands; c->name != NULL; c++) {
+        printf("    '%s') words='", c->name);
+        for (const struct option_command *v = option_commands; v->name != NULL; v++)
+            if (v->brief != NULL && option_verb(c->name, v) != NULL)
+                printf("%s ", option_verb(c->name, v));
+        for (const struct config_key *k = c->option; k->path != NULL; k++)
+            printf("--%s%s", k->path, k[1].path != NULL ? " " : "");
+        puts("' ;;");
+    }
+}
+
+static void completion_choices(void)
+{
+    for (const struct option_command *c = option_commands; c->name != NULL; c++)
+        for (const struct config_key *k = c->option; k->path != NULL; k++) {
+            if (k->type == CONFIG_BOOL)
+                continue;
+            printf("    '%s --%s') words='", c->name, k->path);
+            for (const char *p = k->choices; p != NULL && *p != '\0'; p++)
+                putchar(*p == '|' ? ' ' : *p);
+            puts("'; file=yes ;;");
+        }
+}
+
+/* An option that takes a value is followed by one of its choices, or by a file's name. */
+static void completion_print(void)
+{
+    puts("# Completion of shoal, shoal-server, shoal-coordinator and shoal-worker for bash:\n"
+         "# made by `shoal reference completion`; tests/reference.py holds it.\n"
+         "_shoal()\n{\n"
+         "    local at=${COMP_WORDS[0]##*/} word words='' file='' i\n"
+         "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+         "        word=\"$at ${COMP_WORDS[i]}\"\n"
+         "        case $word in");
+    for (const struct option_command *c = option_commands; c->name != NULL; c++)
+        if (strchr(c->name, ' ') != NULL)
+            printf("        '%s') at=$word ;;\n", c->name);
+    puts("        esac\n    done\n    case $at in");
+    completion_words();
+    puts("    esac\n    case \"$at ${COMP_WORDS[COMP_CWORD - 1]}\" in");
+    completion_choices();
+    puts("    esac\n"
+         "    word=${COMP_WORDS[COMP_CWORD]}\n"
+         "    [[ -n $file && -z $words ]] && COMPREPLY=() ||\n"
+         "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+         "}\n"
+         "complete -o default -F _shoal shoal shoal-server shoal-coordinator shoal-worker");
+}
+
+/* PROGRAM|OPTION|FORM|RANGE of every one. */
+static void options_list(void)
+{
+    char form[64], range[256];
+    for (const struct option_command *c = option_commands; c->name != NULL; c++)
+        for (const struct config_key *k = c->option; k->path != NULL; k++)
+            printf("%s\t--%s\t%s\t%s\n", c->name, k->path, option_form(k, form),
+                   option_range(k, range));
+}
+
 /* mark: what stands behind MARK, "job data -data.columns -->". */
 static int table_print(char *mark, struct err *e)
 {
@@ -50,6 +174,10 @@ static int table_print(char *mark, struct err *e)
     for (char *w = strtok_r(mark, " \n", &save); w != NULL && strcmp(w, "-->") != 0 && count < 32;
          w = strtok_r(NULL, " \n", &save))
         word[count++] = w;
+    if (count == 1 && strcmp(word[0], "options") == 0) {
+        options_table_print();
+        return 0;
+    }
     for (int i = 0; i < FILES && count > 0; i++)
         if (strcmp(files[i].name, word[0]) == 0) {
             puts("key|values|default|meaning\n---|---|---|---");
@@ -58,7 +186,7 @@ static int table_print(char *mark, struct err *e)
                     row_print(k);
             return 0;
         }
-    return err_set(e, SHOAL_E_DATA, "%s%s: name job, server or coordinator", MARK, mark);
+    return err_set(e, SHOAL_E_DATA, "%s%s: name job, server, coordinator or options", MARK, mark);
 }
 
 static int page_print(const char *path, struct err *e)
@@ -206,7 +334,12 @@ int reference_main(int argc, char **argv)
         for (int i = 0; i < FILES; i++)
             for (const struct config_key *k = files[i].keys; k->path != NULL; k++)
                 printf("%s %s\n", files[i].name, k->path);
+    else if (argc == 2 && strcmp(argv[1], "options") == 0)
+        options_list();
+    else if (argc == 2 && strcmp(argv[1], "completion") == 0)
+        completion_print();
     else
-        rc = err_set(&e, SHOAL_E_USAGE, "usage: shoal reference page FILE.md | schema | keys");
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "usage: shoal reference page FILE.md | schema | keys | options | completion");
     return rc != 0 ? cli_fail("reference", &e) : 0;
 }

@@ -1,11 +1,12 @@
 /* reference.h: `shoal reference`, for those who build: what is generated from the tables of keys
- * (proto/job/keys.h): the manual's tables and a JSON Schema of job.yaml. tests/reference.py holds
- * the committed ones against it. */
+ * and options (proto/job/keys.h, option.h): the manual's tables, a JSON Schema of job.yaml and
+ * completion for bash. tests/reference.py holds the committed ones against it. */
 #ifndef DEPLOY_CLI_REFERENCE_H
 #define DEPLOY_CLI_REFERENCE_H
 
 /* page FILE: FILE with each table between "<!-- keys: job|server|coordinator [[-]KEY]... -->" and
- * "<!-- /keys -->" made anew, of all keys at or below one of KEY and none of -KEY. schema; keys. */
+ * "<!-- /keys -->" made anew, of all keys at or below one of KEY and none of -KEY; or, between
+ * "<!-- keys: options -->" and the same end, of all options. schema; keys; options; completion. */
 int reference_main(int argc, char **argv);
 
 #endif

@@ -9,14 +9,6 @@
 
 #define FILE_BYTES_MAX (32u << 20)
 
-static const char help[] =
-    "usage: shoal report REPORT.json [--html FILE]\n\n"
-    "Writes the report as one page of HTML: learning curves, calibration, where the time went, "
-    "tables. It opens from disk and needs no\n"
-    "network. `shoal local` leaves one beside its report.json.\n\n"
-    "  --html FILE      where to write it (default: beside REPORT.json, with .html at the end)\n"
-    "  --help           this text\n";
-
 int cli_json_file(const char *path, struct json **out, struct err *e)
 {
     FILE *f = fopen(path, "rbe");
@@ -51,30 +43,24 @@ static void page_name(const char *report, char out[LIMIT_PATH])
 
 int cli_report(int argc, char **argv)
 {
-    struct cli_option options[] = {
-        {"--html", false, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
-    char path[LIMIT_PATH];
+    struct option_line o;
+    char beside[LIMIT_PATH];
     struct json *report = NULL;
     struct err e = {0};
-    const char *words[1];
-    int word_count;
-    int rc = cli_parse(argc, argv, options, words, 1, &word_count, &e);
-    if (rc == 0 && options[1].value != NULL) {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (rc == 0 && word_count != 1)
+    int rc = cli_options("shoal report", argc, argv, &o, &e);
+    if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE, "name one report: shoal report RUN_DIR/report.json");
     if (rc == 0)
-        rc = cli_json_file(words[0], &report, &e);
+        rc = cli_json_file(o.word[0], &report, &e);
     if (rc == 0 && json_absent(json_get(report, "epochs")))
-        rc = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs", words[0]);
+        rc = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs", o.word[0]);
     if (rc == 0) {
-        page_name(words[0], path);
-        rc = report_page_html(report, options[0].value == NULL ? path : options[0].value, &e);
+        const char *path = option_text(&o, "html");
+        page_name(o.word[0], beside);
+        rc = report_page_html(report, path == NULL ? beside : path, &e);
+        if (rc == 0)
+            printf("%s\n", path == NULL ? beside : path);
     }
-    if (rc == 0)
-        printf("%s\n", options[0].value == NULL ? path : options[0].value);
     json_free(report);
-    return rc == 0 ? 0 : cli_fail("report", &e);
+    return cli_end(rc, &o, &e);
 }

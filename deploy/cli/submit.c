@@ -12,24 +12,6 @@
 
 enum { QUESTION_MS = 10000, SILENCE_MAX_MS = 60000 };
 
-static const char submit_help[] =
-    "usage: shoal submit JOB.yaml --coordinator EP [options]\n\n"
-    "Hands a job to a running cluster and shows it until it ends; interrupting this command leaves "
-    "the job running.\n"
-    "The workers read the input: its paths must hold on their machines.\n\n"
-    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
-    "  --workers N       begin when N workers have joined (default 1)\n"
-    "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
-    "  --from FOLDER     go on from a checkpoint, at the very batch; the coordinator and the "
-    "servers read the folder\n"
-    "  --no-wait         return as soon as the job is taken\n\n"
-    "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, "
-    "for every job.\n";
-static const char stop_help[] =
-    "usage: shoal stop --coordinator EP\n\n"
-    "Ends the running job, which then counts as failed; coordinator, servers and workers stay.\n\n"
-    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n";
-
 int cli_submit_from(const char *folder, char out[LIMIT_PATH], struct err *e)
 {
     char *path = realpath(folder, NULL);
@@ -171,66 +153,45 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
 
 int cli_submit(int argc, char **argv)
 {
-    enum { COORDINATOR, WORKERS, SET, NO_WAIT, FROM, HELP, END };
-    struct string_list set = {0};
-    struct cli_option o[END + 1] = {
-        {"--coordinator", false, NULL, NULL}, {"--workers", false, "1", NULL},
-        {"--set", false, NULL, &set},         {"--no-wait", true, NULL, NULL},
-        {"--from", false, NULL, NULL},        {"--help", true, NULL, NULL}};
-    const char *words[1];
-    int count;
-    int64_t workers = 1;
+    struct option_line o;
     struct err e = {0};
-    int rc = cli_parse(argc, argv, o, words, 1, &count, &e);
-
-    if (rc == 0 && o[HELP].value != NULL) {
-        fputs(submit_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && count != 1)
+    int rc = cli_options("shoal submit", argc, argv, &o, &e);
+    if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
-    if (rc == 0 && o[COORDINATOR].value == NULL)
+    if (rc == 0 && !option_given(&o, "coordinator"))
         rc = err_set(&e, SHOAL_E_USAGE,
                      "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` "
                      "needs no coordinator)");
     if (rc == 0)
-        rc = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
-    if (rc == 0)
-        rc = cli_submit_job(&(struct submit_order){.path = words[0],
-                                                   .set = &set,
-                                                   .coordinator = o[COORDINATOR].value,
-                                                   .from = o[FROM].value,
-                                                   .workers = workers,
-                                                   .wait = o[NO_WAIT].value == NULL},
+        rc = cli_submit_job(&(struct submit_order){.path = o.word[0],
+                                                   .set = option_list(&o, "set"),
+                                                   .coordinator = option_text(&o, "coordinator"),
+                                                   .from = option_text(&o, "from"),
+                                                   .workers = option_int(&o, "workers"),
+                                                   .wait = !option_given(&o, "no-wait")},
                             &e);
-    config_list_free(&set);
-    return rc == 0 ? 0 : cli_fail("submit", &e);
+    return cli_end(rc, &o, &e);
 }
 
 int cli_stop(int argc, char **argv)
 {
-    struct cli_option o[] = {{"--coordinator", false, NULL, NULL},
-                             {"--help", true, NULL, NULL},
-                             {NULL, false, NULL, NULL}};
+    struct option_line o;
     struct wire w = {.type = WIRE_TYPE_STOP}, reply;
     struct ask *a = NULL;
     struct err e = {0};
-    int count, rc = cli_parse(argc, argv, o, NULL, 0, &count, &e);
-    if (rc == 0 && o[1].value != NULL) {
-        fputs(stop_help, stdout);
-        return 0;
-    }
-    if (rc == 0 && o[0].value == NULL)
+    int rc = cli_options("shoal stop", argc, argv, &o, &e);
+    const char *coordinator = option_text(&o, "coordinator");
+    if (rc == 0 && coordinator == NULL)
         rc = err_set(
             &e, SHOAL_E_USAGE,
             "say where: --coordinator tcp://HOST:PORT (a run of `shoal local` ends with Ctrl-C)");
     if (rc == 0)
-        rc = cli_ask_open(o[0].value, &a, &e);
+        rc = cli_ask_open(coordinator, &a, &e);
     w.u.STOP.job_only = true;
     if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
-        err_wrap(&e, rc, "coordinator %s", o[0].value);
+        err_wrap(&e, rc, "coordinator %s", coordinator);
     if (rc == 0)
         puts("no job runs there any more");
     cli_ask_close(a);
-    return rc == 0 ? 0 : cli_fail("stop", &e);
+    return cli_end(rc, &o, &e);
 }

@@ -25,8 +25,6 @@ struct tally {
     double loss;
 };
 
-static const char *const kinds[] = {"criteo", "sequence", "tasks"};
-
 /* ---- text ---- */
 
 char *synth_row_put_number(char *to, int64_t x)
@@ -229,35 +227,6 @@ int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, con
 
 /* ---- the verb ---- */
 
-static void help(void)
-{
-    puts("usage: shoal synth --out FILE [--kind KIND] [--rows N] [--seed S] [--part P] "
-         "[--valid-out FILE]\n"
-         "                   [--valid-rows N]\n"
-         "\n"
-         "Writes a made-up click log, drawn from a known teacher, and FILE.teacher.json with the "
-         "AUC and logloss of "
-         "the\n"
-         "teacher: the best that a model can reach on it.\n"
-         "\n"
-         "  --out FILE        the log to write\n"
-         "  --kind KIND       criteo (the default): label, 13 integers, 26 categories, tabs\n"
-         "                    sequence: csv, label,user,item,history; history is 4 to 20 items, "
-         "\"a|b|c\", the latest "
-         "last;\n"
-         "                    a click is likely when the item is of the hidden class of one of the "
-         "last 8\n"
-         "                    tasks: csv, click,buy and eight categories; who buys has clicked\n"
-         "  --rows N          rows of it (1000000)\n"
-         "  --seed S          the same seed gives the same files (2026)\n"
-         "  --part P          other rows of the same teacher (0; 1 is what --valid-out has): a log "
-         "in several files, each "
-         "by a\n"
-         "                    process of its own\n"
-         "  --valid-out FILE  another log of the same teacher, with other rows\n"
-         "  --valid-rows N    rows of that (a tenth of --rows)");
-}
-
 static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t rows,
                          const char *path, struct err *e)
 {
@@ -274,61 +243,32 @@ static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t r
     return 0;
 }
 
-static int kind_of(const char *name, enum synth_kind *out, struct err *e)
+static int logs_write(const struct option_line *o, const char *out, const char *valid_out,
+                      struct err *e)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(name, kinds[i]) == 0) {
-            *out = (enum synth_kind)i;
-            return 0;
-        }
-    }
-    return err_set(e, SHOAL_E_USAGE, "--kind is %s: give criteo, sequence or tasks", name);
+    struct synth_teacher teacher;
+    int64_t rows = option_int(o, "rows"), valid_rows = rows / 10 > 0 ? rows / 10 : 1;
+    synth_teacher_make((enum synth_kind)option_choice(o, "kind"), (uint64_t)option_int(o, "seed"),
+                       &teacher);
+    int rc = write_and_say(&teacher, (uint64_t)option_int(o, "part"), rows, out, e);
+    if (option_given(o, "valid-rows"))
+        valid_rows = option_int(o, "valid-rows");
+    return rc == 0 && valid_out != NULL ? write_and_say(&teacher, 1, valid_rows, valid_out, e) : rc;
 }
 
 int cli_synth(int argc, char **argv)
 {
-    enum { OUT, KIND, ROWS, SEED, PART, VALID_OUT, VALID_ROWS, HELP, END };
-    struct cli_option o[] = {[OUT] = {.name = "--out"},
-                             [KIND] = {.name = "--kind", .value = "criteo"},
-                             [ROWS] = {.name = "--rows", .value = "1000000"},
-                             [SEED] = {.name = "--seed", .value = "2026"},
-                             [PART] = {.name = "--part", .value = "0"},
-                             [VALID_OUT] = {.name = "--valid-out"},
-                             [VALID_ROWS] = {.name = "--valid-rows"},
-                             [HELP] = {.name = "--help", .flag = true},
-                             [END] = {.name = NULL}};
-    const char *word[1];
-    int words;
-    int64_t rows = 0, valid_rows = 0, seed = 0, part = 0;
-    enum synth_kind kind = SYNTH_CRITEO;
+    struct option_line o;
     struct err e = {0};
-    int rc = cli_parse(argc, argv, o, word, 0, &words, &e);
-    if (rc == 0 && o[HELP].value != NULL) {
-        help();
-        return 0;
-    }
-    if (rc == 0)
-        rc = kind_of(o[KIND].value, &kind, &e);
-    if (rc == 0)
-        rc = cli_number(&o[ROWS], 1, INT64_MAX, &rows, &e);
-    if (rc == 0)
-        rc = cli_number(&o[SEED], 0, INT64_MAX, &seed, &e);
-    if (rc == 0)
-        rc = cli_number(&o[PART], 0, INT64_MAX, &part, &e);
-    valid_rows = rows / 10 > 0 ? rows / 10 : 1;
-    if (rc == 0 && o[VALID_ROWS].value != NULL)
-        rc = cli_number(&o[VALID_ROWS], 1, INT64_MAX, &valid_rows, &e);
-    if (rc == 0 && o[OUT].value == NULL)
+    int rc = cli_options("shoal synth", argc, argv, &o, &e);
+    const char *out = option_text(&o, "out"), *valid_out = option_text(&o, "valid-out");
+    bool valid_rows = option_given(&o, "valid-rows");
+    if (rc == 0 && out == NULL)
         rc = err_set(&e, SHOAL_E_USAGE, "--out is missing: give the file to write");
-    if (rc == 0 && o[VALID_ROWS].value != NULL && o[VALID_OUT].value == NULL)
+    if (rc == 0 && valid_rows && valid_out == NULL)
         rc = err_set(&e, SHOAL_E_USAGE,
                      "--valid-rows without --valid-out: give the file to write them to");
-    struct synth_teacher teacher;
-    if (rc == 0) {
-        synth_teacher_make(kind, (uint64_t)seed, &teacher);
-        rc = write_and_say(&teacher, (uint64_t)part, rows, o[OUT].value, &e);
-    }
-    if (rc == 0 && o[VALID_OUT].value != NULL)
-        rc = write_and_say(&teacher, 1, valid_rows, o[VALID_OUT].value, &e);
-    return rc == 0 ? 0 : cli_fail("synth", &e);
+    if (rc == 0)
+        rc = logs_write(&o, out, valid_out, &e);
+    return cli_end(rc, &o, &e);
 }

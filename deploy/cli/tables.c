@@ -1,42 +1,192 @@
 /* tables.c: `shoal tables`: what is in the tables, what another rule would keep, what a log will
  * need. */
-#include "deploy/cli/tables.h"
 #include "deploy/cli/child.h"
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char tables_help[] =
-    "usage: shoal tables [TABLE] [options]\n"
-    "       shoal tables TABLE --what-if RULE=VALUE [--what-if ...] [options]\n"
-    "       shoal tables --sample JOB.yaml [--share P] [--json]\n"
-    "\n"
-    "Rows and bytes by field and tier, histograms of weight norms, and, where rows have "
-    "statistics, of shows and ages.\n"
-    "\n"
-    "  --what-if shows=N     what would be left if rows with fewer shows went: a dry run, nothing "
-    "changes\n"
-    "  --what-if score=S     rows with a lower score\n"
-    "  --what-if ttl=DAYS    rows without an event for longer\n"
-    "  --what-if memory=SIZE all but as many rows as fit SIZE (over all shards): the newest stay, "
-    "or those of the highest\n"
-    "                        score where the table's evict.by says so\n"
-    "  --sample JOB.yaml     instead: reads the job's training input and tells how many rows it "
-    "makes, by field, with\n"
-    "                        admission by count 1, 2, 3, 5 and 10; no cluster is needed\n"
-    "  --share P             of --sample: share of the input that is read, 0 to 1 (1); the whole "
-    "log is reckoned from it\n"
-    "  --job JOB.yaml        where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP      endpoint of a running cluster's coordinator, such as "
-    "tcp://127.0.0.1:7000\n"
-    "  --run-dir DIR         run folder of `shoal local`, running or ended\n"
-    "  --json                JSON instead of text\n";
+/* ---- as text --------------------------------------------------------------------------------- */
 
-enum { WHAT_IF, SAMPLE, SHARE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
+enum { BAR = 40 };
+
+/* "12.3 MB" */
+static const char *bytes_text(double bytes, char out[32])
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    size_t i = 0;
+    for (; bytes >= 1000 && i < 4; i++)
+        bytes /= 1000;
+    (void)snprintf(out, 32, i == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[i]);
+    return out;
+}
+
+static double in(const struct json *j, const char *path)
+{
+    return json_as_number(json_get(j, path), 0);
+}
+
+/* A line for each power of two that has rows. */
+static void histogram_print(const char *what, const struct json *h)
+{
+    const struct json *cells = json_get(h, "cells");
+    double most = in(h, "zero");
+    for (size_t i = 0; i < json_count(cells); i++)
+        most = fmax(most, json_as_number(json_array_at(json_array_at(cells, i), 1), 0));
+    if (most == 0)
+        return;
+    printf("  %s\n", what);
+    for (size_t i = 0; i <= json_count(cells); i++) {
+        const struct json *cell = i > 0 ? json_array_at(cells, i - 1) : NULL;
+        double rows = i > 0 ? json_as_number(json_array_at(cell, 1), 0) : in(h, "zero");
+        char from[32] = "0";
+        if (rows == 0)
+            continue;
+        if (i > 0)
+            (void)snprintf(from, sizeof from, "%.4g",
+                           ldexp(1, (int)json_as_int(json_array_at(cell, 0), 0)));
+        printf("    %12s %14.0f  ", from, rows);
+        for (int n = (int)(BAR * rows / most + 0.5); n > 0; n--)
+            putchar('#');
+        putchar('\n');
+    }
+}
+
+static void fields_print(const struct json *census, const struct json *fields)
+{
+    const struct json *list = json_get(census, "fields");
+    bool statistics = json_as_bool(json_get(census, "statistics"), false),
+         what_if = statistics && json_get(census, "what_if") != NULL;
+    bool stored = in(census, "tier.store") > 0;
+    char bytes[32];
+    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", stored ? "   in the store" : "",
+           statistics ? "          shows         clicks" : "", what_if ? "           kept" : "");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *f = json_array_at(list, i);
+        uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
+        char name[96];
+        (void)snprintf(name, sizeof name, "%" PRIu64 " %s", number, key_field_name(fields, number));
+        printf("  %-24s %14.0f %10s", name, in(f, "rows"), bytes_text(in(f, "bytes"), bytes));
+        if (stored)
+            printf(" %14.0f", in(f, "stored"));
+        if (statistics)
+            printf(" %14.0f %14.0f", in(f, "shows"), in(f, "clicks"));
+        if (what_if)
+            printf(" %14.0f", in(f, "kept"));
+        putchar('\n');
+    }
+}
+
+/* fields: of key_fields, or NULL. */
+static void tables_print(const struct json *census, const struct json *fields)
+{
+    const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
+    char bytes[32], memory[32];
+    printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n",
+           json_as_string(json_get(census, "table"), "?"),
+           json_as_string(json_get(census, "values"), "fp32"), in(census, "rows"),
+           in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
+           bytes_text(in(census, "memory_bytes"), memory));
+    for (size_t i = 0; i < json_members(tier); i++)
+        printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i),
+               json_as_number(json_member_at(tier, i), 0),
+               bytes_text(json_as_number(json_member_at(tier, i), 0) * in(census, "row_bytes"),
+                          bytes));
+    if (in(census, "rows") > 0)
+        fields_print(census, fields);
+    histogram_print("2-norm of the weights, from", json_get(census, "norms"));
+    histogram_print("shows, from", json_get(census, "shows"));
+    histogram_print("seconds since the last event, from", json_get(census, "ages"));
+    if (in(census, "ages.untold") > 0)
+        printf("    %12s %14.0f\n", "not told", in(census, "ages.untold"));
+    if (what_if == NULL)
+        return;
+    printf("  kept: %.0f rows (%.1f %%), %s, in memory %s", in(what_if, "rows"),
+           in(census, "rows") > 0 ? 100 * in(what_if, "rows") / in(census, "rows") : 100,
+           bytes_text(in(what_if, "bytes"), bytes),
+           bytes_text(in(what_if, "memory_bytes"), memory));
+    if (json_get(what_if, "capacity") != NULL)
+        printf("; as evict.capacity: %.0f", in(what_if, "capacity"));
+    if (json_get(what_if, "shows_share") != NULL)
+        printf("; %.1f %% of the shows", 100 * in(what_if, "shows_share"));
+    putchar('\n');
+}
+
+/* Keys by how often they appear: as counted, and of the whole log; and the memory of their rows. */
+enum { THRESHOLDS = 5 };
+static const char *const thresholds[THRESHOLDS] = {"1", "2", "3", "5", "10"};
+
+struct sample_sum {
+    double keys[2][THRESHOLDS], bytes[2][THRESHOLDS];
+};
+
+static double row_memory(const struct json *count, const char *table)
+{
+    const struct json *list = json_get(count, "tables");
+    for (size_t i = 0; i < json_count(list); i++)
+        if (strcmp(json_as_string(json_get(json_array_at(list, i), "name"), ""), table) == 0)
+            return in(json_array_at(list, i), "row_memory_bytes");
+    return 0;
+}
+
+static void sample_add(const struct json *field, double row, struct sample_sum *sum)
+{
+    char path[16];
+    for (int k = 0; k < THRESHOLDS; k++)
+        for (int whole = 0; whole < 2; whole++) {
+            (void)snprintf(path, sizeof path, "%s.%s", whole ? "whole" : "kept", thresholds[k]);
+            sum->keys[whole][k] += in(field, path);
+            sum->bytes[whole][k] += in(field, path) * row;
+        }
+}
+
+static void sample_fields(const struct json *count, const char *table, struct sample_sum *sum)
+{
+    const struct json *list = json_get(count, "fields");
+    double row = row_memory(count, table);
+    printf("  %-24s %12s %12s %12s %12s %12s  (table %s: a row takes %.0f bytes)\n", "field",
+           "1 or more", "2", "3", "5", "10", table, row);
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *f = json_array_at(list, i);
+        struct sample_sum one = {0};
+        if (strcmp(json_as_string(json_get(f, "table"), ""), table) != 0)
+            continue;
+        sample_add(f, row, &one);
+        sample_add(f, row, sum);
+        printf("  %-24s", json_as_string(json_get(f, "name"), "?"));
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12.0f", one.keys[0][k]);
+        putchar('\n');
+    }
+}
+
+/* What `shoal-worker count` found, each of its tables with row_memory_bytes. */
+static void tables_print_sample(const struct json *count)
+{
+    const struct json *list = json_get(count, "tables");
+    struct sample_sum sum = {0};
+    char bytes[32];
+    printf("%.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they "
+           "appear\n",
+           in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));
+    for (size_t i = 0; i < json_count(list); i++)
+        sample_fields(count, json_as_string(json_get(json_array_at(list, i), "name"), "?"), &sum);
+    for (int whole = 0; whole < 2; whole++) {
+        printf("  %-24s", whole ? "all, the whole log" : "all, what was read");
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12.0f", sum.keys[whole][k]);
+        printf("\n  %-24s", "  in memory");
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12s", bytes_text(sum.bytes[whole][k], bytes));
+        putchar('\n');
+    }
+    printf("  memory: a row's share of the index counted; admission by count k keeps the rows "
+           "under k\n");
+}
 
 /* ---- a dry run ------------------------------------------------------------------------------- */
 
@@ -90,18 +240,19 @@ static int table_tell(struct cluster *c, uint32_t table, const struct string_lis
     return 0;
 }
 
-static int tables(const char *name, const struct cli_option *o, const struct string_list *rules,
-                  struct err *e)
+static int tables(struct option_line *o, struct err *e)
 {
-    struct key_place place = {o[JOB].value, o[RUN_DIR].value};
+    struct key_place place = key_place(o);
+    const char *name = o->words > 0 ? o->word[0] : NULL;
+    const struct string_list *rules = option_list(o, "what-if");
     struct cluster *c = NULL;
     uint32_t only = UINT32_MAX;
     if (rules->count > 0 && name == NULL)
         return err_set(e, SHOAL_E_USAGE, "--what-if is for one table: name it");
-    int rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+    int rc = cluster_open_option(o, &c, e);
     if (rc == 0 && name != NULL)
         rc = cluster_table(c, name, &only, e);
-    struct json *list = o[JSON].value != NULL ? json_new_array() : NULL;
+    struct json *list = option_given(o, "json") ? json_new_array() : NULL;
     struct json *fields = rc == 0 && list == NULL ? key_fields(&place) : NULL;
     for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++)
         if (name == NULL || i == only)
@@ -110,17 +261,17 @@ static int tables(const char *name, const struct cli_option *o, const struct str
         cli_json_print(list);
     json_free(list);
     json_free(fields);
-    if (c != NULL)
-        cluster_close(c);
+    cluster_close(c);
     return rc;
 }
 
 /* ---- a log ----------------------------------------------------------------------------------- */
 
-static int sample(const struct cli_option *o, struct err *e)
+static int sample(const struct option_line *o, struct err *e)
 {
-    const char *argv[] = {"shoal-worker", "count",        "--config", o[SAMPLE].value,
-                          "--share",      o[SHARE].value, NULL};
+    const char *argv[] = {
+        "shoal-worker",          "count", "--config", option_text(o, "sample"), "--share",
+        option_text(o, "share"), NULL};
     struct json *j = NULL;
     char *text = NULL;
     size_t bytes = 0;
@@ -135,7 +286,7 @@ static int sample(const struct cli_option *o, struct err *e)
         uint32_t floats = (uint32_t)json_as_int(json_get(table, "row_floats"), 0);
         (void)json_set_number(table, "row_memory_bytes", census_row_memory(floats));
     }
-    if (o[JSON].value != NULL)
+    if (option_given(o, "json"))
         cli_json_print(j);
     else
         tables_print_sample(j);
@@ -145,28 +296,16 @@ static int sample(const struct cli_option *o, struct err *e)
 
 int cli_tables(int argc, char **argv)
 {
-    struct string_list rules = {0};
-    struct cli_option options[COUNT + 1] = {[WHAT_IF] = {"--what-if", false, NULL, &rules},
-                                            [SAMPLE] = {"--sample", false, NULL, NULL},
-                                            [SHARE] = {"--share", false, "1", NULL},
-                                            [JOB] = {"--job", false, NULL, NULL},
-                                            [COORDINATOR] = {"--coordinator", false, NULL, NULL},
-                                            [RUN_DIR] = {"--run-dir", false, NULL, NULL},
-                                            [JSON] = {"--json", true, NULL, NULL},
-                                            [HELP] = {"--help", true, NULL, NULL}};
-    const char *words[1] = {NULL};
+    struct option_line o;
     struct err e = {0};
-    int count = 0, rc = cli_parse(argc, argv, options, words, 1, &count, &e);
-    if (rc == 0 && options[HELP].value != NULL)
-        fputs(tables_help, stdout);
-    else if (rc == 0 && options[SAMPLE].value != NULL)
-        rc = count > 0 || rules.count > 0
+    int rc = cli_options("shoal tables", argc, argv, &o, &e);
+    if (rc == 0 && option_given(&o, "sample"))
+        rc = o.words > 0 || option_given(&o, "what-if")
                  ? err_set(
                        &e, SHOAL_E_USAGE,
                        "--sample looks at a log, not at a table: leave the table and --what-if out")
-                 : sample(options, &e);
+                 : sample(&o, &e);
     else if (rc == 0)
-        rc = tables(count > 0 ? words[0] : NULL, options, &rules, &e);
-    config_list_free(&rules);
-    return rc == 0 ? 0 : cli_fail("tables", &e);
+        rc = tables(&o, &e);
+    return cli_end(rc, &o, &e);
 }

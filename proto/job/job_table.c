@@ -8,6 +8,7 @@
  * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same
  *    schema. */
 #include "proto/job/job_inner.h"
+#include "proto/job/keys.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -19,50 +20,12 @@
 #define DAY_S 86400.0
 #define SKETCH_COUNT_MAX 65535u /* what a cell of a sketch holds */
 
-/* ---- presets --------------------------------------------------------------------------------- */
-
-struct preset {
-    struct row_rules rules;
-    struct init_spec init;
-    struct optimizer_spec optimizer; /* kind, lr, initial */
-};
-
-enum { PRESET_NONE, PRESET_PADDLE_CTR, PRESET_MONOLITH };
-
-static const struct preset presets[] = {
-    [PRESET_NONE] = {.init = {INIT_UNIFORM, 0.01f}, .optimizer = {.kind = OPT_ADAGRAD}},
-    /* Paddle's CtrCommonAccessor with SparseAdaGradSGDRule, defaults of the_one_ps.proto: score 0.1
-     * (show - click) + click; the vector from a score of 10 on; once a day decay by 0.98, then rows
-     * under 0.8 or unseen for 30 days go; AdaGrad with lr 0.05 and G0 3 over gradients divided by
-     * shows; initial values to 1e-4, weights to 10. */
-    [PRESET_PADDLE_CTR] = {.rules = {.stats = 1,
-                                     .score_show = 0.1f,
-                                     .score_click = 1,
-                                     .age_every = 86400,
-                                     .age_decay = 0.98f,
-                                     .age_score = 0.8f,
-                                     .age_ttl = 30 * 86400,
-                                     .vector_score = 10,
-                                     .weight_max = 10,
-                                     .by_shows = 1},
-                           .init = {INIT_UNIFORM, 1e-4f},
-                           .optimizer = {.kind = OPT_CTR_ADAGRAD, .lr = 0.05f, .initial = 3}},
-    /* Monolith: rows expire by event time, 36,500 days unless a field says less, swept every 240
-     * hours; who asks for a count gets a sketch. Its filter drops while the count *before* is under
-     * the threshold: threshold T is min_count T + 1. */
-    [PRESET_MONOLITH] = {.rules = {.stats = 1,
-                                   .age_every = 240 * 3600,
-                                   .age_ttl = 36500u * 86400u,
-                                   .admit_sketch = 8192},
-                         .init = {INIT_UNIFORM, 0.01f},
-                         .optimizer = {.kind = OPT_ADAGRAD}},
-};
-
 /* ---- keys under a prefix --------------------------------------------------------------------- */
 
 struct place {
     const struct config *c;
     char prefix[96];
+    const char *preset; /* of the table; NULL: nothing is preset at this place */
 };
 
 #define PATH_BYTES 160
@@ -79,27 +42,42 @@ static bool has(const struct place *p, const char *key)
     return config_has(p->c, path_of(p, key, path));
 }
 
+/* As the table's preset has it, or NULL. */
+static const char *preset_value(const struct place *p, const char *key)
+{
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "tables[].%s", key);
+    return p->preset != NULL ? keys_preset(p->preset, path) : NULL;
+}
+
+/* As the job has it, else the preset, else the fallback. */
 static double number(const struct place *p, const char *key, double fallback)
 {
     char path[PATH_BYTES];
-    return config_float_or(p->c, path_of(p, key, path), fallback);
+    const char *preset = preset_value(p, key);
+    return config_float_or(p->c, path_of(p, key, path),
+                           preset != NULL ? strtod(preset, NULL) : fallback);
 }
 
 static float number_f(const struct place *p, const char *key, float fallback)
 {
-    return has(p, key) ? (float)number(p, key, 0) : fallback;
+    return (float)number(p, key, (double)fallback);
 }
 
 static uint64_t size(const struct place *p, const char *key, uint64_t fallback)
 {
     char path[PATH_BYTES];
-    return config_size_or(p->c, path_of(p, key, path), fallback);
+    const char *preset = preset_value(p, key);
+    return config_size_or(p->c, path_of(p, key, path),
+                          preset != NULL ? strtoull(preset, NULL, 10) : fallback);
 }
 
 static bool truth(const struct place *p, const char *key, bool fallback)
 {
     char path[PATH_BYTES];
-    return config_bool_or(p->c, path_of(p, key, path), fallback);
+    const char *preset = preset_value(p, key);
+    return config_bool_or(p->c, path_of(p, key, path),
+                          preset != NULL ? strcmp(preset, "true") == 0 : fallback);
 }
 
 /* Of a key that the job gives: one of its choices, by name. */
@@ -255,8 +233,8 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
     struct row_rules *r = &t->rules;
     float most;
     bool counted = counts(r->admit_kind, r->admit_threshold, t, &most);
-    r->admit_sketch = (uint32_t)size(p, "admit.sketch", r->admit_sketch);
-    r->admit_waiting = (uint32_t)size(p, "admit.waiting", r->admit_waiting);
+    r->admit_sketch = (uint32_t)size(p, "admit.sketch", 0);
+    r->admit_waiting = (uint32_t)size(p, "admit.waiting", 0);
     if ((r->admit_sketch & (r->admit_sketch - 1)) != 0)
         return refuse(p, "admit.sketch", e, "%u cells is no power of two", r->admit_sketch);
     if (counted && r->admit_sketch > 0 && most > (float)SKETCH_COUNT_MAX)
@@ -270,11 +248,11 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
 
 /* ---- rules by field -------------------------------------------------------------------------- */
 
-/* In seconds; a time that is not 0 is a second at least. */
-static uint32_t days(const struct place *p, const char *key, uint32_t fallback_s)
+/* In seconds, without the key 0; a time that is not 0 is a second at least. */
+static uint32_t days(const struct place *p, const char *key)
 {
     double seconds = number(p, key, 0) * DAY_S;
-    return !has(p, key) ? fallback_s : seconds > 0 && seconds < 1 ? 1 : (uint32_t)lround(seconds);
+    return seconds > 0 && seconds < 1 ? 1 : (uint32_t)lround(seconds);
 }
 
 static int field_rule_take(const struct place *p, struct job_field_rule *out, struct err *e)
@@ -295,7 +273,7 @@ static int field_rule_take(const struct place *p, struct job_field_rule *out, st
         (init ? FIELD_HAS_INIT : 0) | (admit ? FIELD_HAS_ADMIT : 0) | (ttl ? FIELD_HAS_TTL : 0);
     r->kind = init ? (uint32_t)plain_choice(p, "init.kind") : 0;
     r->scale = init ? (float)plain_number(p, "init.scale") : 0;
-    r->ttl = days(p, "ttl_days", 0);
+    r->ttl = days(p, "ttl_days");
     return 0;
 }
 
@@ -348,20 +326,17 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
                        struct err *e)
 {
     struct row_rules *r = &t->rules;
-    float decay = number_f(p, "evict.decay", r->age_decay);
+    float decay = number_f(p, "evict.decay", 1);
     r->age_decay = decay < 1 ? decay : 0;
-    r->age_score = number_f(p, "evict.min_score", r->age_score);
-    r->age_ttl = days(p, "evict.ttl_days", r->age_ttl);
+    r->age_score = number_f(p, "evict.min_score", 0);
+    r->age_ttl = days(p, "evict.ttl_days");
     t->capacity = size(p, "evict.capacity", 0);
     r->age_by = t->capacity > 0 ? (uint32_t)plain_choice(p, "evict.by") : 0;
     bool ages = r->age_decay > 0 || r->age_score > 0 || r->age_ttl > 0 || field_expires(t);
-    uint32_t every = r->age_every > 0 ? r->age_every : (uint32_t)DAY_S;
-    if (has(p, "evict.every_hours")) {
-        double hours = number(p, "evict.every_hours", 0);
-        every = (uint32_t)lround(hours * HOUR_S);
-        if (every == 0 && hours > 0)
-            return refuse(p, "evict.every_hours", e, "%g is less than a second", hours);
-    }
+    double hours = number(p, "evict.every_hours", 24);
+    uint32_t every = (uint32_t)lround(hours * HOUR_S);
+    if (every == 0 && hours > 0)
+        return refuse(p, "evict.every_hours", e, "%g is less than a second", hours);
     r->age_every = ages ? every : 0;
     if (r->age_every == 0)
         ageing_off(t);
@@ -399,15 +374,14 @@ static int statistics_take(const struct place *p, struct job_table *t, struct er
 {
     struct row_rules *r = &t->rules;
     const char *needed = statistics_needed(t);
-    bool stats = truth(p, "stats", r->stats != 0 || needed != NULL);
+    bool stats = truth(p, "stats", needed != NULL);
     if (!stats && needed != NULL)
         return refuse(p, "stats", e,
                       "%s goes by statistics of rows: take `stats: false` away, or %s", needed,
                       needed);
     r->stats = stats;
-    r->score_show = stats ? number_f(p, "score.show", r->score_show > 0 ? r->score_show : 0.1f) : 0;
-    r->score_click =
-        stats ? number_f(p, "score.click", r->score_click > 0 ? r->score_click : 1.0f) : 0;
+    r->score_show = stats ? number_f(p, "score.show", 0.1f) : 0;
+    r->score_click = stats ? number_f(p, "score.click", 1) : 0;
     return 0;
 }
 
@@ -425,10 +399,10 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
         rc = ageing_take(p, j, t, e);
     if (rc != 0)
         return rc;
-    r->vector_score = number_f(p, "vector_score", r->vector_score);
-    r->weight_max = number_f(p, "clamp", r->weight_max);
-    r->by_shows = truth(p, "by_shows", r->by_shows != 0);
-    r->norm_max = number_f(p, "guard.norm", r->norm_max);
+    r->vector_score = number_f(p, "vector_score", 0);
+    r->weight_max = number_f(p, "clamp", 0);
+    r->by_shows = truth(p, "by_shows", false);
+    r->norm_max = number_f(p, "guard.norm", 0);
     r->norm_refuse = r->norm_max > 0 && plain_choice(p, "guard.action") == 1;
     return statistics_take(p, t, e);
 }
@@ -510,12 +484,17 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
     if ((t->tablets & (t->tablets - 1)) != 0 && t->tablets != 0)
         return refuse(&p, "tablets", e, "%u is no power of two", t->tablets);
     t->values = (uint32_t)plain_choice(&p, "values");
-    const struct preset *preset = &presets[plain_choice(&p, "preset")];
-    t->rules = preset->rules;
-    t->init.kind = (enum init_kind)choice(&p, "init.kind", (int)preset->init.kind);
-    t->init.scale = number_f(&p, "init.scale", preset->init.scale);
+    int preset = plain_choice(&p, "preset");
+    p.preset = preset == 0 ? NULL : config_word(c, path_of(&p, "preset", path));
+    const char *kind = preset_value(&p, "optimizer.kind");
+    struct optimizer_spec optimizer = {
+        .kind = kind != NULL ? optimizer_named(kind) : OPT_ADAGRAD,
+        .lr = kind != NULL ? (float)number(&p, "optimizer.lr", 0) : 0,
+        .initial = kind != NULL ? (float)number(&p, "optimizer.initial", 0) : 0};
+    t->init.kind = (enum init_kind)choice(&p, "init.kind", INIT_UNIFORM);
+    t->init.scale = number_f(&p, "init.scale", 0.01f);
     t->seed = (uint64_t)config_int(c, path_of(&p, "init.seed", path));
-    t->optimizer = job_optimizer_take(c, path_of(&p, "optimizer", path), &preset->optimizer);
+    t->optimizer = job_optimizer_take(c, path_of(&p, "optimizer", path), &optimizer);
     rc = decay_take(&p, &t->optimizer, e);
     return rc == 0 ? rules_take(&p, j, t, e) : rc;
 }

@@ -75,7 +75,29 @@ static void fact_text(const struct config_key *k, char text[KEYS_TEXT_MAX])
         }
 }
 
-const char *keys_default(const struct config_key *k, char text[KEYS_TEXT_MAX])
+const char *keys_preset(const char *preset, const char *key)
+{
+    for (const struct keys_preset *p = keys_presets; p->preset != NULL; p++)
+        if (strcmp(p->preset, preset) == 0 && strcmp(p->key, key) == 0)
+            return p->value;
+    return NULL;
+}
+
+/* "; monolith 240": those that give the key another value. */
+static void presets_text(const struct config_key *k, char text[KEYS_TEXT_MAX])
+{
+    for (const struct keys_preset *p = keys_presets; p->preset != NULL; p++) {
+        size_t at = strlen(text);
+        const char *mark = k->type == CONFIG_ENUM || k->type == CONFIG_BOOL ? "`" : "";
+        if (strcmp(p->key, k->path) == 0 &&
+            (strncmp(text + strlen(mark), p->value, strlen(p->value)) != 0 ||
+             strchr(";`", text[strlen(mark) + strlen(p->value)]) == NULL))
+            (void)snprintf(text + at, KEYS_TEXT_MAX - at, "; %s %s%s%s", p->preset, mark, p->value,
+                           mark);
+    }
+}
+
+static void plain_default(const struct config_key *k, char text[KEYS_TEXT_MAX])
 {
     bool number = k->type == CONFIG_INT || k->type == CONFIG_SIZE || k->type == CONFIG_FLOAT;
     bool zero = k->fallback != NULL && strcmp(k->fallback, "0") == 0 && k->min <= 0;
@@ -91,6 +113,12 @@ const char *keys_default(const struct config_key *k, char text[KEYS_TEXT_MAX])
         (void)snprintf(text, KEYS_TEXT_MAX, "`[%s]`", k->fallback);
     else
         (void)snprintf(text, KEYS_TEXT_MAX, "`%s`", k->fallback);
+}
+
+const char *keys_default(const struct config_key *k, char text[KEYS_TEXT_MAX])
+{
+    plain_default(k, text);
+    presets_text(k, text);
     return text;
 }
 

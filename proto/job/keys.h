@@ -12,6 +12,15 @@ extern const struct config_key keys_job[];         /* job.yaml */
 extern const struct config_key keys_server[];      /* server.yaml */
 extern const struct config_key keys_coordinator[]; /* coordinator.yaml */
 
+/* What a preset of a table (tables[].preset) gives to a key, as a file would say it; a NULL preset
+ * ends the list. */
+struct keys_preset {
+    const char *preset, *key, *value;
+};
+extern const struct keys_preset keys_presets[];
+/* NULL: nothing. */
+const char *keys_preset(const char *preset, const char *key);
+
 /* For people, in Markdown: what a key may hold, and what it is by default. Return text. */
 #define KEYS_TEXT_MAX 256
 const char *keys_values(const struct config_key *k, char text[KEYS_TEXT_MAX]);

@@ -79,14 +79,14 @@ const struct config_key keys_job[] = {
     {"tables[].tablets", CONFIG_INT, 16, LIMIT_TABLETS, NULL, .fallback = "0", .otherwise = "1024",
      .text = "a power of two, at least 16 a shard; 1024 hold about 30 million rows of dim 16 well"},
     {"tables[].init.kind", CONFIG_ENUM, 0, 0, "zero|uniform|normal|constant",
-     .otherwise = "`uniform`; by preset",
+     .otherwise = "`uniform`",
      .text = "initial vectors, by seed and key; first-order weights begin at 0"},
-    {"tables[].init.scale", CONFIG_FLOAT, -1e6, 1e6, NULL, .otherwise = "0.01; by preset",
+    {"tables[].init.scale", CONFIG_FLOAT, -1e6, 1e6, NULL, .otherwise = "0.01",
      .text = "half width, deviation, or the constant"},
     {"tables[].init.seed", CONFIG_INT, 0, 0, NULL, .fallback = "1",
      .text = "of initial vectors, admission by chance, rounding by chance"},
-    {"tables[].optimizer.kind", CONFIG_ENUM, 0, 0, OPTIMIZER_CHOICES,
-     .otherwise = "`adagrad`; by preset", .text = "`row_adagrad`: one sum a row"},
+    {"tables[].optimizer.kind", CONFIG_ENUM, 0, 0, OPTIMIZER_CHOICES, .otherwise = "`adagrad`",
+     .text = "`row_adagrad`: one sum a row"},
     {"tables[].optimizer.lr", CONFIG_FLOAT, 1e-12, 1e6, NULL,
      .fact = offsetof(struct optimizer_facts, lr)},
     {"tables[].optimizer.beta1", CONFIG_FLOAT, 0, 0.999999, NULL,
@@ -328,5 +328,34 @@ const struct config_key keys_job[] = {
      .unit = "bytes"},
     {"journal.keep", CONFIG_SIZE, 0, 1e15, NULL, .fallback = "0",
      .text = "trimmed journal kept for `shoal blame`"},
+    {0},
+};
+
+const struct keys_preset keys_presets[] = {
+    /* Paddle's CtrCommonAccessor with SparseAdaGradSGDRule, defaults of the_one_ps.proto: score 0.1
+     * (show - click) + click; the vector from a score of 10 on; once a day decay by 0.98, then rows
+     * under 0.8 or unseen for 30 days go; AdaGrad with lr 0.05 and G0 3 over gradients divided by
+     * shows; initial values to 1e-4, weights to 10. */
+    {"paddle_ctr", "tables[].init.scale", "0.0001"},
+    {"paddle_ctr", "tables[].optimizer.kind", "ctr_adagrad"},
+    {"paddle_ctr", "tables[].optimizer.lr", "0.05"},
+    {"paddle_ctr", "tables[].optimizer.initial", "3"},
+    {"paddle_ctr", "tables[].stats", "true"},
+    {"paddle_ctr", "tables[].score.show", "0.1"},
+    {"paddle_ctr", "tables[].score.click", "1"},
+    {"paddle_ctr", "tables[].evict.every_hours", "24"},
+    {"paddle_ctr", "tables[].evict.decay", "0.98"},
+    {"paddle_ctr", "tables[].evict.min_score", "0.8"},
+    {"paddle_ctr", "tables[].evict.ttl_days", "30"},
+    {"paddle_ctr", "tables[].vector_score", "10"},
+    {"paddle_ctr", "tables[].clamp", "10"},
+    {"paddle_ctr", "tables[].by_shows", "true"},
+    /* Monolith: rows expire by event time, 36,500 days unless a field says less, swept every 240
+     * hours; who asks for a count gets a sketch. Its filter drops while the count *before* is under
+     * the threshold: threshold T is min_count T + 1. */
+    {"monolith", "tables[].stats", "true"},
+    {"monolith", "tables[].admit.sketch", "8192"},
+    {"monolith", "tables[].evict.every_hours", "240"},
+    {"monolith", "tables[].evict.ttl_days", "36500"},
     {0},
 };

@@ -1,11 +1,127 @@
-/* schema.c: checking and comparing table schemas. */
+/* schema.c: checking and comparing table schemas; the rows of optimizer.h, by number and by name;
+ * looking for values that must not be pushed (gradient.h). */
 #include "proto/job/schema.h"
+#include "proto/base/assert.h"
+#include "proto/job/gradient.h"
+#include "proto/job/optimizer.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- optimizers ------------------------------------------------------------------------------ */
+
+#define FACTS(number, KIND, label, where, ...) [number] = {.name = #label, __VA_ARGS__},
+static const struct optimizer_facts kind_facts[] = {OPTIMIZER_KINDS(FACTS)};
+#define FACTS_COUNT (sizeof kind_facts / sizeof kind_facts[0])
+
+const struct optimizer_facts *optimizer_facts(uint32_t kind)
+{
+    return kind < FACTS_COUNT && kind_facts[kind].name != NULL ? &kind_facts[kind] : NULL;
+}
+
+enum optimizer_kind optimizer_named(const char *name)
+{
+    uint32_t kind = 0;
+    while (kind < FACTS_COUNT &&
+           (kind_facts[kind].name == NULL || strcmp(kind_facts[kind].name, name) != 0))
+        kind++;
+    SHOAL_ASSERT(kind < FACTS_COUNT);
+    return (enum optimizer_kind)kind;
+}
+
+const char *optimizer_decaying(char *text, size_t capacity)
+{
+    size_t count = 0, said = 0, at = 0;
+    for (size_t i = 0; i < FACTS_COUNT; i++)
+        count += kind_facts[i].decays;
+    text[0] = '\0';
+    for (size_t i = 0; i < FACTS_COUNT && at < capacity; i++)
+        if (kind_facts[i].decays) {
+            const char *between = said == 0 ? "" : said + 1 == count ? " and " : ", ";
+            at += (size_t)snprintf(text + at, capacity - at, "%s%s", between, kind_facts[i].name);
+            said++;
+        }
+    return text;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+bool gradient_values_ok(const float *values, size_t count)
+{
+    int bad = 0;
+    for (size_t i = 0; i < count; i++)
+        bad |= !(fabsf(values[i]) <= LIMIT_GRADIENT); /* NaN compares false */
+    return bad == 0;
+}
+
+double gradient_norm(const float *gradient, uint32_t width)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < width; i++)
+        sum += (double)gradient[i] * (double)gradient[i];
+    return sqrt(sum);
+}
+
+static enum gradient_why value_why(float x)
+{
+    return !isfinite(x)                ? GRADIENT_NOT_FINITE
+           : fabsf(x) > LIMIT_GRADIENT ? GRADIENT_TOO_LARGE
+                                       : GRADIENT_GOOD;
+}
+
+static enum gradient_why row_fault(const struct table_schema *s, const float *row,
+                                   struct gradient_fault *out)
+{
+    uint32_t floats = schema_push_floats(s);
+    for (uint32_t i = 0; i < floats; i++)
+        if (value_why(row[i]) != GRADIENT_GOOD) {
+            out->place = i;
+            out->value = row[i];
+            return value_why(row[i]);
+        }
+    if (s->rules.norm_refuse == 0 || s->rules.norm_max <= 0)
+        return GRADIENT_GOOD;
+    out->norm = gradient_norm(row, s->width);
+    if (out->norm <= (double)s->rules.norm_max)
+        return GRADIENT_GOOD;
+    out->place = 0;
+    for (uint32_t i = 1; i < s->width; i++)
+        out->place = fabsf(row[i]) > fabsf(row[out->place]) ? i : out->place;
+    out->value = row[out->place];
+    return GRADIENT_NORM;
+}
+
+bool gradient_fault_find(const struct table_schema *s, const float *values, uint32_t key_count,
+                         struct gradient_fault *out)
+{
+    uint32_t floats = schema_push_floats(s);
+    bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
+    *out = (struct gradient_fault){.why = GRADIENT_GOOD};
+    if (!norm && gradient_values_ok(values, (size_t)key_count * floats))
+        return false;
+    for (uint32_t k = 0; k < key_count; k++) {
+        struct gradient_fault f = {.key = k};
+        f.why = row_fault(s, values + (size_t)k * floats, &f);
+        if (f.why == GRADIENT_GOOD)
+            continue;
+        f.rows = out->rows;
+        if (out->rows == 0)
+            *out = f;
+        out->rows++;
+    }
+    return out->rows > 0;
+}
+
+const char *gradient_why_text(enum gradient_why why)
+{
+    static const char *const text[] = {"good", "not finite", "beyond 1e15", "longer than norm_max"};
+    return text[why];
+}
+
+/* ---- schemas --------------------------------------------------------------------------------- */
 
 static bool number_ok(float x, float low, float high)
 {

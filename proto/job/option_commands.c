@@ -1,0 +1,435 @@
+/* option_commands.c: every program, every verb of `shoal`, and their options. What must fit
+ * together beyond one option's range is checked where the line is taken. */
+#include "proto/job/option.h"
+
+#include "proto/base/limits.h"
+
+/* ---- options of several commands ------------------------------------------------------------- */
+
+#define OPTION_HELP                                                                                \
+    {                                                                                              \
+        "help", CONFIG_BOOL, .text = "this text"                                                   \
+    }
+#define OPTION_VERSION                                                                             \
+    {                                                                                              \
+        "version", CONFIG_BOOL, .text = "print it"                                                 \
+    }
+#define OPTION_JSON                                                                                \
+    {                                                                                              \
+        "json", CONFIG_BOOL, .text = "JSON instead of text"                                        \
+    }
+#define OPTION_COORDINATOR                                                                         \
+    {                                                                                              \
+        "coordinator", CONFIG_STRING,                                                              \
+            .values = "EP",                                                                        \
+            .text = "endpoint of a running cluster's coordinator, such as tcp://127.0.0.1:7000"    \
+    }
+#define OPTION_RUN_DIR                                                                             \
+    {                                                                                              \
+        "run-dir", CONFIG_STRING, .values = "DIR",                                                 \
+                                  .text = "run folder of `shoal local`, running or ended"          \
+    }
+#define OPTION_JOB                                                                                 \
+    {                                                                                              \
+        "job", CONFIG_STRING, .values = "JOB.yaml", .otherwise = "job.yaml of the run folder",     \
+                              .text = "where names of fields come from"                            \
+    }
+#define OPTION_FIELD                                                                               \
+    {                                                                                              \
+        "field", CONFIG_STRING, .values = "NAME", .text = "with --value: not a KEY"                \
+    }
+#define OPTION_VALUE                                                                               \
+    {                                                                                              \
+        "value", CONFIG_STRING, .values = "TEXT",                                                  \
+                                .text = "of the field, as it stands in the input"                  \
+    }
+#define OPTION_SET                                                                                 \
+    {                                                                                              \
+        "set", CONFIG_LIST, .values = "KEY=VALUE",                                                 \
+                            .text = "change a key of the job file, such as train.batch=8192"       \
+    }
+#define OPTION_WORKERS_JOINED                                                                      \
+    {                                                                                              \
+        "workers", CONFIG_INT, 1, LIMIT_WORKERS, .fallback = "1",                                  \
+                                                 .text = "begin when N workers have joined"        \
+    }
+#define OPTION_NO_WAIT                                                                             \
+    {                                                                                              \
+        "no-wait", CONFIG_BOOL, .text = "return as soon as the job is taken"                       \
+    }
+#define OPTION_CONFIG(file)                                                                        \
+    {                                                                                              \
+        "config", CONFIG_STRING, .values = "FILE", .otherwise = "none", .text = file               \
+    }
+#define OPTION_SET_FILE(example)                                                                   \
+    {                                                                                              \
+        "set", CONFIG_LIST, .values = "KEY=VALUE", .text = "over a key of the file: " example      \
+    }
+#define OPTION_TENSORBOARD                                                                         \
+    {                                                                                              \
+        "tensorboard", CONFIG_STRING,                                                              \
+            .values = "DIR", .text = "write event files for TensorBoard into DIR/JOB-NUMBER"       \
+    }
+
+/* ---- a job ----------------------------------------------------------------------------------- */
+
+static const struct config_key options_local[] = {
+    {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"},
+    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "worker processes"},
+    {"run-dir", CONFIG_STRING, .values = "DIR", .otherwise = "runs/JOB-DATE-TIME",
+     .text = "where everything of this run is kept; must be new or empty"},
+    OPTION_SET,
+    {"server-set", CONFIG_LIST, .values = "KEY=VALUE",
+     .text = "change a key of each server's file, such as memory=4GiB"},
+    {"worker-io-threads", CONFIG_INT, 1, 64, .fallback = "1",
+     .text = "threads that carry a worker's messages"},
+    OPTION_TENSORBOARD,
+    {"no-restart", CONFIG_BOOL, .text = "do not start a dead server or worker again"},
+    {"warm-start", CONFIG_STRING, .values = "DIR",
+     .text = "begin with the tables of the ended run in DIR; as `warm_start` of the job file"},
+    {"from", CONFIG_STRING, .values = "FOLDER",
+     .text = "go on from a checkpoint at the very batch; with any number of servers and workers"},
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_submit[] = {
+    OPTION_COORDINATOR,
+    OPTION_WORKERS_JOINED,
+    OPTION_SET,
+    {"from", CONFIG_STRING, .values = "FOLDER",
+     .text = "go on from a checkpoint, at the very batch; the coordinator and the servers read the "
+             "folder"},
+    OPTION_NO_WAIT,
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_HELP, {0}};
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static const struct config_key options_create[] = {
+    OPTION_COORDINATOR,
+    {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_json[] = {OPTION_JSON, OPTION_HELP, {0}};
+static const struct config_key options_none[] = {OPTION_HELP, {0}};
+
+static const struct config_key options_restore[] = {
+    OPTION_COORDINATOR, OPTION_WORKERS_JOINED, OPTION_SET, OPTION_NO_WAIT, OPTION_HELP, {0}};
+
+static const struct config_key options_export[] = {
+    {"out", CONFIG_STRING, .values = "FILE", .text = "where to; must not exist"},
+    {"format", CONFIG_ENUM, .choices = "tsv|csv|binary", .fallback = "tsv",
+     .text = "what is written"},
+    {"state", CONFIG_BOOL,
+     .text = "the optimizer's state too: s0, s1, ... behind the weights; and where rows have "
+             "statistics show, click, delta_score, time (seconds since 1970, 0: not told), flags "
+             "(1: has its vector); binary: 4 bytes each, the last two u32"},
+    OPTION_HELP,
+    {0},
+};
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static const struct config_key options_look[] = {
+    OPTION_COORDINATOR, OPTION_RUN_DIR, OPTION_JSON, OPTION_HELP, {0}};
+
+static const struct config_key options_tables[] = {
+    {"what-if", CONFIG_LIST, .values = "RULE=VALUE",
+     .text = "what would be left if rows went, a dry run, nothing changes: shows=N: with fewer "
+             "shows; score=S: with a lower score; ttl=DAYS: without an event for longer; "
+             "memory=SIZE: all but as many rows as fit SIZE (over all shards): the newest stay, or "
+             "those of the highest score where the table's evict.by says so"},
+    {"sample", CONFIG_STRING, .values = "JOB.yaml",
+     .text = "instead: reads the job's training input and tells how many rows it makes, by field, "
+             "with admission by count 1, 2, 3, 5 and 10; no cluster is needed"},
+    {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
+     .text = "of --sample: share of the input that is read; the whole log is reckoned from it"},
+    OPTION_JOB,
+    OPTION_COORDINATOR,
+    OPTION_RUN_DIR,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_inspect[] = {
+    OPTION_FIELD,   OPTION_VALUE, OPTION_JOB,  OPTION_COORDINATOR,
+    OPTION_RUN_DIR, OPTION_JSON,  OPTION_HELP, {0},
+};
+
+static const struct config_key options_blame[] = {
+    {"limit", CONFIG_INT, 1, 65536, .fallback = "20", .text = "at most so many"},
+    OPTION_FIELD,
+    OPTION_VALUE,
+    OPTION_JOB,
+    OPTION_COORDINATOR,
+    {"run-dir", CONFIG_STRING, .values = "DIR",
+     .text = "run folder of `shoal local`, running or ended (an ended one does not know workers "
+             "any more)"},
+    OPTION_JSON,
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_erase[] = {
+    {"keys", CONFIG_STRING, .values = "FILE",
+     .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
+    {"field", CONFIG_STRING, .values = "NAME", .text = "with --value: values of a field instead"},
+    {"value", CONFIG_LIST, .values = "TEXT", .text = "of the field, as it stands in the input"},
+    {"receipt", CONFIG_STRING, .values = "FILE", .otherwise = "standard output",
+     .text = "where the receipt goes, JSON"},
+    {"checkpoints", CONFIG_STRING, .values = "DIR",
+     .text = "folder of checkpoints: those that still hold any of the keys are listed in the "
+             "receipt"},
+    OPTION_JOB,
+    OPTION_COORDINATOR,
+    {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_report[] = {
+    {"html", CONFIG_STRING, .values = "FILE",
+     .otherwise = "beside REPORT.json, with .html at the end", .text = "where to write it"},
+    OPTION_HELP,
+    {0},
+};
+
+/* ---- logs and measurements ------------------------------------------------------------------- */
+
+static const struct config_key options_synth[] = {
+    {"out", CONFIG_STRING, .values = "FILE", .text = "the log to write"},
+    {"kind", CONFIG_ENUM, .choices = "criteo|sequence|tasks", .fallback = "criteo",
+     .text = "what a line is"},
+    {"rows", CONFIG_INT, 1, 9.3e18, .fallback = "1000000", .text = "rows of it"},
+    {"seed", CONFIG_INT, 0, 9.3e18, .fallback = "2026",
+     .text = "the same seed gives the same files"},
+    {"part", CONFIG_INT, 0, 9.3e18, .fallback = "0",
+     .text = "other rows of the same teacher (1 is what --valid-out has): a log in several files, "
+             "each by a process of its own"},
+    {"valid-out", CONFIG_STRING, .values = "FILE",
+     .text = "another log of the same teacher, with other rows"},
+    {"valid-rows", CONFIG_INT, 1, 9.3e18, .otherwise = "a tenth of --rows", .text = "rows of that"},
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_bench[] = {
+    {"rows", CONFIG_INT, 8192, 1e8, .fallback = "10000000", .text = "rows of the table"},
+    {"seconds", CONFIG_INT, 1, 3600, .fallback = "3", .text = "length of each in-memory phase"},
+    {"journal-seconds", CONFIG_INT, 1, 3600, .fallback = "60",
+     .text = "length of the journal phase after 10 s of warm-up"},
+    {"only", CONFIG_STRING, .values = "LIST",
+     .fallback = "growth,checkpoint,cold,memory,journal,train",
+     .text = "of growth,checkpoint,cold,memory,journal,fsync,train"},
+    {"growth-rows", CONFIG_INT, 1e6, 2e8, .fallback = "20000000",
+     .text = "rows that a table in this process grows to"},
+    {"checkpoint-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
+     .text = "rows of the table whose checkpoints are measured"},
+    {"cold-rows", CONFIG_INT, 1e5, 2e8, .fallback = "2000000",
+     .text = "rows of the table that is four times its memory budget"},
+    {"train-rows", CONFIG_INT, 1, 1e9, .fallback = "1000000",
+     .text = "examples of the training log"},
+    {"dir", CONFIG_STRING, .values = "DIR", .fallback = "shoal-bench",
+     .text = "where server and log keep their files; on the disk to be measured"},
+    {"json", CONFIG_BOOL,
+     .text = "one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm "
+             "in examples/s"},
+    OPTION_HELP,
+    {0},
+};
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static const struct config_key options_shoal[] = {OPTION_HELP, OPTION_VERSION, {0}};
+
+static const struct config_key options_server[] = {
+    OPTION_CONFIG("server.yaml"),
+    OPTION_SET_FILE("journal.max=4GiB"),
+    OPTION_HELP,
+    OPTION_VERSION,
+    {0},
+};
+
+static const struct config_key options_coordinator[] = {
+    OPTION_CONFIG("coordinator.yaml"),
+    OPTION_SET_FILE("shards=4"),
+    OPTION_TENSORBOARD,
+    OPTION_HELP,
+    OPTION_VERSION,
+    {0},
+};
+
+static const struct config_key options_worker[] = {
+    {"coordinator", CONFIG_STRING, .values = "EP", .text = "tcp://HOST:PORT of shoal-coordinator"},
+    {"config", CONFIG_STRING, .values = "FILE",
+     .text = "job file: train takes train.lanes and train.backend from it, the job itself comes "
+             "from the coordinator"},
+    {"set", CONFIG_LIST, .values = "KEY=VALUE", .text = "over a key of the job on this machine"},
+    {"lanes", CONFIG_INT, 1, LIMIT_LANES, .otherwise = "the job file's, or 2",
+     .text = "lanes to work on at the same time"},
+    {"name", CONFIG_STRING, .values = "NAME", .otherwise = "HOST-PID", .text = "of this worker"},
+    {"backend", CONFIG_ENUM, .choices = "auto|cpu|cuda", .otherwise = "the job file's, or auto",
+     .text = "what computes"},
+    {"device", CONFIG_INT, 0, 65535, .otherwise = "SHOAL_DEVICE, or 0",
+     .text = "which GPU: N modulo the number of GPUs of this machine"},
+    {"cores", CONFIG_INT, 1, 65535, .otherwise = "those that this process may run on",
+     .text = "cores that parsing may keep busy"},
+    {"io-threads", CONFIG_INT, 1, 64, .fallback = "1",
+     .text = "threads that carry messages; more for one worker with many lanes on a fast device"},
+    {"wait", CONFIG_INT, 1, 86400, .fallback = "30",
+     .text = "seconds to wait for the coordinator's first answer"},
+    {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "test",
+     .text = "eval: what is scored"},
+    {"field", CONFIG_STRING, .values = "NAME",
+     .text = "fields: a column's name, or a field's number"},
+    {"value", CONFIG_STRING, .values = "TEXT",
+     .text = "fields: a value of it as it stands in the input"},
+    {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
+     .text = "count: share of the input"},
+    {"insecure-plaintext", CONFIG_BOOL, .text = "allow an endpoint that is not loopback"},
+    OPTION_HELP,
+    OPTION_VERSION,
+    {0},
+};
+
+const struct option_command option_commands[] = {
+    {"shoal", NULL, "VERB [options]", "", NULL, options_shoal, 0},
+    {"shoal local", "run a job on this machine: coordinator, servers and workers over loopback",
+     "JOB.yaml [options]",
+     "Runs the job with a coordinator, servers and workers on this machine and leaves "
+     "DIR/report.json.",
+     "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, "
+     "70 internal error, 73 cannot create output, 74 I/O error, 78 bad configuration.",
+     options_local, 1},
+    {"shoal submit", "hand a job to a running cluster and show it until it ends",
+     "JOB.yaml --coordinator EP [options]",
+     "Hands a job to a running cluster and shows it until it ends; interrupting this command "
+     "leaves the job running.\n"
+     "The workers read the input: its paths must hold on their machines.",
+     "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, "
+     "for every job.",
+     options_submit, 1},
+    {"shoal stop", "end the job of a running cluster early", "--coordinator EP",
+     "Ends the running job, which then counts as failed; coordinator, servers and workers stay.",
+     NULL, options_stop, 0},
+    {"shoal checkpoint", "make, list, check, compare, restore and export checkpoints",
+     "VERB [options]", "", NULL, options_none, 0},
+    {"shoal checkpoint create", "ask a running coordinator for one; training goes on",
+     "[NAME] [options]",
+     "Makes a checkpoint of the job that runs, while it goes on, in the job's checkpoint.dir; "
+     "returns when it is complete and prints its folder. Without a name it gets a number; one with "
+     "a name is never removed by checkpoint.keep.",
+     NULL, options_create, 1},
+    {"shoal checkpoint list", "the checkpoints in a folder", "DIR [--json]",
+     "The checkpoints in DIR (a job's checkpoint.dir; of a run of `shoal local` "
+     "RUN_DIR/checkpoints), oldest first. One whose manifest is damaged is named as such, and the "
+     "exit status is then 74; unfinished ones (*.tmp) are left out.",
+     NULL, options_json, 1},
+    {"shoal checkpoint verify", "read every file of one and compare checksums", "FOLDER",
+     "Reads every file and compares its checksum. Names each damaged, missing or foreign file, and "
+     "the first tablet that cannot be read because of it; the exit status is then 74. A checkpoint "
+     "that passes can be restored.",
+     NULL, options_none, 1},
+    {"shoal checkpoint diff", "what changed from one to another, by field", "FROM TO [--json]",
+     "Of each table, and in it of each field: rows that came, went and changed (their weights; "
+     "state is not looked at), the mean distance (2-norm) that the weights of changed rows moved, "
+     "and the row that moved furthest. Fields that moved most come first. Tables are matched by "
+     "name; where the width differs, rows are only counted.",
+     NULL, options_json, 2},
+    {"shoal checkpoint restore", "go on with a job from one, at the very batch",
+     "FOLDER [JOB.yaml] --coordinator EP [options]",
+     "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are "
+     "empty; without JOB.yaml with the job file that is kept in the checkpoint. Servers and "
+     "workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --from "
+     "FOLDER`.",
+     NULL, options_restore, 2},
+    {"shoal checkpoint export", "write the rows of a table as text or as numbers",
+     "FOLDER TABLE --out FILE [options]",
+     "Writes the rows of a table, in no order. tsv and csv: a line of names, then key "
+     "(hexadecimal), field, weights w0, w1, ... (w0 is the first-order weight of a sparse row). "
+     "binary: for each row the key as u64, then the weights as float32, little-endian, nothing "
+     "else.",
+     NULL, options_export, 2},
+    {"shoal status", "what a cluster is doing, or how a run ended", "[options]",
+     "Phase, speed, shards, workers and lanes of a running cluster; the report of an ended run.",
+     NULL, options_look, 0},
+    {"shoal digest", "rows and digest of each table", "[TABLE] [options]",
+     "Rows and digest of each table: XXH3 over the tablets in order, each over its rows (weights "
+     "and "
+     "optimizer state) sorted by key. Equal digests mean equal tables, bit for bit.",
+     NULL, options_look, 1},
+    {"shoal tables", "what is in the tables, what a rule would keep, what a log will need",
+     "[TABLE] [options]\nTABLE --what-if RULE=VALUE [--what-if ...] [options]\n"
+     "--sample JOB.yaml [--share P] [--json]",
+     "Rows and bytes by field and tier, histograms of weight norms, and, where rows have "
+     "statistics, of shows and ages.",
+     NULL, options_tables, 1},
+    {"shoal inspect", "one row: weights, optimizer state, statistics, tablet, shard",
+     "TABLE KEY [options]\nTABLE --field NAME --value TEXT [options]",
+     "One row: weights, optimizer state, statistics, tablet, shard, tier. KEY is a row's key "
+     "(0x... or decimal), or FIELD:VALUE. A field is named as its column is (Criteo: C1 to C26), "
+     "or by its number: categorical fields count from 0, in the order of features.fields or of the "
+     "columns. A value stands as it does in the input.",
+     NULL, options_inspect, 2},
+    {"shoal blame", "which pushes changed a row, computed by whom, from which rows of the input",
+     "TABLE KEY [options]\nTABLE --field NAME --value TEXT [options]",
+     "The pushes that changed a row, newest first: event time, lane and batch, the worker that "
+     "computed it, the positions of the epoch's order that it read, and the norm of the row's "
+     "gradient. It looks back as far as the journal and its archive reach (journal.keep). KEY as "
+     "in `shoal inspect`.",
+     NULL, options_blame, 2},
+    {"shoal erase", "rows gone for good, with a receipt",
+     "TABLE --keys FILE [options]\n"
+     "TABLE --field NAME --value TEXT [--value TEXT]... [options]",
+     "Erases rows for good: they go from memory, journal, archive and store of every shard, and "
+     "their keys are blocked from coming back. It ends when that is done: each shard writes all "
+     "its rows once. The receipt says what was done, and what else still holds the keys: cuts, and "
+     "checkpoints under --checkpoints.",
+     NULL, options_erase, 1},
+    {"shoal report", "a report.json as a page of HTML", "REPORT.json [--html FILE]",
+     "Writes the report as one page of HTML: learning curves, calibration, where the time went, "
+     "tables. It opens from disk and needs no network. `shoal local` leaves one beside its "
+     "report.json.",
+     NULL, options_report, 1},
+    {"shoal synth", "write a made-up click log whose best possible AUC is known",
+     "--out FILE [options]",
+     "Writes a made-up click log, drawn from a known teacher, and FILE.teacher.json with the AUC "
+     "and logloss of the teacher: the best that a model can reach on it.",
+     "criteo: label, 13 integers, 26 categories, tabs.\n"
+     "sequence: csv, label,user,item,history; history is 4 to 20 items, \"a|b|c\", the latest "
+     "last; a click is likely when the item is of the hidden class of one of the last 8.\n"
+     "tasks: csv, click,buy and eight categories; who buys has clicked.",
+     options_synth, 0},
+    {"shoal bench", "measure pull, push and training on this machine", "[options]",
+     "Measures pull and push of 8,192 random keys (dim 16, AdaGrad, one server, one client, tcp "
+     "loopback) and training of DeepFM on a synthetic log with server and worker on this machine.",
+     NULL, options_bench, 0},
+    {"shoal-server", NULL, "[--config FILE] [--set KEY=VALUE]...",
+     "Hosts shards of embedding tables.", NULL, options_server, 1},
+    {"shoal-coordinator", NULL, "[--config FILE] [--set KEY=VALUE]...",
+     "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the "
+     "report.",
+     NULL, options_coordinator, 1},
+    {"shoal-worker", NULL,
+     "train --coordinator EP [options]\n"
+     "eval --coordinator EP --config JOB.yaml [--split train|valid|test] [options]\n"
+     "fields --config JOB.yaml [--field NAME --value TEXT]\n"
+     "count --config JOB.yaml [--share P]",
+     "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
+     "eval: scores a split with the tables as the servers have them now and prints one JSON "
+     "object.\n"
+     "fields: prints the job's fields, and the key of a value in one of them, as one JSON object; "
+     "needs no cluster.\n"
+     "count: counts the keys of the training input, or of a share of it, and prints one JSON "
+     "object; needs no cluster.",
+     NULL, options_worker, 1},
+    {0},
+};
