@@ -1,12 +1,14 @@
-"""docs.py: pages: few words, no file named that is not there, and every source named in the page of its room."""
+"""docs.py: pages: few words, no file named that is not there, every source named in the page of its room, and functions where a
+page says that they are: `journal_append` (embedding/journal/journal.c)."""
 import fnmatch
 import re
 
 from rooms import DOORS
 
-RULES = ("words", "gone", "listed")
+RULES = ("words", "gone", "listed", "pointed")
 WORDS = 15000
 FILE = re.compile(r"(?<![\w<])[\w/{},*.-]*[\w}*]\.(?:\{[chu,]+\}|cu|[ch])\b")
+POINTED = re.compile(r"((?:`\w+`[^`(|\n]*)+)\(([\w/*{},]+\.c)\)")
 # Made by a reader who follows the page.
 EXAMPLES = re.compile(r".*(deep_crossing|opt_momentum|read_words|own_(model|optimizer|format))\.c")
 
@@ -40,6 +42,7 @@ def check(tree, breach):
             for name in spread(m[0]):
                 if not foreign(name) and not exists(name.lstrip("./"), tree.sources):
                     breach("gone", page, text.count("\n", 0, m.start()) + 1, f"{name} is not there")
+        check_pointed(tree, page, text, breach)
     for source in tree.product():
         folder = source.folder
         while folder and f"{folder}/README.md" not in found:
@@ -47,6 +50,15 @@ def check(tree, breach):
         page = f"{folder}/README.md" if folder else "README.md"
         if not listed(source, found.get(page, "")):
             breach("listed", source.path, 1, f"{page} does not name it")
+
+
+def check_pointed(tree, page, text, breach):
+    for m in POINTED.finditer(text):
+        files = [path for name in spread(m[2]) for path in tree.sources if fnmatch.fnmatch(path, name) or fnmatch.fnmatch(path, "*/" + name)]
+        there = {f.name for path in files for f in tree.sources[path].functions()}
+        for name in re.findall(r"`(\w+)`", m[1]):
+            if name not in there:
+                breach("pointed", page, text.count("\n", 0, m.start()) + 1, f"{name} is not a function of {m[2]}")
 
 
 def listed(source, text):
