@@ -131,11 +131,12 @@ const struct config_key keys_job[] = {
     {"tables[].evict.every_hours", CONFIG_FLOAT, 0, 1e6, NULL, .otherwise = "24",
      .text = "event time between ageings; 0: rows do not age"},
     {"tables[].evict.decay", CONFIG_FLOAT, 1e-6, 1, NULL, .otherwise = "1",
-     .text = "factor of shows and clicks at each ageing,"},
+     .text = "factor of shows and clicks at each ageing"},
     {"tables[].evict.min_score", CONFIG_FLOAT, 0, 1e9, NULL, .otherwise = "0",
-     .text = "then rows with a lower score go,"},
+     .text = "rows with a lower score go at an ageing"},
     {"tables[].evict.ttl_days", CONFIG_FLOAT, 0, 49000, NULL, .otherwise = "0: never",
-     .text = "and rows without a push for longer, in event time"},
+     .text =
+         "rows without a push for longer go, by event time; one on disk when it is next asked for"},
     {"tables[].evict.capacity", CONFIG_SIZE, 0, 1e12, NULL, .fallback = "0",
      .otherwise = "any number",
      .text = "rows of the table, shared equally by its tablets; past it a tablet drops its least, "
