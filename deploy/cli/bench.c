@@ -301,7 +301,7 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     (void)snprintf(log, sizeof log, "%s/train.tsv", b->dir);
     (void)snprintf(job, sizeof job, "%s/train.yaml", b->dir);
     (void)snprintf(run, sizeof run, "%s/train-run-%d", b->dir, (int)getpid());
-    FILE *f = fopen(job, "w");
+    FILE *f = file_stream(job, false);
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", job, strerror(errno));
     fprintf(f,

@@ -20,7 +20,7 @@ enum { QUESTION_MS = 600000, TABLETS = 1 << BENCH_TABLET_BITS };
 static int config_write(const struct bench_server *s, const char *path, const char *durability,
                         struct err *e)
 {
-    FILE *f = fopen(path, "w");
+    FILE *f = file_stream(path, false);
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fprintf(f,

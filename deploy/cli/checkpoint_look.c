@@ -214,7 +214,7 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
         return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file",
                        path);
     (void)snprintf(half, sizeof half, "%.2000s.tmp", path);
-    x->out = fopen(half, "we");
+    x->out = file_stream(half, false);
     if (x->out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
     x->schema = s;

@@ -160,7 +160,7 @@ static struct json *receipt_new(const char *table, const struct keys *k)
 static int receipt_write(const struct json *j, const char *path, struct err *e)
 {
     char *text = json_text(j, 2);
-    FILE *f = path == NULL ? stdout : fopen(path, "w");
+    FILE *f = path == NULL ? stdout : file_stream(path, false);
     int failed = text == NULL || f == NULL || fprintf(f, "%s\n", text) < 0;
     if (f != NULL && f != stdout)
         failed |= fclose(f) != 0;

@@ -81,7 +81,7 @@ static int ports_find(struct local *l, struct err *e)
 
 int local_file_write(const char *path, const char *text, struct err *e)
 {
-    FILE *f = fopen(path, "w");
+    FILE *f = file_stream(path, false);
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fputs(text, f);

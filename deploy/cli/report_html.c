@@ -391,7 +391,7 @@ int report_page_html(const struct json *r, const char *path, struct err *e)
     (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
     (void)snprintf(title, sizeof title, "%.63s \u2013 report",
                    json_as_string(json_get(r, "job"), "job"));
-    FILE *out = fopen(temporary, "we");
+    FILE *out = file_stream(temporary, false);
     if (out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", temporary, strerror(errno));
     html_begin(out, title);

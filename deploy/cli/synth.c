@@ -182,7 +182,7 @@ static int sidecar_write(const char *log, const struct synth_teacher *t,
     char path[LIMIT_PATH + 16], temporary[LIMIT_PATH + 32];
     snprintf(path, sizeof path, "%s.teacher.json", log);
     snprintf(temporary, sizeof temporary, "%s.part", path);
-    FILE *file = fopen(temporary, "w");
+    FILE *file = file_stream(temporary, false);
     if (file == NULL)
         return write_failed(path, e);
     int failed = fprintf(file, "{\"rows\": %" PRIu64, r->rows) < 0;
@@ -211,7 +211,7 @@ int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, con
     struct tally tally[SYNTH_LABELS] = {{{NULL, NULL}, 0, 0}};
     int rc = tallies_new(tally, e);
     FILE *file = NULL;
-    if (rc == 0 && (file = fopen(temporary, "w")) == NULL)
+    if (rc == 0 && (file = file_stream(temporary, false)) == NULL)
         rc = write_failed(path, e);
     if (rc == 0)
         rc = finish(file, rows_write(file, t, part, rows, tally), temporary, path, e);

@@ -131,7 +131,7 @@ bool archive_take(struct archive *a, const char *path, uint64_t generation, uint
     path_of(a, generation, to);
     if (a->count > 0 && generation <= a->file[a->count - 1].generation)
         return false;
-    if (!shared && truncate(path, (off_t)bytes) != 0)
+    if (!shared && file_truncate(path, bytes) != 0)
         log_warn("cannot cut %s to its records: %s", path, strerror(errno));
     if (file_rename(path, to) != 0 || stat(to, &st) != 0) {
         log_warn("cannot move %s to the archive: %s", path, strerror(errno));

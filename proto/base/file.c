@@ -1,11 +1,13 @@
 /* file.c: the system's calls, and what is put together of them. */
 #include "proto/base/file.h"
+#include "proto/base/assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@ static const struct file_ops of_system = {.open = system_open,
                                           .write = write,
                                           .sync = fsync,
                                           .sync_data = fdatasync,
+                                          .truncate = truncate,
                                           .rename = rename,
                                           .link = link,
                                           .unlink = unlink,
@@ -50,6 +53,11 @@ int file_sync(int fd)
 int file_sync_data(int fd)
 {
     return ops->sync_data(fd);
+}
+
+int file_truncate(const char *path, uint64_t bytes)
+{
+    return ops->truncate(path, (off_t)bytes);
 }
 
 int file_rename(const char *from, const char *to)
@@ -137,6 +145,33 @@ static int sync_folder_of(const char *path)
         return -1;
     }
     return file_sync_folder(folder);
+}
+
+int file_temporary(char *path)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
+    char *end = path + strlen(path) - 6;
+    SHOAL_ASSERT(strcmp(end, "XXXXXX") == 0);
+    for (int attempt = 0; attempt < 100; attempt++) {
+        uint8_t random[6];
+        if (getrandom(random, sizeof random, 0) != sizeof random)
+            return -1;
+        for (int i = 0; i < 6; i++)
+            end[i] = letters[random[i] % 32];
+        int fd = file_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
+}
+
+FILE *file_stream(const char *path, bool append)
+{
+    int fd = file_open(path, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0666);
+    FILE *made = fd < 0 ? NULL : fdopen(fd, append ? "a" : "w");
+    if (fd >= 0 && made == NULL)
+        close(fd);
+    return made;
 }
 
 int file_write_whole(const char *path, const char *temporary, const void *data, size_t bytes,

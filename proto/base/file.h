@@ -22,6 +22,7 @@ struct file_ops {
     ssize_t (*write)(int fd, const void *data, size_t bytes);
     int (*sync)(int fd);      /* the file and all about it; of a folder: its names */
     int (*sync_data)(int fd); /* the file and what reading it needs */
+    int (*truncate)(const char *path, off_t bytes);
     int (*rename)(const char *from, const char *to);
     int (*link)(const char *from, const char *to);
     int (*unlink)(const char *path);
@@ -36,6 +37,7 @@ int file_open(const char *path, int flags, mode_t mode); /* what may be made; O_
 ssize_t file_write(int fd, const void *data, size_t bytes);
 int file_sync(int fd);
 int file_sync_data(int fd);
+int file_truncate(const char *path, uint64_t bytes);
 int file_rename(const char *from, const char *to);
 int file_link(const char *from, const char *to);
 int file_unlink(const char *path);
@@ -49,6 +51,13 @@ int file_write_all(int fd, const void *data, size_t bytes);
 /* A file's first `most` bytes (UINT64_MAX: all) from one descriptor to another; EIO: it has
  * fewer. */
 int file_copy(int from, int to, uint64_t most);
+
+/* A new file, open for reading and writing by its owner alone. path ends in XXXXXX, which become
+ * what nobody has taken. */
+int file_temporary(char *path);
+/* A stream for text and logs, emptied or (append) written at its end; NULL: errno. Its bytes go
+ * past the door, so it is not for what must be found again after a crash. */
+FILE *file_stream(const char *path, bool append);
 
 /* What a whole file has survived when it has been written. */
 enum file_lasts { FILE_LASTS_PROCESS, FILE_LASTS_CRASH, FILE_LASTS_ALL };

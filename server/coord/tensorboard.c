@@ -73,7 +73,7 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
         return rc;
     (void)snprintf(path, sizeof path, "%s/events.out.tfevents.%010.0f.%s.%d", folder, now_s(), host,
                    (int)getpid());
-    t->file = fopen(path, "abe");
+    t->file = file_stream(path, true);
     if (t->file == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "tensorboard: cannot write %s: %s", path,
                        strerror(errno));

@@ -120,6 +120,44 @@ START_TEST(a_copy_ends_where_it_is_told)
 }
 END_TEST
 
+START_TEST(no_two_temporaries_are_one)
+{
+    char path[2][128];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/t-XXXXXX", folder);
+        int fd = file_temporary(path[i]);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(file_write_all(fd, "new", 3), 0);
+        close(fd);
+        holds(path[i], "new");
+    }
+    ck_assert_str_ne(path[0], path[1]);
+    snprintf(path[0], sizeof path[0], "%s/none/t-XXXXXX", folder);
+    ck_assert_int_eq(file_temporary(path[0]), -1);
+    ck_assert_int_eq(errno, ENOENT);
+}
+END_TEST
+
+START_TEST(a_stream_empties_or_appends_through_the_door)
+{
+    for (int i = 0; i < 3; i++) {
+        FILE *f = file_stream(in("a"), i == 1);
+        ck_assert_ptr_nonnull(f);
+        fputs("line\n", f);
+        ck_assert_int_eq(fclose(f), 0);
+        holds(in("a"), i == 1 ? "line\nline\n" : "line\n");
+    }
+    file_fault_set(&(struct file_fault){.at = 1, .why = ENOSPC});
+    ck_assert_ptr_null(file_stream(in("a"), false));
+    ck_assert_int_eq(errno, ENOSPC);
+    holds(in("a"), "line\n");
+    file_fault_set(&(struct file_fault){.at = 1, .why = EIO});
+    ck_assert_int_eq(file_truncate(in("a"), 2), -1);
+    ck_assert_int_eq(file_truncate(in("a"), 2), 0);
+    holds(in("a"), "li");
+}
+END_TEST
+
 START_TEST(folders_are_made_down_to_the_last)
 {
     char failed[LIMIT_PATH];
@@ -196,6 +234,8 @@ int main(void)
     tcase_add_test(t, what_need_not_last_is_not_synced);
     tcase_add_test(t, a_file_over_the_limit_is_not_read);
     tcase_add_test(t, a_copy_ends_where_it_is_told);
+    tcase_add_test(t, no_two_temporaries_are_one);
+    tcase_add_test(t, a_stream_empties_or_appends_through_the_door);
     tcase_add_test(t, folders_are_made_down_to_the_last);
     tcase_add_test(t, a_tree_goes_and_what_its_links_name_stays);
     tcase_add_test(t, what_cannot_be_removed_does_not_keep_the_rest);

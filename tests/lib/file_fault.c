@@ -44,6 +44,11 @@ static int fault_sync_data(int fd)
     return fails() ? -1 : fdatasync(fd);
 }
 
+static int fault_truncate(const char *path, off_t bytes)
+{
+    return fails() ? -1 : truncate(path, bytes);
+}
+
 static int fault_rename(const char *from, const char *to)
 {
     return fails() ? -1 : rename(from, to);
@@ -73,6 +78,7 @@ static const struct file_ops ops = {.open = fault_open,
                                     .write = fault_write,
                                     .sync = fault_sync,
                                     .sync_data = fault_sync_data,
+                                    .truncate = fault_truncate,
                                     .rename = fault_rename,
                                     .link = fault_link,
                                     .unlink = fault_unlink,

@@ -62,7 +62,8 @@ DOORS = {
 }
 # So has the disk: what makes, syncs, renames and removes is called there alone, so that a test can put a bad disk under it.
 DISK = re.compile(r"(?<![\w.>])(?:rename|renameat|link|symlink|unlink|unlinkat|remove|mkdir|rmdir|fsync|fdatasync|opendir|scandir|nftw)\("
-                  r"|(?<![\w.>])open\([^;()]*?\bO_CREAT\b")
+                  r"|(?<![\w.>])(?:open\([^;()]*?\bO_CREAT\b|f?truncate\(|mkd?o?stemps?\()")
+WRITTEN = re.compile(r'(?<![\w.>])fopen\([^;()]*?,\s*"[wa]')
 DISK_DOOR = "proto/base/file.c"
 RULES = ("arrow", "inside", "door", "disk", "table", "link")
 
@@ -86,7 +87,8 @@ def check(tree, breach):
     table = table_of(tree)
     check_table(table, breach)
     for source in tree.sources.values():
-        for m in DISK.finditer(source.code) if not source.path.startswith("tests/") and source.path != DISK_DOOR else ():
+        disk = () if source.path.startswith("tests/") or source.path == DISK_DOOR else (*DISK.finditer(source.code), *WRITTEN.finditer(source.text))
+        for m in disk:
             breach("disk", source.path, source.line(m.start()), f"{m[0].partition('(')[0]}: the disk is changed through proto/base/file.h")
         for m in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)', source.text, re.M):
             check_include(tree, table, source, source.line(m.start()), m[1], m[2], breach)

@@ -115,7 +115,7 @@ static int temporary_make(const struct cache *c, const char *name, char *path, s
         return rc;
     sweep(c, 0, NULL);
     snprintf(path, path_bytes, "%s/%s.tmp-XXXXXX", c->folder, name);
-    int fd = mkostemp(path, O_CLOEXEC);
+    int fd = file_temporary(path);
     if (fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", path,
                        strerror(errno));

@@ -13,7 +13,8 @@ static int voice(int *second, unsigned x)
 
     if (!o)
         status = -1;
-    if (rename("a", "b") != 0)
+    FILE *f = fopen("a", "we");
+    if (rename("a", "b") != 0 || f == NULL)
         status = -2;
     printf("%llu\n", (unsigned long long)x);
     return status;
