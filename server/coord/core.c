@@ -81,10 +81,12 @@ void coord_call_cancel_all(struct coord_calls *c)
 {
     while (c->head != NULL) {
         struct coord_call *call = c->head;
+        SHOAL_ASSERT(c->count > 0);
+        c->count--;
         c->head = call->next;
         call_free(call);
     }
-    c->count = 0;
+    SHOAL_ASSERT(c->count == 0);
 }
 
 void coord_call_close(struct coord_calls *c)
@@ -133,6 +135,9 @@ struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *re
                                     uint32_t target, bool early, uint64_t owner,
                                     coord_call_reply on_reply, coord_call_done on_done)
 {
+    SHOAL_ASSERT(target == COORD_NOBODY || target < c->members->shards);
+    SHOAL_ASSERT(has_frame || frame_bytes == 0);
+    SHOAL_ASSERT(request->type != WIRE_TYPE_NONE && c->count <= COORD_CALLS_MAX);
     struct coord_call *call = c->count >= COORD_CALLS_MAX ? NULL : calloc(1, sizeof *call);
     if (call == NULL)
         return NULL;
@@ -217,7 +222,7 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
     }
     if (reply->status == 0) {
         call->answered[shard / 8] |= (uint8_t)(1u << (shard % 8));
-        SHOAL_ASSERT(call->missing > 0);
+        SHOAL_ASSERT(call->missing > 0 && call->missing <= c->members->shards);
         call->missing--;
         if (call->on_reply != NULL)
             call->on_reply(c->context, call, shard, reply, m);
@@ -232,13 +237,16 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
 void coord_call_tick(struct coord_calls *c)
 {
     uint64_t now = env_now_ns(c->env);
-    for (struct coord_call *call = c->head; call != NULL; call = call->next)
+    for (struct coord_call *call = c->head; call != NULL; call = call->next) {
+        SHOAL_ASSERT(call->missing > 0 && call->sent_ns <= now);
         if (now - call->sent_ns >= c->resend_ns)
             call_send_all(c, call);
+    }
 }
 
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard)
 {
+    SHOAL_ASSERT(shard < c->members->shards && c->members->shard[shard].set_up);
     for (struct coord_call *call = c->head; call != NULL; call = call->next)
         if (call->target == COORD_NOBODY || call->target == shard)
             call_send(c, call, shard);
@@ -247,6 +255,7 @@ void coord_call_shard_ready(struct coord_calls *c, uint32_t shard)
 void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members->shard[shard];
+    SHOAL_ASSERT(shard < c->members->shards && !(s->set_up && s->busy));
     coord_call_cancel(c, WIRE_TYPE_MAP_SET, shard);
     coord_call_cancel(c, WIRE_TYPE_TABLE_CREATE, shard);
     coord_call_cancel(c, WIRE_TYPE_RUN_OPEN, shard);

@@ -26,6 +26,7 @@ static int lanes_load(struct coord *c, struct err *e)
 {
     struct coord_lane_record record[LIMIT_LANES];
     struct coord_tasks *t = &c->job.tasks;
+    SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
     int rc = coord_store_get_fixed(c->store, "lanes", record, t->lanes * sizeof record[0], e);
     if (rc == SHOAL_E_NOT_FOUND)
         return 0;
@@ -70,6 +71,7 @@ static int job_resume(struct coord *c, struct err *e)
     struct coord_progress at = j->at;
     void *yaml;
     size_t bytes;
+    SHOAL_ASSERT(coord_phase_running(c) && !j->parsed);
     int rc = coord_store_get(c->store, "job", &yaml, &bytes, e);
     if (rc != 0)
         return rc;
@@ -176,6 +178,7 @@ static bool step_tables(struct coord *c)
     for (uint32_t t = 0; t < j->declared_total; t++)
         if (!j->declared[t])
             return false;
+    SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->shard_of == NULL);
     int rc = coord_setup_map(c, &e);
     if (rc == 0 && j->at.from == FROM_TO_LOAD)
         rc = past_load(c, &e);
@@ -222,6 +225,7 @@ static bool step_lanes(struct coord *c)
 
 static bool step_digest(struct coord *c)
 {
+    SHOAL_ASSERT(c->job.digested <= c->job.at.tables);
     if (c->job.digested < c->job.at.tables || !c->job.guard.final)
         return false;
     return coord_phase_enter(c, PHASE_FINISH);
@@ -234,6 +238,7 @@ static bool step_finish(struct coord *c)
         return false;
     if (coord_checkpoint_busy(c))
         return false;
+    SHOAL_ASSERT(c->job.digested == c->job.at.tables && c->job.guard.final);
     int rc = coord_report_make(c, &e);
     if (rc != 0) {
         coord_end_fail(c, rc, "%s", e.text);

@@ -1,8 +1,9 @@
 /* grant.c: LANE_NEXT and the fences.
  *
  * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is
- *    stored before it is told. [test: coord_restarted_coordinator_goes_on]
- * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it. */
+ *    stored before it is told. [test: coord_restarted_coordinator_goes_on] [assert: answer_task]
+ * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it.
+ *    [assert: lane_fence] */
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -22,10 +23,15 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live);
 bool coord_grant_lanes_put(struct coord *c)
 {
     struct coord_lane_record record[LIMIT_LANES];
-    const struct coord_tasks *t = &c->job.tasks;
+    struct coord_tasks *t = &c->job.tasks;
+    SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
     for (uint32_t l = 0; l < t->lanes; l++)
         record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
-    return coord_put(c, "lanes", record, t->lanes * sizeof record[0]);
+    if (!coord_put(c, "lanes", record, t->lanes * sizeof record[0]))
+        return false;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        t->lane[l].stored = t->lane[l].generation;
+    return true;
 }
 
 bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
@@ -34,8 +40,13 @@ bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
     char key[COORD_KEY_MAX];
     coord_task_to_record(&c->job.tasks, index, c->job.at.run, &record);
     (void)snprintf(key, sizeof key, "task/%u", index);
-    return promised ? coord_put(c, key, &record, sizeof record)
-                    : coord_note(c, key, &record, sizeof record);
+    if (!promised)
+        return coord_note(c, key, &record, sizeof record);
+    SHOAL_ASSERT(record.first_batch != 0 && record.lane < c->job.tasks.lanes);
+    if (!coord_put(c, key, &record, sizeof record))
+        return false;
+    c->job.tasks.task[index].stored = true;
+    return true;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -51,6 +62,7 @@ static void answer(struct coord *c, peer_t to, uint64_t id, struct wire_LANE_NEX
 static void answer_kind(struct coord *c, peer_t to, uint64_t id, enum wire_next kind, uint32_t lane)
 {
     struct wire_LANE_NEXT_reply reply = {.kind = kind, .lane = lane, .retry_ms = coord_retry_ms(c)};
+    SHOAL_ASSERT(kind == WIRE_NEXT_WAIT || kind == WIRE_NEXT_END || kind == WIRE_NEXT_LEAVE);
     answer(c, to, id, &reply);
 }
 
@@ -58,7 +70,10 @@ static void answer_kind(struct coord *c, peer_t to, uint64_t id, enum wire_next 
 static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
 {
     struct coord_lane *l = &c->job.tasks.lane[lane];
+    SHOAL_ASSERT(l->state == LANE_HELD && l->stored == l->generation); /* 1; task.h, 2 */
+    SHOAL_ASSERT(c->job.at.phase == PHASE_TRAIN && l->task < c->job.tasks.tasks);
     const struct coord_task *task = &c->job.tasks.task[l->task];
+    SHOAL_ASSERT(task->stored && task->lane == lane && !task->pushed); /* 1 */
     struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_TASK,
                                          .lane = lane,
                                          .generation = l->generation,
@@ -90,6 +105,7 @@ static void lane_leave(struct coord *c, uint32_t lane)
 static bool lane_task(struct coord *c, uint32_t lane)
 {
     struct coord_tasks *t = &c->job.tasks;
+    SHOAL_ASSERT(t->lane[lane].state == LANE_HELD);
     if (t->lane[lane].task != COORD_NO_TASK)
         return true;
     uint32_t index = coord_task_append(t, lane);
@@ -128,6 +144,15 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
         answer_task(c, peer, id, lane);
 }
 
+/* A fence that is open is of its lane as it stands: it is taken back when the lane moves on, and
+ * with the job. */
+static bool fence_stands(const struct coord *c, const struct coord_call *call)
+{
+    const struct coord_tasks *t = &c->job.tasks;
+    return coord_phase_running(c) && call->owner < t->lanes &&
+           t->lane[call->owner].generation == call->request.u.FENCE.generation;
+}
+
 static void fence_mark(void *context, const struct coord_call *call, uint32_t shard,
                        const struct wire *reply, const struct msg *m)
 {
@@ -135,6 +160,7 @@ static void fence_mark(void *context, const struct coord_call *call, uint32_t sh
     struct coord_lane *l = &c->job.tasks.lane[call->owner];
     (void)shard;
     (void)m;
+    SHOAL_ASSERT(fence_stands(c, call));
     if (reply->u.FENCE_reply.mark < l->fence_mark)
         l->fence_mark = reply->u.FENCE_reply.mark;
 }
@@ -144,6 +170,7 @@ static void fence_done(void *context, const struct coord_call *call, int status,
     struct coord *c = context;
     uint32_t lane = (uint32_t)call->owner;
     struct coord_lane *l = &c->job.tasks.lane[lane];
+    SHOAL_ASSERT(fence_stands(c, call));
     if (status != 0) {
         coord_end_fail(c, status, "fence of lane %u: %s", lane, text);
         return;
@@ -158,8 +185,12 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
 {
     struct wire w = {.type = WIRE_TYPE_FENCE};
     struct coord_lane *l = &c->job.tasks.lane[lane];
+    SHOAL_ASSERT(l->state == LANE_GRANTING || l->state == LANE_CLOSING);
+    SHOAL_ASSERT(live == (c->job.tasks.mode == WIRE_BSP || l->state == LANE_GRANTING)); /* 2 */
     if (!coord_grant_lanes_put(c)) /* invariant 1 */
         return;
+    if (!coord_phase_running(c))
+        return; /* its run is dropped: no server would ever say that it is fenced */
     l->fence_mark = UINT64_MAX;
     w.u.FENCE = (struct wire_FENCE){
         .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
@@ -171,6 +202,7 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
 void coord_grant_fence_all(struct coord *c)
 {
     struct coord_tasks *t = &c->job.tasks;
+    SHOAL_ASSERT(c->job.at.phase == PHASE_LANES);
     for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
         lane_leave(c, l);
 }
@@ -182,6 +214,7 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
         if (t->lane[l].worker == worker &&
             (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
             lane_leave(c, l);
+    SHOAL_ASSERT(worker != 0 && coord_lane_held(t, worker) == 0);
     coord_eval_worker_gone(&c->job.eval, worker);
     for (uint32_t s = 0; s < 3; s++)
         if (c->job.index[s].worker == worker)
@@ -192,6 +225,7 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
 
 static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_t id)
 {
+    SHOAL_ASSERT(l->state == LANE_GRANTING);
     l->ask_peer = from;
     l->ask_id = id;
     l->ask_ns = env_now_ns(c->env);
@@ -203,7 +237,8 @@ static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_
 static void next_copy(struct coord *c, peer_t from, const struct wire *request,
                       const struct coord_worker *w)
 {
-    if (w->asked_generation == 0) {
+    /* of a former job's it may be a lane that this one has not */
+    if (w->asked_generation == 0 || w->asked_lane >= c->job.tasks.lanes) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         return;
     }
@@ -270,6 +305,7 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     struct coord_tasks *t = &c->job.tasks;
     uint32_t live = coord_live_workers(c);
     uint32_t share = (t->lanes + live - 1) / live;
+    SHOAL_ASSERT(c->job.at.phase == PHASE_TRAIN && w->asked_generation == 0);
     if (next_repeat(c, from, request, w))
         return;
     if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)
@@ -309,6 +345,7 @@ static void next_index(struct coord *c, peer_t from, const struct wire *request)
 static void next_eval(struct coord *c, peer_t from, const struct wire *request)
 {
     struct coord_eval *v = &c->job.eval;
+    SHOAL_ASSERT(v->split == (c->job.at.phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST));
     uint32_t index = coord_eval_lease(v, request->u.LANE_NEXT.worker, env_now_ns(c->env));
     if (index == COORD_NO_EVAL) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);

@@ -1,6 +1,7 @@
 /* guard.c: asking, adding up, judging. */
 #include "server/coord/guard.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
@@ -24,6 +25,7 @@ void coord_guard_close(struct coord_guard *g)
 static struct coord_guard_count *field_of(struct coord_guard_sums *s, const char *table,
                                           int64_t field)
 {
+    SHOAL_ASSERT(s->fields <= COORD_GUARD_FIELDS);
     for (uint32_t i = 0; i < s->fields && table != NULL; i++)
         if (s->field[i].field == (uint32_t)field && strcmp(s->field[i].table, table) == 0)
             return &s->field[i].of;
@@ -36,6 +38,7 @@ static struct coord_guard_count *field_of(struct coord_guard_sums *s, const char
 
 static struct coord_guard_count *worker_of(struct coord_guard_sums *s, int64_t worker)
 {
+    SHOAL_ASSERT(s->workers <= COORD_GUARD_WORKERS);
     for (uint32_t i = 0; i < s->workers; i++)
         if ((int64_t)s->worker[i].worker == worker)
             return &s->worker[i].of;
@@ -220,6 +223,7 @@ static const char *const names[COORD_RULES_COUNTS] = {
 
 static uint64_t *counts_of(struct coord_rules *r, const char *table)
 {
+    SHOAL_ASSERT(r->tables <= LIMIT_TABLES);
     for (uint32_t i = 0; i < r->tables; i++)
         if (strcmp(r->table[i].table, table) == 0)
             return r->table[i].count;

@@ -1,6 +1,7 @@
 /* lease.c: a ring of leases. */
 #include "server/coord/lease.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "server/coord/core.h"
 
@@ -49,6 +50,7 @@ bool coord_lease_note(struct coord *c, uint32_t lane)
 {
     const struct coord_tasks *t = &c->job.tasks;
     const struct coord_lane *at = &t->lane[lane];
+    SHOAL_ASSERT(lane < t->lanes && at->state == LANE_HELD && at->task < t->tasks);
     const struct coord_task *task = &t->task[at->task];
     const struct coord_worker *worker = coord_member_worker(&c->members, at->worker);
     const struct wire_batch_name newest = {at->generation, coord_task_last(task), lane, 0};
@@ -56,6 +58,7 @@ bool coord_lease_note(struct coord *c, uint32_t lane)
     char key[COORD_KEY_MAX];
     if (coord_lease_find(l, c->job.at.run, &newest) != NULL || ring_make(l) != 0)
         return true;
+    SHOAL_ASSERT(task->lane == lane);
     uint64_t first = at->mark + 1 > task->first_batch ? at->mark + 1 : task->first_batch;
     struct coord_lease *out = &l->entry[++l->serial % COORD_LEASES];
     *out = (struct coord_lease){.serial = l->serial,

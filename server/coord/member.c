@@ -1,9 +1,9 @@
 /* member.c: shards and workers.
  *
  * 1. A number is in the store before anybody is told it. [test:
- *    coord_member_worker_number_is_never_used_again]
+ *    coord_member_worker_number_is_never_used_again] [assert: coord_work_join]
  * 2. (server, index) -> shard number never changes. [test:
- *    coord_member_server_keeps_its_numbers_over_a_restart] */
+ *    coord_member_server_keeps_its_numbers_over_a_restart] [assert: coord_member_shard_beat] */
 #include "server/coord/member.h"
 
 #include "proto/base/array.h"
@@ -29,6 +29,7 @@ static const char WORKER_KEY[] = "next-worker";
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
                       struct err *e)
 {
+    SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS);
     memset(m, 0, sizeof *m);
     m->shard = calloc(shards, sizeof *m->shard);
     if (m->shard == NULL)
@@ -124,6 +125,8 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
         if (rc != 0)
             return rc;
     }
+    SHOAL_ASSERT(s->server[0] == 0 ||
+                 (s->index == beat->shard_index && strcmp(s->server, beat->server) == 0)); /* 2 */
     *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
     if (s->seen && beat->ready && !s->ready)
         *what = COORD_BEAT_READY;
@@ -164,6 +167,7 @@ static int worker_add(struct coord_members *m, struct coord_worker **out)
 {
     if (array_room(&m->worker, m->workers, &m->worker_capacity, 16) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(m->workers < m->worker_capacity && m->workers < LIMIT_WORKERS);
     *out = &m->worker[m->workers++];
     memset(*out, 0, sizeof **out);
     return 0;
@@ -194,6 +198,7 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
     if (worker_add(m, &w) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for one more worker");
     w->number = m->next_worker;
+    SHOAL_ASSERT(w == m->worker || w[-1].number < w->number); /* they are sorted */
     m->next_worker = next;
     memcpy(w->name, join->name, sizeof w->name);
     w->pid = join->pid;
@@ -258,16 +263,18 @@ void coord_member_worker_gone(struct coord_members *m, uint64_t number)
     if (at == COORD_NOBODY)
         return;
     figures_add(&m->gone, &m->worker[at].figures);
-    SHOAL_ASSERT(m->workers > 0);
+    SHOAL_ASSERT(m->workers > at && m->worker[at].number == number);
     m->workers--;
     memmove(m->worker + at, m->worker + at + 1, (m->workers - at) * sizeof *m->worker);
 }
 
 uint64_t coord_member_expired(const struct coord_members *m, uint64_t now_ns, uint64_t lease_ns)
 {
-    for (uint32_t i = 0; i < m->workers; i++)
+    for (uint32_t i = 0; i < m->workers; i++) {
+        SHOAL_ASSERT(m->worker[i].beat_ns <= now_ns);
         if (now_ns - m->worker[i].beat_ns > lease_ns)
             return m->worker[i].number;
+    }
     return 0;
 }
 
@@ -314,6 +321,7 @@ int coord_map_check(const struct table_schema *table, uint32_t count, struct err
 uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count)
 {
     uint32_t sum = 0;
+    SHOAL_ASSERT(count > 0 && count <= LIMIT_TABLES);
     for (uint32_t t = 0; t < count; t++)
         sum += 1u << table[t].tablet_bits;
     return sum;
@@ -322,6 +330,7 @@ uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count)
 int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
                    uint16_t *shard_of, struct err *e)
 {
+    SHOAL_ASSERT(shards > 0 && shards <= LIMIT_SHARDS && count <= LIMIT_TABLES);
     for (uint32_t t = 0; t < count; t++) {
         uint64_t tablets = 1ull << table[t].tablet_bits;
         if (table[t].dense == 0 && tablets / shards < LIMIT_SHARD_TABLETS_MIN)
@@ -364,6 +373,7 @@ void coord_roll_close(struct coord_roll *r)
 /* Room for one more, or NULL. */
 static struct coord_roll_entry *entry_add(struct coord_roll *r)
 {
+    SHOAL_ASSERT(r->count <= r->capacity && r->count <= COORD_ROLL_MAX);
     if (r->count == COORD_ROLL_MAX)
         return NULL;
     if (array_room(&r->entry, r->count, &r->capacity, 8) != 0)

@@ -1,6 +1,7 @@
 /* phase.c: the diagram of flow.h as a table; the phase itself. */
 #include "server/coord/phase.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/saved.h"
 
@@ -97,12 +98,35 @@ uint32_t coord_phase_state(const struct coord *c)
     }
 }
 
+/* What must be so when a phase begins, whoever enters it. */
+static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
+{
+    switch (phase) {
+    case PHASE_LANES:
+    case PHASE_TRAIN: /* nobody holds a lane; the epoch's tasks are those of this epoch */
+        for (uint32_t l = 0; l < j->tasks.lanes; l++)
+            if (j->tasks.lane[l].state != LANE_FREE)
+                return false;
+        return j->tasks.epoch == j->at.epoch;
+    case PHASE_EVAL:
+    case PHASE_TEST:
+        return j->eval.tasks > 0 && j->eval.split == (phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST);
+    case PHASE_CUT: /* what is kept is what was just judged the best */
+        return j->at.kept_epoch == j->at.epoch;
+    case PHASE_FAILED:
+        return j->at.status != 0;
+    default:
+        return phase != PHASE_DONE || j->report != NULL;
+    }
+}
+
 /* ---- moving ---------------------------------------------------------------------------------- */
 
 bool coord_phase_put(struct coord *c)
 {
     uint64_t now = env_now_ns(c->env);
     if (coord_phase_running(c) && c->job.started_ns != 0) {
+        SHOAL_ASSERT(c->job.started_ns <= now);
         c->job.at.elapsed_ns += now - c->job.started_ns;
         c->job.started_ns = now;
     }
@@ -112,6 +136,7 @@ bool coord_phase_put(struct coord *c)
 bool coord_phase_enter(struct coord *c, enum coord_phase phase)
 {
     sm_move(&coord_phase_moves, &c->job.at.phase, phase);
+    SHOAL_ASSERT(phase_ready(&c->job, phase));
     c->job.phase_ns = env_now_ns(c->env);
     log_info("job %s, epoch %u: %s", c->job.spec.name, c->job.at.epoch, names[phase]);
     return coord_phase_put(c);
@@ -124,12 +149,14 @@ void coord_phase_restart(struct coord *c, enum coord_phase phase)
 
 const char *coord_phase_text(enum coord_phase phase)
 {
+    SHOAL_ASSERT((uint32_t)phase < coord_phase_moves.count);
     return names[phase];
 }
 
 /* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
 uint64_t coord_phase_trained_ns(const struct coord *c)
 {
+    SHOAL_ASSERT(c->job.epoch_ns <= env_now_ns(c->env));
     return c->job.epoch_spent_ns + env_now_ns(c->env) - c->job.epoch_ns;
 }
 
@@ -163,6 +190,7 @@ static void dismiss(struct coord *c)
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .reply = true};
     w.u.LANE_NEXT_reply = (struct wire_LANE_NEXT_reply){
         .kind = WIRE_NEXT_WAIT, .retry_ms = coord_retry_ms(c), .run = c->job.at.run};
+    SHOAL_ASSERT(!coord_phase_running(c)); /* or they would ask for ever */
     for (uint32_t l = 0; l < c->job.tasks.lanes; l++) {
         struct coord_lane *lane = &c->job.tasks.lane[l];
         w.id = lane->ask_id;
@@ -177,6 +205,7 @@ void coord_end_fail(struct coord *c, int status, const char *format, ...)
     va_list arguments;
     if (!coord_phase_running(c))
         return;
+    SHOAL_ASSERT(status != 0);
     c->job.at.status = status;
     va_start(arguments, format);
     (void)vsnprintf(c->job.at.text, sizeof c->job.at.text, format, arguments);
@@ -185,6 +214,7 @@ void coord_end_fail(struct coord *c, int status, const char *format, ...)
     coord_checkpoint_give_up(c, SHOAL_E_STOPPED, "the job has ended");
     coord_call_cancel_all(&c->calls);
     coord_cut_cancel(c);
+    SHOAL_ASSERT(c->cut.state == CUT_IDLE && !c->cut.waits);
     if (unfinished != 0)
         coord_cut_drop(c, unfinished);
     coord_from_let_go(c);

@@ -15,6 +15,7 @@ static void step_done(void *context, const struct coord_call *call, int status, 
 static int map_alloc(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
+    SHOAL_ASSERT(j->at.tables > 0 && j->at.tables <= LIMIT_TABLES);
     j->tablets = coord_map_tablets(j->table, j->at.tables);
     free(j->shard_of);
     free(j->digest);
@@ -28,6 +29,7 @@ static int map_alloc(struct coord *c, struct err *e)
 int coord_setup_map(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
+    SHOAL_ASSERT(j->at.phase == PHASE_TABLES);
     int rc = coord_map_check(j->table, j->declared_total, e);
     if (rc != 0)
         return rc;
@@ -81,6 +83,7 @@ static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
 {
     const struct coord_job *j = &c->job;
     struct wire w;
+    SHOAL_ASSERT(j->at.tables > 0 && j->tablets > 0);
     size_t bytes = map_wire(j, &w);
     return coord_call_start(&c->calls, &w, j->shard_of, bytes, true, shard, true, shard, NULL,
                             done) != NULL;
@@ -90,6 +93,7 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members.shard[shard];
     struct wire w;
+    SHOAL_ASSERT(shard < c->members.shards && s->seen);
     size_t bytes = map_wire(&c->job, &w);
     struct msg *m =
         c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch ? NULL : wire_encode(&w);
@@ -166,7 +170,9 @@ static void step_next(struct coord *c, uint32_t shard)
     uint32_t steps =
         /* RESTORE opens the new run by itself */
         c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2);
-    if (s->step == steps) {
+    SHOAL_ASSERT(!s->busy && !s->set_up);
+    /* past it: it was opening the run before when RESTORE began */
+    if (s->step >= steps) {
         s->set_up = true;
         log_info("shard %u (%s) has map, tables and run", shard, s->server);
         coord_call_shard_ready(&c->calls, shard);
@@ -180,6 +186,7 @@ static void step_done(void *context, const struct coord_call *call, int status, 
     struct coord *c = context;
     uint32_t shard = (uint32_t)call->owner;
     struct coord_shard *s = &c->members.shard[shard];
+    SHOAL_ASSERT(s->busy && !s->set_up); /* or the call was taken back with its step */
     s->busy = false;
     if (status != 0) {
         coord_end_fail(c, status, "server %s refused %s: %s", s->server,
@@ -192,6 +199,7 @@ static void step_done(void *context, const struct coord_call *call, int status, 
 
 void coord_setup_step(struct coord *c)
 {
+    SHOAL_ASSERT(coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP);
     for (uint32_t i = 0; i < c->members.shards; i++) {
         struct coord_shard *s = &c->members.shard[i];
         if (s->seen && s->ready && !s->set_up && !s->busy)
@@ -219,6 +227,8 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
     const struct table_schema *s = &j->table[call->owner];
     const uint64_t *value = m->frame[1].data;
     uint32_t at = 0;
+    SHOAL_ASSERT(call->owner < j->at.tables);
+    SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
     for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
         if (j->shard_of[s->tablet_first + t] == shard && at < reply->u.DIGEST_reply.tablet_count)
@@ -232,12 +242,14 @@ static void digest_done(void *context, const struct coord_call *call, int status
         coord_end_fail(c, status, "digest of table %s: %s", c->job.table[call->owner].name, text);
     else
         c->job.digested++;
+    SHOAL_ASSERT(c->job.digested <= c->job.at.tables);
 }
 
 void coord_setup_digest(struct coord *c)
 {
     struct coord_job *j = &c->job;
     struct wire w = {.type = WIRE_TYPE_DIGEST};
+    SHOAL_ASSERT(j->at.phase == PHASE_DIGEST);
     j->digested = 0;
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {

@@ -1,6 +1,7 @@
 /* status.c: what the coordinator is doing, as JSON. */
 #include "server/coord/status.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
@@ -119,6 +120,7 @@ static void rate_sample(struct coord *c)
     if (j->rate_ns != 0 &&
         now - j->rate_ns < (j->rate > 0 ? UINT64_C(5000000000) : UINT64_C(1000000000)))
         return;
+    SHOAL_ASSERT(j->rate_ns <= now);
     double elapsed = (double)(now - j->rate_ns) * 1e-9;
     if (j->rate_ns == 0 || sum.examples < j->rate_examples) { /* the first, or another job */
         j->rate = j->rate_step = 0;
@@ -179,7 +181,9 @@ char *coord_status_text(struct coord *c)
 
 static uint64_t silent_ns(const struct coord *c, const struct coord_shard *s)
 {
-    return env_now_ns(c->env) - (s->seen ? s->beat_ns : c->watch.begun_ns);
+    uint64_t now = env_now_ns(c->env), since = s->seen ? s->beat_ns : c->watch.begun_ns;
+    SHOAL_ASSERT(since <= now);
+    return now - since;
 }
 
 /* The first server that has been silent for longer than its lease, or NULL. */
@@ -253,6 +257,7 @@ void coord_watch_tick(struct coord *c)
     if (c->members.workers > 0)
         c->watch.worker_ns = now;
     memory_look(c);
+    SHOAL_ASSERT(c->watch.said_ns <= now);
     if (now - c->watch.said_ns < SAY_NS || !coord_watch_missing(c, text, sizeof text))
         return;
     c->watch.said_ns = now;

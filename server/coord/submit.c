@@ -1,5 +1,6 @@
 /* submit.c: a job comes: parsed, checked, numbered, stored. */
 #include "server/coord/submit.h"
+#include "proto/base/assert.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
@@ -11,6 +12,7 @@
 /* What follows from the text alone. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
 {
+    SHOAL_ASSERT(!j->parsed && j->tasks.lanes == 0); /* a new one: nothing of a former is lost */
     int rc = job_parse(yaml, bytes, "job", NULL, &j->spec, e);
     if (rc != 0)
         return rc;
@@ -65,6 +67,7 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
 {
     const struct coord_progress *was = &f->saved.at;
     struct coord_progress at = *was;
+    SHOAL_ASSERT(j->at.phase == PHASE_NONE);
     if (!coord_saved_put(c, &f->saved, j->at.number))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     at.number = at.run = j->at.number;
@@ -93,6 +96,7 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
 static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
                      const struct coord_from *from, struct err *e)
 {
+    SHOAL_ASSERT(!coord_phase_running(c) && j->parsed);
     uint64_t run = c->counters.next_run++;
     /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
      * before it fences them. */
@@ -174,6 +178,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     free(j);
     if (rc != 0)
         return rc;
+    SHOAL_ASSERT(c->job.parsed && c->job.at.run == c->job.at.number);
     c->job.submitter = from;
     coord_checkpoint_job(c);
     coord_member_forget_figures(&c->members);

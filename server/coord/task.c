@@ -11,6 +11,7 @@
 
 int coord_task_open(struct coord_tasks *t, uint32_t lanes, uint32_t mode, struct err *e)
 {
+    SHOAL_ASSERT(mode <= WIRE_BSP);
     memset(t, 0, sizeof *t);
     if (lanes == 0 || lanes > LIMIT_LANES)
         return err_set(e, SHOAL_E_CONFIG, "train.lanes: %u, 1 to %u are possible", lanes,
@@ -41,6 +42,7 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
 
 uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted)
 {
+    SHOAL_ASSERT(batch > 0 && lanes > 0 && lanes < COORD_TASKS_MAX);
     uint64_t batches = ceil_div(rows, batch);
     uint64_t least = ceil_div(batches, COORD_TASKS_MAX - lanes);
     uint64_t k = wanted != 0 ? wanted : batches / lanes / 8;
@@ -98,10 +100,23 @@ static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_ba
     return 0;
 }
 
+/* More rows than there are anywhere, a worker's word, are not looked at: their products wrap. */
+static bool plan_covers(const struct coord_tasks *t)
+{
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < t->tasks && t->rows < UINT64_C(1) << 60; i++) {
+        if (t->task[i].position != next)
+            return false;
+        next += t->task[i].rows;
+    }
+    return next == t->rows || t->rows >= UINT64_C(1) << 60;
+}
+
 int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch,
                     uint32_t task_batches, uint64_t now_ns, struct err *e)
 {
     uint64_t batches = ceil_div(rows, batch);
+    SHOAL_ASSERT(epoch > t->epoch && task_batches > 0);
     t->epoch = epoch;
     t->rows = rows;
     t->batch = batch;
@@ -112,19 +127,20 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
         t->lane[l].next_task = l;
     }
-    if (t->mode == WIRE_BSP)
-        return plan_rounds(t, batches, task_batches, e);
-    int rc = plan_room(t, ceil_div(batches, task_batches), e);
-    for (uint32_t i = 0; rc == 0 && i < t->tasks; i++) {
+    int rc = t->mode == WIRE_BSP ? plan_rounds(t, batches, task_batches, e)
+                                 : plan_room(t, ceil_div(batches, task_batches), e);
+    for (uint32_t i = 0; rc == 0 && t->mode != WIRE_BSP && i < t->tasks; i++) {
         task_rows(t, (uint64_t)i * task_batches, task_batches, &t->task[i]);
         t->task[i].lane = COORD_NO_LANE;
         t->task[i].batch_count = (uint32_t)ceil_div(t->task[i].rows, batch);
     }
+    SHOAL_ASSERT(rc != 0 || plan_covers(t)); /* 3 */
     return rc;
 }
 
 uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index)
 {
+    SHOAL_ASSERT(index < t->tasks);
     return (uint64_t)t->epoch << 32 | index;
 }
 
@@ -136,11 +152,13 @@ uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number)
 
 uint64_t coord_task_last(const struct coord_task *task)
 {
+    SHOAL_ASSERT(task->first_batch != 0);
     return task->first_batch + task->batch_count - 1;
 }
 
 bool coord_task_left(const struct coord_tasks *t, uint32_t lane)
 {
+    SHOAL_ASSERT(lane < t->lanes && t->next <= t->tasks);
     return t->mode == WIRE_BSP ? t->lane[lane].next_task < t->tasks : t->next < t->tasks;
 }
 
@@ -156,14 +174,18 @@ static void cursors_advance(struct coord_tasks *t, struct coord_lane *lane)
 uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
 {
     struct coord_lane *l = &t->lane[lane];
-    SHOAL_ASSERT(l->task == COORD_NO_TASK);
+    SHOAL_ASSERT(lane < t->lanes && l->task == COORD_NO_TASK);
+    SHOAL_ASSERT(l->appended == 0 || l->next_batch == l->appended + 1); /* 1 */
     if (!coord_task_left(t, lane))
         return COORD_NO_TASK;
     uint32_t index = t->mode == WIRE_BSP ? l->next_task : t->next;
+    SHOAL_ASSERT(t->task[index].first_batch == 0); /* 3 */
+    SHOAL_ASSERT(t->task[index].lane == (t->mode == WIRE_BSP ? lane : COORD_NO_LANE));
     t->task[index].lane = lane;
     t->task[index].first_batch = l->next_batch;
     l->task = index;
     l->next_batch += t->task[index].batch_count;
+    l->appended = l->next_batch - 1;
     cursors_advance(t, l);
     return index;
 }
@@ -171,8 +193,9 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
 void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
 {
     struct coord_lane *l = &t->lane[lane];
+    SHOAL_ASSERT(lane < t->lanes && l->task < t->tasks && t->pushed < t->tasks);
     struct coord_task *task = &t->task[l->task];
-    SHOAL_ASSERT(l->task != COORD_NO_TASK && !task->pushed);
+    SHOAL_ASSERT(task->lane == lane && !task->pushed);
     task->pushed = true;
     t->pushed++;
     t->last_pushed_ns = now_ns;
@@ -182,9 +205,11 @@ void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
 
 bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord_losses *sum)
 {
+    SHOAL_ASSERT(index < t->tasks);
     struct coord_task *task = &t->task[index];
     if (task->reported)
         return false;
+    SHOAL_ASSERT(t->reported < t->tasks);
     task->reported = true;
     task->sum = *sum;
     t->reported++;
@@ -217,16 +242,20 @@ double coord_losses_mean(const struct coord_losses *l)
 
 double coord_losses_mean_of(const struct coord_losses *l, uint32_t label)
 {
+    SHOAL_ASSERT(label < LIMIT_TASKS);
     return mean_of(l, l->loss_task[label]);
 }
 
 bool coord_task_epoch_over(const struct coord_tasks *t)
 {
+    SHOAL_ASSERT(t->pushed <= t->tasks && t->reported <= t->tasks);
     if (t->pushed < t->tasks)
         return false;
-    for (uint32_t l = 0; l < t->lanes; l++)
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
         if (t->lane[l].state != LANE_FREE)
             return false;
+    }
     return true;
 }
 
@@ -241,6 +270,7 @@ uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker)
 
 uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t share)
 {
+    SHOAL_ASSERT(worker != 0 && share > 0);
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].state == LANE_FREE && t->lane[l].task != COORD_NO_TASK)
             return l;
@@ -255,7 +285,8 @@ uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t 
 void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
 {
     struct coord_lane *l = &t->lane[lane];
-    SHOAL_ASSERT(l->state == LANE_FREE && worker != 0);
+    SHOAL_ASSERT(lane < t->lanes && l->state == LANE_FREE && worker != 0);
+    SHOAL_ASSERT(l->worker == 0 && l->ask_peer == 0); /* nobody's answer is lost with it */
     l->state = LANE_GRANTING;
     l->worker = worker;
     l->generation++;
@@ -267,7 +298,7 @@ void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
 void coord_lane_granted(struct coord_tasks *t, uint32_t lane, uint64_t mark)
 {
     struct coord_lane *l = &t->lane[lane];
-    SHOAL_ASSERT(l->state == LANE_GRANTING);
+    SHOAL_ASSERT(lane < t->lanes && l->state == LANE_GRANTING && l->worker != 0);
     l->state = LANE_HELD;
     l->mark = mark;
 }
@@ -275,7 +306,8 @@ void coord_lane_granted(struct coord_tasks *t, uint32_t lane, uint64_t mark)
 void coord_lane_close(struct coord_tasks *t, uint32_t lane)
 {
     struct coord_lane *l = &t->lane[lane];
-    SHOAL_ASSERT(l->state != LANE_CLOSING);
+    SHOAL_ASSERT(lane < t->lanes && l->state != LANE_CLOSING);
+    SHOAL_ASSERT((l->worker != 0) == (l->state != LANE_FREE));
     l->state = LANE_CLOSING;
     l->generation++;
     l->worker = 0;
@@ -284,13 +316,15 @@ void coord_lane_close(struct coord_tasks *t, uint32_t lane)
 
 void coord_lane_closed(struct coord_tasks *t, uint32_t lane)
 {
-    SHOAL_ASSERT(t->lane[lane].state == LANE_CLOSING);
+    SHOAL_ASSERT(lane < t->lanes && t->lane[lane].state == LANE_CLOSING);
+    SHOAL_ASSERT(t->lane[lane].worker == 0 && t->lane[lane].ask_peer == 0);
     t->lane[lane].state = LANE_FREE;
 }
 
 void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t run,
                           struct coord_task_record *out)
 {
+    SHOAL_ASSERT(index < t->tasks);
     const struct coord_task *task = &t->task[index];
     *out = (struct coord_task_record){.run = run,
                                       .first_batch = task->first_batch,
@@ -304,14 +338,17 @@ void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t 
 bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
                             const struct coord_task_record *in)
 {
+    SHOAL_ASSERT(index < t->tasks);
     struct coord_task *task = &t->task[index];
     if (in->run != run || in->epoch != t->epoch || in->first_batch == 0 || in->lane >= t->lanes ||
         in->batch_count != task->batch_count)
         return false;
     if (t->mode == WIRE_BSP && in->lane != task->lane)
         return false;
+    SHOAL_ASSERT(task->first_batch == 0); /* freshly planned */
     task->lane = in->lane;
     task->first_batch = in->first_batch;
+    task->stored = true;
     if (in->reported)
         (void)coord_task_report(t, index, &in->sum);
     return true;
@@ -319,6 +356,7 @@ bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
 
 void coord_task_resume(struct coord_tasks *t)
 {
+    SHOAL_ASSERT(t->pushed == 0 && t->next == 0);
     for (uint32_t i = 0; i < t->tasks; i++) {
         struct coord_task *task = &t->task[i];
         if (task->first_batch == 0)
@@ -341,4 +379,5 @@ void coord_task_resume(struct coord_tasks *t)
     }
     for (uint32_t l = 0; l < t->lanes; l++)
         cursors_advance(t, &t->lane[l]);
+    SHOAL_ASSERT(t->pushed <= t->tasks && t->next <= t->tasks);
 }

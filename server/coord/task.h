@@ -15,11 +15,11 @@
  * GRANTING and CLOSING wait for a fence on every shard. A lane keeps its unfinished task through
  * CLOSING and FREE: whoever comes next goes on. Invariants:
  *  1. Batch numbers of a lane count on from 1 over tasks and epochs, without gap. [test:
- *     coord_task_batch_numbers_count_on_over_tasks_and_epochs]
+ *     coord_task_batch_numbers_count_on_over_tasks_and_epochs] [assert: coord_task_append]
  *  2. A generation is stored before anybody hears of it and never given twice. [test:
- *     coord_lane_generation_rises_with_every_grant_and_close]
+ *     coord_lane_generation_rises_with_every_grant_and_close] [assert: answer_task]
  *  3. Every position of an epoch is in exactly one task, a task on exactly one lane. [test:
- *     coord_task_plan_covers_every_position_once] */
+ *     coord_task_plan_covers_every_position_once] [assert: coord_task_plan, coord_task_append] */
 #ifndef SERVER_COORD_TASK_H
 #define SERVER_COORD_TASK_H
 
@@ -41,7 +41,9 @@ struct coord_lane {
     uint32_t task;        /* current, not fully pushed; or COORD_NO_TASK */
     uint64_t worker;      /* of GRANTING and HELD */
     uint64_t generation;  /* highest given */
+    uint64_t stored;      /* highest in the store */
     uint64_t next_batch;  /* first batch of the task that is appended next */
+    uint64_t appended;    /* last batch of the one appended last; 0: none since the start */
     uint64_t mark;        /* batches up to here are done everywhere, as far as known */
     uint64_t fence_mark;  /* lowest mark that a shard answered to the fence at hand */
     uint32_t next_task;   /* bsp: its next task of the epoch */
@@ -70,6 +72,7 @@ struct coord_task {
     uint32_t lane; /* bsp: from the start; else when appended */
     bool pushed;   /* all batches acknowledged everywhere */
     bool reported; /* TASK_DONE was taken */
+    bool stored;   /* as appended: it may be told */
     struct coord_losses sum;
 };
 

@@ -1,5 +1,6 @@
 /* work.c: requests of workers, but for LANE_NEXT (grant.c). */
 #include "server/coord/work.h"
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
@@ -110,6 +111,7 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request, c
         coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
         return;
     }
+    SHOAL_ASSERT(number < c->members.next_worker); /* member.c, 1: that one is stored */
     worker_computes(c, number, q);
     if (c->members.workers > j->workers_most)
         j->workers_most = c->members.workers;
@@ -323,6 +325,7 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
         msg_free(reply);
         return;
     }
+    const char *end = lines + bytes;
     memcpy(map, c->job.shard_of, c->job.tablets * sizeof(uint16_t));
     for (uint32_t s = 0; s < members->shards; s++) {
         size_t length = strlen(members->shard[s].endpoint);
@@ -330,6 +333,7 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
         lines[length] = '\n';
         lines += length + 1;
     }
+    SHOAL_ASSERT(lines == end);
     coord_send(c, from, reply);
 }
 
@@ -369,6 +373,7 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
                 isfinite(q->weight_sum) && q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) &&
                 q->row_norm_sum >= 0 && isfinite(q->row_norm_sum) && isfinite(q->lr_scale) &&
                 q->skipped <= q->batches && q->measured <= q->batches;
+    SHOAL_ASSERT(labels <= LIMIT_TASKS);
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,
                                  .drawn = q->drawn,
@@ -409,6 +414,7 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
                                 q->weight_sum));
         return;
     }
+    SHOAL_ASSERT(lane->state == LANE_HELD || lane->state == LANE_GRANTING); /* it has a worker */
     t->lane[q->lane].used = true;
     if (coord_task_report(t, index, &sum)) {
         staleness_add(c, m->frame[1].data);

@@ -5,6 +5,8 @@
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
 #include "server/coord/grant.h"
+#include "server/coord/phase.h"
+#include "server/coord/setup.h"
 #include "server/coord/status.h"
 #include "tests/lib/server_fake.h"
 
@@ -1052,6 +1054,38 @@ START_TEST(coord_missing_input_ends_the_job)
 }
 END_TEST
 
+/* Its servers have dropped the run: a fence of a lane would be asked for ever. */
+START_TEST(coord_failed_job_fences_no_lane)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    uint64_t worker = r.coord->members.worker[0].number;
+    ck_assert_uint_gt(coord_lane_held(&r.coord->job.tasks, worker), 0);
+    coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped");
+    coord_grant_worker_gone(r.coord, worker);
+    ck_assert_uint_eq(coord_lane_held(&r.coord->job.tasks, worker), 0);
+    ck_assert(!coord_call_open_type(&r.coord->calls, WIRE_TYPE_FENCE));
+    rig_stop();
+}
+END_TEST
+
+/* It came back late and was opening the run when RESTORE, which opens the next one, began. */
+START_TEST(coord_shard_that_opens_a_run_is_set_up_for_restore)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    struct coord_shard *s = &r.coord->members.shard[0];
+    coord_call_forget_shard(&r.coord->calls, 0);
+    r.coord->job.at.phase = PHASE_RESTORE;
+    s->step = r.coord->job.at.tables + 2;
+    coord_setup_step(r.coord);
+    ck_assert(s->set_up);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_wrong_job_file_is_refused)
 {
     rig_start("epochs: 3, consistency: mostly", 1, 1, NULL);
@@ -1163,6 +1197,8 @@ int main(void)
     tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
+    tcase_add_test(t, coord_failed_job_fences_no_lane);
+    tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);
     tcase_add_loop_test(t, coord_bsp_takes_one_kind_of_device, 0, 6);
     tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);
     tcase_add_test(t, coord_tells_on_what_workers_compute);

@@ -1,0 +1,169 @@
+/* test_broken.c: invariants of numbers, lanes and tasks, broken on purpose: each must be noticed,
+ * by its own assert. */
+#include "server/coord/core.h"
+#include "server/coord/grant.h"
+#include "server/coord/work.h"
+#include "tests/lib/broken.h"
+#include "tests/sim/sim.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct coord *c;
+static struct err e;
+static uint64_t worker;
+static bool shard_changes; /* with the next put */
+
+void __real_coord_lane_close(struct coord_tasks *t, uint32_t lane);
+void __wrap_coord_lane_close(struct coord_tasks *t, uint32_t lane);
+void __wrap_coord_lane_close(struct coord_tasks *t, uint32_t lane)
+{
+    __real_coord_lane_close(t, lane);
+    t->lane[lane].state = LANE_GRANTING;
+}
+
+int __real_coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                           struct err *why);
+int __wrap_coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                           struct err *why);
+int __wrap_coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                           struct err *why)
+{
+    if (shard_changes)
+        c->members.shard[0].index++;
+    return __real_coord_store_put(s, key, value, bytes, why);
+}
+
+/* A coordinator in the middle of an epoch: two lanes, a worker, nothing granted yet. */
+static void begin(uint32_t mode)
+{
+    struct sim_options options = {.seed = 1};
+    static const struct env_handler handler;
+    struct wire_WORKER_JOIN join = {.name = "w", .pid = 1};
+    c = calloc(1, sizeof *c);
+    c->env = sim_node_env(sim_node_new(sim_new(&options), "coordinator", &handler, NULL));
+    c->store = coord_store_memory();
+    ck_assert_int_eq(coord_member_open(&c->members, 1, c->store, &e), 0);
+    coord_call_open(&c->calls, c->env, &c->members, c, 1);
+    ck_assert_int_eq(coord_member_join(&c->members, c->store, &join, 1, 0, &worker, &e), 0);
+    ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
+    ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, 100, 10, 2, 0, &e), 0);
+    c->job.at.phase = PHASE_TRAIN;
+    c->job.at.run = 5;
+}
+
+static void ask(uint32_t lane, uint64_t id)
+{
+    struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .id = id};
+    w.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = worker, .lane = lane, .generation = 1};
+    coord_grant_next(c, 1, &w, NULL);
+}
+
+/* The worker asks for a lane, and gets it. */
+static void grant(void)
+{
+    ask(COORD_NO_LANE, 1);
+    coord_call_cancel_all(&c->calls);
+    coord_lane_granted(&c->job.tasks, 0, 0);
+}
+
+/* ---- grant.c ---- */
+
+static void a_lane_that_is_not_fenced_is_told(void)
+{
+    begin(WIRE_ASYNC);
+    grant();
+    c->job.tasks.lane[0].stored--;
+    ask(0, 2);
+}
+
+static void a_task_that_is_not_stored_is_told(void)
+{
+    begin(WIRE_ASYNC);
+    grant();
+    (void)coord_task_append(&c->job.tasks, 0);
+    ask(0, 2);
+}
+
+static void a_lane_that_is_given_back_leaves_as_if_held(void)
+{
+    begin(WIRE_ASYNC);
+    grant();
+    coord_grant_worker_gone(c, worker);
+}
+
+/* ---- task.h ---- */
+
+static void a_batch_number_is_left_out(void)
+{
+    begin(WIRE_SSP);
+    (void)coord_task_append(&c->job.tasks, 0);
+    coord_task_pushed(&c->job.tasks, 0, 0);
+    c->job.tasks.lane[0].next_batch++;
+    (void)coord_task_append(&c->job.tasks, 0);
+}
+
+static void a_task_is_on_two_lanes(void)
+{
+    begin(WIRE_SSP);
+    (void)coord_task_append(&c->job.tasks, 0);
+    c->job.tasks.next = 0;
+    (void)coord_task_append(&c->job.tasks, 1);
+}
+
+/* ---- member.c ---- */
+
+static void a_worker_is_told_a_number_that_is_not_stored(void)
+{
+    struct wire w = {.type = WIRE_TYPE_WORKER_JOIN};
+    begin(WIRE_ASYNC);
+    c->members.next_worker = worker;
+    w.u.WORKER_JOIN = (struct wire_WORKER_JOIN){.name = "w", .pid = 1};
+    coord_work_join(c, 1, &w, NULL);
+}
+
+static void a_shard_number_changes_its_owner(void)
+{
+    struct wire_SHARD_BEAT beat = {.server = "s", .incarnation = 1};
+    enum coord_beat what;
+    uint32_t shard;
+    begin(WIRE_ASYNC);
+    ck_assert_int_eq(coord_member_shard_beat(&c->members, c->store, &beat, 2, 0, &shard, &what, &e),
+                     0);
+    beat.incarnation = 2;
+    shard_changes = true;
+    (void)coord_member_shard_beat(&c->members, c->store, &beat, 2, 0, &shard, &what, &e);
+}
+
+static const struct broken list[] = {
+    {"server/coord/grant.c", 1, a_lane_that_is_not_fenced_is_told, "l->state == LANE_HELD && "},
+    {"server/coord/grant.c", 1, a_task_that_is_not_stored_is_told, "task->stored && "},
+    {"server/coord/grant.c", 2, a_lane_that_is_given_back_leaves_as_if_held, "live == "},
+    {"server/coord/grant.c", 2, a_lane_that_is_not_fenced_is_told, "l->state == LANE_HELD && "},
+    {"server/coord/task.c", 1, a_batch_number_is_left_out, "l->appended == 0 || "},
+    {"server/coord/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
+    {"server/coord/work.c", 1, a_worker_is_told_a_number_that_is_not_stored,
+     "number < c->members.next_worker"},
+    {"server/coord/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},
+};
+
+START_TEST(each_broken_invariant_ends_the_process_by_its_own_assert)
+{
+    broken_check(list, sizeof list / sizeof list[0]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("broken");
+    TCase *t = tcase_create("broken");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, each_broken_invariant_ends_the_process_by_its_own_assert);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
