@@ -74,6 +74,7 @@ int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct er
         highest = n.number[i] > highest ? n.number[i] : highest;
     free(n.number);
     number_name(highest + 1, name);
+    SHOAL_ASSERT(rc != 0 || manifest_name_ok(name));
     return rc;
 }
 
@@ -233,6 +234,7 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
                                           "over its limit: killed"};
     const struct coord_checkpoint *k = &c->checkpoint;
     const struct coord_checkpoint_record *r = NULL;
+    SHOAL_ASSERT(k->hook.stop <= HOOK_KILLED);
     bool runs = k->hook.running && !k->hook.foreign;
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX && i < k->list->made && r == NULL; i++) {
         const struct coord_checkpoint_record *at =

@@ -197,6 +197,7 @@ static int results_release(struct coord_eval *v, struct err *e)
     int rc = 0;
     while (rc == 0 && v->measured < v->tasks && v->task[v->measured].done) {
         struct coord_eval_task *task = &v->task[v->measured];
+        SHOAL_ASSERT(task->examples <= task->rows);
         const char *scores = task->result,
                    *context = scores + 8ull * task->examples * v->measure.options.tasks;
         rc = result_measure(v, task->examples, (const float *)(const void *)scores,

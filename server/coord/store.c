@@ -135,6 +135,7 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
     }
     m->entry[at].value = copy;
     m->entry[at].bytes = bytes;
+    SHOAL_ASSERT(at < m->count && strcmp(m->entry[at].key, key) == 0);
     return 0;
 }
 
