@@ -1,6 +1,7 @@
 /* server_config.c: server.yaml and coordinator.yaml, and what `memory` is divided into. */
 #include "server/server_config.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "proto/job/keys.h"
 
@@ -51,6 +52,7 @@ static int check_disk(const struct config *c, const char *name, const struct ser
 {
     if (s->disk == 0)
         return 0;
+    SHOAL_ASSERT(s->shards > 0);
     if (s->disk / s->shards < DISK_LEAST)
         return err_set(e, SHOAL_E_CONFIG,
                        "%s:%d: disk: %" PRIu64 " bytes for %u shards; a shard needs %" PRIu64
@@ -92,6 +94,8 @@ static int take(const struct config *c, const char *name, struct server_config *
     out->net.drop = config_float(c, "net.drop");
     out->net.io_threads = (uint32_t)config_int(c, "net.io_threads");
     out->insecure_plaintext = config_bool(c, "insecure_plaintext");
+    SHOAL_ASSERT(out->shards > 0 && out->net.io_threads > 0); /* keys.h has their bounds */
+    SHOAL_ASSERT(out->journal.segment <= UINT32_MAX);
     char endpoint[256];
     rc = check_disk(c, name, out, e);
     return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);
@@ -152,6 +156,7 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
 void server_config_advertised(const struct server_config *c, const char *bound, char out[256])
 {
     const char *colon = strrchr(bound, ':');
+    SHOAL_ASSERT(bound[0] != 0);
     if (c->advertise[0] && strncmp(bound, "tcp://", 6) == 0 && colon != NULL)
         snprintf(out, 256, "tcp://%.200s%s", c->advertise, colon);
     else
@@ -166,11 +171,13 @@ void server_config_advertised(const struct server_config *c, const char *bound, 
 
 static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
 {
+    SHOAL_ASSERT(least <= most);
     return value < least ? least : value > most ? most : value;
 }
 
 void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struct budget *out)
 {
+    SHOAL_ASSERT(memory > 0 && shards > 0);
     uint64_t part = memory / shards, share = part / 16;
     *out = (struct budget){
         .waiting = within(share, 4 * FRAME, WAITING_MOST),
@@ -179,6 +186,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
         .disk = disk / shards,
     };
     out->engine = part - within(share, 0, WAITING_MOST) - within(share, 0, REPLIES_MOST);
+    SHOAL_ASSERT(out->engine <= part && out->engine >= part - part / 8);
 }
 
 /* ---- coordinator.yaml ---- */
@@ -220,6 +228,8 @@ static int take_coordinator(const struct config *c, const char *name, struct coo
     out->shards = (uint32_t)config_int(c, "shards");
     out->lease_ms = (uint32_t)config_size(c, "lease");
     out->resend_ms = (uint32_t)config_size(c, "resend");
+    SHOAL_ASSERT(out->shards > 0 && out->shards <= LIMIT_SHARDS);
+    SHOAL_ASSERT(out->lease_ms > 0 && out->resend_ms > 0); /* 0: the core takes its own */
     out->drop = config_float(c, "net.drop");
     out->publish = config_bool(c, "publish");
     out->insecure_plaintext = config_bool(c, "insecure_plaintext");

@@ -7,6 +7,7 @@
  *
  * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A
  * broken disk is not: the process leaves at once with status 74 and recovery does the rest. */
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
@@ -85,6 +86,7 @@ static void fatal_cb(void *context, const struct err *e)
 static void report_opened(struct member *m, int status)
 {
     pthread_mutex_lock(&m->server->mutex);
+    SHOAL_ASSERT(!m->opened && !m->server->stopping);
     m->opened = true;
     m->status = status;
     pthread_cond_broadcast(&m->server->changed);
@@ -162,6 +164,7 @@ static void *member_thread(void *argument)
 
 static int start_members(struct server *sv, struct err *e)
 {
+    SHOAL_ASSERT(sv->config.shards > 0);
     sv->member = calloc(sv->config.shards, sizeof *sv->member);
     if (sv->member == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u shards", sv->config.shards);
@@ -203,7 +206,10 @@ static int wait_opened(struct server *sv, struct err *e)
 static void stop_members(struct server *sv)
 {
     pthread_mutex_lock(&sv->mutex);
+    SHOAL_ASSERT(!sv->stopping);
     sv->stopping = true;
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        SHOAL_ASSERT(sv->member[i].opened); /* its net is there, or will never be */
     pthread_mutex_unlock(&sv->mutex);
     for (uint32_t i = 0; i < sv->config.shards; i++)
         if (sv->member[i].net != NULL)
@@ -224,6 +230,7 @@ static uint64_t memory_default(void)
  * to the kernel, for a page fault each 4 KiB. */
 static void heap_bound(uint64_t memory, uint32_t heaps)
 {
+    SHOAL_ASSERT(memory > 0 && heaps > 0);
     /* each heap keeps so much: a thirty-second of all */
     uint64_t large = memory / 256, spare = memory / 32 / heaps;
     large = large < 512u << 10 ? 512u << 10 : large > 32u << 20 ? 32u << 20 : large;

@@ -42,6 +42,7 @@ static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .reply = true, .id = k->asker_id};
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE); /* the next one may begin before this is heard */
     if (k->asker == 0)
         return;
     w.u.CHECKPOINT_reply = (struct wire_CHECKPOINT_reply){.rows = rows, .bytes = bytes};
@@ -58,6 +59,7 @@ static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
 static void answer_bad(struct coord *c, peer_t to, uint64_t id, int status, const char *text)
 {
     struct wire request = {.type = WIRE_TYPE_CHECKPOINT, .id = id};
+    SHOAL_ASSERT(status != 0);
     if (to == 0)
         return;
     c->checkpoint.answered.peer = to;
@@ -90,6 +92,7 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     struct err e = {0};
     if (k->state == CHECKPOINT_IDLE)
         return;
+    SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
     log_warn("checkpoint %s is given up: %s%s", k->name, why,
              status == SHOAL_E_STOPPED ? "" : "; training goes on");
     coord_cut_withdraw(c, cut_done);
@@ -111,6 +114,7 @@ static void finish(struct coord *c)
     struct coord_checkpoint *k = &c->checkpoint;
     struct coord_checkpoint_record record = {.rows = 0};
     struct err e = {0};
+    SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0);
     int rc = coord_checkpoint_write(c, &record, &e);
     if (rc != 0) {
         coord_checkpoint_give_up(c, rc, e.text);
@@ -137,8 +141,9 @@ static void part_reply(void *context, const struct coord_call *call, uint32_t sh
                        const struct wire *reply, const struct msg *m)
 {
     struct coord *c = context;
-    (void)call;
     (void)m;
+    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING && c->checkpoint.missing > 0);
+    SHOAL_ASSERT(shard == call->owner); /* a part for each, asked of it alone */
     c->checkpoint.part[shard].rows = reply->u.CUT_EXPORT_reply.rows;
     c->checkpoint.part[shard].bytes = reply->u.CUT_EXPORT_reply.bytes;
 }
@@ -147,7 +152,8 @@ static void part_done(void *context, const struct coord_call *call, int status, 
 {
     struct coord *c = context;
     char why[ERR_TEXT_MAX];
-    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING);
+    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING && c->checkpoint.missing > 0);
+    SHOAL_ASSERT(call->owner < c->members.shards);
     if (status != 0) {
         (void)snprintf(why, sizeof why, "server %s: %.400s", c->members.shard[call->owner].server,
                        text);
@@ -162,6 +168,7 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
     struct coord_checkpoint *k = &c->checkpoint;
     struct wire w = {.type = WIRE_TYPE_CUT_EXPORT};
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
+    SHOAL_ASSERT(status != 0 || (cut < c->counters.next_cut && k->saved_bytes > 0));
     k->cut = cut;
     if (status != 0) {
         coord_checkpoint_give_up(c, status, text);
@@ -195,6 +202,8 @@ static bool phase_fits(uint32_t phase)
 static int held(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING && c->cut.order.held == held); /* 2, 3 */
+    SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
     if (!phase_fits(c->job.at.phase))
         return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(c));
     free(k->saved);
@@ -239,7 +248,8 @@ static int ready_check(const struct coord *c, struct err *e)
 static int begin(struct coord *c, const char *name, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE);
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->hold == COORD_FOLDER_NONE); /* 3 */
+    SHOAL_ASSERT(k->asker == 0); /* whoever waited for the last one has its answer */
     int rc = ready_check(c, e);
     if (rc == 0)
         rc = dir_open(c, e);
@@ -269,6 +279,7 @@ static int begin(struct coord *c, const char *name, struct err *e)
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_CUTTING);
     k->begun_ns = env_now_ns(c->env);
     k->begun_batches = coord_checkpoint_batches(c);
+    SHOAL_ASSERT(k->begun_ns >= k->last_ns);
     coord_cut_make_held(c, HOLD_MAX_NS, held, cut_done);
     return 0;
 }
@@ -321,6 +332,7 @@ static bool due(struct coord *c)
     const struct coord_checkpoint *k = &c->checkpoint;
     const struct job *spec = &c->job.spec;
     uint64_t now = env_now_ns(c->env);
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->last_ns <= now);
     if (now < k->retry_ns)
         return false;
     if (spec->checkpoint.every_minutes > 0 &&
@@ -378,6 +390,7 @@ void coord_checkpoint_step(struct coord *c)
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
 {
     char why[ERR_TEXT_MAX];
+    SHOAL_ASSERT(shard < c->members.shards);
     (void)snprintf(why, sizeof why, "server %s has started again", c->members.shard[shard].server);
     coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
 }
@@ -439,7 +452,7 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
 void coord_checkpoint_job(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE);
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
     k->dir[0] = 0;
     k->last_ns = k->last_batches = k->retry_ns = 0;
     k->hook.next[0] = 0;

@@ -12,12 +12,14 @@
  * Invariants:
  *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest
  *     are on disk. [test: checkpoint_that_a_shard_cannot_write_is_given_up]
+ *     [assert: coord_checkpoint_write]
  *  2. What the coordinator notes is of the instant at which every shard holds (cut.h, 3): a batch
  *     that is in a mark of a part belongs to a task that is in the state, and a task that is done
  *     there is in every mark. So a job that is restored goes on at the very batch. [test:
- *     checkpoint_goes_on_at_the_very_batch]
+ *     checkpoint_goes_on_at_the_very_batch] [assert: held]
  *  3. One at a time. Cuts of best epochs wait for HOLD and GO of a checkpoint and the other way
  *     round; export disturbs neither. [test: checkpoint_and_best_epochs_do_not_disturb_each_other]
+ *     [assert: begin, held]
  *  4. Nothing here ends a job: a checkpoint that fails is a warning, and the next one is tried.
  *     [test: checkpoint_that_a_shard_cannot_write_is_given_up]
  *

@@ -1,6 +1,7 @@
 /* checkpoint_keep.c: names, pruning, publishing and telling of checkpoints. */
 #include "server/coord/checkpoint_keep.h"
 #include "proto/base/array.h"
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
 
@@ -48,11 +49,13 @@ static void name_seen(void *context, const char *name)
         return;
     if (array_room(&n->number, n->count, &n->capacity, 64) != 0)
         return;
+    SHOAL_ASSERT(n->count < n->capacity);
     n->number[n->count++] = strtoull(name, NULL, 10);
 }
 
 int coord_checkpoint_names(struct coord *c, struct coord_checkpoint_names *out, struct err *e)
 {
+    SHOAL_ASSERT(c->checkpoint.dir[0] != 0 && out->count == 0);
     return c->options.folder->list(c->checkpoint.dir, name_seen, out, e);
 }
 
@@ -71,6 +74,7 @@ int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct er
         highest = n.number[i] > highest ? n.number[i] : highest;
     free(n.number);
     number_name(highest + 1, name);
+    SHOAL_ASSERT(rc != 0 || manifest_name_ok(name));
     return rc;
 }
 
@@ -97,6 +101,7 @@ void coord_checkpoint_prune(struct coord *c)
     uint32_t keep = c->job.spec.checkpoint.keep, kept = 0;
     char name[LIMIT_NAME], path[LIMIT_PATH];
     struct err e = {0};
+    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_IDLE); /* none of them is being made */
     if (keep == 0 || coord_checkpoint_names(c, &n, &e) != 0)
         n.count = 0;
     if (n.count > 1)
@@ -127,6 +132,7 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
+    SHOAL_ASSERT(!k->hook.running && record < COORD_CHECKPOINTS_MAX);
     if (c->job.spec.checkpoint.publish.count == 0)
         return;
     if (c->options.hook_start(c->options.context, &c->job.spec.checkpoint.publish, path, &e) != 0) {
@@ -148,6 +154,8 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
 void coord_checkpoint_publish(struct coord *c, uint32_t record)
 {
     struct coord_checkpoint *k = &c->checkpoint;
+    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE); /* it has its name */
+    SHOAL_ASSERT(record == (k->list->made - 1) % COORD_CHECKPOINTS_MAX);
     if (c->job.spec.checkpoint.publish.count == 0 || c->options.hook_start == NULL)
         return;
     if (!k->hook.running) {
@@ -165,6 +173,7 @@ static void hook_limit(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     uint64_t age = env_now_ns(c->env) - k->hook.since_ns;
+    SHOAL_ASSERT(k->hook.running && k->hook.stop <= HOOK_KILLED);
     if (k->hook.stop == HOOK_FREE && age > k->hook.limit_ns) {
         log_warn("checkpoint.publish of %s takes longer than checkpoint.publish_limit, %.0f s: it "
                  "is asked to end",
@@ -182,6 +191,7 @@ void coord_checkpoint_publish_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     int exit_status = 0;
+    SHOAL_ASSERT(k->hook.running || k->hook.next[0] == 0); /* one waits for one that runs alone */
     if (!k->hook.running)
         return;
     if (!c->options.hook_poll(c->options.context, &exit_status)) {
@@ -189,6 +199,7 @@ void coord_checkpoint_publish_step(struct coord *c)
         return;
     }
     if (!k->hook.foreign) {
+        SHOAL_ASSERT(k->hook.record < COORD_CHECKPOINTS_MAX);
         struct coord_checkpoint_record *r = &k->list->record[k->hook.record];
         r->published = exit_status == 0            ? PUBLISH_DONE
                        : k->hook.stop != HOOK_FREE ? PUBLISH_OVER
@@ -223,6 +234,7 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
                                           "over its limit: killed"};
     const struct coord_checkpoint *k = &c->checkpoint;
     const struct coord_checkpoint_record *r = NULL;
+    SHOAL_ASSERT(k->hook.stop <= HOOK_KILLED);
     bool runs = k->hook.running && !k->hook.foreign;
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX && i < k->list->made && r == NULL; i++) {
         const struct coord_checkpoint_record *at =
@@ -261,6 +273,7 @@ bool coord_checkpoint_busy(const struct coord *c)
 
 bool coord_checkpoint_list_note(struct coord *c)
 {
+    SHOAL_ASSERT(c->checkpoint.list->number == c->job.at.number);
     return coord_note(c, "checkpoints", c->checkpoint.list, sizeof *c->checkpoint.list);
 }
 

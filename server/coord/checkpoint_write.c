@@ -1,4 +1,5 @@
 /* checkpoint_write.c: the coordinator's own files of a checkpoint. */
+#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/job/manifest.h"
 #include "server/coord/checkpoint_keep.h"
@@ -22,6 +23,7 @@ static struct json *map_json(const struct coord_job *j, uint32_t shards)
         struct json *range = json_new_array();
         for (to = from + 1; to < j->tablets && j->shard_of[to] == j->shard_of[from]; to++)
             continue;
+        SHOAL_ASSERT(to <= j->tablets && j->shard_of[from] < shards);
         json_append(range, json_new_int(from));
         json_append(range, json_new_int(to - from));
         json_append(range, json_new_int(j->shard_of[from]));
@@ -39,6 +41,7 @@ static struct json *tables_json(const struct coord_job *j)
     struct json *list = json_new_array();
     for (uint32_t t = 0; t < j->at.tables; t++) {
         const struct table_schema *s = &j->table[t];
+        SHOAL_ASSERT(s->table == t && s->tablet_first < j->tablets);
         struct json *item = json_new_object();
         json_set_string(item, "name", s->name);
         json_set_int(item, "table", s->table);
@@ -77,6 +80,7 @@ static uint64_t examples_done(const struct coord_job *j)
 struct json *coord_checkpoint_facts(struct coord *c)
 {
     const struct coord_job *j = &c->job;
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* checkpoint.h, 2 */
     struct json *m = json_new_object();
     time_t now = (time_t)c->options.folder->wall_s();
     char date[32] = "";
@@ -143,6 +147,7 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
     struct coord_checkpoint *k = &c->checkpoint;
     const struct coord_folder_ops *ops = c->options.folder;
     struct json *m = k->manifest, *files = json_new_array();
+    SHOAL_ASSERT(record->rows == 0 && record->bytes == 0); /* sums */
     int rc = parts_json(c, m, &record->rows, &record->bytes, e);
     file_json(files, MANIFEST_STATE_FILE, k->saved, k->saved_bytes);
     file_json(files, MANIFEST_JOB_FILE, c->job.yaml, c->job.yaml_bytes);
@@ -163,6 +168,7 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
         rc = ops->put(k->tmp, MANIFEST_JOB_FILE, c->job.yaml, c->job.yaml_bytes, e);
     if (rc == 0)
         rc = ops->put(k->tmp, MANIFEST_FILE, text, strlen(text), e);
+    SHOAL_ASSERT(k->state == CHECKPOINT_EXPORTING && k->missing == 0); /* checkpoint.h, 1 */
     if (rc == 0)
         rc = ops->publish(k->tmp, k->path, e);
     free(text);

@@ -33,6 +33,8 @@ static void cut_end(struct coord *c, int status, const char *text)
 {
     struct coord_cut_order ended = c->cut.order;
     uint64_t cut = c->cut.cut;
+    SHOAL_ASSERT(status != 0 ||
+                 c->cut.state == (ended.restore ? CUT_RESTORING : CUT_GOING)); /* 2 */
     sm_move(&coord_cut_moves, &c->cut.state, CUT_IDLE);
     if (c->cut.waits) {
         struct coord_cut_order next = c->cut.waiting;
@@ -44,6 +46,8 @@ static void cut_end(struct coord *c, int status, const char *text)
 
 static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_call_done done)
 {
+    bool makes = w->type == WIRE_TYPE_HOLD || w->type == WIRE_TYPE_GO;
+    SHOAL_ASSERT(!makes || cut == c->cut.stored); /* 1 */
     return coord_call_start(&c->calls, w, NULL, 0, false, COORD_NOBODY, false, cut, NULL, done) !=
            NULL;
 }
@@ -52,13 +56,14 @@ static void cut_begin(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_HOLD};
     uint64_t cut = c->counters.next_cut++;
+    SHOAL_ASSERT(c->cut.stored == 0 || cut > c->cut.stored); /* 1 */
+    SHOAL_ASSERT(!c->cut.order.restore && c->cut.attempt < ATTEMPTS);
     /* Not synced by itself, but before the counters in the same store: a coordinator that dies
      * drops what it was making. */
-    /* invariant 1 */
     if (!coord_note(c, "cut", &cut, sizeof cut) ||
         !coord_put(c, "counters", &c->counters, sizeof c->counters))
         return;
-    c->cut.cut = cut;
+    c->cut.cut = c->cut.stored = cut;
     sm_move(&coord_cut_moves, &c->cut.state, CUT_HOLDING);
     c->cut.since_ns = env_now_ns(c->env);
     w.u.HOLD.cut = cut;
@@ -68,10 +73,12 @@ static void cut_begin(struct coord *c)
 
 static void cut_again(struct coord *c, int status, const char *text)
 {
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING);
+    SHOAL_ASSERT(status != 0 && c->cut.attempt < ATTEMPTS && c->cut.cut == c->cut.stored);
     log_warn("cut %" PRIu64 " was not made (%s: %s)", c->cut.cut, err_text(status), text);
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
-    coord_cut_drop(c, c->cut.cut); /* invariant 2 */
+    coord_cut_drop(c, c->cut.cut);
     if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) {
         /* room does not come back in a moment */
         cut_end(c, status, text);
@@ -84,8 +91,8 @@ static void cut_again(struct coord *c, int status, const char *text)
 static void gone(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
-    (void)call;
-    SHOAL_ASSERT(c->cut.state == CUT_GOING);
+    SHOAL_ASSERT(c->cut.state == CUT_GOING && call->owner == c->cut.cut);
+    SHOAL_ASSERT(status != 0 || call->missing == 0); /* 2 */
     if (status != 0)
         cut_again(c, status, text);
     else
@@ -96,14 +103,15 @@ static void held(void *context, const struct coord_call *call, int status, const
 {
     struct coord *c = context;
     struct wire w = {.type = WIRE_TYPE_GO};
-    (void)call;
-    SHOAL_ASSERT(c->cut.state == CUT_HOLDING);
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING && call->owner == c->cut.cut);
+    SHOAL_ASSERT(status != 0 || call->missing == 0); /* 3 */
     if (status != 0) {
         cut_again(c, status, text);
         return;
     }
     struct err e = {0};
-    status = c->cut.order.held != NULL ? c->cut.order.held(c, &e) : 0; /* invariant 3 */
+    status = c->cut.order.held != NULL ? c->cut.order.held(c, &e) : 0;
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* 3 */
     if (status != 0) {
         coord_cut_drop(c, c->cut.cut);
         cut_end(c, status, e.text);
@@ -118,14 +126,15 @@ static void held(void *context, const struct coord_call *call, int status, const
 static void restored(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
-    (void)call;
-    SHOAL_ASSERT(c->cut.state == CUT_RESTORING);
+    SHOAL_ASSERT(c->cut.state == CUT_RESTORING && call->owner == c->cut.cut);
+    SHOAL_ASSERT(status != 0 || call->missing == 0);
     cut_end(c, status, text);
 }
 
 static void restore_begin(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_RESTORE};
+    SHOAL_ASSERT(c->cut.order.restore);
     sm_move(&coord_cut_moves, &c->cut.state, CUT_RESTORING);
     c->cut.cut = c->cut.order.cut;
     c->cut.since_ns = env_now_ns(c->env);
@@ -159,12 +168,14 @@ void coord_cut_make(struct coord *c, coord_cut_done done)
 void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held_cb,
                          coord_cut_done done)
 {
+    SHOAL_ASSERT(hold_max_ns > 0 && hold_max_ns <= HOLD_MAX_NS); /* HOLD itself lasts no longer */
     cut_start(c,
               &(struct coord_cut_order){.hold_max_ns = hold_max_ns, .held = held_cb, .done = done});
 }
 
 void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done)
 {
+    SHOAL_ASSERT(run < c->counters.next_run); /* it was drawn: no shard has rows of it */
     cut_start(c, &(struct coord_cut_order){.restore = true, .cut = cut, .run = run, .done = done});
 }
 
@@ -185,6 +196,7 @@ void coord_cut_drop(struct coord *c, uint64_t cut)
 uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
 {
     uint64_t below = c->counters.next_cut, exported = coord_checkpoint_cut(c);
+    SHOAL_ASSERT(exported == 0 || exported < below);
     *keep = coord_phase_running(c) ? c->job.at.best_cut : 0;
     if ((c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING) && c->cut.cut < below)
         below = c->cut.cut;
@@ -195,6 +207,7 @@ uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
  * longer than their own HOLD lasts. */
 void coord_cut_tick(struct coord *c)
 {
+    SHOAL_ASSERT(c->cut.state == CUT_IDLE || c->cut.attempt < ATTEMPTS);
     uint64_t most = c->cut.order.hold_max_ns != 0 ? c->cut.order.hold_max_ns : HOLD_MAX_NS;
     if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > most)
         cut_again(c, SHOAL_E_TIMEOUT, "not every shard held in time");
@@ -218,9 +231,10 @@ void coord_cut_withdraw(struct coord *c, coord_cut_done done)
     if (c->cut.state == CUT_IDLE || c->cut.order.done != done)
         return;
     bool made = !c->cut.order.restore && c->cut.state != CUT_PAUSED;
+    SHOAL_ASSERT(!made || c->cut.cut == c->cut.stored);
     calls_cancel(c);
     if (made)
-        coord_cut_drop(c, c->cut.cut); /* invariant 2 */
+        coord_cut_drop(c, c->cut.cut);
     if (!c->cut.waits)
         return;
     struct coord_cut_order next = c->cut.waiting;
@@ -237,6 +251,7 @@ void coord_cut_cancel(struct coord *c)
 int coord_cut_open(struct coord *c, uint64_t kept, struct err *e)
 {
     uint64_t cut;
+    SHOAL_ASSERT(c->cut.state == CUT_IDLE && c->cut.stored == 0); /* else its own were dropped */
     int rc = coord_store_get_fixed(c->store, "cut", &cut, sizeof cut, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;

@@ -15,12 +15,12 @@
  *
  * Invariants:
  *  1. A cut's number is stored before a shard hears of it, and never drawn twice. [test:
- *     coord_refused_cut_is_made_again_under_a_new_number]
+ *     coord_refused_cut_is_made_again_under_a_new_number] [assert: cut_call, cut_begin]
  *  2. A cut is complete when every shard has answered GO, or it is dropped and does not count.
- *     [test: coord_death_at_the_cut_keeps_the_best_epoch]
+ *     [test: coord_death_at_the_cut_keeps_the_best_epoch] [assert: gone, cut_end]
  *  3. `held` runs while every shard holds: what the coordinator knows then is of the instant of
  *     the cut. A shard that did not hold through it refuses GO, and the cut is made again.
- *     [test: checkpoint_goes_on_at_the_very_batch] */
+ *     [test: checkpoint_goes_on_at_the_very_batch] [assert: held] */
 #ifndef SERVER_COORD_CUT_H
 #define SERVER_COORD_CUT_H
 
@@ -51,7 +51,7 @@ struct coord_cut_order {
 
 struct coord_cut {
     enum coord_cut_state state;
-    uint64_t cut;
+    uint64_t cut, stored; /* at hand; the newest that is stored: a shard may hear of it */
     uint32_t attempt;
     uint64_t since_ns;
     struct coord_cut_order order, waiting; /* at hand; the next one */

@@ -40,6 +40,7 @@ static const char *const details_key[] = {"", "details/valid", "details/test"};
 /* Kept as text: the job's number, then curves and tables as measure_json_details makes them. */
 static bool details_put(struct coord *c, uint32_t split, const struct measure *m)
 {
+    SHOAL_ASSERT(split == WIRE_VALID || split == WIRE_TEST);
     struct json *stored = json_new_object();
     json_free(c->job.details[split]);
     c->job.details[split] = measure_json_details(m, &c->job.spec);
@@ -127,6 +128,8 @@ bool coord_epoch_plan(struct coord *c)
         return false;
     }
     coord_task_resume(&j->tasks);
+    SHOAL_ASSERT(j->tasks.epoch == j->at.epoch && j->tasks.rows == rows);
+    SHOAL_ASSERT(j->tasks.pushed <= j->tasks.tasks && j->tasks.reported <= j->tasks.tasks);
     return true;
 }
 
@@ -154,6 +157,8 @@ static bool step_train(struct coord *c)
     if (!coord_task_epoch_over(t) ||
         (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
+    SHOAL_ASSERT(t->epoch == j->at.epoch);
+    SHOAL_ASSERT(t->pushed == t->tasks && t->reported <= t->tasks);
     *epoch = (struct coord_epoch){.number = j->at.number,
                                   .seconds = (double)coord_phase_trained_ns(c) * 1e-9};
     for (uint32_t i = 0; i < t->tasks; i++)
@@ -172,6 +177,7 @@ static bool step_train(struct coord *c)
 
 static bool epoch_next(struct coord *c)
 {
+    SHOAL_ASSERT(c->job.at.epoch < c->job.spec.train.epochs);
     c->job.at.epoch++;
     if (!coord_epoch_plan(c))
         return false;
@@ -184,7 +190,7 @@ static bool epoch_next(struct coord *c)
 
 static void restored(struct coord *c, int status, const char *text, uint64_t cut)
 {
-    (void)cut;
+    SHOAL_ASSERT(c->job.at.phase == PHASE_RESTORE && cut == c->job.at.best_cut);
     if (status != 0) {
         coord_end_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch,
                        text);
@@ -211,6 +217,7 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
     struct coord_job *j = &c->job;
     uint32_t split = phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST;
     struct err e = {0};
+    SHOAL_ASSERT(phase == PHASE_EVAL || phase == PHASE_TEST);
     coord_eval_close(&j->eval);
     int rc =
         coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
@@ -267,10 +274,12 @@ static bool epoch_ended(struct coord *c)
 static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
 {
     uint64_t former = c->job.at.best_cut;
+    SHOAL_ASSERT(c->job.at.phase == PHASE_CUT && c->job.at.kept_epoch == c->job.at.epoch);
     if (status != 0) {
         coord_end_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
         return;
     }
+    SHOAL_ASSERT(cut < c->counters.next_cut);
     c->job.at.best_cut = cut;
     c->job.at.cuts++;
     if (!coord_phase_put(c))
@@ -334,6 +343,8 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
 {
     struct coord_job *j = &c->job;
     struct metric mean;
+    SHOAL_ASSERT(j->at.phase == PHASE_EVAL && j->eval.split == WIRE_VALID);
+    SHOAL_ASSERT(m->options.tasks >= 1 && m->options.tasks <= LIMIT_TASKS);
     metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
     memcpy(epoch_at_hand(c)->valid, m->metric, sizeof m->metric);
     epoch_at_hand(c)->valid_bad_lines = j->eval.bad_lines;
@@ -366,6 +377,8 @@ static bool step_eval(struct coord *c)
     bool valid = j->at.phase == PHASE_EVAL;
     if (!coord_eval_complete(&j->eval))
         return false;
+    SHOAL_ASSERT(j->eval.split == (valid ? WIRE_VALID : WIRE_TEST));
+    SHOAL_ASSERT(j->eval.bad_lines <= j->eval.rows);
     if (coord_epoch_bad_lines(c, j->eval.bad_lines, j->eval.rows, valid ? "valid" : "test"))
         return false;
     int rc = coord_eval_finish(&j->eval, &m, &e);
@@ -388,5 +401,7 @@ static bool step_eval(struct coord *c)
 
 bool coord_epoch_step(struct coord *c)
 {
-    return c->job.at.phase == PHASE_TRAIN ? step_train(c) : step_eval(c);
+    uint32_t phase = c->job.at.phase;
+    SHOAL_ASSERT(phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_TEST);
+    return phase == PHASE_TRAIN ? step_train(c) : step_eval(c);
 }

@@ -13,6 +13,7 @@ _Static_assert((uint64_t)COORD_EVAL_TASK_BYTES / (8 * (LIMIT_TASKS + LIMIT_BY + 
 
 static size_t row_bytes(const struct measure_options *o)
 {
+    SHOAL_ASSERT(o->tasks >= 1 && o->tasks <= LIMIT_TASKS && o->by_count <= LIMIT_BY);
     return 8ull * (o->tasks + (o->group ? 1 : 0) + o->by_count);
 }
 
@@ -30,11 +31,13 @@ static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each
             "an evaluation of %" PRIu64 " rows, at most %" PRIu64 ": take a sample of the split",
             rows,
             (most << TASKS_BITS < COORD_EVAL_ROWS_MAX ? most << TASKS_BITS : COORD_EVAL_ROWS_MAX));
+    SHOAL_ASSERT(*each > 0 && (rows + *each - 1) / *each <= 1u << TASKS_BITS);
     return 0;
 }
 
 static uint32_t window_of(uint64_t task_bytes)
 {
+    SHOAL_ASSERT(task_bytes > 0 && task_bytes <= COORD_EVAL_TASK_BYTES);
     uint64_t window = COORD_EVAL_WAITING_BYTES / task_bytes;
     return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
 }
@@ -64,6 +67,7 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
         v->task[i].position = i * each;
         v->task[i].rows = rows - i * each < each ? rows - i * each : each;
     }
+    SHOAL_ASSERT(v->task[tasks - 1].position + v->task[tasks - 1].rows == rows);
     v->window = window_of(each * row_bytes(&o));
     v->split = split;
     v->rows = rows;
@@ -92,6 +96,8 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
 {
     uint32_t oldest = COORD_NO_EVAL,
              end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
+    SHOAL_ASSERT(worker != 0); /* who is nobody */
+    SHOAL_ASSERT(v->measured <= v->tasks && v->fresh <= end);
     if (v->fresh < end) {
         task_lease(&v->task[v->fresh], worker, now_ns);
         return v->fresh++;
@@ -108,12 +114,14 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
     }
     if (oldest == COORD_NO_EVAL || now_ns - v->task[oldest].leased_ns < COORD_EVAL_AGAIN_NS)
         return COORD_NO_EVAL;
+    SHOAL_ASSERT(oldest >= v->measured && oldest < end && !v->task[oldest].done);
     task_lease(&v->task[oldest], worker, now_ns);
     return oldest;
 }
 
 void coord_eval_worker_gone(struct coord_eval *v, uint64_t worker)
 {
+    SHOAL_ASSERT(worker != 0 && v->measured <= v->tasks);
     for (uint32_t i = v->measured; i < v->tasks; i++)
         if (!v->task[i].done && v->task[i].worker == worker)
             v->task[i].worker = 0;
@@ -121,6 +129,7 @@ void coord_eval_worker_gone(struct coord_eval *v, uint64_t worker)
 
 uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
 {
+    SHOAL_ASSERT(index < v->tasks && v->number <= UINT32_MAX); /* each has its half */
     return v->number << 32 | index;
 }
 
@@ -157,6 +166,7 @@ static int result_measure(struct coord_eval *v, uint32_t examples, const float *
 {
     const struct measure_options *o = &v->measure.options;
     const uint64_t *by = context == NULL ? NULL : context + (o->group ? examples : 0);
+    SHOAL_ASSERT(v->measured < v->tasks && examples <= v->task[v->measured].rows);
     v->measured++;
     if (examples == 0)
         return 0;
@@ -170,6 +180,7 @@ static int result_keep(const struct coord_eval *v, struct coord_eval_task *task,
 {
     const struct measure_options *o = &v->measure.options;
     size_t first = 8ull * task->examples * o->tasks, all = row_bytes(o) * task->examples;
+    SHOAL_ASSERT(!task->done && first <= all && all <= COORD_EVAL_TASK_BYTES);
     task->result = malloc(all + 1);
     if (task->result == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u predictions", task->examples);
@@ -186,6 +197,7 @@ static int results_release(struct coord_eval *v, struct err *e)
     int rc = 0;
     while (rc == 0 && v->measured < v->tasks && v->task[v->measured].done) {
         struct coord_eval_task *task = &v->task[v->measured];
+        SHOAL_ASSERT(task->examples <= task->rows);
         const char *scores = task->result,
                    *context = scores + 8ull * task->examples * v->measure.options.tasks;
         rc = result_measure(v, task->examples, (const float *)(const void *)scores,
@@ -215,11 +227,13 @@ int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const 
         return rc;
     task->done = true;
     v->bad_lines += q->bad_lines;
+    SHOAL_ASSERT(v->bad_lines <= v->rows);
     return results_release(v, e);
 }
 
 bool coord_eval_complete(const struct coord_eval *v)
 {
+    SHOAL_ASSERT(v->measured <= v->tasks);
     return v->tasks > 0 && v->measured == v->tasks;
 }
 

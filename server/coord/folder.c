@@ -63,6 +63,7 @@ static int disk_hold(const char *path, int *hold, struct err *e)
 
 static void disk_let_go(int *hold)
 {
+    SHOAL_ASSERT(*hold >= COORD_FOLDER_NONE);
     if (*hold != COORD_FOLDER_NONE)
         close(*hold);
     *hold = COORD_FOLDER_NONE;
@@ -75,6 +76,7 @@ static int disk_put(const char *path, const char *file, const void *bytes, size_
 {
     char whole[LIMIT_PATH];
     int rc = 0;
+    SHOAL_ASSERT(strchr(file, '/') == NULL);
     if (!path_join(whole, path, file))
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
     int fd = file_open(whole, O_WRONLY | O_CREAT | O_EXCL, 0640);
@@ -126,6 +128,7 @@ static int emptied_remove(const char *path, struct err *e)
     struct file_walk walk;
     const char *entry;
     char file[LIMIT_PATH];
+    SHOAL_ASSERT(unfinished(path)); /* what has its name is whole */
     int rc = file_walk_open(&walk, path) ? 0 : failed(e, "read", path);
     while (rc == 0 && (entry = file_walk_next(&walk)) != NULL)
         if (strcmp(entry, COORD_FOLDER_MARK) != 0 &&
@@ -221,6 +224,7 @@ static int disk_open(const char *dir, char absolute[LIMIT_PATH], struct err *e)
     free(path);
     if (rc == 0 && access(absolute, W_OK | X_OK) != 0)
         rc = failed(e, "write into", absolute);
+    SHOAL_ASSERT(rc != 0 || absolute[0] == '/');
     if (rc == 0)
         leftovers_remove(absolute);
     return rc;
@@ -246,6 +250,7 @@ static int disk_list(const char *dir, coord_folder_visit visit, void *context, s
 
 static int disk_begin(const char *path, int *hold, struct err *e)
 {
+    SHOAL_ASSERT(unfinished(path));
     if (file_mkdir(path, 0770) != 0) /* the servers put their parts into it */
         return failed(e, "make", path);
     int rc = folder_lock(path, LOCK_EX, hold, e);
@@ -262,6 +267,7 @@ static int disk_get(const char *path, const char *file, size_t most, void **byte
                     struct err *e)
 {
     char whole[LIMIT_PATH], *text;
+    SHOAL_ASSERT(strchr(file, '/') == NULL);
     if (!path_join(whole, path, file))
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
     if (file_read_whole(whole, most, &text, count) != 0)
@@ -277,6 +283,7 @@ static int disk_get(const char *path, const char *file, size_t most, void **byte
 static int disk_publish(const char *tmp, const char *path, struct err *e)
 {
     char parent[LIMIT_PATH];
+    SHOAL_ASSERT(unfinished(tmp) && !unfinished(path));
     int rc = folder_sync(tmp, e);
     if (rc != 0)
         return rc;
@@ -324,6 +331,7 @@ int coord_hook_start(struct coord_hook *h, const struct string_list *words, cons
     /* A group of its own: what stops the coordinator does not cut a publication in two. */
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     (void)posix_spawnattr_setpgroup(&attributes, 0);
+    SHOAL_ASSERT(folder[0] == '/'); /* the command may look from elsewhere */
     h->stopped = false;
     int failed = posix_spawnp(&h->pid, argv[0], NULL, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
@@ -342,6 +350,7 @@ bool coord_hook_poll(struct coord_hook *h, int *exit_status)
     int status = 0;
     if (h->pid == 0)
         return true;
+    SHOAL_ASSERT(h->pid > 1); /* -1 is everybody's group */
     /* It is reaped last: until then its number, which is the group's, is nobody else's. */
     if (waitid(P_PID, (id_t)h->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
         return false;
@@ -350,6 +359,7 @@ bool coord_hook_poll(struct coord_hook *h, int *exit_status)
     pid_t got = waitpid(h->pid, &status, WNOHANG);
     if (got == 0 || (got < 0 && errno == EINTR))
         return false;
+    SHOAL_ASSERT(got < 0 || got == h->pid);
     h->pid = 0;
     *exit_status = got < 0               ? -1
                    : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
@@ -361,6 +371,7 @@ void coord_hook_stop(struct coord_hook *h, bool now)
 {
     if (h->pid == 0)
         return;
+    SHOAL_ASSERT(h->pid > 1); /* -1 is everybody's group */
     h->stopped = true;
     (void)kill(-h->pid, now ? SIGKILL : SIGTERM);
 }

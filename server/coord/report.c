@@ -1,6 +1,7 @@
 /* report.c: report.json. */
 #include "server/coord/report.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
@@ -47,6 +48,7 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
 static struct json *epochs_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
+    SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= j->spec.train.epochs);
     for (uint32_t n = 1; n <= j->at.epoch; n++) {
         const struct coord_epoch *e = &j->epoch[n - 1];
         struct json *item = json_new_object();
@@ -75,6 +77,7 @@ static double per(double sum, uint64_t count)
 static void point_append(struct json *list, const struct coord_point *p, uint32_t labels)
 {
     struct json *item = json_new_object();
+    SHOAL_ASSERT(p->reports > 0 && labels <= LIMIT_TASKS);
     json_set_int(item, "epoch", p->epoch);
     json_set_int(item, "examples", (int64_t)p->seen);
     json_set_number(item, "seconds", p->seconds);
@@ -96,6 +99,7 @@ static void point_append(struct json *list, const struct coord_point *p, uint32_
 static struct json *training_json(const struct coord_job *j)
 {
     const struct coord_curve *c = &j->trace.curve;
+    SHOAL_ASSERT(c->count <= COORD_CURVE_MAX);
     struct json *list = json_new_array();
     for (uint32_t i = 0; i < c->count; i++)
         point_append(list, &c->point[i], j->spec.data.label_count);
@@ -194,6 +198,7 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
     for (uint32_t t = 0; t < j->at.tables; t++) {
         const struct table_schema *s = &j->table[t];
         struct json *item = json_new_object();
+        SHOAL_ASSERT(s->tablet_first + (1ull << s->tablet_bits) <= j->tablets);
         json_set_string(item, "name", s->name);
         json_set_int(item, "rows", (int64_t)j->table_rows[t]);
         json_set_hex(item, "digest",
@@ -232,6 +237,8 @@ static uint32_t final_epoch(const struct coord_job *j)
 static void report_settings(const struct coord *c, struct json *r)
 {
     const struct coord_job *j = &c->job;
+    SHOAL_ASSERT(j->spec.train.mode < sizeof mode_name / sizeof mode_name[0]);
+    SHOAL_ASSERT(j->spec.durability < sizeof durability_name / sizeof durability_name[0]);
     json_set_string(r, "model", job_model_name(j->spec.model.kind));
     json_set_string(r, "backend", j->backend);
     json_set(r, "backends", coord_roll_json(&j->roll));
@@ -262,6 +269,7 @@ static void report_settings(const struct coord *c, struct json *r)
 static void evaluation_set(struct json *to, const char *key, const struct coord_job *j,
                            const struct metric *metric, uint32_t split)
 {
+    SHOAL_ASSERT(split == WIRE_VALID || split == WIRE_TEST);
     if (metric[0].examples == 0)
         json_set_null(to, key);
     else
@@ -318,6 +326,7 @@ static struct json *report_json(const struct coord *c)
 
 int coord_report_make(struct coord *c, struct err *e)
 {
+    SHOAL_ASSERT(c->job.at.phase == PHASE_FINISH && c->job.digested >= c->job.at.tables);
     struct json *r = report_json(c);
     char *text = json_text(r, 2);
     struct err failed = {0};
@@ -402,6 +411,7 @@ void coord_bottleneck_find(const struct wire_WORKER_BEAT *sum, struct coord_bott
             larger(stage[i].charge, stage[i].least) > larger(stage[next].charge, stage[next].least))
             next = i;
     }
+    SHOAL_ASSERT(next >= 0 && next != first);
     double rest = larger(worked - stage[first].charge, least);
     out->stage = stage[first].name;
     out->next = stage[next].name;

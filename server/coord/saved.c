@@ -2,6 +2,7 @@
 #include "server/coord/saved.h"
 
 #include "proto/base/array.h"
+#include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/job/manifest.h"
 #include "proto/wire/wire.h"
@@ -26,6 +27,7 @@ struct writer {
 
 static void write_bytes(struct writer *w, const void *from, size_t count)
 {
+    SHOAL_ASSERT(w->count <= w->capacity && w->count <= SAVED_MAX);
     if (w->failed || count > SAVED_MAX - w->count) {
         w->failed = true;
         return;
@@ -43,6 +45,7 @@ static void write_bytes(struct writer *w, const void *from, size_t count)
 static void write_pair(struct writer *w, const char *key, const void *value, size_t bytes)
 {
     uint32_t head[2] = {(uint32_t)strlen(key), (uint32_t)bytes};
+    SHOAL_ASSERT(head[0] > 0 && head[0] < COORD_KEY_MAX && head[1] == bytes);
     write_bytes(w, head, sizeof head);
     write_bytes(w, key, head[0]);
     write_bytes(w, value, bytes);
@@ -78,6 +81,7 @@ static void progress_write(struct writer *w, const struct coord *c)
 static void lanes_write(struct writer *w, const struct coord_tasks *t)
 {
     struct coord_lane_record record[LIMIT_LANES];
+    SHOAL_ASSERT(t->lanes >= 1 && t->lanes <= LIMIT_LANES);
     for (uint32_t l = 0; l < t->lanes; l++)
         record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
@@ -101,6 +105,9 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
 {
     const struct coord_job *j = &c->job;
     struct writer w = {.count = 0};
+    SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
+    SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= j->spec.train.epochs);
+    SHOAL_ASSERT(j->tasks.tasks <= COORD_TASKS_MAX && j->trace.curve.count <= COORD_CURVE_MAX);
     write_bytes(&w, magic, sizeof magic);
     progress_write(&w, c);
     lanes_write(&w, &j->tasks);
@@ -121,6 +128,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
         free(w.bytes);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator's part of a checkpoint");
     }
+    SHOAL_VERIFY_ASSERT(coord_saved_open(w.bytes, w.count, &(struct coord_saved){0}, NULL) == 0);
     *bytes = w.bytes;
     *count = w.count;
     return 0;
@@ -138,6 +146,7 @@ struct pair {
 static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
 {
     uint32_t head[2];
+    SHOAL_ASSERT(*at <= s->count);
     if (s->count - *at < sizeof head)
         return false;
     memcpy(head, s->bytes + *at, sizeof head);
@@ -150,6 +159,7 @@ static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
     out->value = s->bytes + *at + head[0];
     out->bytes = head[1];
     *at += (size_t)head[0] + head[1];
+    SHOAL_ASSERT(*at <= s->count);
     return true;
 }
 
@@ -175,12 +185,14 @@ static bool content_ok(const struct pair *p)
     struct coord_task_record task;
     for (uint32_t at = 0; strcmp(p->key, "lanes") == 0 && at < p->bytes;
          at += (uint32_t)sizeof lane) {
+        SHOAL_ASSERT(p->bytes - at >= sizeof lane); /* size_ok has said so */
         memcpy(&lane, p->value + at, sizeof lane);
         if (!number_ok(lane.next_batch, 1) || !number_ok(lane.generation, 0))
             return false;
     }
     if (strncmp(p->key, "task/", 5) != 0)
         return true;
+    SHOAL_ASSERT(p->bytes == sizeof task); /* size_ok has said so */
     memcpy(&task, p->value, sizeof task);
     return number_ok(task.first_batch, 1);
 }
@@ -241,6 +253,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
     }
     if (!progress || out->lanes == 0)
         return err_set(e, SHOAL_E_CORRUPT, "progress or lanes are missing");
+    SHOAL_ASSERT(at == count && out->lanes <= LIMIT_LANES);
     return progress_check(&out->at, e);
 }
 
@@ -249,6 +262,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 static bool task_put(struct coord *c, const struct pair *p, uint64_t number)
 {
     struct coord_task_record record;
+    SHOAL_ASSERT(p->bytes == sizeof record); /* coord_saved_open has checked */
     memcpy(&record, p->value, sizeof record);
     record.run = number;
     return coord_note(c, p->key, &record, sizeof record);
@@ -259,6 +273,7 @@ static bool epoch_put(struct coord *c, const struct pair *p, uint64_t number)
     struct coord_epoch *epoch = malloc(sizeof *epoch); /* large for a stack */
     if (epoch == NULL)
         return true; /* its figures are missing in the report */
+    SHOAL_ASSERT(p->bytes == sizeof *epoch);
     memcpy(epoch, p->value, sizeof *epoch);
     epoch->number = number;
     bool good = coord_note(c, p->key, epoch, sizeof *epoch);
@@ -269,6 +284,7 @@ static bool epoch_put(struct coord *c, const struct pair *p, uint64_t number)
 static bool curve_put(struct coord *c, const struct pair *p, uint64_t number)
 {
     struct coord_point point;
+    SHOAL_ASSERT(p->bytes == sizeof point);
     memcpy(&point, p->value, sizeof point);
     point.job = number;
     return coord_note(c, p->key, &point, sizeof point);
@@ -292,6 +308,7 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     struct pair p;
     size_t at = sizeof magic;
     bool good = true;
+    SHOAL_ASSERT(s->lanes > 0 && s->at.epoch >= 1); /* opened, so checked */
     while (good && at < s->count && pair_next(s, &at, &p))
         if (strncmp(p.key, "task/", 5) == 0)
             good = task_put(c, &p, number);
@@ -303,6 +320,7 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
             good = details_put(c, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
             good = coord_note(c, p.key, p.value, p.bytes);
+    SHOAL_ASSERT(!good || at == s->count);
     return good;
 }
 
@@ -374,6 +392,8 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
                         struct err *e)
 {
     static const char *const modes[] = {"async", "ssp", "bsp"};
+    SHOAL_ASSERT(was->train.mode < sizeof modes / sizeof modes[0]);
+    SHOAL_ASSERT(is->train.mode < sizeof modes / sizeof modes[0]);
     uint32_t lanes = is->train.lanes == 0 ? 2 : is->train.lanes;
     if (lanes != s->lanes)
         return differs("train.lanes", s->lanes, lanes, e);
@@ -475,6 +495,7 @@ void coord_from_close(const struct coord *c, struct coord_from *f)
     f->state = NULL;
     if (ops_of(c) != NULL)
         ops_of(c)->let_go(&f->hold);
+    SHOAL_ASSERT(f->hold == COORD_FOLDER_NONE);
 }
 
 void coord_from_let_go(struct coord *c)

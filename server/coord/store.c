@@ -7,10 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Any other could be written, and the log not be read again. */
+static void key_assert(const char *key)
+{
+    SHOAL_ASSERT(key[0] != 0);
+    SHOAL_ASSERT(strlen(key) < COORD_KEY_MAX);
+}
+
 static int value_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                      bool sync, struct err *e)
 {
-    SHOAL_ASSERT(strlen(key) < COORD_KEY_MAX);
+    key_assert(key);
     if (bytes > COORD_VALUE_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored",
                        key, bytes, COORD_VALUE_MAX);
@@ -32,7 +39,7 @@ int coord_store_note(struct coord_store *s, const char *key, const void *value, 
 int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
                     struct err *e)
 {
-    SHOAL_ASSERT(strlen(key) < COORD_KEY_MAX);
+    key_assert(key);
     return s->ops->get(s, key, value, bytes, e);
 }
 
@@ -41,6 +48,7 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
 {
     void *stored;
     size_t stored_bytes;
+    SHOAL_ASSERT(bytes <= COORD_VALUE_MAX);
     int rc = coord_store_get(s, key, &stored, &stored_bytes, e);
     if (rc != 0)
         return rc;
@@ -60,6 +68,7 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
 
 int coord_store_remove(struct coord_store *s, const char *key, struct err *e)
 {
+    key_assert(key);
     return s->ops->remove(s, key, e);
 }
 
@@ -95,6 +104,8 @@ static size_t memory_find(const struct memory_store *m, const char *key, int *fo
             high = middle;
     }
     *found = low < m->count && strcmp(m->entry[low].key, key) == 0;
+    SHOAL_ASSERT(low == 0 || strcmp(m->entry[low - 1].key, key) < 0);
+    SHOAL_ASSERT(low == m->count || strcmp(m->entry[low].key, key) >= 0);
     return low;
 }
 
@@ -111,6 +122,7 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
         free(copy);
         return err_set(e, SHOAL_E_NOMEM, "no memory to store '%s'", key);
     }
+    SHOAL_ASSERT(m->count + !found <= m->capacity);
     if (bytes > 0)
         memcpy(copy, value, bytes);
     if (found) {
@@ -123,6 +135,7 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
     }
     m->entry[at].value = copy;
     m->entry[at].bytes = bytes;
+    SHOAL_ASSERT(at < m->count && strcmp(m->entry[at].key, key) == 0);
     return 0;
 }
 
@@ -182,7 +195,9 @@ int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visi
     const struct memory_store *m = (const struct memory_store *)s;
     int rc = 0;
     SHOAL_ASSERT(s->ops == &memory_ops);
-    for (size_t i = 0; rc == 0 && i < m->count; i++)
+    for (size_t i = 0; rc == 0 && i < m->count; i++) {
+        SHOAL_ASSERT(i == 0 || strcmp(m->entry[i - 1].key, m->entry[i].key) < 0);
         rc = visit(context, m->entry[i].key, m->entry[i].value, m->entry[i].bytes);
+    }
     return rc;
 }

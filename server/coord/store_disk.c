@@ -4,13 +4,14 @@
  * A few hundred kilobytes that are read at start only and written one small value at a time: one
  * append and one fdatasync. (RocksDB with its log off, as embedding/store/store.h gives it, would
  * write a table file for every value.) Invariants:
- *  1. A put is answered after its record is synced.
+ *  1. A put is answered after its record is synced. [assert: disk_put]
  *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered
  *     for and which is cut off. A damaged record before the end is CORRUPT: what follows it may
  *     have been promised. [test: coord_store_torn_end_is_cut_off,
  *     coord_store_damage_before_the_end_is_found]
  *  3. Rewriting makes a whole new file and renames it: there is always one good log. [test:
  *     coord_store_is_rewritten_and_stays_small] */
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -45,7 +46,7 @@ struct disk_store {
     struct coord_store *memory; /* owned: the values as of now */
     char dir[LIMIT_PATH];
     int fd, lock_fd;
-    uint64_t bytes, rewrite_at;
+    uint64_t bytes, synced, rewrite_at; /* synced: so many bytes of the log */
 };
 
 static uint64_t record_checksum(const struct record *r, const void *body, size_t bytes)
@@ -67,6 +68,9 @@ static int record_write(int fd, const char *key, const void *value, size_t bytes
                        .key_bytes = (uint32_t)strlen(key),
                        .value_bytes = removed ? REMOVED : (uint32_t)bytes};
     size_t all = sizeof r + r.key_bytes + bytes;
+    /* else record_take would refuse it, and with it the log */
+    SHOAL_ASSERT(r.key_bytes > 0 && r.key_bytes < COORD_KEY_MAX);
+    SHOAL_ASSERT(bytes <= (removed ? 0 : COORD_VALUE_MAX));
     unsigned char *buffer = malloc(all);
     if (buffer == NULL) {
         errno = ENOMEM;
@@ -100,6 +104,7 @@ static int rewrite(struct disk_store *d, struct err *e)
 {
     char from[LIMIT_PATH + 32], to[LIMIT_PATH + 32];
     struct rewrite w = {.bytes = 0};
+    SHOAL_ASSERT(d->lock_fd >= 0); /* the log is ours alone */
     (void)snprintf(from, sizeof from, "%s/state.new", d->dir);
     (void)snprintf(to, sizeof to, "%s/state.log", d->dir);
     w.fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0644);
@@ -118,8 +123,9 @@ static int rewrite(struct disk_store *d, struct err *e)
     if (d->fd >= 0)
         close(d->fd);
     d->fd = w.fd;
-    d->bytes = w.bytes;
+    d->bytes = d->synced = w.bytes;
     d->rewrite_at = 2 * w.bytes > REWRITE_BYTES ? 2 * w.bytes : REWRITE_BYTES;
+    SHOAL_ASSERT(d->bytes < d->rewrite_at); /* else each put would rewrite all */
     return 0;
 }
 
@@ -128,10 +134,14 @@ static int rewrite(struct disk_store *d, struct err *e)
 static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes,
                        bool removed, bool sync, struct err *e)
 {
+    SHOAL_ASSERT(d->fd >= 0 && d->synced <= d->bytes);
     if (record_write(d->fd, key, value, bytes, removed, &d->bytes) != 0)
         return disk_error(d, "write", e);
-    if (sync && file_sync_data(d->fd) != 0)
+    if (!sync)
+        return 0;
+    if (file_sync_data(d->fd) != 0)
         return disk_error(d, "sync", e);
+    d->synced = d->bytes;
     return 0;
 }
 
@@ -139,10 +149,13 @@ static int disk_put(struct coord_store *s, const char *key, const void *value, s
                     bool sync, struct err *e)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
-    int rc = disk_append(d, key, value, bytes, false, sync, e); /* invariant 1 */
+    int rc = disk_append(d, key, value, bytes, false, sync, e);
     if (rc == 0)
         rc = coord_store_put(d->memory, key, value, bytes, e);
-    return rc != 0 || d->bytes < d->rewrite_at ? rc : rewrite(d, e);
+    if (rc == 0 && d->bytes >= d->rewrite_at)
+        rc = rewrite(d, e);
+    SHOAL_ASSERT(rc != 0 || !sync || d->synced == d->bytes); /* 1 */
+    return rc;
 }
 
 static int disk_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
@@ -155,6 +168,7 @@ static int disk_remove(struct coord_store *s, const char *key, struct err *e)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
     int rc = disk_append(d, key, NULL, 0, true, true, e);
+    SHOAL_ASSERT(rc != 0 || d->synced == d->bytes);
     return rc != 0 ? rc : coord_store_remove(d->memory, key, e);
 }
 
@@ -181,6 +195,7 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
     char key[COORD_KEY_MAX];
     uint64_t left = bytes - at;
     *length = 0;
+    SHOAL_ASSERT(at < bytes);
     if (left < sizeof r)
         return 0;
     memcpy(&r, log + at, sizeof r);
@@ -207,6 +222,7 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
     memcpy(key, log + at + sizeof r, r.key_bytes);
     key[r.key_bytes] = 0;
     *length = all;
+    SHOAL_ASSERT(all <= left);
     if (r.value_bytes == REMOVED)
         return coord_store_remove(d->memory, key, e);
     return coord_store_put(d->memory, key, log + at + sizeof r + r.key_bytes, value, e);
@@ -237,6 +253,7 @@ static int replay(struct disk_store *d, struct err *e)
         at += length;
     }
     free(log);
+    SHOAL_ASSERT(at <= bytes);
     if (rc == 0 && at < bytes)
         log_warn("%s/state.log: a last record of %" PRIu64
                  " bytes was not written whole and is cut off",
@@ -292,6 +309,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
         coord_store_close(&d->base);
         return rc;
     }
+    SHOAL_ASSERT(d->fd >= 0 && d->synced == d->bytes);
     *out = &d->base;
     return 0;
 }

@@ -1,5 +1,6 @@
 /* tensorboard.c: folders, files and records. */
 #include "server/coord/tensorboard.h"
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/time.h"
 #include "proto/wire/event.h"
@@ -49,6 +50,7 @@ static double now_s(void)
 static int record_write(struct coord_tensorboard *t, const unsigned char *record, size_t bytes,
                         struct err *e)
 {
+    SHOAL_ASSERT(bytes > 0 && bytes <= EVENT_BYTES_MAX);
     if (fwrite(record, 1, bytes, t->file) == bytes && fflush(t->file) == 0)
         return 0;
     return err_set(e, SHOAL_E_IO, "tensorboard: cannot write to %s/%s: %s", t->dir, t->run,
@@ -65,6 +67,7 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
     name_clean(host);
     (void)snprintf(name, sizeof name, "%s", run);
     name_clean(name);
+    SHOAL_ASSERT(name[0] != '.' && strchr(name, '/') == NULL); /* it stays below dir */
     (void)snprintf(folder, sizeof folder, "%s/%s", t->dir, name);
     int rc = folder_make(t->dir, e);
     if (rc == 0)
@@ -86,6 +89,7 @@ int coord_tensorboard_write(struct coord_tensorboard *t, const char *run, uint64
 {
     struct event_scalar list[EVENT_SCALARS_MAX];
     unsigned char record[EVENT_BYTES_MAX];
+    SHOAL_ASSERT(run[0] != '\0' && (t->file == NULL) == (t->run[0] == '\0'));
     int rc = t->file == NULL || strcmp(t->run, run) != 0 ? run_begin(t, run, e) : 0;
     if (rc != 0)
         return rc;

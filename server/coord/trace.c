@@ -18,6 +18,7 @@
 uint32_t coord_trace_quantile(const uint64_t *histogram, double share)
 {
     uint64_t sum = 0, seen = 0;
+    SHOAL_ASSERT(share > 0 && share <= 1);
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
         sum += histogram[i];
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
@@ -55,6 +56,7 @@ static void scalars_write(struct coord *c, const struct scalars *s, uint64_t ste
 {
     char run[LIMIT_NAME + 24];
     struct err e = {0};
+    SHOAL_ASSERT(s->count <= SCALARS_MAX);
     if (c->options.write_scalars == NULL || s->count == 0 || c->job.trace.failed)
         return;
     (void)snprintf(run, sizeof run, "%s-%" PRIu64, c->job.spec.name, c->job.at.number);
@@ -84,6 +86,7 @@ static void recent_write(struct coord *c)
 {
     struct coord_trace *t = &c->job.trace;
     const struct coord_point *p = &t->recent;
+    SHOAL_ASSERT(p->reports > 0 && t->since_ns <= env_now_ns(c->env));
     double elapsed = (double)(env_now_ns(c->env) - t->since_ns) * 1e-9;
     struct scalars s = {.count = 0};
     scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
@@ -109,6 +112,7 @@ static void recent_write(struct coord *c)
 static bool point_note(struct coord *c, uint32_t index)
 {
     char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(index < c->job.trace.curve.count);
     (void)snprintf(key, sizeof key, "curve/%u", index);
     return coord_note(c, key, &c->job.trace.curve.point[index], sizeof(struct coord_point));
 }
@@ -158,8 +162,10 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
 
 void coord_trace_epoch(struct coord *c)
 {
+    SHOAL_ASSERT(c->job.at.phase == PHASE_TRAIN);
     if (c->job.trace.recent.reports > 0)
         recent_write(c);
+    SHOAL_ASSERT(c->job.trace.recent.reports == 0);
     c->job.trace.before += c->job.tasks.examples;
 }
 
@@ -167,6 +173,7 @@ void coord_trace_epoch(struct coord *c)
  * evaluated. */
 static void before_load(struct coord *c)
 {
+    SHOAL_ASSERT(c->job.trace.before == 0 && c->job.at.epoch <= c->job.spec.train.epochs);
     for (uint32_t n = 1; n <= c->job.at.epoch; n++)
         c->job.trace.before += c->job.epoch[n - 1].train.examples;
 }
@@ -232,6 +239,7 @@ void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metr
 {
     const char *name = split == WIRE_TEST ? "test" : "valid";
     uint32_t labels = c->job.spec.data.label_count;
+    SHOAL_ASSERT((split == WIRE_VALID || split == WIRE_TEST) && labels <= LIMIT_TASKS);
     char where[LIMIT_NAME + 8];
     struct scalars s = {.count = 0};
     struct metric mean;
@@ -286,6 +294,7 @@ void coord_point_add(struct coord_point *to, const struct coord_point *from)
 
 static void curve_join(struct coord_curve *c)
 {
+    SHOAL_ASSERT(c->count == COORD_CURVE_MAX);
     for (uint32_t i = 0; i < c->count / 2; i++) {
         struct coord_point joined = c->point[2 * i];
         coord_point_add(&joined, &c->point[2 * i + 1]);
@@ -297,6 +306,7 @@ static void curve_join(struct coord_curve *c)
 
 enum coord_curve_change coord_curve_add(struct coord_curve *c, const struct coord_point *report)
 {
+    SHOAL_ASSERT(report->reports > 0 && c->count <= COORD_CURVE_MAX);
     coord_point_add(&c->open, report);
     if (c->open.reports < c->stride)
         return COORD_CURVE_SAME;
@@ -305,6 +315,7 @@ enum coord_curve_change coord_curve_add(struct coord_curve *c, const struct coor
         curve_join(c);
     if (c->open.reports < c->stride) /* joined: a point is twice as much now */
         return COORD_CURVE_JOINED;
+    SHOAL_ASSERT(c->count < COORD_CURVE_MAX);
     c->point[c->count++] = c->open;
     memset(&c->open, 0, sizeof c->open);
     return full ? COORD_CURVE_JOINED : COORD_CURVE_POINT;
@@ -312,6 +323,7 @@ enum coord_curve_change coord_curve_add(struct coord_curve *c, const struct coor
 
 bool coord_curve_restore(struct coord_curve *c, uint64_t job, const struct coord_point *point)
 {
+    SHOAL_ASSERT(c->open.reports == 0 && c->count <= COORD_CURVE_MAX);
     if (point->job != job || point->reports == 0 || c->count == COORD_CURVE_MAX)
         return false;
     if (c->count > 0 && (point->reports != c->stride || point->seen < c->point[c->count - 1].seen))

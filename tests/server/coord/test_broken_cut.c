@@ -1,0 +1,171 @@
+/* test_broken_cut.c: invariants of cuts, checkpoints and the store, broken on purpose: each must be
+ * noticed, by its own assert. */
+#include "server/coord/checkpoint_keep.h"
+#include "server/coord/core.h"
+#include "server/coord/folder.h"
+#include "tests/lib/broken.h"
+#include "tests/lib/suite.h"
+#include "tests/sim/sim.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static char dir[64];
+static struct coord *c;
+static struct err e;
+static struct coord_store *disk; /* a note follows each sync of it; NULL: none */
+
+int __real_coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                           struct err *err);
+int __wrap_coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                           struct err *err);
+int __wrap_coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                           struct err *err)
+{
+    struct coord_store *late = s == disk ? NULL : disk;
+    if (late != NULL) {
+        disk = NULL;
+        ck_assert_int_eq(coord_store_note(late, "late", "x", 1, err), 0);
+    }
+    return __real_coord_store_put(s, key, value, bytes, err);
+}
+
+/* A coordinator of one shard, whose job trains. */
+static void coord_make(void)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 1, .delay_max_ns = 2};
+    struct coord_options o = {.shards = 1, .folder = &coord_folder_disk};
+    struct sim_node *node = sim_node_new(sim_new(&calm), "coordinator", &coord_handler, NULL);
+    ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
+    (void)snprintf(c->job.spec.checkpoint.dir, sizeof c->job.spec.checkpoint.dir, "%s", dir);
+    c->job.at.phase = PHASE_TRAIN;
+    c->members.shard[0].set_up = true;
+}
+
+static void cut_done(struct coord *coord, int status, const char *text, uint64_t cut)
+{
+    (void)coord, (void)status, (void)text, (void)cut;
+}
+
+/* All shards have answered the newest call, or none has. */
+static void answer(bool all)
+{
+    struct coord_call *call = c->calls.head;
+    call->missing = all ? 0 : call->missing;
+    call->on_done(c, call, 0, "");
+}
+
+static void checkpoint_ask(void)
+{
+    struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .id = 1};
+    (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "asked");
+    coord_checkpoint_request(c, 1, &w, NULL);
+}
+
+static void a_cut_has_a_number_that_was_used(void)
+{
+    coord_make();
+    c->cut.stored = c->counters.next_cut;
+    coord_cut_make(c, cut_done);
+}
+
+static void a_shard_hears_of_a_number_that_is_not_stored(void)
+{
+    coord_make();
+    coord_cut_make(c, cut_done);
+    c->cut.stored--;
+    answer(true);
+}
+
+static void a_cut_counts_that_a_shard_has_not_made(void)
+{
+    coord_make();
+    coord_cut_make(c, cut_done);
+    answer(true);
+    answer(false);
+}
+
+static void a_shard_does_not_hold_at_the_instant(void)
+{
+    coord_make();
+    coord_cut_make(c, cut_done);
+    answer(false);
+}
+
+static void a_checkpoint_gets_its_name_without_a_part(void)
+{
+    struct coord_checkpoint_record record = {.rows = 0};
+    coord_make();
+    c->checkpoint.state = CHECKPOINT_EXPORTING;
+    c->checkpoint.missing = 1;
+    c->checkpoint.saved = calloc(1, 1);
+    c->job.yaml = calloc(1, 1);
+    c->checkpoint.part = calloc(1, sizeof *c->checkpoint.part);
+    c->checkpoint.manifest = json_new_object();
+    (void)coord_checkpoint_write(c, &record, &e);
+}
+
+static void a_checkpoint_notes_what_is_not_of_its_instant(void)
+{
+    coord_make();
+    checkpoint_ask();
+    c->cut.state = CUT_GOING;
+    (void)c->cut.order.held(c, &e);
+}
+
+static void a_checkpoint_begins_beside_another(void)
+{
+    coord_make();
+    c->checkpoint.hold = 0;
+    checkpoint_ask();
+}
+
+static void a_put_is_answered_before_all_is_synced(void)
+{
+    struct coord_store *s;
+    ck_assert_int_eq(coord_store_open(dir, &s, &e), 0);
+    disk = s;
+    (void)coord_store_put(s, "key", "value", 5, &e);
+}
+
+static const struct broken list[] = {
+    {"server/coord/cut.c", 1, a_cut_has_a_number_that_was_used, "c->cut.stored == 0 || cut >"},
+    {"server/coord/cut.c", 1, a_shard_hears_of_a_number_that_is_not_stored, "!makes || cut =="},
+    {"server/coord/cut.c", 2, a_cut_counts_that_a_shard_has_not_made, "status != 0 || call->miss"},
+    {"server/coord/cut.c", 3, a_shard_does_not_hold_at_the_instant, "status != 0 || call->missing"},
+    {"server/coord/checkpoint_write.c", 1, a_checkpoint_gets_its_name_without_a_part,
+     "k->state == CHECKPOINT_EXPORTING && k->missing == 0"},
+    {"server/coord/checkpoint.c", 2, a_checkpoint_notes_what_is_not_of_its_instant,
+     "c->cut.state == CUT_HOLDING && c->cut.order.held == held"},
+    {"server/coord/checkpoint.c", 3, a_checkpoint_begins_beside_another,
+     "k->state == CHECKPOINT_IDLE && k->hold == COORD_FOLDER_NONE"},
+    {"server/coord/store_disk.c", 1, a_put_is_answered_before_all_is_synced,
+     "rc != 0 || !sync || d->synced == d->bytes"},
+};
+
+START_TEST(broken_cut_is_noticed)
+{
+    broken_check(list, sizeof list / sizeof list[0]);
+}
+END_TEST
+
+static void setup(void)
+{
+    (void)snprintf(dir, sizeof dir, "/tmp/shoal-broken-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void teardown(void)
+{
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("server/coord/broken_cut");
+    tcase_add_test(suite_case(s, "broken", 60, setup, teardown), broken_cut_is_noticed);
+    return suite_main(s);
+}
