@@ -291,6 +291,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator");
     c->options = *options;
+    c->job.from_hold = COORD_FOLDER_NONE; /* coord_free may follow before flow.c says so */
     if (c->options.lease_ms == 0)
         c->options.lease_ms = 10000;
     if (c->options.resend_ms == 0)
