@@ -3,7 +3,10 @@
  *
  * 1. Nothing is waited for that will not come: a child that dies again and again, a coordinator
  *    that is silent, a job without workers each end the run with words that say so.
- * 2. A signal only sets a number; every loop here looks at it. */
+ *    [test: what_will_not_come_back_ends_the_run,
+ *    a_worker_that_fails_every_time_is_left_where_it_lies]
+ * 2. A signal only sets a number; every loop here looks at it.
+ *    [test: what_will_not_come_back_ends_the_run] */
 #include "deploy/cli/local_inner.h"
 #include "proto/base/time.h"
 

@@ -74,6 +74,7 @@ static int open_part(struct checkpoint *c, uint32_t number, struct err *e)
 {
     char dir[LIMIT_PATH];
     struct part *p = &c->part[number];
+    SHOAL_ASSERT(number < c->facts.parts && p->files == 0);
     part_path(c->path, number, "", dir);
     int rc = part_read(dir, p, e);
     if (rc == SHOAL_E_NOT_FOUND)
@@ -100,11 +101,13 @@ static int open_part(struct checkpoint *c, uint32_t number, struct err *e)
 static int own_tablets(struct checkpoint *c, uint32_t number, struct err *e)
 {
     const struct part *p = &c->part[number];
+    SHOAL_ASSERT(number < NO_PART && p->tables == c->facts.tables);
     for (uint32_t i = 0; i < p->ranges; i++) {
         const struct part_range *r = &p->range[i];
         uint32_t at = 0;
-        while (p->schema[at].table != r->table)
+        while (at < p->tables && p->schema[at].table != r->table)
             at++;
+        SHOAL_ASSERT(at < p->tables && r->first + r->count <= 1u << p->schema[at].tablet_bits);
         for (uint32_t k = r->first; k < r->first + r->count; k++) {
             if (c->owner[at][k] != NO_PART)
                 return err_set(e, SHOAL_E_CORRUPT,
@@ -137,6 +140,7 @@ static int open_all(struct checkpoint *c, struct err *e)
     if (rc != 0)
         return rc;
     const struct part *first = &c->part[0];
+    SHOAL_ASSERT(first->tables <= LIMIT_TABLES);
     c->facts.cut = first->facts.cut;
     c->facts.run = first->facts.run;
     c->facts.run_tables = first->facts.tables;

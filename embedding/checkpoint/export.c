@@ -188,6 +188,7 @@ static int make_part(struct export_work *x, struct err *e)
 {
     char rows[LIMIT_PATH];
     struct cut_facts facts = x->part.facts;
+    SHOAL_ASSERT(x->part.files == 0 && x->part.part < x->part.parts);
     if (file_remove_tree(x->tmp) != 0)
         return cannot(e, "remove", x->tmp);
     int rc = x->store == NULL ? cut_manifest_check(x->cut, &facts, e) : 0;
@@ -269,6 +270,7 @@ static void export_done(struct work *w)
     g->exporting = 0;
     g->export_drop = false;
     const struct cut_facts facts = x->part.facts;
+    SHOAL_ASSERT(x->status != 0 || facts.cut == cut); /* 3 */
     part_free(&x->part);
     if (w->cancelled)
         return;

@@ -101,6 +101,8 @@ static void finish(struct engine *g, int status, const char *text)
     struct load *l = load_of(g);
     const struct run *run = runs_find(&g->runs, l->run);
     let_go(g);
+    /* what succeeds has been taken in */
+    SHOAL_ASSERT(status != 0 || (g->loaded_run == l->run && l->arena == NULL));
     g->loading = 0;
     if (status != 0)
         log_warn("checkpoint %s was not loaded as run %" PRIu64 ": %s", l->path, l->run, text);
@@ -192,6 +194,8 @@ static void take_in(struct engine *g)
             if (l->led[i][k])
                 t->changed[k] = t->written[k] = t->durable[k] = l->sequence;
     }
+    SHOAL_ASSERT(l->sequence <= g->sequence);
+    SHOAL_ASSERT(g->loaded_arenas < LIMIT_TABLES); /* each load fills a table */
     g->loaded_arena[g->loaded_arenas++] = l->arena;
     l->arena = NULL;
     g->loaded_run = l->run;
@@ -306,6 +310,7 @@ static void load_step(struct engine *g)
         return;
     struct err e = {0};
     if (l->stage == LOAD_READY) {
+        SHOAL_ASSERT(!l->marked && l->done_to == 0 && l->group_to > 0);
         int rc = check_again(g, l, &e);
         if (rc != 0) {
             finish(g, rc, e.text);
@@ -334,6 +339,7 @@ bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables)
         return true;
     if (l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING)
         return false;
+    SHOAL_ASSERT(!g->flush.busy); /* no batch of it is on its way to the store */
     *tables = l->marked ? l->filled | l->added : 0;
     finish(g, SHOAL_E_STOPPED, "it was called off");
     return true;
@@ -349,6 +355,7 @@ static void take_room(struct engine *g, struct load *l)
     if (most == 0 || g->store == NULL)
         return;
     l->room = most / 16 * 13 > used + most / 4 ? most / 16 * 13 - used : most / 4;
+    SHOAL_ASSERT(l->room <= most);
     l->held = l->room; /* until it is known */
     spill_init(&l->spill, g->store, g->options.memory);
 }

@@ -89,6 +89,7 @@ static int make(struct build *b, struct err *e)
     struct run *run;
     uint64_t tables = l->added;
     int rc = 0;
+    SHOAL_ASSERT(l->runs.count == 0 && l->filled != 0);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
         if ((l->filled | l->added) >> i & 1)
             rc = table_new(&l->schema[i], l->arena, &l->made[i], e);
@@ -208,6 +209,7 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
 static int mark_added(struct build *b)
 {
     struct load *l = b->l;
+    SHOAL_ASSERT(l->runs.count == 1 && l->runs.run[0]->id == l->run);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         for (uint32_t k = 0; (l->added >> i & 1) && k < 1u << l->schema[i].tablet_bits; k++)
             for (uint32_t lane = 0; l->led[i][k] && lane < l->runs.run[0]->lanes; lane++)
@@ -236,7 +238,7 @@ static void lay_out(struct load *l)
         bytes = bytes < before ? before : bytes;
         row = row < bytes ? bytes : row;
     }
-    SHOAL_ASSERT(l->first[LIMIT_TABLES] > 0);
+    SHOAL_ASSERT(l->first[LIMIT_TABLES] > 0 && led < tablets);
     uint64_t rows = checkpoint_facts(l->checkpoint)->rows;
     l->guess = (uint64_t)((double)rows * (double)led / (double)tablets * (double)row * 1.5);
 }
@@ -320,6 +322,7 @@ static int build_group(struct build *b, struct err *e)
     uint64_t before = arena_used(l->arena);
     uint32_t led;
     next_group(l, &led);
+    SHOAL_ASSERT(l->done_to < l->group_to && l->group_to <= l->first[LIMIT_TABLES]);
     int rc = checkpoint_scratch(l->checkpoint, l->arena, &b->source, e);
     for (uint32_t part = 0; rc == 0 && part < checkpoint_facts(l->checkpoint)->parts; part++)
         rc = take_part(b, part, e);
@@ -418,6 +421,7 @@ static int write_images(struct engine *g, struct err *e)
     for (; l->table < LIMIT_TABLES && rc == 0; l->table++, l->tablet = 0) {
         struct table *t = l->made[l->table];
         uint32_t tablets = t == NULL ? 0 : load_tablets_below(l, l->table, l->group_to);
+        SHOAL_ASSERT(l->tablet <= tablets); /* what is written was built */
         for (; l->tablet < tablets && rc == 0; l->tablet++) {
             if (!l->led[l->table][l->tablet])
                 continue;
@@ -449,7 +453,8 @@ void load_write_run(struct work *work)
     struct store_item item;
     struct stored_load marker;
     int rc = 0;
-    SHOAL_ASSERT(w->sync.count > 0); /* 4 */
+    SHOAL_ASSERT(w->sync.count > 0);      /* 4 */
+    SHOAL_ASSERT(!w->seal || !w->marked); /* load.c, 3: the marker went before the first image */
     journal_sync_run(&w->sync);
     if (w->sync.status != 0)
         rc = err_set(&w->err, w->sync.status, "cannot sync the journal in %s: its disk is failing",

@@ -40,6 +40,7 @@ void part_path(const char *path, uint32_t part, const char *tail, char *out)
 
 int part_add_range(struct part *p, uint32_t table, uint32_t first, uint32_t count)
 {
+    SHOAL_ASSERT(count > 0 && first + count > first); /* range_ok, list_tablets */
     if (array_room(&p->range, p->ranges, &p->range_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
     p->range[p->ranges++] = (struct part_range){table, first, count};
@@ -87,6 +88,7 @@ int part_write(const char *dir, const struct part *p, struct err *e)
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of %s", dir);
     const struct cut_facts *f = &p->facts;
+    uint64_t named = 0;
     SHOAL_ASSERT(p->part < p->parts && f->lanes <= LIMIT_LANES);
     fprintf(out, "shoal part 1\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->part,
             p->parts, f->cut, f->sequence, f->rows);
@@ -98,9 +100,12 @@ int part_write(const char *dir, const struct part *p, struct err *e)
         write_schema(out, &p->schema[i]);
     for (uint32_t i = 0; i < p->ranges; i++)
         fprintf(out, "tablets %u %u %u\n", p->range[i].table, p->range[i].first, p->range[i].count);
-    for (uint32_t i = 0; i < p->files; i++)
+    for (uint32_t i = 0; i < p->files; i++) {
         fprintf(out, "file %s %" PRIu64 " %016" PRIx64 "\n", p->file[i].name, p->file[i].bytes,
                 p->file[i].checksum);
+        named += p->file[i].bytes;
+    }
+    SHOAL_ASSERT(named == f->bytes); /* else nobody can read it */
     fprintf(out, "bytes %" PRIu64 "\n", f->bytes);
     return cut_text_write(dir, out, &text, &bytes, e);
 }

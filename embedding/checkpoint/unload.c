@@ -86,6 +86,7 @@ static int clear(struct unload_work *w)
     struct store *s = w->g->store;
     struct stored_load marker = {.run = w->run, .tables = w->tables, .under_way = true};
     struct store_item item;
+    SHOAL_ASSERT(w->tables != 0 && w->sync.count > 0);
     stored_load_seal(&marker);
     stored_load_key(&item);
     item.value = &marker;
@@ -171,6 +172,7 @@ static void clear_done(struct work *work)
     journal_sync_end(g->journal, &w->sync, &ignored);
     if (work->cancelled)
         return;
+    SHOAL_ASSERT(unload_of(g)->working && g->loading == w->tables);
     if (w->status != 0) {
         finish(g, w->status, w->err.text);
         engine_fail(g, &w->err);

@@ -5,7 +5,8 @@
  *
  * It reads a journal that takes appends too: files are what stood at the gathering, open by then,
  * so that appends and trims beside it do not matter (but files must not be used again meanwhile:
- * journal_pin). Memory is a window of 1 MiB or the longest record; with CURSOR_HEADS one record.
+ * journal_pin). It ends where the journal stood at the gathering; to go on, gather again. Memory is
+ * a window of 1 MiB or the longest record; with CURSOR_HEADS one record.
  *
  * Invariants:
  *  1. Sequences of records that CURSOR_WHOLE returns have no gap within a segment, and across two
@@ -17,7 +18,7 @@
  *  3. A segment of a version, or a record of a kind, that is not known here and checks, is an error
  *     that names it (VERSION), never the end. [test: test_cursor]
  *
- * Thread: any, one at a time. */
+ * Thread: any, one at a time; cursor_gather: the shard's thread. */
 #ifndef EMBEDDING_JOURNAL_CURSOR_H
 #define EMBEDDING_JOURNAL_CURSOR_H
 

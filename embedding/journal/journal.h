@@ -68,7 +68,8 @@ uint64_t journal_first(const struct journal *j);
 /* Deletes the free files: what stood in them is not to be found there any more. */
 void journal_forget(struct journal *j);
 /* While pinned, what is trimmed is not used again (but moved to the archive, or deleted), so that
- * who has a file open reads on. */
+ * who has a file open reads on. It does not hold back trimming, and has one holder at a time:
+ * blame. */
 void journal_pin(struct journal *j, bool pinned);
 /* From now on trimmed segments move there (borrowed; NULL: no more). After journal_start. */
 struct archive;

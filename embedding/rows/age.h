@@ -11,6 +11,10 @@
  * keys that wait in the old generation are forgotten. Several boundaries passed at once come to the
  * same in one walk. A row whose time is not known never expires.
  *
+ * That is so for rows in memory. A cold row ages, and ends, when it is next asked for
+ * (table_cold_take), and its pair goes with the tablet's next image (flush_put_gone); one that
+ * nobody asks for stays in the store.
+ *
  * Decay and score: Paddle's CtrCommonAccessor::Shrink (table/ctr_accessor.cc); ttl in event time:
  * Monolith. */
 #ifndef EMBEDDING_ROWS_AGE_H

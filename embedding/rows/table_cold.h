@@ -15,7 +15,7 @@
  * used, and whether it was pulled and awaits its push. To make room: rows are chosen, the least
  * used first; those that the store does not have yet are written, with an image that lists them as
  * cold; then those that nobody has touched meanwhile are dropped. Neither notes nor tier are state:
- * digests and followers ignore them.
+ * digests ignore them.
  *
  * Thread: the shard's. */
 #ifndef EMBEDDING_ROWS_TABLE_COLD_H
@@ -68,8 +68,8 @@ int table_cold_leaving(struct table *t, uint32_t tablet, bool leaving);
 /* Rows that were chosen and have been neither touched nor changed since leave the index for the
  * set. *count: how many. 0 or NOMEM. */
 int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count);
-/* Keys of rows that went for good since the last clear, whose pairs are to be deleted; *keys lives
- * until the tablet changes. */
+/* Keys of rows that went for good since the last clear, whose pairs flush_put_gone deletes in the
+ * batch of the tablet's next image; *keys lives until the tablet changes. */
 uint32_t table_cold_gone(const struct table *t, uint32_t tablet, const uint64_t **keys);
 void table_cold_gone_clear(struct table *t, uint32_t tablet);
 

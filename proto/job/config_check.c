@@ -2,10 +2,12 @@
  * one that is not.
  *
  * 1. After config_entries_check every entry has its key, and its value parses as the key's type and
- *    lies in its range: getters (config_get.c) parse the same text by the same functions and do not
- *    look at failure.
+ *    lies in its range: getters (config_get.c) parse the same text by the same functions, which
+ *    cannot fail. [assert: config_int, config_float, config_bool, config_size, config_enum]
+ *    [test: job_numbers_are_read_as_they_were_checked, job_wrong_values_are_refused]
  * 2. Every refusal names the place and the key; for an unknown key the nearest known one, or one of
- *    those below it. */
+ *    those below it. [test: job_unknown_key_names_line_and_nearest,
+ *    job_wrong_values_are_refused] */
 #include "proto/job/config_inner.h"
 
 #include <errno.h>

@@ -70,7 +70,7 @@ static const char *value_of(const struct config *c, const char *path, enum confi
     *key = n != NULL ? n->key : config_key_find(c->spec, path);
     SHOAL_ASSERT(*key != NULL && (*key)->type == type);
     const char *value = n != NULL ? n->value : (*key)->fallback;
-    SHOAL_ASSERT(value != NULL);
+    SHOAL_ASSERT(value != NULL); /* job.c, 2 */
     return value;
 }
 
@@ -84,7 +84,8 @@ int64_t config_int(const struct config *c, const char *path)
 {
     const struct config_key *key;
     int64_t x = 0;
-    (void)config_int_parse(value_of(c, path, CONFIG_INT, &key), &x);
+    bool whole = config_int_parse(value_of(c, path, CONFIG_INT, &key), &x);
+    SHOAL_ASSERT(whole); /* config_check.c, 1 */
     return x;
 }
 
@@ -92,21 +93,25 @@ double config_float(const struct config *c, const char *path)
 {
     const struct config_key *key;
     double x = 0;
-    (void)config_number_parse(value_of(c, path, CONFIG_FLOAT, &key), &x);
+    bool number = config_number_parse(value_of(c, path, CONFIG_FLOAT, &key), &x);
+    SHOAL_ASSERT(number); /* config_check.c, 1 */
     return x;
 }
 
 bool config_bool(const struct config *c, const char *path)
 {
     const struct config_key *key;
-    return config_bool_parse(value_of(c, path, CONFIG_BOOL, &key)) == 1;
+    int truth = config_bool_parse(value_of(c, path, CONFIG_BOOL, &key));
+    SHOAL_ASSERT(truth >= 0); /* config_check.c, 1 */
+    return truth == 1;
 }
 
 uint64_t config_size(const struct config *c, const char *path)
 {
     const struct config_key *key;
     double x = 0;
-    (void)config_size_parse(value_of(c, path, CONFIG_SIZE, &key), &x);
+    bool size = config_size_parse(value_of(c, path, CONFIG_SIZE, &key), &x);
+    SHOAL_ASSERT(size && x >= 0); /* config_check.c, 1 */
     return (uint64_t)x;
 }
 
@@ -114,7 +119,9 @@ int config_enum(const struct config *c, const char *path)
 {
     const struct config_key *key;
     const char *value = value_of(c, path, CONFIG_ENUM, &key);
-    return config_choice_parse(value, key->choices);
+    int choice = config_choice_parse(value, key->choices);
+    SHOAL_ASSERT(choice >= 0); /* config_check.c, 1 */
+    return choice;
 }
 
 const char *config_string_or(const struct config *c, const char *path, const char *fallback)

@@ -3,10 +3,11 @@
  * job_table.c, the model in job_model.c.
  *
  * 1. Parts are taken in the order of job_take: a later one may look at an earlier one (tables at
- *    data.time), never the other way.
+ *    data.time), never the other way. [assert: job_data_take, job_tables_take, job_model_take]
  * 2. A key that is absent has its default afterwards: nobody outside asks what the file said.
+ *    [assert: value_of] [test: job_training_has_defaults_and_ranges]
  * 3. A part that refuses leaves what it has taken to job_free, so a job is freed whole or not at
- *    all. */
+ *    all. [test: job_tables_that_cannot_be_told_apart_are_refused, fuzz_job] */
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
 

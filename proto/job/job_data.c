@@ -6,6 +6,8 @@
  * opened. */
 #include "proto/job/job_inner.h"
 
+#include "proto/base/assert.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +164,7 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
 
 int job_data_take(const struct config *c, struct job *j, struct err *e)
 {
+    SHOAL_ASSERT(j->table == NULL && j->features.fields.count == 0); /* job.c, 1 */
     if (!config_has(c, "data.train"))
         return err_set(e, SHOAL_E_CONFIG, "data.train is missing: name the files to train on");
     j->data.format = (enum data_format)config_enum(c, "data.format");

@@ -3,6 +3,8 @@
  * uses is dense's affair. */
 #include "proto/job/job_inner.h"
 
+#include "proto/base/assert.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +118,7 @@ static int networks_take(const struct config *c, struct job *j, struct err *e)
 int job_model_take(const struct config *c, struct job *j, struct err *e)
 {
     static const struct optimizer_spec adam = {.kind = OPT_ADAM};
+    SHOAL_ASSERT(j->data.label_count > 0 && j->table_count > 0); /* job.c, 1 */
     int rc = networks_take(c, j, e);
     j->model.kind = (enum model_kind)config_enum(c, "model.kind");
     j->model.cross_layers = (uint32_t)config_int(c, "model.cross_layers");

@@ -3,12 +3,15 @@
  * A preset is what a table begins with; keys beside it count more. What rows live by is a function
  * of their statistics and of event time, so:
  * 1. Statistics are kept where a rule needs them; `stats: false` beside such a rule is refused.
+ *    [assert: statistics_take] [test: job_table_rules_that_contradict_are_refused]
  * 2. Ageing and the least recently used need data.time; without it nothing would ever age, and that
- *    is refused too.
+ *    is refused too. [test: job_ageing_needs_event_times]
  * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same
- *    schema. */
+ *    schema. [test: job_tables_have_no_rules_by_default] */
 #include "proto/job/job_inner.h"
 #include "proto/job/keys.h"
+
+#include "proto/base/assert.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -379,6 +382,7 @@ static int statistics_take(const struct place *p, struct job_table *t, struct er
         return refuse(p, "stats", e,
                       "%s goes by statistics of rows: take `stats: false` away, or %s", needed,
                       needed);
+    SHOAL_ASSERT(stats || (r->age_every == 0 && t->capacity == 0)); /* 1 */
     r->stats = stats;
     r->score_show = stats ? number_f(p, "score.show", 0.1f) : 0;
     r->score_click = stats ? number_f(p, "score.click", 1) : 0;
@@ -502,6 +506,7 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
 int job_tables_take(const struct config *c, struct job *j, struct err *e)
 {
     int rc = 0;
+    SHOAL_ASSERT(j->data.train.count > 0 && j->table == NULL); /* job.c, 1 */
     j->table_count = config_count(c, "tables");
     if (j->table_count == 0)
         j->table_count = 1; /* one table with every default */

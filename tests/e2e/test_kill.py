@@ -93,7 +93,27 @@ def frozen_worker_writes_nothing_when_it_wakes(space):
     assert digests(run.report()) == expected
 
 
+def what_will_not_come_back_ends_the_run(space):
+    """A run without its only worker or its server, left so by --no-restart, ends by itself and says why; one that is told to end does."""
+    train = synth(space / "train.tsv", 6000, 6)
+    job = job_file(space / "job.yaml", train, **{**PROBE, "train.epochs": 100000})
+    for name, number, said in (("worker-0", signal.SIGKILL, "no worker is left and the job is not over"),
+                               ("server-0", signal.SIGKILL, "server-0 has ended and --no-restart leaves it so"),
+                               (None, signal.SIGTERM, "stopped by signal 15")):
+        run = Run(job, space / f"run-{name}", 1, 1, ["--no-restart"])
+        deadline = time.time() + 60
+        while not run.children("worker-0") and time.time() < deadline:
+            time.sleep(0.1)
+        time.sleep(1.0)
+        if name is not None:
+            strike(run, name, number)
+        else:
+            run.process.send_signal(number)
+        assert run.wait(100) != 0 and said in run.output(), run.output()[-3000:]
+
+
 if __name__ == "__main__":
     main([server_killed_in_bsp_leaves_the_undisturbed_digest, server_killed_while_replies_are_lost,
           probe_counts_are_exact_after_server_kills, worker_killed_in_bsp_leaves_the_undisturbed_digest,
-          probe_counts_are_exact_after_worker_kills, frozen_worker_writes_nothing_when_it_wakes])
+          probe_counts_are_exact_after_worker_kills, frozen_worker_writes_nothing_when_it_wakes,
+          what_will_not_come_back_ends_the_run])

@@ -1,6 +1,8 @@
 /* isa.c: asks the processor which vector instructions it has. */
 #include "embedding/rows/optimizer/isa.h"
 
+#include "proto/base/assert.h"
+
 #include <stdbool.h>
 
 #if defined(__x86_64__)
@@ -42,5 +44,6 @@ enum isa isa_best(void)
 
 void isa_limit(enum isa at_most)
 {
+    SHOAL_ASSERT(at_most < ISA_COUNT);
     limit = at_most;
 }

@@ -15,6 +15,7 @@ struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
     const uint32_t kind = s->optimizer.kind;
     /* schema_check lets no other through */
     SHOAL_ASSERT(optimizer_facts(kind) != NULL && isa < ISA_COUNT);
+    SHOAL_ASSERT(s->width > 0 && kind < sizeof functions / sizeof functions[0]);
     return (struct optimizer){functions[kind].start, functions[kind].update(isa, s->width)};
 }
 

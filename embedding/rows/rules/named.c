@@ -36,6 +36,7 @@ int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kin
     uint32_t out = 0, at = 0;
     if (list == NULL)
         return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(kind <= NAME_ALLOWED);
     *changed = 0;
     for (size_t i = 0; i < count; i++) {
         SHOAL_ASSERT(i == 0 || key_mix(keys[i - 1]) < key_mix(keys[i]));
@@ -51,6 +52,7 @@ int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kin
     while (at < n->count)
         list[out++] = n->list[at++];
     SHOAL_ASSERT(out <= n->count + count && *changed <= count);
+    SHOAL_ASSERT(out + count >= n->count); /* no other's name is lost */
     free(n->list);
     n->list = list;
     n->count = out;

@@ -48,6 +48,7 @@ int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, u
     uint32_t before = look(s, 0, hash, young), past = look(s, 1, hash, old);
     uint32_t known = before > past ? before : past,
              now = times < SKETCH_MAX - known ? known + times : SKETCH_MAX;
+    SHOAL_ASSERT(now >= known && now <= SKETCH_MAX); /* never too low */
     for (uint32_t i = 0; i < SKETCH_ROWS; i++)
         if (*young[i] < now)
             *young[i] = (uint16_t)now;
@@ -63,6 +64,7 @@ void sketch_turn(struct sketch *s)
     if (s->cell == NULL)
         return;
     size_t half = (size_t)SKETCH_ROWS * s->columns;
+    SHOAL_ASSERT(s->columns > 0 && (s->columns & (s->columns - 1)) == 0);
     memcpy(s->cell + half, s->cell, half * sizeof *s->cell);
     memset(s->cell, 0, half * sizeof *s->cell);
     s->keys[1] = s->keys[0];

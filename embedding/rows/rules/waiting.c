@@ -78,6 +78,7 @@ int waiting_put(struct waiting_half *h, const struct waiting_key *k)
     SHOAL_VERIFY_ASSERT(!taken(&h->place[place_of(h, k->key)]));
     h->place[place_of(h, k->key)] = *k;
     h->count++;
+    SHOAL_ASSERT(h->count <= h->mask / 4 * 3); /* a free place ends every search */
     return 0;
 }
 
@@ -101,6 +102,7 @@ static void half_forget(struct waiting_half *h, uint64_t key)
         }
     h->place[free_at].show = FREE_PLACE;
     h->count--;
+    SHOAL_VERIFY_ASSERT(find(h, key) == NULL);
 }
 
 struct waiting_key waiting_find(const struct waiting *w, uint64_t key)
@@ -125,6 +127,7 @@ int waiting_add(struct waiting *w, uint32_t limit, uint64_t key, float show, flo
     half_forget(&w->old, key);
     if (waiting_put(&w->young, &fresh) != 0)
         return SHOAL_E_NOMEM;
+    SHOAL_VERIFY_ASSERT(find(&w->old, key) == NULL); /* in one of the two */
     if (w->young.count >= waiting_half_limit(limit))
         waiting_turn(w);
     return 0;
@@ -145,6 +148,7 @@ void waiting_turn(struct waiting *w)
 
 static uint64_t half_bytes(const struct waiting_half *h)
 {
+    SHOAL_ASSERT(h->place != NULL || h->count == 0);
     return h->place == NULL ? 0 : (h->mask + 1ULL) * sizeof *h->place;
 }
 

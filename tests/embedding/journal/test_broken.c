@@ -1,6 +1,7 @@
 /* test_broken.c: invariants of the journal, broken on purpose: each must be noticed, by its own
  * assert. */
 #include "embedding/journal/cursor.h"
+#include "embedding/journal/journal.c"
 #include "tests/lib/broken.h"
 #include "tests/lib/rig_dir.h"
 #include "tests/lib/suite.h"
@@ -14,6 +15,30 @@ static struct journal *opened(void)
     struct journal *j;
     ck_assert_int_eq(journal_open(dir, 0, &j, NULL), 0);
     return j;
+}
+
+static struct journal *started(void)
+{
+    struct record_header h = {.kind = RECORD_RUN_DROP};
+    struct journal *j = opened();
+    ck_assert_int_eq(journal_start(j, 1, NULL), 0);
+    ck_assert_int_eq(journal_append(j, &h, &(struct record_payload){{"", ""}, {0, 0}}, NULL), 0);
+    return j;
+}
+
+static void a_record_is_written_where_no_head_was(void)
+{
+    struct journal *j = started();
+    j->segment[j->count - 1].bytes = 0;
+    journal_commit(j, NULL);
+}
+
+static void a_record_says_that_itself_is_synced(void)
+{
+    struct record_header h = {.kind = RECORD_RUN_DROP};
+    struct journal *j = started();
+    j->synced = j->next;
+    journal_append(j, &h, &(struct record_payload){{"", ""}, {0, 0}}, NULL);
 }
 
 static void more_is_synced_than_was_written(void)
@@ -42,6 +67,9 @@ static void a_record_has_pieces_that_it_is_not_read_in(void)
 }
 
 static const struct broken list[] = {
+    {"embedding/journal/journal.c", 2, a_record_is_written_where_no_head_was,
+     "j->started && s->bytes >= SEGMENT_HEADER_BYTES"},
+    {"embedding/journal/journal.c", 3, a_record_says_that_itself_is_synced, "j->synced < j->next"},
     {"embedding/journal/journal.c", 4, more_is_synced_than_was_written, "s->sequence <= "},
     {"embedding/journal/journal.c", 0, a_record_comes_before_the_journal_has_begun,
      "payload_bytes <= journal_payload_max(j) && "},
