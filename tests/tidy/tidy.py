@@ -29,7 +29,7 @@ from tree import Tree
 
 # What the code still breaks, and how often: exactly so. A count only goes down; at 0 its row goes.
 ALLOWED = {
-    "invariant": 17,
+    "invariant": 12,
     "drawn": 10,
 }
 OF_SOURCES = (files, rooms, form, voice, invariants, drawn, docs)
