@@ -1,7 +1,8 @@
 /* park.c: lists of what waits for rows or room.
  *
  * 1. A push stays behind those of its run, lane and table that came before it: else the engine
- *    would call it a GAP. [test: push_waits_for_its_rows_and_its_lane_waits_behind_it]
+ *    would call it a GAP. [assert: push_parked]
+ *    [test: push_waits_for_its_rows_and_its_lane_waits_behind_it]
  * 2. The head of a list is tried in every walk, but where a clock of bsp has just found no room,
  *    and the engine fetches what was asked for first: so it gets on. [test:
  *    walk_ends_after_a_few_that_are_not_there] */

@@ -4,7 +4,7 @@
  *     on_message:  decode; a push is admitted (marks move, the record queues); a pull is noted;
  *                  before a message that shard.c marks SETTLE the pushes so far are settled:
  *                  committed, applied, replied to
- *     on_drained, and after 8,192 keys:
+ *     on_drained, after 8,192 keys, and when what was parked may go on:
  *                  commit the journal once -> apply -> reply to pushes (fsync: once synced) ->
  *                  answer pulls now due -> write images
  *
