@@ -2,6 +2,7 @@
 #include "server/shard/admin.h"
 
 #include "embedding/row_json.h"
+#include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/shard/park.h"
@@ -102,6 +103,7 @@ void admin_fence(struct shard *s, peer_t from, struct msg *m)
     if (refused(s, from, WIRE_TYPE_FENCE, id,
                 engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e), &e))
         return;
+    SHOAL_ASSERT(engine_lane_generation(s->engine, r.run, r.lane) == r.generation);
     bsp_fenced(s, r.run, r.lane, r.generation);
     shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply.mark = mark;
     shard_send_reply(s, from);
@@ -123,6 +125,7 @@ void admin_map_set(struct shard *s, peer_t from, struct msg *m)
         rc = take_map(s, &e);
     if (refused(s, from, WIRE_TYPE_MAP_SET, id, rc, &e))
         return;
+    SHOAL_ASSERT(s->lead.epoch >= r.map_epoch); /* the newest wins */
     shard_reply(s, WIRE_TYPE_MAP_SET, id)->u.MAP_SET_reply.map_epoch = s->lead.epoch;
     shard_send_reply(s, from);
 }
@@ -217,6 +220,7 @@ static struct json *cuts(const struct shard *s)
     struct json *list = json_new_array();
     uint64_t cut[64];
     uint32_t count = engine_cuts(s->engine, cut, 64);
+    SHOAL_ASSERT(count <= 64);
     for (uint32_t i = 0; i < count; i++)
         json_append(list, json_new_int((int64_t)cut[i]));
     return list;
@@ -235,6 +239,8 @@ void admin_status(struct shard *s, peer_t from, struct msg *m)
         return;
     }
     const struct shard_counts *c = &s->counts;
+    /* each waits in one place */
+    SHOAL_ASSERT(s->clock.waiting + bsp_held(&s->bsp) + park_count(s) <= s->pool.used);
     struct engine_stats g;
     engine_stats_get(s->engine, &g);
     struct json *j = json_new_object(), *types = json_new_object();

@@ -1,6 +1,7 @@
 /* beat.c: beats to the coordinator. */
 #include "server/shard/beat.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
@@ -16,6 +17,7 @@ static void send_beat(struct shard *s)
 {
     struct beat *b = &s->beat;
     struct engine_stats stats;
+    SHOAL_ASSERT(b->coordinator != 0 && b->incarnation != 0);
     engine_stats_get(s->engine, &stats);
     struct wire *w = &s->out;
     w->type = WIRE_TYPE_SHARD_BEAT;
@@ -59,6 +61,7 @@ static void send_beat(struct shard *s)
 static void beat_timer_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, beat.timer);
+    SHOAL_ASSERT(s->beat.lease_ms >= LEASE_MS_MIN && s->beat.lease_ms <= LEASE_MS_MAX);
     send_beat(s);
     env_timer_start(s->env, t, (uint64_t)s->beat.lease_ms * 1000000 / 3);
 }
@@ -71,6 +74,7 @@ void beat_init(struct shard *s)
 int beat_start(struct shard *s, struct err *e)
 {
     struct beat *b = &s->beat;
+    SHOAL_ASSERT(b->incarnation == 0 && b->coordinator == 0); /* once */
     b->incarnation = env_random(s->env) | 1;
     if (s->options.coordinator == NULL) {
         s->lead.self = s->options.shard_index; /* nobody will tell: numbers as within the server */
@@ -96,6 +100,7 @@ void beat_now(struct shard *s)
 void beat_on_reply(struct shard *s, peer_t from)
 {
     struct beat *b = &s->beat;
+    SHOAL_ASSERT(s->in.reply && s->in.type == WIRE_TYPE_SHARD_BEAT);
     if (from != b->coordinator)
         return;
     if (s->in.status) {

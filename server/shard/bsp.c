@@ -5,7 +5,8 @@
  *    wrong_push_is_refused_before_it_is_held]
  * 2. When the disk does stop a release, the rest of the clock's parts are refused with it, so that
  *    what was applied is a prefix in lane order and the others follow it when they are sent again.
- * 3. Parts of one lane are disjoint and of one batch. [test:
+ *    [test: clock_that_the_disk_stops_half_way_is_refused_from_there_on]
+ * 3. Parts of one lane are disjoint and of one batch. [assert: part_put, part_back] [test:
  *    second_push_of_a_held_batch_replaces_the_first]
  * 4. When a journal that is full or memory that is short stops a release (BUSY), the rest stays
  *    held and is tried again: what was applied is a prefix in lane order then too. [test:
@@ -30,6 +31,7 @@ static struct bsp_hold *hold_of(struct bsp *b, uint64_t run, uint32_t table)
 
 static struct bsp_hold *hold_new(struct bsp *b, uint64_t run, uint32_t table, uint32_t lanes)
 {
+    SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES);
     struct bsp_hold *h = calloc(1, sizeof *h + lanes * sizeof h->lane[0]);
     if (h == NULL)
         return NULL;
@@ -70,15 +72,25 @@ static struct request *part_take(struct bsp_hold *h, struct bsp_lane *lane, stru
     struct request *q = *at;
     *at = q->next;
     q->next = NULL;
+    SHOAL_ASSERT(lane->tablets >= q->push.r.tablet_count);
     lane->tablets -= q->push.r.tablet_count;
+    SHOAL_ASSERT((lane->part == NULL) == (lane->tablets == 0));
     SHOAL_ASSERT(h->held > 0);
     h->held--;
     return q;
 }
 
+/* Whether q ends before the part behind it begins. */
+static bool apart(const struct request *q, const struct request *behind)
+{
+    const struct push_record *r = &q->push.r;
+    return behind == NULL || r->tablet_first + r->tablet_count <= behind->push.r.tablet_first;
+}
+
 /* The first part, back to where it was. */
 static void part_back(struct bsp_hold *h, struct bsp_lane *lane, struct request *q)
 {
+    SHOAL_ASSERT(apart(q, lane->part)); /* 3. */
     q->next = lane->part;
     lane->part = q;
     lane->tablets += q->push.r.tablet_count;
@@ -101,9 +113,12 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
             request_give(&s->pool, part_take(h, lane, at));
         else
             at = &(*at)->next;
+    SHOAL_ASSERT(lane->part == NULL || lane->to == r->to); /* 3. */
+    const struct request *before = NULL;
     struct request **at = &lane->part;
-    while (*at != NULL && (*at)->push.r.tablet_first < r->tablet_first)
-        at = &(*at)->next;
+    for (; *at != NULL && (*at)->push.r.tablet_first < r->tablet_first; at = &(*at)->next)
+        before = *at;
+    SHOAL_ASSERT((before == NULL || apart(before, q)) && apart(q, *at)); /* 3. */
     q->next = *at;
     *at = q;
     lane->to = r->to;
@@ -141,6 +156,7 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
             clock = h->lane[i].to;
     if (clock == UINT64_MAX)
         return 0;
+    SHOAL_ASSERT(clock > 0); /* 0 says that there is none */
     for (uint32_t i = 0; i < h->lanes; i++) {
         const struct bsp_lane *lane = &h->lane[i];
         bool whole = lane->part != NULL && lane_whole(s, h, i);
@@ -237,6 +253,7 @@ static void refuse_lane(struct shard *s, struct bsp_hold *h, uint32_t lane, int 
 {
     while (h->lane[lane].part != NULL)
         shard_refuse_request(s, part_take(h, &h->lane[lane], &h->lane[lane].part), status, text);
+    SHOAL_ASSERT(h->lane[lane].tablets == 0);
 }
 
 void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generation)
@@ -245,6 +262,7 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
         if (h->run != run || lane >= h->lanes)
             continue;
         const struct request *q = h->lane[lane].part;
+        SHOAL_ASSERT(q == NULL || q->push.r.generation <= generation);
         if (q != NULL && q->push.r.generation < generation)
             refuse_lane(s, h, lane, SHOAL_E_FENCED,
                         "the lane was given to another worker while this push was held");
@@ -253,10 +271,12 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
 
 void bsp_lead_changed(struct shard *s)
 {
-    for (struct bsp_hold *h = s->bsp.hold; h != NULL; h = h->next)
+    for (struct bsp_hold *h = s->bsp.hold; h != NULL; h = h->next) {
         for (uint32_t i = 0; i < h->lanes; i++)
             refuse_lane(s, h, i, SHOAL_E_AGAIN,
                         "the shard's tablets changed while this push was held; send again");
+        SHOAL_ASSERT(h->held == 0);
+    }
 }
 
 void bsp_purge(struct shard *s)
@@ -270,6 +290,7 @@ void bsp_purge(struct shard *s)
         }
         for (uint32_t i = 0; i < h->lanes; i++)
             refuse_lane(s, h, i, SHOAL_E_OLD_RUN, "this run was dropped or replaced");
+        SHOAL_ASSERT(h->held == 0); /* else they would stay in the pool for ever */
         *at = h->next;
         free(h);
     }

@@ -46,6 +46,7 @@ static struct clock_gate *gate_of(struct clock *c, uint64_t run, uint32_t table)
     for (uint32_t i = 0; i < c->gate_count; i++)
         if (c->gate[i].run == run && c->gate[i].table == table)
             return &c->gate[i];
+    SHOAL_ASSERT(c->gate_count <= CLOCK_GATES);
     if (c->gate_count == CLOCK_GATES)
         return NULL;
     struct clock_gate *gate = &c->gate[c->gate_count++];
@@ -70,6 +71,7 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full)
     *full = gate == NULL;
     if (gate == NULL)
         return NULL;
+    SHOAL_ASSERT(c->waiting < LIMIT_WAITING); /* q itself is of the pool */
     struct request *older = NULL;
     for (struct request **at = &gate->head; *at != NULL; at = &(*at)->next) {
         if (!same_pull(*at, q))
@@ -77,6 +79,7 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full)
         older = *at;
         *at = older->next;
         older->next = NULL;
+        SHOAL_ASSERT(c->waiting > 0);
         c->waiting--;
         break;
     }
@@ -97,6 +100,7 @@ static void close_empty_gates(struct clock *c)
         else
             c->gate[i] = c->gate[--c->gate_count];
     SHOAL_ASSERT(c->gate_count > 0 || c->waiting == 0);
+    SHOAL_ASSERT(c->gate_count <= c->waiting); /* one each at least */
 }
 
 void clock_due(struct clock *c, const struct engine *g, struct request_list *out)
@@ -109,6 +113,8 @@ void clock_due(struct clock *c, const struct engine *g, struct request_list *out
         while (gate->head != NULL && gate->head->pull.need <= low) {
             struct request *q = gate->head;
             gate->head = q->next;
+            SHOAL_ASSERT(gate->head == NULL || gate->head->pull.need >= q->pull.need);
+            SHOAL_ASSERT(c->waiting > 0);
             request_append(out, q);
             c->waiting--;
         }
@@ -127,6 +133,7 @@ void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out)
                 continue;
             }
             *at = q->next;
+            SHOAL_ASSERT(c->waiting > 0);
             request_append(out, q);
             c->waiting--;
         }

@@ -1,7 +1,7 @@
 /* cut.c: holding pushes for a cut, and going back to one.
  *
- * 1. Between engine_hold and engine_go (or engine_release) no push is admitted. [test:
- *    no_push_moves_while_a_cut_is_held]
+ * 1. Between engine_hold and engine_go (or engine_release) no push is admitted. [assert:
+ *    group_admit, push_enter] [test: no_push_moves_while_a_cut_is_held]
  * 2. A RESTORE whose run is open already was done: it must not be done twice, the run may have
  *    moved on. [test: cut_is_restored_once_in_memory, cut_is_restored_once_on_disk] */
 #include "server/shard/cut.h"
@@ -32,6 +32,7 @@ static void let_go(struct shard *s)
 static void hold_timeout_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, hold.timer);
+    SHOAL_ASSERT(s->hold.cut != 0); /* let_go stops it */
     log_warn("shard %s: cut %" PRIu64 " was held for 10 s without GO; pushes go on", s->name,
              s->hold.cut);
     engine_release(s->engine, s->hold.cut);
@@ -73,6 +74,7 @@ void cut_on_hold(struct shard *s, peer_t from, struct msg *m)
         cut = 0;
     }
     if (cut) {
+        SHOAL_ASSERT(s->group.head == NULL);                /* all of it is in the cut */
         int rc = engine_hold(s->engine, cut, &h->sequence); /* 1. */
         if (rc) {
             struct err e = {0};
@@ -93,6 +95,7 @@ void cut_on_hold(struct shard *s, peer_t from, struct msg *m)
 static void answer_go(struct shard *s, peer_t to, uint64_t id)
 {
     const struct hold *h = &s->hold;
+    SHOAL_ASSERT(h->last != 0 && h->last != h->going);
     if (h->last_status) {
         shard_refuse(s, to, WIRE_TYPE_GO, id, h->last_status,
                      "shard %s could not write its part of cut %" PRIu64 ": %s", s->name, h->last,
@@ -167,6 +170,7 @@ void cut_on_restore(struct shard *s, peer_t from, struct msg *m)
             if (group_settle(s))
                 return;
         }
+        SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
         int rc = engine_restore(s->engine, r.cut, r.run, &e);
         if (rc) {
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "%s", e.text);
@@ -232,6 +236,7 @@ void cut_on_keep(struct shard *s, peer_t from, struct msg *m)
             return;
     }
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
+    SHOAL_ASSERT(count <= CUTS_AT_ONCE);
     for (uint32_t i = 0; i < count; i++) {
         if (!unwanted(&r, cut[i]) || cut[i] == s->hold.going)
             continue;

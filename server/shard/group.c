@@ -1,11 +1,14 @@
 /* group.c: the pushes of a drain.
  *
  * 1. A push is answered only after engine_commit has returned 0 for it and, under fsync,
- *    engine_acknowledged has reached it. [test: fsync_answers_nothing_before_the_sync]
- * 2. Pushes are applied in the order of admission, which is journal order.
+ *    engine_acknowledged has reached it. [assert: answer]
+ *    [test: fsync_answers_nothing_before_the_sync]
+ * 2. Pushes are applied in the order of admission, which is journal order. [assert: group_admit,
+ *    group_settle]
  * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report
- *    may not be synced yet.
- * 4. The message's bytes live until the push is applied, not until it is answered. */
+ *    may not be synced yet. [assert: group_settle] [test: fsync_answers_nothing_before_the_sync]
+ * 4. The message's bytes live until the push is applied, not until it is answered. [assert: answer,
+ *    apply] */
 #include "server/shard/group.h"
 
 #include "proto/base/assert.h"
@@ -15,6 +18,7 @@
 
 void group_answer_later(struct shard *s, struct request *q, int status, uint64_t mark)
 {
+    SHOAL_ASSERT(status == 0 || status == SHOAL_E_GAP);
     q->push.plan.mark = mark;
     q->push.plan.applied = 0;
     q->push.plan.sequence = 0;
@@ -27,6 +31,8 @@ int group_admit(struct shard *s, struct request *q)
 {
     struct err e = {0};
     struct push_plan *plan = &q->push.plan;
+    SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH && q->push.status == 0);
+    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
     int rc = engine_admit_push(s->engine, &q->push.r, plan, &e);
     if (rc == SHOAL_E_GAP) {
         group_answer_later(s, q, rc, plan->mark);
@@ -38,6 +44,8 @@ int group_admit(struct shard *s, struct request *q)
         shard_refuse_request(s, q, rc, e.text);
         return rc;
     }
+    SHOAL_ASSERT(plan->applied + plan->skipped == q->push.r.tablet_count);
+    SHOAL_ASSERT((plan->applied > 0) == (plan->sequence > 0)); /* what changes rows is a record */
     if (plan->applied > 0) {
         SHOAL_ASSERT(plan->sequence > s->sequence); /* 2. */
         s->sequence = plan->sequence;
@@ -51,6 +59,8 @@ int group_admit(struct shard *s, struct request *q)
 static void answer(struct shard *s, struct request *q)
 {
     const struct push_plan *plan = &q->push.plan;
+    SHOAL_ASSERT(plan->sequence <= engine_acknowledged(s->engine)); /* 1. */
+    SHOAL_ASSERT(q->bytes == 0);                                    /* 4. */
     struct wire *w = shard_reply(s, WIRE_TYPE_PUSH, q->id);
     w->u.PUSH_reply = (struct wire_PUSH_reply){plan->applied, plan->skipped, plan->mark};
     if (q->push.status) {
@@ -74,14 +84,17 @@ static int apply(struct shard *s, struct request *q)
         s->counts.skipped++;
         return 0;
     }
+    SHOAL_ASSERT(q->bytes > 0); /* 4. */
     s->counts.keys_pushed += q->push.r.key_count;
     return engine_apply_push(s->engine, &q->push.r, &q->push.plan);
 }
 
 int group_settle(struct shard *s)
 {
+    SHOAL_ASSERT(s->group.head != NULL || s->group_keys == 0);
     if (s->fatal.code || s->group.head == NULL)
         return s->fatal.code;
+    uint64_t applied = 0;
     int rc = engine_commit(s->engine); /* 1. */
     if (rc) {
         struct err e;
@@ -90,6 +103,9 @@ int group_settle(struct shard *s)
         return rc;
     }
     for (struct request *q = s->group.head; q != NULL; q = q->next) {
+        const uint64_t sequence = q->push.plan.sequence;
+        SHOAL_ASSERT(sequence == 0 || sequence > applied); /* 2. */
+        applied = sequence != 0 ? sequence : applied;
         rc = apply(s, q);
         if (rc) {
             struct err e;
@@ -104,7 +120,10 @@ int group_settle(struct shard *s)
     s->group_keys = 0;
     struct request *q;
     while ((q = request_pop(&s->group)) != NULL) {
-        request_drop_message(&s->pool, q); /* 4. */
+        const struct request *before = s->unsynced.tail;
+        SHOAL_ASSERT(before == NULL ||
+                     before->push.wait_sequence <= q->push.wait_sequence); /* 3. */
+        request_drop_message(&s->pool, q);                                 /* 4. */
         request_append(&s->unsynced, q);
     }
     group_synced(s);

@@ -1,6 +1,7 @@
 /* keys.c: keys by name, from the wire to the engine. */
 #include "server/shard/keys.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "server/shard/shard.h"
 
@@ -41,6 +42,8 @@ static void blame_done(void *context, int status, const char *text, const struct
 {
     struct shard *s = context;
     const struct audit a = s->audit;
+    SHOAL_ASSERT(a.peer != 0 && !a.scrub);
+    SHOAL_ASSERT(status != 0 || count <= ENGINE_BLAME_MAX);
     s->audit.peer = 0;
     if (status) {
         shard_refuse(s, a.peer, WIRE_TYPE_BLAME, a.id, status, "shard %s: %s", s->name, text);
@@ -77,6 +80,7 @@ static void scrub_done(void *context, int status, const char *text, uint64_t seq
 {
     struct shard *s = context;
     const struct audit a = s->audit;
+    SHOAL_ASSERT(a.peer != 0 && a.scrub);
     s->audit.peer = 0;
     if (status) {
         shard_refuse(s, a.peer, WIRE_TYPE_KEYS, a.id, status, "shard %s: %s", s->name, text);
@@ -133,6 +137,7 @@ void keys_on_message(struct shard *s, peer_t from, struct msg *m)
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, rc, "shard %s: %s", s->name, e.text);
         return;
     }
+    SHOAL_ASSERT(changed <= r.key_count);
     shard_reply(s, WIRE_TYPE_KEYS, id)->u.KEYS_reply.changed = changed;
     shard_send_reply(s, from);
 }

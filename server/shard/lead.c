@@ -1,6 +1,7 @@
 /* lead.c: the map and the led ranges. */
 #include "server/shard/lead.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/key.h"
 
 #include <stdlib.h>
@@ -24,6 +25,7 @@ bool lead_ready(const struct lead *l)
 
 int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count)
 {
+    SHOAL_ASSERT(epoch > 0 && tablet_count <= LIMIT_TABLES * LIMIT_TABLETS);
     if (epoch < l->epoch)
         return 0;
     uint16_t *copy = malloc(tablet_count ? tablet_count * sizeof *copy : 1);
@@ -53,6 +55,7 @@ static struct lead_range range_of(const struct lead *l, const struct table_schem
             r.first = i;
         r.span = i - r.first + 1;
     }
+    SHOAL_ASSERT(r.count <= r.span && r.first + r.span <= 1u << s->tablet_bits);
     return r;
 }
 
@@ -62,6 +65,7 @@ int lead_apply(struct lead *l, struct engine *g, bool *changed)
         *changed = false;
     if (!lead_ready(l))
         return 0;
+    SHOAL_ASSERT(l->self <= UINT16_MAX); /* the map has so many bits for it */
     int rc = engine_lead(g, l->shard_of, l->tablet_count, (uint16_t)l->self);
     if (rc)
         return rc;
@@ -78,6 +82,7 @@ int lead_apply(struct lead *l, struct engine *g, bool *changed)
 
 bool lead_covers(const struct lead *l, const struct table_schema *s, uint32_t first, uint32_t count)
 {
+    SHOAL_ASSERT(s->table < LIMIT_TABLES);
     const struct lead_range *r = &l->range[s->table];
     if (count == 0 || first < r->first || (uint64_t)first + count > (uint64_t)r->first + r->span)
         return false;
@@ -94,6 +99,7 @@ bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_
 {
     if (key_count == 0)
         return true;
+    SHOAL_ASSERT(s->table < LIMIT_TABLES);
     const struct lead_range *r = &l->range[s->table];
     if (r->count != r->span) {
         for (uint32_t i = 0; i < key_count; i++)

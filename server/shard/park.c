@@ -1,9 +1,11 @@
 /* park.c: lists of what waits for rows or room.
  *
  * 1. A push stays behind those of its run, lane and table that came before it: else the engine
- *    would call it a GAP. [test: push_waits_for_its_rows_and_its_lane_waits_behind_it]
- * 2. The head of a list is tried in every walk, and the engine fetches what was asked for first: so
- *    it gets on. */
+ *    would call it a GAP. [assert: push_parked]
+ *    [test: push_waits_for_its_rows_and_its_lane_waits_behind_it]
+ * 2. The head of a list is tried in every walk, but where a clock of bsp has just found no room,
+ *    and the engine fetches what was asked for first: so it gets on. [test:
+ *    walk_ends_after_a_few_that_are_not_there] */
 #include "server/shard/park.h"
 
 #include "proto/base/assert.h"
@@ -64,6 +66,7 @@ static struct request *replace(struct request_list *l, struct request *q,
         *(before != NULL ? &before->next : &l->head) = q;
         if (l->tail == o)
             l->tail = q;
+        SHOAL_ASSERT((q->next == NULL) == (l->tail == q));
         o->next = NULL;
         return o;
     }
@@ -73,6 +76,14 @@ static struct request *replace(struct request_list *l, struct request *q,
 static bool same_push_request(const struct request *a, const struct request *b)
 {
     return same_push(&a->push.r, &b->push.r);
+}
+
+bool park_lane_waits(const struct request_list *l, const struct push_record *r)
+{
+    for (const struct request *q = l->head; q != NULL; q = q->next)
+        if (park_same_lane(&q->push.r, r))
+            return true;
+    return false;
 }
 
 /* Whether q waits now: behind its own lane (1.), or because everybody does. */
@@ -85,9 +96,7 @@ static bool put_behind(struct shard *s, struct request *q)
         request_give(&s->pool, older);
         return true;
     }
-    bool behind = p->short_of_room;
-    for (const struct request *o = p->pushes.head; o != NULL && !behind; o = o->next)
-        behind = park_same_lane(&o->push.r, &q->push.r);
+    bool behind = p->short_of_room || park_lane_waits(&p->pushes, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
     return behind;
@@ -125,6 +134,7 @@ static bool same_pull_request(const struct request *a, const struct request *b)
 
 void park_pull(struct shard *s, struct request *q)
 {
+    SHOAL_ASSERT(q->type == WIRE_TYPE_PULL && q->pull.parked);
     struct request *older = replace(&s->park.pulls, q, same_pull_request);
     if (older != NULL)
         request_give(&s->pool, older);
@@ -151,7 +161,9 @@ static uint32_t count(const struct request_list *l)
 
 uint32_t park_count(const struct shard *s)
 {
-    return count(&s->park.pushes) + count(&s->park.pulls);
+    uint32_t n = count(&s->park.pushes) + count(&s->park.pulls);
+    SHOAL_ASSERT(n <= s->pool.used);
+    return n;
 }
 
 /* ---- purge ---- */
@@ -163,6 +175,7 @@ static void purge_list(struct shard *s, struct request_list *l, bool pulls)
     *l = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL) {
         uint32_t mode, lanes;
+        SHOAL_ASSERT(q->type == (pulls ? WIRE_TYPE_PULL : WIRE_TYPE_PUSH));
         bool open =
             engine_run_mode(s->engine, pulls ? q->pull.run : q->push.r.run, &mode, &lanes) == 0;
         if (open || (pulls && q->pull.lane == UINT32_MAX))

@@ -40,6 +40,8 @@ void park_pull(struct shard *s, struct request *q);
 void park_fetched(struct shard *s);
 /* Whether one must stay behind the other. */
 bool park_same_lane(const struct push_record *a, const struct push_record *b);
+/* Whether somebody on the list is of the same run, lane and table. */
+bool park_lane_waits(const struct request_list *l, const struct push_record *r);
 /* Takes out the pulls of a peer that is gone. Its pushes stay: they are the lane's. */
 void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out);
 void park_close(struct shard *s);

@@ -69,6 +69,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
 {
     const struct table *t = engine_table(s->engine, q->pull.table);
     SHOAL_ASSERT(t != NULL);
+    SHOAL_ASSERT(before == 0 || q->pull.lane != LANE_NONE); /* readers see rows as they are */
     uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
@@ -100,6 +101,7 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
     bool full;
     q->pull.need = need;
     struct request *older = clock_wait(&s->clock, q, &full);
+    SHOAL_ASSERT(!full || older == NULL);
     if (full)
         shard_refuse_request(s, q, SHOAL_E_BUSY,
                              "too many runs and tables have pulls waiting; send again later");
@@ -125,6 +127,7 @@ static void try_bsp(struct shard *s, struct request *q)
 
 void pull_try(struct shard *s, struct request *q)
 {
+    SHOAL_ASSERT(q->type == WIRE_TYPE_PULL);
     if (q->pull.lane == LANE_NONE) {
         answer(s, q, 0, 0);
         return;
@@ -174,6 +177,7 @@ void pull_tick(struct shard *s)
 {
     struct request *q;
     struct request_list due = {0};
+    SHOAL_ASSERT(s->group.head == NULL); /* it sees the pushes that came with it */
     parked_try(s);
     clock_due(&s->clock, s->engine, &due);
     while ((q = request_pop(&due)) != NULL)

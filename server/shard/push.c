@@ -1,6 +1,7 @@
 /* push.c: pushes on their way to the group. */
 #include "server/shard/push.h"
 
+#include "proto/base/assert.h"
 #include "server/shard/group.h"
 
 #include <inttypes.h>
@@ -32,6 +33,7 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
 {
     const struct wire *w = &s->in;
     struct err e = {0};
+    SHOAL_ASSERT(s->hold.cut != 0 || s->hold.queue.head == NULL); /* nothing came before it */
     int rc = check(s, &w->u.PUSH, m, &e);
     struct request *q = NULL;
     if (!rc && (q = request_take(&s->pool, from, w, m, env_now_ns(s->env))) == NULL)
@@ -51,6 +53,8 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
 void push_enter(struct shard *s, struct request *q)
 {
     uint32_t mode, lanes;
+    SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH);
+    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
     if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
         shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
                              "this run is not open here: it was dropped or replaced");
@@ -90,6 +94,7 @@ void push_parked(struct shard *s)
             missed[misses++] = q;
             stays = true;
         }
+        SHOAL_VERIFY_ASSERT(stays || !park_lane_waits(&p->pushes, &q->push.r)); /* park.c, 1 */
         if (!stays && group_admit(s, q) == SHOAL_E_BUSY) {
             park_short(s);
             stays = true;

@@ -35,6 +35,8 @@ static void fill_pull(struct request *q, const struct wire_PULL *w)
     q->pull.bound = w->bound;
     q->pull.key_count = w->key_count;
     q->pull.keys = q->m->frame[1].data;
+    /* as wire_decode has seen to */
+    SHOAL_ASSERT(q->m->frame[1].bytes == w->key_count * sizeof *q->pull.keys);
     q->pull.need = 0;
     q->pull.clock = 0;
     q->pull.parked = false;
@@ -59,6 +61,7 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
         .keys = q->m->frame[1].data,
         .gradients = q->m->frame[2].data,
     };
+    SHOAL_ASSERT(q->m->frame[1].bytes == w->key_count * sizeof *q->push.r.keys);
     q->push.plan = (struct push_plan){0};
     q->push.wait_sequence = 0;
     q->push.status = 0;
@@ -75,6 +78,7 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
     p->free = q->next;
     p->used++;
     p->bytes += bytes;
+    SHOAL_ASSERT(q->m == NULL && q->bytes == 0); /* nobody has it */
     q->next = NULL;
     q->m = m;
     q->bytes = bytes;
@@ -102,20 +106,26 @@ void request_drop_message(struct request_pool *p, struct request *q)
 void request_give(struct request_pool *p, struct request *q)
 {
     SHOAL_ASSERT(p->used > 0 && p->used <= LIMIT_WAITING);
+    SHOAL_ASSERT(q >= p->block && q < p->block + LIMIT_WAITING);
+    SHOAL_ASSERT(q->next == NULL); /* it is off its list */
     request_drop_message(p, q);
     q->next = p->free;
     p->free = q;
     p->used--;
+    SHOAL_ASSERT(p->used > 0 || p->bytes == 0);
 }
 
 void request_append(struct request_list *l, struct request *q)
 {
     SHOAL_ASSERT((l->head == NULL) == (l->tail == NULL));
+    SHOAL_ASSERT(l->tail != q);
     q->next = NULL;
-    if (l->tail != NULL)
+    if (l->tail != NULL) {
+        SHOAL_ASSERT(l->tail->next == NULL);
         l->tail->next = q;
-    else
+    } else {
         l->head = q;
+    }
     l->tail = q;
 }
 
@@ -125,6 +135,7 @@ struct request *request_pop(struct request_list *l)
     if (q == NULL)
         return NULL;
     l->head = q->next;
+    SHOAL_ASSERT((l->head == NULL) == (l->tail == q));
     if (l->head == NULL)
         l->tail = NULL;
     q->next = NULL;

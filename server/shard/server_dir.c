@@ -1,5 +1,7 @@
 /* server_dir.c: data_dir on disk. */
 #include "server/shard/server_dir.h"
+
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
 
 #include <errno.h>
@@ -47,6 +49,7 @@ static int write_name(const char *path, const char *name, struct err *e)
     char temporary[LIMIT_PATH + 8], line[LIMIT_NAME + 2];
     snprintf(temporary, sizeof temporary, "%s.new", path);
     int bytes = snprintf(line, sizeof line, "%s\n", name);
+    SHOAL_ASSERT(bytes > 1 && (size_t)bytes < sizeof line);
     if (file_write_whole(path, temporary, line, (size_t)bytes, 0640, FILE_LASTS_CRASH) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     return 0;
@@ -109,5 +112,6 @@ int server_dir_open(const char *dir, const char *asked, uint32_t shards, char na
         close(*lock_fd);
         *lock_fd = -1;
     }
+    SHOAL_ASSERT((rc == 0) == (*lock_fd >= 0) && (rc != 0 || name[0] != '\0'));
     return rc;
 }

@@ -1,6 +1,7 @@
 /* shard.c: the shard's tick, its handlers, its beginning and its end. */
 #include "server/shard/shard.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "server/shard/admin.h"
@@ -117,6 +118,7 @@ static void dispatch_message(struct shard *s, peer_t from, struct msg *m)
     } else if (h.settle && group_settle(s)) {
         msg_free(m);
     } else {
+        SHOAL_ASSERT(!h.settle || s->group.head == NULL);
         h.run(s, from, m);
     }
 }
@@ -157,6 +159,7 @@ static void shard_on_message(void *core, peer_t from, struct msg *m)
     dispatch_message(s, from, m);
     if (s->group_keys >= GROUP_KEYS)
         shard_tick(s);
+    SHOAL_ASSERT(s->group_keys < GROUP_KEYS || s->fatal.code != 0);
 }
 
 static void shard_on_drained(void *core)
@@ -209,6 +212,7 @@ static void shard_fetched_cb(void *context)
 static void shard_recovered_cb(void *context)
 {
     struct shard *s = context;
+    SHOAL_ASSERT(engine_back(s->engine));
     log_info("shard %s: all rows are back", s->name);
     beat_now(s);
 }
@@ -249,6 +253,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
         return err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
     s->env = env;
     s->options = *options;
+    SHOAL_ASSERT(options->shard_index < options->shard_count);
     snprintf(s->name, sizeof s->name, "%.50s/%u", options->server, options->shard_index);
     lead_init(&s->lead);
     park_init(s);

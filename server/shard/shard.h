@@ -2,9 +2,11 @@
  *
  * The order of the loop is the durability rule:
  *     on_message:  decode; a push is admitted (marks move, the record queues); a pull is noted;
- *                  before anything else the pushes so far are settled
- *     on_drained:  commit the journal once -> apply -> reply to pushes -> answer pulls now due ->
- *                  write images
+ *                  before a message that shard.c marks SETTLE the pushes so far are settled:
+ *                  committed, applied, replied to
+ *     on_drained, after 8,192 keys, and when what was parked may go on:
+ *                  commit the journal once -> apply -> reply to pushes (fsync: once synced) ->
+ *                  answer pulls now due -> write images
  *
  * So no reply leaves before its record is committed, a pull that came with a push sees that push,
  * and journal order is apply order. In fsync durability a reply waits on until the engine has

@@ -1,5 +1,7 @@
 /* shard_answer.c: what all modules of a shard stand on: replies, refusals, the end. */
 #include "proto/base/json.h"
+
+#include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
 
@@ -25,6 +27,7 @@ void shard_fatal(struct shard *s, const struct err *e)
 struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id)
 {
     struct wire *w = &s->out;
+    SHOAL_ASSERT(type != WIRE_TYPE_NONE);
     w->type = type;
     w->reply = true;
     w->id = id;
@@ -35,17 +38,20 @@ struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id)
 
 void shard_send_reply(struct shard *s, peer_t to)
 {
+    SHOAL_ASSERT(s->out.reply); /* no beat went out since shard_reply */
     shard_send(s, to, wire_encode(&s->out));
 }
 
 void shard_send(struct shard *s, peer_t to, struct msg *m)
 {
+    SHOAL_ASSERT(to != 0); /* somebody waits for it */
     if (m == NULL || env_send(s->env, to, m))
         s->counts.unsent++;
 }
 
 void shard_send_json(struct shard *s, peer_t to, struct json *j)
 {
+    SHOAL_ASSERT(s->out.reply && s->out.status == 0);
     char *text = json_text(j, 0);
     json_free(j);
     size_t bytes = text != NULL ? strlen(text) : 0;
@@ -65,6 +71,7 @@ void shard_send_json(struct shard *s, peer_t to, struct json *j)
 void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status,
                   const char *format, ...)
 {
+    SHOAL_ASSERT(status < 0); /* 0 would read as done */
     struct wire *w = shard_reply(s, type, id);
     memset(&w->u, 0, sizeof w->u); /* what the last reply left there is of another type */
     va_list args;

@@ -36,6 +36,7 @@ static void answer(struct shard *s)
     struct digests *d = &s->digests;
     struct wire *w = shard_reply(s, WIRE_TYPE_DIGEST, d->ask[0].id);
     w->u.DIGEST_reply = (struct wire_DIGEST_reply){d->first, d->span, d->rows};
+    SHOAL_ASSERT(d->next == d->span); /* of all tablets */
     struct msg *m = wire_encode(w);
     void *out = m != NULL ? msg_add(m, d->span * sizeof d->value[0]) : NULL;
     if (out == NULL) {
@@ -52,6 +53,7 @@ static void digest_step_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, digests.timer);
     struct digests *d = &s->digests;
+    SHOAL_ASSERT(d->count > 0 && d->value != NULL && d->next <= d->span);
     const struct table *table = engine_table(s->engine, d->ask[0].table);
     if (table == NULL) {
         refuse(s, SHOAL_E_NO_TABLE, "the table is gone");
@@ -85,6 +87,7 @@ static void digest_step_cb(struct env_timer *t)
 static void begin(struct shard *s)
 {
     struct digests *d = &s->digests;
+    SHOAL_ASSERT(d->count > 0 && d->value == NULL && d->ask[0].table < LIMIT_TABLES);
     const struct lead_range *r = &s->lead.range[d->ask[0].table];
     d->first = r->first;
     d->span = r->span;
@@ -158,6 +161,7 @@ static void table_stats_refuse(struct shard *s, int status, const char *text)
 static void table_stats_answer(struct shard *s)
 {
     struct table_stats *d = &s->table_stats;
+    SHOAL_ASSERT(d->next == d->span);
     shard_reply(s, WIRE_TYPE_TABLE_STATS, d->ask[0].id)->u.TABLE_STATS_reply.rows =
         census_rows(d->census);
     shard_send_json(s, d->ask[0].peer, census_json(d->census));
@@ -168,6 +172,7 @@ static void table_stats_step_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, table_stats.timer);
     struct table_stats *d = &s->table_stats;
+    SHOAL_ASSERT(d->count > 0 && d->census != NULL && d->next <= d->span);
     const struct table *table = engine_table(s->engine, d->ask[0].table);
     if (table == NULL) {
         table_stats_refuse(s, SHOAL_E_NO_TABLE, "the table is gone");
@@ -195,6 +200,7 @@ static void table_stats_step_cb(struct env_timer *t)
 static void table_stats_begin(struct shard *s)
 {
     struct table_stats *d = &s->table_stats;
+    SHOAL_ASSERT(d->count > 0 && d->census == NULL && d->ask[0].table < LIMIT_TABLES);
     const struct table *table = engine_table(s->engine, d->ask[0].table);
     const struct lead_range *r = &s->lead.range[d->ask[0].table];
     struct err e = {0};

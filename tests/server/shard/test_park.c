@@ -20,7 +20,7 @@ int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, stru
 static struct engine_options options_of;
 static uint64_t cold[64];
 static uint32_t cold_count, asked;
-static int room;
+static int room, without = SHOAL_E_BUSY; /* what a push without room is told */
 
 int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
                        struct err *e)
@@ -28,6 +28,7 @@ int __wrap_engine_open(const struct engine_options *options, struct env *env, st
     options_of = *options;
     cold_count = asked = 0;
     room = INT32_MAX;
+    without = SHOAL_E_BUSY;
     return __real_engine_open(options, env, out, e);
 }
 
@@ -47,7 +48,7 @@ int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, stru
                              struct err *e)
 {
     if (room == 0)
-        return err_set(e, SHOAL_E_BUSY, "no room");
+        return err_set(e, without, "no room");
     room--;
     return __real_engine_admit_push(g, r, plan, e);
 }
@@ -233,6 +234,31 @@ START_TEST(clock_that_finds_no_room_half_way_goes_on_later)
 }
 END_TEST
 
+START_TEST(clock_that_the_disk_stops_half_way_is_refused_from_there_on)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_BSP, 3, OPT_SGD);
+    uint64_t a = push(&r, 0, 1, key), b = push(&r, 1, 1, key);
+    room = 1;
+    without = SHOAL_E_NO_SPACE;
+    uint64_t c = push(&r, 2, 1, key);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_int_eq(rig_status(&r, b), SHOAL_E_NO_SPACE);
+    ck_assert_int_eq(rig_status(&r, c), SHOAL_E_NO_SPACE);
+    ck_assert_uint_eq(bsp_held(&r.shard->bsp), 0);
+    ck_assert_uint_eq(engine_mark(r.shard->engine, RIG_RUN, 1, 0), 0);
+    room = INT32_MAX;
+    c = push(&r, 2, 1, key);
+    ck_assert_int_eq(rig_status(&r, c), RIG_WAITING);
+    b = push(&r, 1, 1, key);
+    ck_assert_int_eq(rig_status(&r, b), 0);
+    ck_assert_int_eq(rig_status(&r, c), 0);
+    ck_assert(rig_value(&r, pull(&r, key)) == -3);
+    finish(&r);
+}
+END_TEST
+
 START_TEST(newcomers_wait_behind_who_found_no_room_in_order_of_their_lanes)
 {
     struct rig r = {0};
@@ -325,6 +351,7 @@ int main(void)
         walk_ends_after_a_few_that_are_not_there,
         clock_is_released_when_all_its_rows_are_there,
         clock_that_finds_no_room_half_way_goes_on_later,
+        clock_that_the_disk_stops_half_way_is_refused_from_there_on,
         newcomers_wait_behind_who_found_no_room_in_order_of_their_lanes,
         no_push_moves_while_a_cut_is_held,
         who_waits_is_refused_when_its_run_is_dropped,

@@ -1,0 +1,117 @@
+/* test_broken.c: invariants of pushes on their way, broken on purpose: each must be noticed, by its
+ * own assert. */
+#include "server/shard/group.h"
+#include "server/shard/push.h"
+#include "tests/lib/broken.h"
+#include "tests/server/shard_rig.h"
+
+static struct rig rig;
+static struct request one, two; /* pushes of nobody's */
+
+static struct shard *shard_make(uint32_t mode)
+{
+    rig_new(&rig, mode, 2, OPT_SGD);
+    one.type = two.type = WIRE_TYPE_PUSH;
+    return rig.shard;
+}
+
+/* Into the group, with an answer that is known already: its rows are not looked at. */
+static void join(struct shard *s, struct request *q, uint64_t sequence, uint64_t wait)
+{
+    q->push.status = SHOAL_E_GAP;
+    q->push.plan.sequence = sequence;
+    q->push.wait_sequence = wait;
+    request_append(&s->group, q);
+}
+
+/* ---- group.c ---- */
+
+static void an_answer_goes_out_before_its_record_is_kept(void)
+{
+    struct shard *s = shard_make(WIRE_ASYNC);
+    one.push.plan.sequence = 1000;
+    request_append(&s->unsynced, &one);
+    group_synced(s);
+}
+
+static void the_later_push_is_applied_first(void)
+{
+    struct shard *s = shard_make(WIRE_ASYNC);
+    join(s, &one, 2, 2);
+    join(s, &two, 1, 2);
+    group_settle(s);
+}
+
+static void a_gap_waits_for_an_older_push_than_those_before_it(void)
+{
+    struct shard *s = shard_make(WIRE_ASYNC);
+    one.push.wait_sequence = 1000;
+    request_append(&s->unsynced, &one);
+    join(s, &two, 0, 999);
+    group_settle(s);
+}
+
+static void a_push_has_no_message_when_it_is_applied(void)
+{
+    struct shard *s = shard_make(WIRE_ASYNC);
+    one.push.plan = (struct push_plan){.applied = 1, .sequence = 1};
+    request_append(&s->group, &one);
+    group_settle(s);
+}
+
+/* ---- cut.c ---- */
+
+static void a_push_is_admitted_while_a_cut_is_held(void)
+{
+    struct shard *s = shard_make(WIRE_ASYNC);
+    s->hold.cut = 9;
+    group_admit(s, &one);
+}
+
+static void a_push_goes_on_while_a_cut_is_held(void)
+{
+    struct shard *s = shard_make(WIRE_ASYNC);
+    s->hold.cut = 9;
+    push_enter(s, &one);
+}
+
+/* ---- bsp.c ---- */
+
+static struct rig_push_args half(uint32_t first)
+{
+    return (struct rig_push_args){
+        .to = 1, .first = first, .count = 8, .key = rig_key(first, 0), .gradient = 1};
+}
+
+static void a_lane_holds_parts_of_two_batches(void)
+{
+    struct shard *s = shard_make(WIRE_BSP);
+    rig_push(&rig, half(0));
+    rig_run(&rig, 5);
+    s->bsp.hold->lane[0].to = 2;
+    rig_push(&rig, half(8));
+    rig_run(&rig, 5);
+}
+
+static const struct broken list[] = {
+    {"server/shard/group.c", 1, an_answer_goes_out_before_its_record_is_kept,
+     "plan->sequence <= engine_acknowledged"},
+    {"server/shard/group.c", 2, the_later_push_is_applied_first, "sequence == 0 || sequence > "},
+    {"server/shard/group.c", 3, a_gap_waits_for_an_older_push_than_those_before_it, "before == "},
+    {"server/shard/group.c", 4, a_push_has_no_message_when_it_is_applied, "q->bytes > 0"},
+    {"server/shard/group.c", 1, a_push_is_admitted_while_a_cut_is_held, "s->hold.cut == 0"},
+    {"server/shard/push.c", 1, a_push_goes_on_while_a_cut_is_held, "s->hold.cut == 0"},
+    {"server/shard/bsp.c", 3, a_lane_holds_parts_of_two_batches, "lane->part == "},
+};
+
+START_TEST(each_broken_invariant_ends_the_process_by_its_own_assert)
+{
+    broken_check(list, sizeof list / sizeof list[0]);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {each_broken_invariant_ends_the_process_by_its_own_assert};
+    return rig_main("broken", tests, sizeof tests / sizeof tests[0]);
+}
