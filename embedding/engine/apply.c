@@ -47,6 +47,7 @@ int apply_plan(const struct run *run, const struct push_record *r, const uint64_
         plan->applied += v == PUSH_TAKE;
         plan->skipped += v != PUSH_TAKE;
     }
+    SHOAL_ASSERT(plan->applied + plan->skipped + stored == r->tablet_count);
     plan->all = plan->applied == r->tablet_count;
     return 0;
 }
@@ -74,8 +75,10 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
     if (rc == 0 && plan->take != NULL) {
         marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to,
                    plan->take);
+        uint32_t taken = 0;
         for (uint32_t i = r->tablet_first; i < r->tablet_first + r->tablet_count; i++)
-            plan->take[i] &= !is_stored(base, i, sequence);
+            taken += plan->take[i] &= !is_stored(base, i, sequence);
+        SHOAL_ASSERT(taken == plan->applied); /* what was planned is what is done */
     }
     if (rc == 0 && plan->uneven) {
         plan->steps = steps_of(run->marks, r, t->scope.tablets);
@@ -89,7 +92,7 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
 void apply_marks(struct run *run, const struct engine_table *t, const struct push_record *r,
                  const struct push_plan *plan)
 {
-    SHOAL_ASSERT(plan->all == (plan->take == NULL));
+    SHOAL_ASSERT(plan->applied > 0 && plan->all == (plan->take == NULL));
     marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take,
                &t->scope);
     run_lane_moved(run, r->lane);
@@ -108,6 +111,8 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
                              .tablet_count = r->tablet_count,
                              .undo_clock = plan->bsp ? table_undo_clock(r->run, r->to) : 0,
                              .take = plan->take};
+    SHOAL_ASSERT(plan->applied > 0 && plan->all == (plan->take == NULL));
+    SHOAL_ASSERT(plan->uneven == (plan->steps != NULL));
     if (dirty)
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
     int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
@@ -283,6 +288,7 @@ int apply_restored_run(struct runs *runs, const struct record_restore *record, u
             runs_end(runs, other, sequence - 1, sequence) != 0)
             return SHOAL_E_NOMEM;
     }
+    SHOAL_ASSERT(run->lanes == record->lanes && (past || runs->count == 1));
     *out = run;
     return 0;
 }
@@ -307,6 +313,7 @@ static int name_keys(struct apply *a, struct engine_table *t, const struct recor
         return SHOAL_E_NOMEM;
     for (uint32_t i = 0; i < keys->count; i++) {
         uint32_t tablet = key_tablet(key_mix(key[i]), bits);
+        SHOAL_ASSERT(tablet < t->scope.tablets);
         take[tablet] = !is_stored(a->base[keys->table], tablet, sequence);
     }
     if (!a->of_cut && (!a->live || a->g->journal != NULL))
@@ -363,6 +370,8 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
 {
     const struct record_header *h = r->head;
     SHOAL_ASSERT(record_known(h->kind));
+    SHOAL_ASSERT(!(a->live && a->of_cut));
+    SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it was journalled just now */
     const struct kind *k = &kinds[h->kind];
     if (k->control && !a->live && !a->of_cut && !is_past(a, h))
         a->g->control_changed = h->sequence;

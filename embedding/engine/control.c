@@ -32,6 +32,7 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
         h->sequence = g->committed = g->control_changed = ++g->sequence;
         return 0;
     }
+    SHOAL_ASSERT(count <= journal_payload_max(g->journal)); /* or no segment would hold it */
     struct record_payload payload = {{bytes, NULL}, {count, 0}};
     struct err failure = {0};
     int rc = journal_append(g->journal, h, &payload, &failure);
@@ -46,6 +47,7 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
     SHOAL_ASSERT(h->sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = g->control_changed = h->sequence;
     g->committed = journal_committed(g->journal);
+    SHOAL_ASSERT(g->committed == g->sequence);
     if (g->options.durability == DURABLE_FSYNC)
         engine_sync_start(g);
     return 0;
@@ -196,6 +198,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
         if (rc != 0)
             return rc;
     }
+    SHOAL_ASSERT(l->generation == generation && l->live == live);
     *mark = l->lowest;
     return 0;
 }
@@ -325,6 +328,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         rc = flush_settle(g, e);
     if (rc != 0)
         return rc;
+    SHOAL_ASSERT(g->pending == 0 && !g->flush.busy && !g->cut_busy);
     struct record_header h;
     rc = control_journal(g, RECORD_RESTORE, &r, sizeof r, &h, e);
     if (rc != 0)

@@ -148,6 +148,7 @@ static void fetch_done(struct work *w)
                 rc = take_one(g, g->table[i].table, f, at, value);
             }
     bool cancelled = w->cancelled;
+    SHOAL_ASSERT(cancelled || rc != 0 || at == f->count); /* every key has had its turn */
     look_back(g, f->count);
     work_free(f);
     if (cancelled || rc != 0)
@@ -164,6 +165,7 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
     uint32_t tables = 0, share = g->tier.wanted_count < FETCH_SHARED ? 1 : TIER_FETCHES;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         tables += g->tier.wanted[i].count > 0;
+    SHOAL_ASSERT(tables > 0 && g->tier.wanted_count > 0);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct wanted *w = &g->tier.wanted[i];
         uint32_t n = (w->count + share - 1) / share;
@@ -197,11 +199,13 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
             f->drops[at] = table_cold_drops(t, tablet);
             stored_row_key(i, tablet, table_cold_epoch(t, tablet), w->key[k], &f->item[at]);
         }
+        SHOAL_ASSERT(f->of_table[i] <= w->count && f->of_table[i] <= g->tier.wanted_count);
         w->count -= f->of_table[i];
         if (w->count > 0 && f->of_table[i] > 0)
             memmove(w->key, w->key + f->of_table[i], w->count * sizeof *w->key);
         g->tier.wanted_count -= f->of_table[i];
     }
+    SHOAL_ASSERT(at == f->count);
     return 0;
 }
 
@@ -279,6 +283,7 @@ void fetch_init(struct engine *g)
 
 void fetch_free(struct engine *g)
 {
+    SHOAL_ASSERT(fetch_none(g));
     if (g->tier.timer.due_ns != 0)
         env_timer_stop(g->env, &g->tier.timer);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -382,6 +387,7 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
     if (array_reserve(&tier->among, count, &tier->among_room) != 0)
         return false; /* asked again later */
     size_t cold = table_cold_among(t->table, keys, count, tier->among);
+    SHOAL_ASSERT(cold <= count);
     if (cold == 0) {
         tier->used += count;
         return true;
