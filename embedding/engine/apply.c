@@ -67,6 +67,7 @@ static uint32_t *steps_of(const struct marks *m, const struct push_record *r, ui
 int apply_ready(struct run *run, const struct engine_table *t, const struct push_record *r,
                 const uint64_t *base, uint64_t sequence, struct push_plan *plan)
 {
+    SHOAL_ASSERT(r->tablet_first + r->tablet_count <= t->scope.tablets);
     int rc = marks_reserve(run->marks, r->lane, r->table, t->scope.tablets);
     if (rc == 0 && !plan->all) {
         plan->take = calloc(t->scope.tablets, 1);
@@ -164,6 +165,7 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
                        "record %" PRIu64
                        ": tablet %u of table %s lacks batches before it; records are missing",
                        h->sequence, gap, table_schema_of(t->table)->name);
+    SHOAL_ASSERT(plan.applied + plan.skipped == news);
     if (apply_ready(run, t, &p, base, h->sequence, &plan) != 0)
         return no_memory(h, e);
     plan.bsp = (h->flags & RECORD_FLAG_BSP) != 0;
@@ -243,6 +245,7 @@ static int apply_run_drop(struct apply *a, const struct record_header *h, const 
 {
     const struct record_run_drop *d = payload;
     struct run *run = runs_find(a->runs, d->run);
+    SHOAL_ASSERT(!a->live || a->g->pending == 0);
     if (run != NULL && runs_end(a->runs, run, h->sequence - 1, h->sequence) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop run %" PRIu64, d->run);
     /* Undo of a run that is over is never asked for: what old images bring of it may stay. */
@@ -258,6 +261,7 @@ static int apply_fence(struct apply *a, const struct record_header *h, const voi
     const struct record_fence *f = payload;
     struct run *run = runs_find(a->runs, f->run);
     (void)e;
+    SHOAL_ASSERT(!a->live || f->lane < run->lanes); /* engine_fence found it */
     if (run != NULL && !is_past(a, h) && f->lane < run->lanes)
         run_fence(run, f->lane, f->generation, f->live != 0, f->offset);
     return 0;
@@ -298,6 +302,7 @@ int apply_ghosts_end(struct runs *runs, uint64_t sequence)
     for (uint32_t i = runs->count; i-- > 0;)
         if (runs->run[i]->ghost && runs_end(runs, runs->run[i], runs->run[i]->seen, sequence) != 0)
             return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(runs_open(runs) == runs->count); /* no ghost is left */
     return 0;
 }
 
@@ -308,6 +313,7 @@ static int name_keys(struct apply *a, struct engine_table *t, const struct recor
                      const uint64_t *key, uint64_t sequence)
 {
     uint32_t bits = table_schema_of(t->table)->tablet_bits;
+    SHOAL_ASSERT(!a->live || a->g->pending == 0);
     uint8_t *take = calloc(t->scope.tablets, 1);
     if (take == NULL)
         return SHOAL_E_NOMEM;

@@ -15,6 +15,7 @@
 static int sync_now(struct engine *g, struct err *e)
 {
     struct journal_sync sync;
+    SHOAL_ASSERT(journal_next(g->journal) == journal_committed(g->journal) + 1);
     journal_sync_peek(g->journal, &sync);
     journal_sync_run(&sync);
     return journal_sync_end(g->journal, &sync, e);
@@ -68,6 +69,7 @@ static int control_apply(struct engine *g, const struct record_header *h, const 
     static const struct apply_ops live = {.restore = restore_live};
     struct apply a = {.g = g, .runs = &g->runs, .ops = &live, .live = true};
     struct err failure = {0};
+    SHOAL_ASSERT(h->sequence <= g->committed); /* engine.h, 1 */
     int rc = apply_record(&a, &(struct journal_record){h, payload}, &failure);
     if (changed != NULL)
         *changed = a.changed;

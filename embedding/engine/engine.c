@@ -183,6 +183,7 @@ static int open_durable(struct engine *g, struct err *e)
     segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN
               : segment > (1u << 30)        ? 1u << 30
                                             : segment / 4096 * 4096;
+    SHOAL_ASSERT(segment >= JOURNAL_SEGMENT_MIN && segment % 4096 == 0);
     g->segment_bytes = (uint32_t)segment;
     rc = journal_open(path, g->segment_bytes, &g->journal, e);
     if (rc == 0)

@@ -28,6 +28,7 @@ static void table_release(struct engine_table *t)
 
 struct table *engine_table_take(struct engine *g, uint32_t table)
 {
+    SHOAL_ASSERT(table < LIMIT_TABLES && !g->flush.busy);
     struct table *t = g->table[table].table;
     g->table[table].table = NULL;
     table_release(&g->table[table]);

@@ -175,6 +175,7 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
             n = w->count = 0;
         }
         f->bytes_of[i] = n == 0 ? 0 : table_cold_bytes(g->table[i].table);
+        SHOAL_ASSERT(n == 0 || f->bytes_of[i] > 0);
         size_t fit = n == 0 ? 0 : flush_batch_bytes(g) / tables / f->bytes_of[i];
         n = n <= fit ? n : fit > 0 ? (uint32_t)fit : 1;
         f->of_table[i] = n;
@@ -355,6 +356,7 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
         w->key[w->count++] = cold[i];
         g->tier.wanted_count++;
     }
+    SHOAL_ASSERT(g->tier.wanted_count <= WANT_MOST); /* so `asked` has a free place */
     return 0;
 }
 

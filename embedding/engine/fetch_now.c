@@ -171,6 +171,7 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
         rc = copy_tablet(g, t->table, tablet, e);
     if (rc == 0)
         rc = fetch_whole(g->whole, tablet, g->store, e);
+    SHOAL_ASSERT(rc != 0 || table_rows(g->whole) <= table_tablet_rows(t->table, tablet)); /* 2 */
     if (rc == 0)
         return g->whole;
     engine_whole_free(g);

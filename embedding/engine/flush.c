@@ -47,10 +47,12 @@ uint64_t flush_image_bytes(const struct engine *g)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
+        if (g->table[i].table != NULL) {
+            SHOAL_ASSERT(table_cold_rows(g->table[i].table) <= table_rows(g->table[i].table));
             bytes += (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) *
                          table_row_bytes(g->table[i].table) +
                      g->table[i].scope.tablets * 256ull;
+        }
     return bytes;
 }
 
@@ -212,8 +214,10 @@ static void batch_done(struct engine *g, bool flushed)
     SHOAL_ASSERT(!f->busy);
     free(f->control);
     f->control = NULL;
-    for (uint32_t i = 0; i < f->stale_count; i++)
+    for (uint32_t i = 0; i < f->stale_count; i++) {
+        SHOAL_ASSERT(f->stale[i].tablet < g->table[f->stale[i].table].scope.tablets);
         table_cold_fresh(g->table[f->stale[i].table].table, f->stale[i].tablet);
+    }
     f->stale_count = 0;
     if (!flushed)
         return;
@@ -346,6 +350,7 @@ int flush_settle(struct engine *g, struct err *e)
         return err_set(e, SHOAL_E_BUSY, "the row store is being rewritten; ask again");
     if (!f->busy)
         return 0;
+    SHOAL_ASSERT(!f->settling);
     f->settling = true;
     work_settle(f->under_way);
     f->settling = false;
@@ -409,6 +414,7 @@ static void flush_step(struct engine *g)
     struct flush_state *f = &g->flush;
     uint64_t written = journal_written(g->journal), appended = written - f->seen_written;
     uint64_t cap = flush_journal_max(g), used = journal_bytes(g->journal);
+    SHOAL_ASSERT(f->seen_written <= written);
     f->seen_written = written;
     bool scrubbing = engine_jobs_urgent(g) || space_reclaiming(g);
     bool room = tier_wants_room(g), idle = used <= cap / 16 && g->ref_count == 0 && !scrubbing;

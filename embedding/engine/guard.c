@@ -123,6 +123,7 @@ static bool seen_before(struct guard *g, const struct push_record *r)
     for (uint32_t i = 0; i < RECENT; i++)
         if (memcmp(&g->recent[i], &n, sizeof n) == 0)
             return true;
+    SHOAL_ASSERT(g->recent_next < RECENT);
     g->recent[g->recent_next] = n;
     g->recent_next = (g->recent_next + 1) % RECENT;
     return false;
@@ -249,6 +250,7 @@ static int facts_write(const struct quarantine *q, const struct refusal *fact, u
 
 static void outcome(struct quarantine *q, uint64_t facts, int error)
 {
+    SHOAL_ASSERT(facts > 0 && facts <= QUEUE);
     if (error == 0)
         return;
     q->lost += facts;

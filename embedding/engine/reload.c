@@ -134,6 +134,7 @@ int reload_bring_all(struct engine *g, struct err *e)
 /* The next ones of the round. There are some. */
 static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
 {
+    SHOAL_ASSERT(l->left > 0);
     for (;; l->table++, l->tablet = 0, l->chunk = 1) {
         SHOAL_ASSERT(l->table < LIMIT_TABLES);
         uint32_t end =
@@ -157,6 +158,7 @@ static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
         const uint8_t *place = l->place[t.table];
         uint32_t end = l->replay.to.g->table[t.table].scope.tablets,
                  most = t.table == l->table ? l->chunk : 1;
+        SHOAL_ASSERT(t.tablet < end);
         if (place[t.tablet] == PLACE_BACK)
             continue; /* with a neighbour, or for somebody who could not wait */
         *table = t.table;

@@ -45,6 +45,7 @@ int replay_make_room(struct replay *r, struct err *e)
         }
         struct table *t = r->to.g->table[table].table;
         uint64_t hot = table_tablet_rows(t, tablet) - table_cold_tablet(t, tablet);
+        SHOAL_ASSERT(hot > 0); /* tier_hand_next promises it */
         /* Of a tablet that is not put back there is an image, and what it lists must stay
          * (spill.h). */
         bool fresh = r->epoch[table] != NULL && r->to.base[table][tablet] != UINT64_MAX;

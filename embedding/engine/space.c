@@ -349,6 +349,7 @@ void space_open(struct engine *g)
 {
     if (g->dir == NULL)
         return;
+    SHOAL_ASSERT(!g->space.looking); /* 1 */
     g->space.part = calloc(SPACE_PARTS, sizeof *g->space.part);
     if (g->space.part != NULL)
         parts_read(g);
@@ -363,6 +364,7 @@ void space_open(struct engine *g)
 
 void space_free(struct engine *g)
 {
+    SHOAL_ASSERT(!g->space.looking);
     folders_free(g->space.part, g->space.parts);
     g->space.part = NULL;
     g->space.parts = 0;
@@ -451,6 +453,7 @@ static void judge(struct engine *g)
 
 void space_back(struct engine *g)
 {
+    SHOAL_ASSERT(engine_back(g));
     judge(g);
     if (g->space.refusing == SPACE_BOUND)
         reclaim_begin(g);

@@ -135,6 +135,7 @@ static int put_pair(void *context, uint64_t key, const void *row, size_t row_byt
 bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint32_t *table,
                     uint32_t *tablet)
 {
+    SHOAL_ASSERT(hand->table < LIMIT_TABLES);
     for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
         const struct engine_table *t = &g->table[hand->table];
         bool may = t->table != NULL && table_cold_may(t->table) && !(g->loading >> hand->table & 1);
