@@ -2,7 +2,9 @@
  * journal, the row store. No socket, no clock, no thread of its own: slow work (writing images)
  * leaves through env_work and comes back on the loop.
  *
- * The one path of a change, live and in recovery alike:
+ * The path of a change, live and in recovery alike. Beside it go engine_load and engine_load_drop
+ * alone: they put in or take out whole tablets without a record, so who follows the journal does
+ * not see them (load.c, 4; unload.c, 2).
  *
  *     record -> engine_admit_push (who takes it, marks move) -> journal_append
  *            -> engine_commit -> engine_apply_push (rows change) -> reply
@@ -62,7 +64,7 @@ struct engine_options {
     uint64_t memory;
     /* time since 1970, for lines in the quarantine alone; NULL: they have none */
     uint64_t (*wall_ns)(void);
-    void (*on_synced)(void *context); /* fsync mode: engine_synced() moved on; on the loop */
+    void (*on_synced)(void *context); /* fsync mode: engine_acknowledged() moved on; on the loop */
     /* rows have come from the store, or room was made: what engine_warm said no to may be asked
      * again; on the loop. NULL: nobody waits */
     void (*on_fetched)(void *context);

@@ -47,6 +47,7 @@ int apply_plan(const struct run *run, const struct push_record *r, const uint64_
         plan->applied += v == PUSH_TAKE;
         plan->skipped += v != PUSH_TAKE;
     }
+    SHOAL_ASSERT(plan->applied + plan->skipped + stored == r->tablet_count);
     plan->all = plan->applied == r->tablet_count;
     return 0;
 }
@@ -66,6 +67,7 @@ static uint32_t *steps_of(const struct marks *m, const struct push_record *r, ui
 int apply_ready(struct run *run, const struct engine_table *t, const struct push_record *r,
                 const uint64_t *base, uint64_t sequence, struct push_plan *plan)
 {
+    SHOAL_ASSERT(r->tablet_first + r->tablet_count <= t->scope.tablets);
     int rc = marks_reserve(run->marks, r->lane, r->table, t->scope.tablets);
     if (rc == 0 && !plan->all) {
         plan->take = calloc(t->scope.tablets, 1);
@@ -74,8 +76,10 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
     if (rc == 0 && plan->take != NULL) {
         marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to,
                    plan->take);
+        uint32_t taken = 0;
         for (uint32_t i = r->tablet_first; i < r->tablet_first + r->tablet_count; i++)
-            plan->take[i] &= !is_stored(base, i, sequence);
+            taken += plan->take[i] &= !is_stored(base, i, sequence);
+        SHOAL_ASSERT(taken == plan->applied); /* what was planned is what is done */
     }
     if (rc == 0 && plan->uneven) {
         plan->steps = steps_of(run->marks, r, t->scope.tablets);
@@ -89,7 +93,7 @@ int apply_ready(struct run *run, const struct engine_table *t, const struct push
 void apply_marks(struct run *run, const struct engine_table *t, const struct push_record *r,
                  const struct push_plan *plan)
 {
-    SHOAL_ASSERT(plan->all == (plan->take == NULL));
+    SHOAL_ASSERT(plan->applied > 0 && plan->all == (plan->take == NULL));
     marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take,
                &t->scope);
     run_lane_moved(run, r->lane);
@@ -108,6 +112,8 @@ int apply_rows(struct engine_table *t, const struct push_record *r, struct push_
                              .tablet_count = r->tablet_count,
                              .undo_clock = plan->bsp ? table_undo_clock(r->run, r->to) : 0,
                              .take = plan->take};
+    SHOAL_ASSERT(plan->applied > 0 && plan->all == (plan->take == NULL));
+    SHOAL_ASSERT(plan->uneven == (plan->steps != NULL));
     if (dirty)
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
     int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
@@ -159,6 +165,7 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
                        "record %" PRIu64
                        ": tablet %u of table %s lacks batches before it; records are missing",
                        h->sequence, gap, table_schema_of(t->table)->name);
+    SHOAL_ASSERT(plan.applied + plan.skipped == news);
     if (apply_ready(run, t, &p, base, h->sequence, &plan) != 0)
         return no_memory(h, e);
     plan.bsp = (h->flags & RECORD_FLAG_BSP) != 0;
@@ -238,6 +245,7 @@ static int apply_run_drop(struct apply *a, const struct record_header *h, const 
 {
     const struct record_run_drop *d = payload;
     struct run *run = runs_find(a->runs, d->run);
+    SHOAL_ASSERT(!a->live || a->g->pending == 0);
     if (run != NULL && runs_end(a->runs, run, h->sequence - 1, h->sequence) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop run %" PRIu64, d->run);
     /* Undo of a run that is over is never asked for: what old images bring of it may stay. */
@@ -253,6 +261,7 @@ static int apply_fence(struct apply *a, const struct record_header *h, const voi
     const struct record_fence *f = payload;
     struct run *run = runs_find(a->runs, f->run);
     (void)e;
+    SHOAL_ASSERT(!a->live || f->lane < run->lanes); /* engine_fence found it */
     if (run != NULL && !is_past(a, h) && f->lane < run->lanes)
         run_fence(run, f->lane, f->generation, f->live != 0, f->offset);
     return 0;
@@ -283,6 +292,7 @@ int apply_restored_run(struct runs *runs, const struct record_restore *record, u
             runs_end(runs, other, sequence - 1, sequence) != 0)
             return SHOAL_E_NOMEM;
     }
+    SHOAL_ASSERT(run->lanes == record->lanes && (past || runs->count == 1));
     *out = run;
     return 0;
 }
@@ -292,6 +302,7 @@ int apply_ghosts_end(struct runs *runs, uint64_t sequence)
     for (uint32_t i = runs->count; i-- > 0;)
         if (runs->run[i]->ghost && runs_end(runs, runs->run[i], runs->run[i]->seen, sequence) != 0)
             return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(runs_open(runs) == runs->count); /* no ghost is left */
     return 0;
 }
 
@@ -302,11 +313,13 @@ static int name_keys(struct apply *a, struct engine_table *t, const struct recor
                      const uint64_t *key, uint64_t sequence)
 {
     uint32_t bits = table_schema_of(t->table)->tablet_bits;
+    SHOAL_ASSERT(!a->live || a->g->pending == 0);
     uint8_t *take = calloc(t->scope.tablets, 1);
     if (take == NULL)
         return SHOAL_E_NOMEM;
     for (uint32_t i = 0; i < keys->count; i++) {
         uint32_t tablet = key_tablet(key_mix(key[i]), bits);
+        SHOAL_ASSERT(tablet < t->scope.tablets);
         take[tablet] = !is_stored(a->base[keys->table], tablet, sequence);
     }
     if (!a->of_cut && (!a->live || a->g->journal != NULL))
@@ -363,6 +376,8 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
 {
     const struct record_header *h = r->head;
     SHOAL_ASSERT(record_known(h->kind));
+    SHOAL_ASSERT(!(a->live && a->of_cut));
+    SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it was journalled just now */
     const struct kind *k = &kinds[h->kind];
     if (k->control && !a->live && !a->of_cut && !is_past(a, h))
         a->g->control_changed = h->sequence;

@@ -1,4 +1,6 @@
-/* apply.h: what a record does. The one way by which tables, marks, runs and names of keys change:
+/* apply.h: what a record does. The one way by which tables, marks, runs and names of keys change,
+ * but for a load of a checkpoint and its taking back, which put in and take out whole tablets
+ * without a record (load.c, 4; unload.c, 2): who follows the journal does not see them.
  *
  *     live:      check, plan -> journal -> apply_record, once it is written
  *     a push:    check, apply_plan -> apply_ready -> journal -> apply_marks, then apply_rows

@@ -15,6 +15,7 @@
 static int sync_now(struct engine *g, struct err *e)
 {
     struct journal_sync sync;
+    SHOAL_ASSERT(journal_next(g->journal) == journal_committed(g->journal) + 1);
     journal_sync_peek(g->journal, &sync);
     journal_sync_run(&sync);
     return journal_sync_end(g->journal, &sync, e);
@@ -32,6 +33,7 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
         h->sequence = g->committed = g->control_changed = ++g->sequence;
         return 0;
     }
+    SHOAL_ASSERT(count <= journal_payload_max(g->journal)); /* or no segment would hold it */
     struct record_payload payload = {{bytes, NULL}, {count, 0}};
     struct err failure = {0};
     int rc = journal_append(g->journal, h, &payload, &failure);
@@ -46,6 +48,7 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
     SHOAL_ASSERT(h->sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = g->control_changed = h->sequence;
     g->committed = journal_committed(g->journal);
+    SHOAL_ASSERT(g->committed == g->sequence);
     if (g->options.durability == DURABLE_FSYNC)
         engine_sync_start(g);
     return 0;
@@ -66,6 +69,7 @@ static int control_apply(struct engine *g, const struct record_header *h, const 
     static const struct apply_ops live = {.restore = restore_live};
     struct apply a = {.g = g, .runs = &g->runs, .ops = &live, .live = true};
     struct err failure = {0};
+    SHOAL_ASSERT(h->sequence <= g->committed); /* engine.h, 1 */
     int rc = apply_record(&a, &(struct journal_record){h, payload}, &failure);
     if (changed != NULL)
         *changed = a.changed;
@@ -196,6 +200,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
         if (rc != 0)
             return rc;
     }
+    SHOAL_ASSERT(l->generation == generation && l->live == live);
     *mark = l->lowest;
     return 0;
 }
@@ -325,6 +330,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         rc = flush_settle(g, e);
     if (rc != 0)
         return rc;
+    SHOAL_ASSERT(g->pending == 0 && !g->flush.busy && !g->cut_busy);
     struct record_header h;
     rc = control_journal(g, RECORD_RESTORE, &r, sizeof r, &h, e);
     if (rc != 0)

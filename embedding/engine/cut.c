@@ -3,8 +3,8 @@
  *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by
  *     one rename. [test: an_unfinished_cut_does_not_exist]
  *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no
- *     stored tablet is beyond the noted sequence. [test: pushes_during_the_cut_are_not_in_it,
- *     a_cut_waits_for_the_batch_under_way]
+ *     stored tablet is beyond the noted sequence. [assert: cut_done, start_batch]
+ *     [test: pushes_during_the_cut_are_not_in_it, a_cut_waits_for_the_batch_under_way]
  *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all
  *     written here), or where there is no journal, a cut copies all tablets instead of linking the
  *     journal, and with them the pairs of rows in the store: of a row that is cold at GO the pair
@@ -79,6 +79,7 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
     int rc = engine_cut_room(g, cut, &e);
     if (rc != 0)
         return rc;
+    SHOAL_ASSERT(g->committed == g->sequence); /* the journal that it pins has all */
     g->holding = true;
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -89,6 +90,7 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
     for (uint32_t i = 0; i < g->runs.count; i++) {
         const struct run *run = g->runs.run[i];
         if (run->id > g->held.run) {
+            SHOAL_ASSERT(run->lanes <= LIMIT_LANES);
             g->held.run = run->id;
             g->held.tables = run->tables;
             g->held.lanes = run->lanes;
@@ -166,6 +168,7 @@ int cut_copy_rows(struct store *from, struct store *cold, const char *path, stru
 static int make_parts(struct cut_work *c, struct cut_file *file)
 {
     char path[LIMIT_PATH];
+    SHOAL_ASSERT(c->copy == NULL || c->links == 0); /* 3 */
     int n = snprintf(path, sizeof path, "%s/journal", c->tmp);
     if ((file_mkdir(c->parent, 0700) != 0 && errno != EEXIST) || file_remove_tree(c->tmp) != 0 ||
         file_mkdir(c->tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path ||
@@ -211,9 +214,11 @@ static void cut_done(struct work *w)
 {
     struct cut_work *c = container_of(w, struct cut_work, work);
     struct engine *g = c->g;
+    SHOAL_ASSERT(g->cut_busy && !g->flush.busy); /* 2 */
     g->cut_busy = false;
     if (!w->cancelled && c->status == 0 && g->dir == NULL) {
         cut_mem_drop(g, c->facts.cut);
+        SHOAL_ASSERT(g->mem_cut_count < ENGINE_MEM_CUTS);
         g->mem_cut[g->mem_cut_count++] = (struct mem_cut){.facts = c->facts, .store = c->copy};
         c->copy = NULL;
     }
@@ -313,6 +318,7 @@ int engine_go(struct engine *g, uint64_t cut,
     struct cut_work *c = calloc(1, sizeof *c);
     if (c == NULL)
         return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(g->pending == 0); /* since HOLD nothing was admitted */
     c->g = g;
     c->facts = g->held;
     c->done = done;
@@ -344,15 +350,19 @@ static void cut_step(struct engine *g)
 {
     if (g->flush.busy)
         return;
+    SHOAL_ASSERT(g->cut_busy && !g->holding);
     struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
     engine_job_end(g, JOB_CUT);
     engine_work(g, &c->work, cut_run, cut_done);
 }
 
+/* It never began: nothing keeps the journal any more. */
 static void cut_close(struct engine *g)
 {
     struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
+    SHOAL_ASSERT(g->cut_busy);
     engine_job_end(g, JOB_CUT);
+    g->cut_busy = false;
     store_close(c->copy);
     free(c->link);
     free(c);

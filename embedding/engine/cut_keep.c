@@ -11,6 +11,7 @@
 
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -102,6 +103,7 @@ int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cu
 {
     char *text = NULL;
     size_t bytes = 0;
+    SHOAL_ASSERT(facts->lanes <= LIMIT_LANES);
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of cut %" PRIu64, facts->cut);
@@ -227,7 +229,8 @@ int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e)
 
 void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out)
 {
-    snprintf(out, LIMIT_PATH, "%s/cuts/%" PRIu64 "%s", g->dir, cut, tail);
+    int n = snprintf(out, LIMIT_PATH, "%s/cuts/%" PRIu64 "%s", g->dir, cut, tail);
+    SHOAL_ASSERT(n > 0 && (size_t)n < LIMIT_PATH); /* engine_open has seen to it */
 }
 
 struct mem_cut *cut_mem_find(struct engine *g, uint64_t cut)
@@ -321,6 +324,7 @@ static void drop_done(struct work *w)
 static int drop_now(struct engine *g, uint64_t cut)
 {
     char path[LIMIT_PATH];
+    SHOAL_ASSERT(!cut_referenced(g, cut));
     struct drop_work *w = calloc(1, sizeof *w);
     if (w == NULL)
         return SHOAL_E_NOMEM;

@@ -109,6 +109,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
                                  .evicted = g->tier.evicted,
                                  .evicted_clean = g->tier.evicted_clean,
                                  .store_memory = g->store == NULL ? 0 : tier_store_memory(g)};
+    SHOAL_ASSERT(out->flushed_sequence <= out->sequence);
     out->memory_bytes += out->store_memory;
     out->disk_bytes = space_taken(g);
     out->disk_short = g->space.refusing != SPACE_ENOUGH;
@@ -118,6 +119,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
         if (g->table[i].table != NULL) {
             uint64_t rows = table_rows(g->table[i].table);
             out->rows += rows;
+            SHOAL_ASSERT(table_cold_rows(g->table[i].table) <= rows);
             out->cold_rows += table_cold_rows(g->table[i].table);
             out->row_bytes += rows * table_row_bytes(g->table[i].table);
             struct table_counts counts;
@@ -181,6 +183,7 @@ static int open_durable(struct engine *g, struct err *e)
     segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN
               : segment > (1u << 30)        ? 1u << 30
                                             : segment / 4096 * 4096;
+    SHOAL_ASSERT(segment >= JOURNAL_SEGMENT_MIN && segment % 4096 == 0);
     g->segment_bytes = (uint32_t)segment;
     rc = journal_open(path, g->segment_bytes, &g->journal, e);
     if (rc == 0)
@@ -231,6 +234,7 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         engine_close(g, false);
         return rc;
     }
+    SHOAL_ASSERT(g->pending == 0 && g->committed == g->sequence);
     *out = g;
     return 0;
 }
@@ -241,14 +245,16 @@ int engine_close(struct engine *g, bool flush)
     int rc = 0;
     engine_audit_stop(g);
     work_drain(&g->works);
+    SHOAL_ASSERT(!g->flush.busy && !g->syncing && !g->space.looking && fetch_none(g));
     guard_free(g->guard);
     bool back = engine_back(g);
     engine_jobs_close(g);
+    g->holding = false; /* it ends with the process, and so does what it keeps of the journal */
     if (g->journal != NULL && !g->broken)
         rc = engine_commit(g);
     if (flush && rc == 0 && g->store != NULL && !g->broken && back) {
         /* else it has taken nothing, and the next start replays again */
-        SHOAL_ASSERT(g->pending == 0);
+        SHOAL_ASSERT(g->pending == 0 && !g->cut_busy);
         rc = flush_all(g, &e);
         if (rc != 0)
             log_error("closing %s: %s", g->dir, e.text);

@@ -193,6 +193,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     plan->bsp = run->mode == RUN_BSP;
     plan->sequence = g->sequence;
     plan->mark = plan->all ? r->to : lowest_mark(run, r);
+    SHOAL_ASSERT(plan->mark >= r->to); /* no covered tablet lacks it now */
     g->pending++;
     return 0;
 }
@@ -212,6 +213,7 @@ int engine_commit(struct engine *g)
     if (rc != 0)
         return engine_fail(g, &e);
     g->committed = journal_committed(g->journal);
+    SHOAL_ASSERT(g->committed == g->sequence); /* of what was admitted nothing is left behind */
     if (g->options.durability == DURABLE_FSYNC)
         engine_sync_start(g);
     return 0;

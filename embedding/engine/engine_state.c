@@ -28,6 +28,7 @@ static void table_release(struct engine_table *t)
 
 struct table *engine_table_take(struct engine *g, uint32_t table)
 {
+    SHOAL_ASSERT(table < LIMIT_TABLES && !g->flush.busy);
     struct table *t = g->table[table].table;
     g->table[table].table = NULL;
     table_release(&g->table[table]);
@@ -38,6 +39,7 @@ struct table *engine_table_take(struct engine *g, uint32_t table)
 static void scope_fill(const struct engine *g, struct engine_table *t)
 {
     uint32_t first = table_schema_of(t->table)->tablet_first, before = 0;
+    SHOAL_ASSERT(t->scope.tablets == 1u << table_schema_of(t->table)->tablet_bits);
     for (uint32_t i = 0; i < t->scope.tablets; i++) {
         t->scope.led[i] = first + i < g->led_count && g->led[first + i];
         t->scope.led_before[i] = before;
@@ -59,6 +61,7 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
 {
     uint32_t tablets = 1u << s->tablet_bits;
     struct engine_table t = {.scope.tablets = tablets};
+    SHOAL_ASSERT(s->table < LIMIT_TABLES && g->table[s->table].table == NULL);
     int rc = table_new(s, g->arena, &t.table, e);
     if (rc != 0)
         return rc;
@@ -102,9 +105,11 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
                   uint64_t sequence)
 {
     uint64_t *changed = t->changed, *durable = t->durable, *written = t->written;
+    SHOAL_ASSERT(sequence > 0 && first + count <= t->scope.tablets);
     for (uint32_t i = first; i < first + count; i++) {
         if (take != NULL && !take[i])
             continue;
+        SHOAL_ASSERT(changed[i] <= sequence);
         if (changed[i] <= durable[i])
             /* it was clean: no record in between was its own */
             durable[i] = written[i] = sequence - 1;
@@ -139,6 +144,7 @@ void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
 
 int engine_fail(struct engine *g, const struct err *e)
 {
+    SHOAL_ASSERT(e->code != 0); /* or the caller would go on */
     if (!g->broken) {
         g->broken = true;
         if (g->options.on_fatal != NULL)
@@ -150,7 +156,7 @@ int engine_fail(struct engine *g, const struct err *e)
 void engine_job_begin(struct engine *g, enum engine_job_kind kind, struct engine_job *job,
                       const struct engine_job_ops *ops)
 {
-    SHOAL_ASSERT(g->job[kind] == NULL);
+    SHOAL_ASSERT(kind < JOB_KINDS && g->job[kind] == NULL);
     job->ops = ops;
     g->job[kind] = job;
 }
@@ -162,6 +168,7 @@ void engine_job_end(struct engine *g, enum engine_job_kind kind)
 
 void engine_jobs_step(struct engine *g, enum engine_job_kind from, enum engine_job_kind below)
 {
+    SHOAL_ASSERT(from < below && below <= JOB_KINDS);
     for (unsigned kind = from; kind < (unsigned)below; kind++)
         if (g->job[kind] != NULL && g->job[kind]->ops->step != NULL)
             g->job[kind]->ops->step(g);
@@ -210,6 +217,7 @@ static void sync_done(struct work *w)
     struct sync_work *s = container_of(w, struct sync_work, work);
     struct engine *g = s->g;
     struct err e = {0};
+    SHOAL_ASSERT(g->syncing); /* one at a time */
     g->syncing = false;
     if (w->cancelled)
         s->sync.status = SHOAL_E_STOPPED;
@@ -240,6 +248,7 @@ void engine_sync_start(struct engine *g)
         free(s);
         return;
     }
+    SHOAL_ASSERT(s->sync.sequence <= journal_committed(g->journal));
     g->syncing = true;
     engine_work(g, &s->work, sync_run, sync_done);
 }

@@ -148,6 +148,7 @@ static void fetch_done(struct work *w)
                 rc = take_one(g, g->table[i].table, f, at, value);
             }
     bool cancelled = w->cancelled;
+    SHOAL_ASSERT(cancelled || rc != 0 || at == f->count); /* every key has had its turn */
     look_back(g, f->count);
     work_free(f);
     if (cancelled || rc != 0)
@@ -164,6 +165,7 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
     uint32_t tables = 0, share = g->tier.wanted_count < FETCH_SHARED ? 1 : TIER_FETCHES;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         tables += g->tier.wanted[i].count > 0;
+    SHOAL_ASSERT(tables > 0 && g->tier.wanted_count > 0);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct wanted *w = &g->tier.wanted[i];
         uint32_t n = (w->count + share - 1) / share;
@@ -173,6 +175,7 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
             n = w->count = 0;
         }
         f->bytes_of[i] = n == 0 ? 0 : table_cold_bytes(g->table[i].table);
+        SHOAL_ASSERT(n == 0 || f->bytes_of[i] > 0);
         size_t fit = n == 0 ? 0 : flush_batch_bytes(g) / tables / f->bytes_of[i];
         n = n <= fit ? n : fit > 0 ? (uint32_t)fit : 1;
         f->of_table[i] = n;
@@ -197,11 +200,13 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
             f->drops[at] = table_cold_drops(t, tablet);
             stored_row_key(i, tablet, table_cold_epoch(t, tablet), w->key[k], &f->item[at]);
         }
+        SHOAL_ASSERT(f->of_table[i] <= w->count && f->of_table[i] <= g->tier.wanted_count);
         w->count -= f->of_table[i];
         if (w->count > 0 && f->of_table[i] > 0)
             memmove(w->key, w->key + f->of_table[i], w->count * sizeof *w->key);
         g->tier.wanted_count -= f->of_table[i];
     }
+    SHOAL_ASSERT(at == f->count);
     return 0;
 }
 
@@ -279,6 +284,7 @@ void fetch_init(struct engine *g)
 
 void fetch_free(struct engine *g)
 {
+    SHOAL_ASSERT(fetch_none(g));
     if (g->tier.timer.due_ns != 0)
         env_timer_stop(g->env, &g->tier.timer);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -350,6 +356,7 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
         w->key[w->count++] = cold[i];
         g->tier.wanted_count++;
     }
+    SHOAL_ASSERT(g->tier.wanted_count <= WANT_MOST); /* so `asked` has a free place */
     return 0;
 }
 
@@ -382,6 +389,7 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
     if (array_reserve(&tier->among, count, &tier->among_room) != 0)
         return false; /* asked again later */
     size_t cold = table_cold_among(t->table, keys, count, tier->among);
+    SHOAL_ASSERT(cold <= count);
     if (cold == 0) {
         tier->used += count;
         return true;

@@ -12,6 +12,7 @@
 #include "embedding/engine/reload.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
+#include "proto/base/assert.h"
 #include "proto/base/key.h"
 
 #include <inttypes.h>
@@ -26,6 +27,7 @@ static int bring_some(struct table *t, struct store *store, const uint64_t *cold
 {
     const struct table_schema *s = table_schema_of(t);
     size_t bytes = table_cold_bytes(t);
+    SHOAL_ASSERT(count > 0 && count <= BRING_MOST);
     struct store_item *item = malloc(count * sizeof *item);
     size_t *size = malloc(count * sizeof *size);
     char *value = malloc(count * bytes);
@@ -117,9 +119,11 @@ int fetch_whole(struct table *t, uint32_t tablet, struct store *store, struct er
                      "tablet %u of table %s names %u rows that lie in the row store, %" PRIu64
                      " of them are there; restore a cut or a checkpoint",
                      tablet, s->name, cold, w.taken);
-    if (rc == 0)
-        table_cold_forget(t, tablet);
-    return rc;
+    if (rc != 0)
+        return rc;
+    table_cold_forget(t, tablet);
+    SHOAL_ASSERT(table_cold_tablet(t, tablet) == 0);
+    return 0;
 }
 
 /* ---- beside the engine's tables ---- */
@@ -167,6 +171,7 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
         rc = copy_tablet(g, t->table, tablet, e);
     if (rc == 0)
         rc = fetch_whole(g->whole, tablet, g->store, e);
+    SHOAL_ASSERT(rc != 0 || table_rows(g->whole) <= table_tablet_rows(t->table, tablet)); /* 2 */
     if (rc == 0)
         return g->whole;
     engine_whole_free(g);
@@ -222,6 +227,7 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
         engine_whole_free(g);
         return NULL;
     }
+    SHOAL_ASSERT(table_rows(g->whole) <= 1 && table_cold_rows(g->whole) == 0);
     if (table_rows(g->whole) == 0) /* it has not outlasted its ageing */
         return t->table;
     *stored = true;

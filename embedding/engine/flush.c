@@ -47,10 +47,12 @@ uint64_t flush_image_bytes(const struct engine *g)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
+        if (g->table[i].table != NULL) {
+            SHOAL_ASSERT(table_cold_rows(g->table[i].table) <= table_rows(g->table[i].table));
             bytes += (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) *
                          table_row_bytes(g->table[i].table) +
                      g->table[i].scope.tablets * 256ull;
+        }
     return bytes;
 }
 
@@ -108,6 +110,7 @@ void flush_trim(struct engine *g)
     if (g->journal == NULL || g->holding || g->cut_busy)
         return;
     uint64_t floor = flush_floor(g);
+    SHOAL_ASSERT(floor <= g->committed && g->segment_bytes > 0);
     uint32_t spare = g->job[JOB_SCRUB] != NULL || g->space.refusing == SPACE_BOUND
                          ? 0
                          : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
@@ -142,6 +145,8 @@ static int gather(struct engine *g, uint64_t limit, bool room)
     struct flush_state *f = &g->flush;
     uint32_t table, tablet;
     const uint64_t *gone;
+    SHOAL_ASSERT(!f->busy && g->pending == 0);
+    SHOAL_ASSERT(g->committed == g->sequence); /* 2: no image has what the journal lacks */
     f->items = f->bytes = f->stale_count = 0;
     if (!flush_room(g, 1, 0))
         return SHOAL_E_NOMEM;
@@ -206,10 +211,13 @@ static void rewrite_when_wasteful(struct engine *g)
 static void batch_done(struct engine *g, bool flushed)
 {
     struct flush_state *f = &g->flush;
+    SHOAL_ASSERT(!f->busy);
     free(f->control);
     f->control = NULL;
-    for (uint32_t i = 0; i < f->stale_count; i++)
+    for (uint32_t i = 0; i < f->stale_count; i++) {
+        SHOAL_ASSERT(f->stale[i].tablet < g->table[f->stale[i].table].scope.tablets);
         table_cold_fresh(g->table[f->stale[i].table].table, f->stale[i].tablet);
+    }
     f->stale_count = 0;
     if (!flushed)
         return;
@@ -240,6 +248,7 @@ static void flush_done(struct work *w)
     struct flush_work *f = container_of(w, struct flush_work, work);
     struct engine *g = f->g;
     struct err ignored;
+    SHOAL_ASSERT(g->flush.busy && g->flush.under_way == w);
     g->flush.busy = false;
     g->flush.under_way = NULL;
     if (f->flush)
@@ -299,6 +308,7 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
 {
     struct flush_state *f = &g->flush;
     uint64_t images = flush_image_bytes(g), batch = flush_batch_bytes(g);
+    SHOAL_ASSERT(!g->holding && !g->cut_busy); /* cut.c, 2 */
     if (!space_batch(g, images < batch ? images : batch))
         return;
     struct flush_work *w = calloc(1, sizeof *w);
@@ -340,9 +350,11 @@ int flush_settle(struct engine *g, struct err *e)
         return err_set(e, SHOAL_E_BUSY, "the row store is being rewritten; ask again");
     if (!f->busy)
         return 0;
+    SHOAL_ASSERT(!f->settling);
     f->settling = true;
     work_settle(f->under_way);
     f->settling = false;
+    SHOAL_ASSERT(!f->busy);
     g->tier.tell = true; /* of the room that the batch was to make */
     env_timer_start(g->env, &g->tier.timer, 0);
     return g->broken ? err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting") : 0;
@@ -402,6 +414,7 @@ static void flush_step(struct engine *g)
     struct flush_state *f = &g->flush;
     uint64_t written = journal_written(g->journal), appended = written - f->seen_written;
     uint64_t cap = flush_journal_max(g), used = journal_bytes(g->journal);
+    SHOAL_ASSERT(f->seen_written <= written);
     f->seen_written = written;
     bool scrubbing = engine_jobs_urgent(g) || space_reclaiming(g);
     bool room = tier_wants_room(g), idle = used <= cap / 16 && g->ref_count == 0 && !scrubbing;
@@ -448,6 +461,7 @@ static int write_now(struct engine *g, bool flush, struct journal *journal, stru
 {
     struct journal_sync sync;
     struct err ignored;
+    SHOAL_ASSERT(!g->flush.busy);
     g->flush.since_flush += g->flush.bytes;
     g->flush.image_bytes += g->flush.bytes;
     if (flush && journal != NULL)

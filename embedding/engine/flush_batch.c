@@ -30,6 +30,7 @@ struct flush_mark flush_mark(const struct engine *g)
 
 void flush_back(struct engine *g, struct flush_mark mark)
 {
+    SHOAL_ASSERT(mark.items <= g->flush.items && mark.bytes <= g->flush.bytes);
     g->flush.items = mark.items;
     g->flush.bytes = mark.bytes;
 }
@@ -76,13 +77,15 @@ static bool is_behind(const struct store_item *a, const struct store_item *b)
     return of_a == of_b ? half_of(a, 1) > half_of(b, 1) : of_a > of_b;
 }
 
-/* As stored_row_key makes them, keys are 16 bytes, big-endian. */
+/* As stored_row_key makes them, keys are big-endian and of one length, which two words hold. */
 void flush_sort(struct engine *g, struct flush_mark from)
 {
     struct store_item *item = g->flush.item;
+    SHOAL_ASSERT(from.items <= g->flush.items);
     for (size_t i = from.items + 1; i < g->flush.items; i++) {
         struct store_item one = item[i];
         size_t to = i;
+        SHOAL_ASSERT(one.key_bytes == item[from.items].key_bytes);
         for (; to > from.items && is_behind(&item[to - 1], &one); to--)
             item[to] = item[to - 1];
         if (to < i)
@@ -139,6 +142,7 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
 {
     struct engine_table *t = &g->table[table];
     struct store_item item;
+    SHOAL_ASSERT(tablet < t->scope.tablets);
     SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* reload.c, 1: its rows would be lost */
     SHOAL_ASSERT(g->pending == 0);                   /* flush.c, 1 */
     /* in recovery: the record that is replayed may be older than what the tablet came with */
@@ -160,6 +164,7 @@ static uint64_t written_floor(const struct engine *g, uint64_t sequence)
         const struct engine_table *t = &g->table[i];
         for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
             SHOAL_ASSERT(t->written[k] <= sequence); /* replay.c, 3 */
+            SHOAL_ASSERT(t->durable[k] <= t->written[k]);
             if (t->changed[k] > t->written[k] && t->written[k] < floor)
                 floor = t->written[k];
         }
@@ -179,6 +184,7 @@ int flush_put_control(struct engine *g, uint64_t sequence)
                                   &f->control, &item.value_bytes);
     if (rc != 0)
         return rc;
+    SHOAL_ASSERT(f->items < f->item_room); /* the caller asked for room */
     stored_control_key(&item);
     item.value = f->control;
     f->item[f->items++] = item;

@@ -1,6 +1,7 @@
 /* guard.c: checking, counting, telling; facts gathered, made into lines and written elsewhere. */
 #include "embedding/engine/guard.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
@@ -105,6 +106,7 @@ static struct count *field_of(struct guard *g, uint32_t table, uint32_t field)
 
 static struct count *worker_of(struct guard *g, uint64_t worker)
 {
+    SHOAL_ASSERT(g->workers <= GUARD_WORKERS);
     for (uint32_t i = 0; i < g->workers; i++)
         if (g->worker[i].worker == worker)
             return &g->worker[i].of;
@@ -121,6 +123,7 @@ static bool seen_before(struct guard *g, const struct push_record *r)
     for (uint32_t i = 0; i < RECENT; i++)
         if (memcmp(&g->recent[i], &n, sizeof n) == 0)
             return true;
+    SHOAL_ASSERT(g->recent_next < RECENT);
     g->recent[g->recent_next] = n;
     g->recent_next = (g->recent_next + 1) % RECENT;
     return false;
@@ -131,6 +134,8 @@ static void count_refused(struct guard *g, const struct table_schema *s,
 {
     uint32_t floats = schema_push_floats(s);
     struct gradient_fault f;
+    const uint64_t before = g->rows.refused;
+    SHOAL_ASSERT(r->run == g->run); /* of the run whose counts these are */
     g->pushes++;
     worker_of(g, r->worker)->refused++;
     for (uint32_t k = 0; k < r->key_count; k++)
@@ -138,6 +143,7 @@ static void count_refused(struct guard *g, const struct table_schema *s,
             field_of(g, s->table, key_field(r->keys[k]))->refused++;
             g->rows.refused++;
         }
+    SHOAL_ASSERT(g->rows.refused > before); /* a row was why */
 }
 
 void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r)
@@ -244,6 +250,7 @@ static int facts_write(const struct quarantine *q, const struct refusal *fact, u
 
 static void outcome(struct quarantine *q, uint64_t facts, int error)
 {
+    SHOAL_ASSERT(facts > 0 && facts <= QUEUE);
     if (error == 0)
         return;
     q->lost += facts;
@@ -264,6 +271,7 @@ static void batch_done(struct work *w)
 {
     struct batch *b = container_of(w, struct batch, work);
     struct quarantine *q = b->q;
+    SHOAL_ASSERT(q->busy && b->facts > 0 && b->facts <= QUEUE);
     q->busy = false;
     outcome(q, b->facts, w->cancelled ? facts_write(q, b->fact, b->facts) : b->error);
     if (!w->cancelled)
@@ -274,6 +282,7 @@ static void hand_over(struct quarantine *q)
 {
     if (q->busy || q->facts == 0)
         return;
+    SHOAL_ASSERT(q->facts <= QUEUE);
     size_t bytes = q->facts * sizeof *q->fact;
     struct batch *b = malloc(sizeof *b + bytes);
     if (b != NULL) {
@@ -331,6 +340,7 @@ int guard_check(struct guard *g, const struct table_schema *s, const struct push
         return 0;
     if (!gradient_fault_find(s, r->gradients, r->key_count, &f))
         return 0;
+    SHOAL_ASSERT(f.key < r->key_count && f.rows > 0 && f.rows <= r->key_count);
     if (run_turn(g, r->run) && !seen_before(g, r)) {
         count_refused(g, s, r);
         refusal_keep(g, s, r, &f);
@@ -373,6 +383,7 @@ void guard_free(struct guard *g)
     if (g == NULL)
         return;
     struct quarantine *q = &g->quarantine;
+    SHOAL_ASSERT(!q->busy); /* work_drain has been */
     if (q->facts > 0)
         outcome(q, q->facts, facts_write(q, q->fact, q->facts));
     free(g);
@@ -390,8 +401,11 @@ static struct json *fields_json(const struct guard *g, const char *(*table_name)
                                 void *context)
 {
     struct json *list = json_new_array();
+    struct count all = {0};
     for (uint32_t i = 0; i <= GUARD_FIELDS; i++) {
         const struct count *c = i < GUARD_FIELDS ? &g->field[i].of : &g->other_fields;
+        all.refused += c->refused;
+        all.clipped += c->clipped;
         if (c->refused == 0 && c->clipped == 0)
             continue;
         struct json *item = json_new_object();
@@ -402,14 +416,18 @@ static struct json *fields_json(const struct guard *g, const char *(*table_name)
         count_set(item, c);
         json_append(list, item);
     }
+    SHOAL_ASSERT(all.refused == g->rows.refused && all.clipped == g->rows.clipped);
     return list;
 }
 
 static struct json *workers_json(const struct guard *g)
 {
     struct json *list = json_new_array();
+    struct count all = {0};
     for (uint32_t i = 0; i <= GUARD_WORKERS; i++) {
         const struct count *c = i < GUARD_WORKERS ? &g->worker[i].of : &g->other_workers;
+        all.refused += c->refused;
+        all.clipped += c->clipped;
         if (c->refused == 0 && c->clipped == 0)
             continue;
         struct json *item = json_new_object();
@@ -418,6 +436,7 @@ static struct json *workers_json(const struct guard *g)
         count_set(item, c);
         json_append(list, item);
     }
+    SHOAL_ASSERT(all.refused == g->pushes && all.clipped == g->rows.clipped);
     return list;
 }
 

@@ -34,6 +34,7 @@ int reload_begin(struct engine *g, const struct replay *r, struct err *e)
     if (l == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to recover %s", g->dir);
     bool good = true;
+    SHOAL_ASSERT(!r->to.of_cut && g->sequence == 0); /* before the first record */
     engine_job_begin(g, JOB_RELOAD, &l->job, &reload_job);
     g->reload_timer.fire = step_cb;
     g->reload_rows = STEP_ROWS;
@@ -80,10 +81,12 @@ static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t belo
 {
     struct reload *l = reload_of(g);
     struct engine_table *t = &g->table[table];
+    SHOAL_ASSERT(first < below && below <= t->scope.tablets && below - first <= l->left);
     int rc = replay_tablets(&l->replay, table, first, below, e);
     if (rc != 0)
         return rc;
     for (uint32_t k = first; k < below; k++) {
+        SHOAL_ASSERT(l->place[table][k] != PLACE_BACK); /* what came is not read over */
         t->changed[k] = t->written[k] = t->durable[k];
         l->place[table][k] = PLACE_BACK;
     }
@@ -109,6 +112,7 @@ int reload_bring(struct engine *g, uint32_t table, uint32_t first, uint32_t coun
     int rc = 0;
     if (reload_of(g) == NULL || reload_of(g)->place[table] == NULL)
         return 0;
+    SHOAL_ASSERT(first + count <= g->table[table].scope.tablets);
     for (uint32_t end = first + count;
          rc == 0 && away_next(reload_of(g), table, &first, end, &below); first = below)
         rc = bring(g, table, first, below, e);
@@ -121,6 +125,7 @@ int reload_bring_all(struct engine *g, struct err *e)
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if (g->table[i].table != NULL)
             rc = reload_bring(g, i, 0, g->table[i].scope.tablets, e);
+    SHOAL_ASSERT(rc != 0 || reload_left(g) == 0);
     return rc;
 }
 
@@ -129,6 +134,7 @@ int reload_bring_all(struct engine *g, struct err *e)
 /* The next ones of the round. There are some. */
 static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
 {
+    SHOAL_ASSERT(l->left > 0);
     for (;; l->table++, l->tablet = 0, l->chunk = 1) {
         SHOAL_ASSERT(l->table < LIMIT_TABLES);
         uint32_t end =
@@ -152,6 +158,7 @@ static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
         const uint8_t *place = l->place[t.table];
         uint32_t end = l->replay.to.g->table[t.table].scope.tablets,
                  most = t.table == l->table ? l->chunk : 1;
+        SHOAL_ASSERT(t.tablet < end);
         if (place[t.tablet] == PLACE_BACK)
             continue; /* with a neighbour, or for somebody who could not wait */
         *table = t.table;
@@ -187,6 +194,7 @@ static int step(struct engine *g, bool *asked, struct err *e)
         rc = bring(g, table, first, below, e);
         uint64_t rows = table_rows(g->table[table].table) - before;
         come += rows;
+        SHOAL_ASSERT(l->chunk > 0 && l->chunk <= CHUNK_MOST);
         if (table == l->table)
             l->chunk = chunk_of(l->chunk, rows, g->reload_rows);
     }
@@ -196,6 +204,7 @@ static int step(struct engine *g, bool *asked, struct err *e)
 /* All are back. */
 static int finish(struct engine *g, struct err *e)
 {
+    SHOAL_ASSERT(reload_left(g) == 0 && g->pending == 0);
     g->recovered_ns = env_now_ns(g->env) - reload_of(g)->began_ns;
     reload_free(g);
     if (apply_ghosts_end(&g->runs, g->sequence) != 0) /* 2. */
@@ -229,6 +238,7 @@ static void step_cb(struct env_timer *timer)
 
 void reload_start(struct engine *g, uint64_t began_ns)
 {
+    SHOAL_ASSERT(reload_left(g) > 0);
     reload_of(g)->began_ns = began_ns;
     env_timer_start(g->env, &g->reload_timer, 0);
 }

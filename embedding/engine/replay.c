@@ -274,6 +274,7 @@ static int clear_load(struct replay *r, struct err *e)
 {
     struct store_item item = {0};
     int rc = 0;
+    SHOAL_ASSERT(!r->to.of_cut && r->load.under_way);
     log_warn("%s: the load of a checkpoint as run %" PRIu64
              " was not finished; its tables are empty, load it again",
              r->to.g->dir, r->load.run);
@@ -333,6 +334,7 @@ int engine_recover(struct engine *g, struct err *e)
     struct replay r;
     uint64_t first, last;
     uint64_t began = env_now_ns(g->env);
+    SHOAL_ASSERT(g->sequence == 0 && g->pending == 0);
     replay_init(&r, g, g->store, &g->runs, false);
     int rc = recover_stored(&r, e);
     if (rc == 0)
@@ -352,6 +354,7 @@ int engine_recover(struct engine *g, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
     engine_refresh_marks(g);
     rc = journal_start(g->journal, g->sequence + 1, e);
+    SHOAL_ASSERT(rc != 0 || journal_next(g->journal) == g->sequence + 1); /* engine.h, 2 */
     if (reload_left(g) == 0)
         reload_free(g);
     if (rc == 0 && !engine_back(g))
@@ -385,6 +388,7 @@ int cut_recover(struct engine *g, const struct cut_source *source,
                 uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
     struct replay r;
+    SHOAL_ASSERT(runs->count == 0);
     replay_init(&r, g, source->store, runs, true);
     r.until = source->facts.sequence;
     memcpy(r.to.base, base, sizeof r.to.base);

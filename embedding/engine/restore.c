@@ -12,6 +12,7 @@
  */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
+#include "embedding/engine/reload.h"
 #include "embedding/engine/replay.h"
 #include "embedding/engine/tier.h"
 #include "embedding/rows/table_cold.h"
@@ -44,6 +45,7 @@ int replay_make_room(struct replay *r, struct err *e)
         }
         struct table *t = r->to.g->table[table].table;
         uint64_t hot = table_tablet_rows(t, tablet) - table_cold_tablet(t, tablet);
+        SHOAL_ASSERT(hot > 0); /* tier_hand_next promises it */
         /* Of a tablet that is not put back there is an image, and what it lists must stay
          * (spill.h). */
         bool fresh = r->epoch[table] != NULL && r->to.base[table][tablet] != UINT64_MAX;
@@ -93,6 +95,7 @@ static int clear_older(struct replay *r, const struct record_restore *record, ui
         if (r->spill != NULL &&
             (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
             return SHOAL_E_NOMEM;
+        SHOAL_ASSERT(r->own[i]); /* not the engine's: it is written to */
         for (uint32_t k = 0; k < t->scope.tablets; k++) {
             bool older = (record->existing >> i & 1) &&
                          (r->to.g->journal == NULL || t->durable[k] < sequence);
@@ -135,6 +138,7 @@ static int load_cut(struct replay *r, const struct record_restore *record, struc
 
 static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
 {
+    SHOAL_ASSERT(r->to.runs->count == 1 && r->to.runs->run[0]->lanes == run->lanes);
     const struct run *from = r->to.runs->run[0];
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct engine_table *t = engine_slot(r->to.g, i);
@@ -159,6 +163,8 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
     struct spill spill;
     struct replay r;
     struct run *run = NULL;
+    SHOAL_ASSERT(!g->flush.busy && g->pending == 0); /* it writes to the store itself */
+    SHOAL_ASSERT(reload_left(g) == 0);               /* which tablets are older is known */
     replay_init(&r, g, g->store, &then, true);
     r.spill = g->store == NULL ? NULL : &spill;
     spill_init(&spill, g->store, g->options.memory);

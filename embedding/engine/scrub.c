@@ -14,6 +14,7 @@
 #include "embedding/journal/cursor.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
+#include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
@@ -124,6 +125,7 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
         return engine_fail(g, e);
     }
     struct scrub *s = scrub_of(g);
+    SHOAL_ASSERT(g->committed == g->sequence); /* all that there is stands before the new segment */
     s->sequence = g->sequence;
     s->done = done;
     s->context = context;
@@ -152,6 +154,7 @@ static void scrub_done(struct work *w)
 {
     struct scrub_work *s = container_of(w, struct scrub_work, work);
     struct engine *g = s->g;
+    SHOAL_ASSERT(g->flush.busy && scrub_of(g)->working);
     engine_scrub_done done = scrub_of(g)->done;
     void *context = scrub_of(g)->context;
     uint64_t sequence = scrub_of(g)->sequence;
@@ -174,6 +177,7 @@ static int list_pairs(const struct engine *g, struct scrub_work *w)
     const struct table *t = g->table[s->schema->table].table;
     if (t == NULL)
         return 0;
+    SHOAL_ASSERT(s->schema->tablet_bits == table_schema_of(t)->tablet_bits);
     w->item = calloc(s->count + 1, sizeof *w->item);
     if (w->item == NULL)
         return SHOAL_E_NOMEM;
@@ -272,6 +276,7 @@ static void blame_run(struct work *w)
 static void blame_done(struct work *w)
 {
     struct blame_work *b = container_of(w, struct blame_work, work);
+    SHOAL_ASSERT(b->g->blame == b && b->count <= b->limit);
     b->g->blame = NULL;
     journal_pin(b->g->journal, false);
     if (!w->cancelled)

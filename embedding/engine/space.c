@@ -192,8 +192,12 @@ uint64_t space_taken(const struct engine *g)
     const struct space *s = &g->space;
     SHOAL_ASSERT(s->added_seen <= s->added); /* 2 */
     uint64_t taken = s->taken + s->added - s->added_seen;
-    if (g->store != NULL)
-        taken += store_written(g->store) - s->store_seen;
+    if (g->store != NULL) {
+        uint64_t written = store_written(g->store);
+        SHOAL_ASSERT(s->store_seen <= written); /* 2 */
+        taken += written - s->store_seen;
+    }
+    SHOAL_ASSERT(g->journal == NULL || s->made_seen <= journal_made(g->journal)); /* 2 */
     if (g->journal != NULL)
         taken += (journal_made(g->journal) - s->made_seen) * g->segment_bytes;
     return taken;
@@ -249,6 +253,7 @@ static struct look_work *look_new(struct engine *g)
         free(l);
         return NULL;
     }
+    SHOAL_ASSERT(l->count == g->space.parts + 1 && g->space.parts <= SPACE_PARTS);
     l->g = g;
     l->made_seen = g->journal == NULL ? 0 : journal_made(g->journal);
     l->added_seen = g->space.added;
@@ -292,6 +297,8 @@ static void judge(struct engine *g);
 static void look_take(struct engine *g, const struct look_work *l)
 {
     struct space *s = &g->space;
+    SHOAL_ASSERT(s->added_seen <= l->added_seen &&
+                 s->made_seen <= l->made_seen); /* one at a time */
     if (l->taken != UINT64_MAX) {
         s->taken = l->taken;
         s->small = l->small;
@@ -307,6 +314,7 @@ static void look_done(struct work *w)
 {
     struct look_work *l = container_of(w, struct look_work, work);
     struct engine *g = l->g;
+    SHOAL_ASSERT(g->space.looking);
     g->space.looking = false;
     if (!w->cancelled)
         look_take(g, l);
@@ -341,6 +349,7 @@ void space_open(struct engine *g)
 {
     if (g->dir == NULL)
         return;
+    SHOAL_ASSERT(!g->space.looking); /* 1 */
     g->space.part = calloc(SPACE_PARTS, sizeof *g->space.part);
     if (g->space.part != NULL)
         parts_read(g);
@@ -355,6 +364,7 @@ void space_open(struct engine *g)
 
 void space_free(struct engine *g)
 {
+    SHOAL_ASSERT(!g->space.looking);
     folders_free(g->space.part, g->space.parts);
     g->space.part = NULL;
     g->space.parts = 0;
@@ -381,6 +391,7 @@ void space_note_part(struct engine *g, const char *dir)
                  dir);
         return;
     }
+    SHOAL_ASSERT(s->parts < SPACE_PARTS);
     s->part[s->parts++] = copy;
     parts_write(g);
     space_look(g);
@@ -442,6 +453,7 @@ static void judge(struct engine *g)
 
 void space_back(struct engine *g)
 {
+    SHOAL_ASSERT(engine_back(g));
     judge(g);
     if (g->space.refusing == SPACE_BOUND)
         reclaim_begin(g);
@@ -537,6 +549,7 @@ static void tidy_done(struct work *w)
 {
     struct tidy_work *t = container_of(w, struct tidy_work, work);
     struct engine *g = t->g;
+    SHOAL_ASSERT(g->flush.busy && g->space.reclaim == RECLAIM_TIDY);
     g->flush.busy = false;
     g->space.reclaim = RECLAIM_NONE;
     if (w->cancelled)
@@ -554,6 +567,7 @@ void space_reclaim(struct engine *g)
     if (g->space.reclaim != RECLAIM_WRITE || g->flush.busy || g->cut_busy || g->holding ||
         g->broken)
         return;
+    SHOAL_ASSERT(engine_back(g) && g->committed > 0);
     struct tidy_work *t = calloc(1, sizeof *t);
     if (t == NULL)
         return; /* the next step tries again */

@@ -135,6 +135,7 @@ static int put_pair(void *context, uint64_t key, const void *row, size_t row_byt
 bool tier_hand_next(struct engine *g, struct tier_tablet *hand, bool clean, uint32_t *table,
                     uint32_t *tablet)
 {
+    SHOAL_ASSERT(hand->table < LIMIT_TABLES);
     for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
         const struct engine_table *t = &g->table[hand->table];
         bool may = t->table != NULL && table_cold_may(t->table) && !(g->loading >> hand->table & 1);
@@ -182,6 +183,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     struct leaving l = {
         .g = g, .table = number, .tablet = tablet, .epoch = table_cold_epoch(t->table, tablet)};
     uint64_t hot = table_tablet_rows(t->table, tablet) - table_cold_tablet(t->table, tablet);
+    SHOAL_ASSERT(hot > 0 && hot <= table_tablet_rows(t->table, tablet));
     uint32_t most = (uint32_t)(hot * LEAVE / LEAVE_OF) + 1, chosen = 0;
     const uint64_t *gone;
     size_t image = stored_tablet_bytes(t->table, &g->runs, tablet),
@@ -196,6 +198,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
         flush_back(g, mark);
         return true;
     }
+    SHOAL_ASSERT(l.pairs <= chosen && chosen <= most); /* of what there is room for */
     if (l.pairs == 0) {
         flush_back(g, mark);
         drop_chosen(g, number, tablet, true);
@@ -206,6 +209,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     SHOAL_ASSERT(rc == 0); /* choosing made what it needs */
     flush_put_image(g, number, tablet, sequence);
     (void)table_cold_leaving(t->table, tablet, false);
+    SHOAL_ASSERT(tier->leaving_count < TIER_LEAVING && t->written[tablet] >= sequence);
     tier->leaving[tier->leaving_count++] = (struct tier_tablet){number, tablet};
     tier->leaving_bytes += chosen * (table_row_bytes(t->table) + 8);
     tier->idle = 0;

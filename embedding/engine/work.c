@@ -44,6 +44,7 @@ static void done_cb(struct env_work *env)
 {
     struct work *w = container_of(env, struct work, env);
     bool orphan = w->list == &orphans;
+    SHOAL_ASSERT(atomic_load(&w->state) >= WORK_FINISHED); /* the loop's done is behind its run */
     unlink_from(w->list, w);
     if (!orphan)
         w->done(w);
@@ -63,8 +64,10 @@ void work_start(struct work_list *list, struct env *env, struct work *w)
 /* Run or called off; done here and now, and not again when the loop hears of it. */
 static void settle(struct work *w)
 {
+    SHOAL_ASSERT(w->list != &orphans); /* its done has been */
     while (!w->cancelled && atomic_load(&w->state) != WORK_FINISHED)
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    SHOAL_ASSERT(atomic_load(&w->state) == (w->cancelled ? WORK_CANCELLED : WORK_FINISHED));
     unlink_from(w->list, w);
     push_to(&orphans, w);
     w->done(w);
@@ -72,6 +75,7 @@ static void settle(struct work *w)
 
 void work_settle(struct work *w)
 {
+    SHOAL_ASSERT(!w->cancelled);
     run_cb(&w->env); /* nothing, where another thread has begun it */
     settle(w);
 }

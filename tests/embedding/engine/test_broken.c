@@ -121,6 +121,16 @@ static void cut_made(void *context, int status, uint64_t rows, uint64_t bytes)
     ck_assert_int_eq(status, 0);
 }
 
+static void a_batch_is_under_way_beside_a_cut(void)
+{
+    struct engine *g = an_engine();
+    uint64_t sequence;
+    ck_assert_int_eq(engine_hold(g, 7, &sequence), 0);
+    ck_assert_int_eq(engine_go(g, 7, cut_made, NULL), 0);
+    g->flush.busy = true;
+    embedding_env_run(&s.env);
+}
+
 static void a_tablet_younger_than_the_restore_is_put_back(void)
 {
     struct engine *g = an_engine();
@@ -160,6 +170,8 @@ static const struct broken list[] = {
      "h.sequence == g->sequence + 1"},
     {"embedding/engine/control.c", 2, a_control_record_leaves_a_gap_behind,
      "h->sequence == g->sequence + 1"},
+    {"embedding/engine/cut.c", 2, a_batch_is_under_way_beside_a_cut,
+     "g->cut_busy && !g->flush.busy"},
     {"embedding/engine/fetch.c", 2, a_fetch_comes_that_nobody_sent, "place < "},
     {"embedding/engine/flush_batch.c", 1, an_image_is_copied_while_a_push_waits, "g->pending == 0"},
     {"embedding/engine/flush_batch.c", 1, a_tablet_is_written_that_is_away, "!reload_is_away("},

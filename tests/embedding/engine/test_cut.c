@@ -175,19 +175,24 @@ START_TEST(pushes_during_the_cut_are_not_in_it)
 }
 END_TEST
 
-START_TEST(a_cut_waits_for_the_batch_under_way)
+/* The journal fills up; the batch that would free it waits. */
+static void fill_beside_a_batch(void)
 {
     static struct rig_push p;
     struct push_plan plan;
     int rc = 0;
-    begin(DURABLE_JOURNAL, dir);
     for (uint64_t batch = 0; rc == 0; batch++) {
-        /* the journal fills up; the batch that would free it waits */
         rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
         rc = rig_push(&s, &p, &plan);
         engine_flush_step(s.g);
     }
     ck_assert_int_eq(rc, SHOAL_E_BUSY);
+}
+
+START_TEST(a_cut_waits_for_the_batch_under_way)
+{
+    begin(DURABLE_JOURNAL, dir);
+    fill_beside_a_batch();
     struct engine_stats before, now;
     engine_stats_get(s.g, &before);
     do { /* the first batch is small; the next one takes all rows */
@@ -316,6 +321,38 @@ START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
 }
 END_TEST
 
+/* A clean stop leaves an empty journal, whatever was to come of the cut. */
+static void close_beside(bool go)
+{
+    uint64_t sequence, digest;
+    struct gone gone = {0};
+    struct engine_stats now;
+    begin(DURABLE_JOURNAL, dir);
+    fill_beside_a_batch();
+    digest = rig_digest(&s);
+    ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
+    ck_assert_int_eq(go ? engine_go(s.g, 3, on_gone, &gone) : 0, 0);
+    rig_close(&s, true);
+    ck_assert_int_eq(gone.calls, 0);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    engine_stats_get(s.g, &now);
+    ck_assert_uint_lt(now.journal_bytes, 2u << 20); /* the segment that took the last ones */
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_close(&s, false);
+}
+
+START_TEST(a_cut_that_never_began_keeps_no_journal)
+{
+    close_beside(true);
+}
+END_TEST
+
+START_TEST(a_hold_ends_with_the_process)
+{
+    close_beside(false);
+}
+END_TEST
+
 START_TEST(release_lets_the_shard_go_on)
 {
     uint64_t sequence;
@@ -422,6 +459,8 @@ int main(void)
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
     tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
     tcase_add_test(t, a_cut_with_an_old_restore_among_its_records_stands_alone);
+    tcase_add_test(t, a_cut_that_never_began_keeps_no_journal);
+    tcase_add_test(t, a_hold_ends_with_the_process);
     tcase_add_test(t, release_lets_the_shard_go_on);
     tcase_add_test(t, a_number_used_again_names_the_new_cut);
     tcase_add_test(t, a_damaged_cut_is_refused_and_nothing_is_changed);
