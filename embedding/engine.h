@@ -78,7 +78,7 @@ struct engine_options {
 };
 
 /* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for
- * env_work (and env_now, for recovered_ns). No tablet is led before engine_lead. `memory` with a
+ * env_work (and env_now_ns, for recovered_ns). No tablet is led before engine_lead. `memory` with a
  * dir keeps cuts there and nothing else: it starts empty. */
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out,
                 struct err *e);

@@ -27,7 +27,7 @@ struct plan {
     uint32_t tasks;
     bool has_loss; /* false: the layers give the gradients by themselves (probe) */
     bool by_batch; /* some layer looks at the whole batch: tensors hold all of it */
-    /* more layers, tensors or parameters than fit: parts go on, plan_build refuses */
+    /* more layers, tensors or parameters than fit: parts go on, plan_build_kind refuses */
     bool overflow;
     struct layer layer[PLAN_LAYERS_MAX];
     uint32_t layer_count;

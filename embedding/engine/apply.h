@@ -1,6 +1,7 @@
 /* apply.h: what a record does. The one way by which tables, marks, runs and names of keys change,
  * but for a load of a checkpoint and its taking back, which put in and take out whole tablets
- * without a record (load.c, 4; unload.c, 2): who follows the journal does not see them.
+ * without a record (load.c, 4; unload.c, 2): who follows the journal does not see them, and a push
+ * to the run that a load opened is CORRUPT to him. What else he misses: the end of README.md.
  *
  *     live:      check, plan -> journal -> apply_record, once it is written
  *     a push:    check, apply_plan -> apply_ready -> journal -> apply_marks, then apply_rows
@@ -23,7 +24,8 @@
 
 struct apply;
 
-/* What those who apply to stored tablets do beside; NULL: nothing. */
+/* What those who apply to stored tablets do beside; NULL: nothing, but `restore` must be there for
+ * a RESTORE record, whose cut must lie here. */
 struct apply_ops {
     /* the table is there: makes its base */
     int (*table)(struct apply *a, uint32_t table, struct err *e);
@@ -43,7 +45,7 @@ struct apply {
     struct engine *g;
     struct runs *runs; /* borrowed: the engine's, or those of a cut */
     const struct apply_ops *ops;
-    bool live;   /* a record of now: nothing is stored with it, so there is no base */
+    bool live; /* a control record just journalled here: no base. Never a push, nor a follower's */
     bool of_cut; /* tablets of another time: what changes is not noted for flushing */
     /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
     uint64_t *base[LIMIT_TABLES];

@@ -17,6 +17,8 @@
  *     by their pairs:  of keys, in fetch.c (engine_warm) and without waiting fetch_now (replay),
  *         engine_row; of a whole tablet, fetch_whole (a restore, a checkpoint, engine_whole)
  *     with their tablet's image:  reload.h (a start), replay_images (a restore)
+ * What ages in the store ends when it comes in: age.h.
+ *
  * Live a shard may not block on the store; replay has nobody to wait for, and a loop that ran
  * beside it would have to put each record aside.
  *

@@ -5,8 +5,9 @@
  *
  * It reads a journal that takes appends too: files are what stood at the gathering, open by then,
  * so that appends and trims beside it do not matter (but files must not be used again meanwhile:
- * journal_pin). It ends where the journal stood at the gathering; to go on, gather again. Memory is
- * a window of 1 MiB or the longest record; with CURSOR_HEADS one record.
+ * journal_pin). It ends where the journal stood at the gathering; to go on, gather again. That is
+ * what is committed, some of it not synced: lost with power, its sequences go to other records.
+ * Memory is a window of 1 MiB or the longest record; with CURSOR_HEADS one record.
  *
  * Invariants:
  *  1. Sequences of records that CURSOR_WHOLE returns have no gap within a segment, and across two

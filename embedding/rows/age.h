@@ -13,7 +13,10 @@
  *
  * That is so for rows in memory. A cold row ages, and ends, when it is next asked for
  * (table_cold_take), and its pair goes with the tablet's next image (flush_put_gone); one that
- * nobody asks for stays in the store.
+ * nobody asks for stays in the store, until its key is erased or a
+ * restore gives its tablet a new epoch (flush_drop_stale). Coming in does not hasten
+ * that image. No record says that it ended: after a kill before the image it is cold again and ends
+ * again, by the same clock, in replay (fetch_now) as live.
  *
  * Decay and score: Paddle's CtrCommonAccessor::Shrink (table/ctr_accessor.cc); ttl in event time:
  * Monolith. */

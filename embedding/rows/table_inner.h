@@ -1,7 +1,7 @@
 /* table_inner.h: struct table, as the files that make up table.h see it.
  *
  * A row has two forms. Stored: as it lies in its page, in images and in what table_row shows;
- * weights are of schema.values, state begins behind them at weight_floats. Wide: weights f32
+ * weights are of schema.values, state begins behind them. Wide: weights f32
  * (width), then the state: what optimizers, rules and l2 work on. In a table of fp32 the two are
  * the same bytes; else a row is opened into table.wide, worked on and closed. */
 #ifndef EMBEDDING_ROWS_TABLE_INNER_H

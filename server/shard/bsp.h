@@ -10,7 +10,7 @@
  *          -> from > mark: GAP, answered
  *          -> checked for all that admission could refuse, then held; replaces older parts that
  *             it overlaps or whose batch differs
- *     all lanes here, and all rows of their keys in memory -> push_admit in lane order
+ *     all lanes here, and all rows of their keys in memory -> group_admit in lane order
  *
  * All lanes of the run count, live or not. Thread: the shard's. */
 #ifndef SERVER_SHARD_BSP_H

@@ -1,7 +1,8 @@
 /* shard.h: the core of a shard: one thread, one engine, one set of peers.
  *
  * The order of the loop is the durability rule:
- *     on_message:  decode; a push is admitted (marks move, the record queues); a pull is noted;
+ *     on_message:  decode; a push waits where it must (hold: cut.h; its clock: bsp.h; rows, room:
+ *                  park.h), then it is admitted (the record queues, marks move); a pull is noted;
  *                  before a message that shard.c marks SETTLE the pushes so far are settled:
  *                  committed, applied, replied to
  *     on_drained, after 8,192 keys, and when what was parked may go on:
@@ -9,8 +10,9 @@
  *                  answer pulls now due -> write images
  *
  * So no reply leaves before its record is committed, a pull that came with a push sees that push,
- * and journal order is apply order. In fsync durability a reply waits on until the engine has
- * synced its sequence (on_synced).
+ * and journal order is apply order. What a reply says is durable: `journal`: committed, which
+ * outlives kill -9 (a sync follows within SHARD_SYNC_NS, for power); `fsync`: synced, for the reply
+ * waits on (engine_acknowledged, on_synced); `memory`: nothing.
  *
  * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so
  * a whole cluster runs in the simulator. Everything here runs on the env's thread. Every handler

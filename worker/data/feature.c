@@ -332,8 +332,8 @@ static int days_in(int year, int month)
 }
 
 /* Days since 1970-01-01 in the Gregorian calendar, year >= 1970. Years begin in March, so that a
- * leap day is the last (Hinnant, "chrono-Compatible Low-Level Date Algorithms",
- * days_from_civil). */
+ * leap day is the last (Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+ */
 static int64_t days_since_1970(int year, int month, int day)
 {
     int y = month <= 2 ? year - 1 : year, era = y / 400, of_era = y - era * 400;

@@ -6,6 +6,7 @@ struct outer {
     int first, second;
 };
 
+/* As nowhere_called did it. */
 static int voice(int *second, unsigned x)
 {
     struct outer *o = (struct outer *)((char *)second - offsetof(struct outer, second));
