@@ -141,6 +141,9 @@ static void *member_thread(void *argument)
     struct member *m = argument;
     struct server *sv = m->server;
     struct shard *shard = NULL;
+    char name[16]; /* what `top -H` and a debugger call it */
+    (void)snprintf(name, sizeof name, "shard-%u", m->index);
+    (void)pthread_setname_np(pthread_self(), name);
     int rc = open_member(m, &shard);
     if (!rc && m->index == 0)
         notify_watchdog_start(net_env(m->net));
