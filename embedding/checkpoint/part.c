@@ -9,6 +9,7 @@
 #include "embedding/checkpoint/part.h"
 
 #include "embedding/engine/cut.h"
+#include "embedding/journal/record_schema.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #define CHUNK (1u << 20)
+#define PART_VERSION 2u
 
 void part_free(struct part *p)
 {
@@ -90,8 +92,8 @@ int part_write(const char *dir, const struct part *p, struct err *e)
     const struct cut_facts *f = &p->facts;
     uint64_t named = 0;
     SHOAL_ASSERT(p->part < p->parts && f->lanes <= LIMIT_LANES);
-    fprintf(out, "shoal part 1\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->part,
-            p->parts, f->cut, f->sequence, f->rows);
+    fprintf(out, "shoal part %u\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+            PART_VERSION, p->part, p->parts, f->cut, f->sequence, f->rows);
     fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", f->run, f->tables, f->lanes, f->mode);
     for (uint32_t lane = 0; lane < f->lanes; lane++)
         fprintf(out, "lane %u %" PRIu64 "\n", lane, f->lowest[lane]);
@@ -139,9 +141,10 @@ static int read_table(struct part *p, const char *line, uint32_t number, int at,
     if (p->schema == NULL && (p->schema = calloc(LIMIT_TABLES, sizeof *p->schema)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the schemas of a checkpoint");
     struct table_schema *s = &p->schema[p->tables];
-    struct err why;
-    if (record_schema_read(bytes, count, s, &why) != 0 || s->table != number ||
-        (p->tables > 0 && s[-1].table >= number))
+    int rc = record_schema_read(bytes, count, s, e);
+    if (rc == SHOAL_E_VERSION)
+        return rc;
+    if (rc != 0 || s->table != number || (p->tables > 0 && s[-1].table >= number))
         return SHOAL_E_CORRUPT;
     p->tables++;
     p->facts.existing |= 1ull << number;
@@ -165,6 +168,20 @@ static bool range_ok(const struct part *p, const struct part_range *r)
     return false;
 }
 
+static int read_version(const char *line, struct err *e)
+{
+    uint32_t version;
+    int at = 0;
+    if (sscanf(line, "shoal part %u%n", &version, &at) != 1 || line[at] != '\0' || version == 0)
+        return SHOAL_E_CORRUPT;
+    if (version > PART_VERSION)
+        return err_set(e, SHOAL_E_VERSION,
+                       "it has version %u, this Shoal reads up to %u: it was written by a later "
+                       "one; start that one",
+                       version, PART_VERSION);
+    return 0;
+}
+
 static int read_line(struct part *p, const char *line, struct err *e)
 {
     struct cut_facts *f = &p->facts;
@@ -173,6 +190,8 @@ static int read_line(struct part *p, const char *line, struct err *e)
     uint64_t bytes, sum;
     uint32_t number;
     int at = 0;
+    if (strncmp(line, "shoal", 5) == 0)
+        return read_version(line, e);
     if (sscanf(line, "file %63s %" SCNu64 " %16" SCNx64, name, &bytes, &sum) == 3)
         return name_ok(name) ? part_add_file(p, name, bytes, sum) : SHOAL_E_CORRUPT;
     if (sscanf(line, "tablets %u %u %u", &r.table, &r.first, &r.count) == 3)
@@ -194,8 +213,7 @@ static int read_line(struct part *p, const char *line, struct err *e)
                    : SHOAL_E_CORRUPT;
     if (sscanf(line, "cut %" SCNu64 " %" SCNu64 " %" SCNu64, &f->cut, &f->sequence, &f->rows) ==
             3 ||
-        (sscanf(line, "bytes %" SCNu64, &bytes) == 1 && bytes == f->bytes) ||
-        strcmp(line, "shoal part 1") == 0)
+        (sscanf(line, "bytes %" SCNu64, &bytes) == 1 && bytes == f->bytes))
         return 0;
     return SHOAL_E_CORRUPT;
 }
@@ -215,8 +233,10 @@ int part_read(const char *dir, struct part *out, struct err *e)
             err_set(e, rc, "%s/manifest: line \"%.40s\" is not understood", dir, line);
         else if (rc == SHOAL_E_NOMEM)
             err_set(e, rc, "no memory for %s/manifest", dir);
+        else if (rc != 0)
+            err_wrap(e, rc, "%s/manifest", dir);
     }
-    if (rc == 0 && (strncmp(text, "shoal part 1", 13) != 0 || out->parts == 0))
+    if (rc == 0 && (strncmp(text, "shoal part ", 11) != 0 || out->parts == 0))
         rc = err_set(e, SHOAL_E_CORRUPT, "%s/manifest is not the manifest of a part", dir);
     free(text);
     return rc;

@@ -3,12 +3,12 @@
  *
  * The manifest is text, one fact a line, in this order; its last line is the XXH3 of all before it:
  *
- *     shoal part 1
+ *     shoal part 2                          1: with schemas in their fixed form, still read
  *     part PART PARTS
  *     cut CUT SEQUENCE ROWS
  *     run RUN TABLES(hex mask) LANES MODE
  *     lane LANE MARK                        lowest mark of each lane over the tablets of this part
- *     table NUMBER SCHEMA(hex bytes) NAME
+ *     table NUMBER SCHEMA(hex bytes) NAME   journal/record_schema.h
  *     tablets TABLE FIRST COUNT             what of each table lies in this part
  *     file NAME BYTES XXH3                  rows/... and journal/...: the whole file, as xxhsum -H3
  *                                           counts it
@@ -51,7 +51,8 @@ int part_add_file(struct part *p, const char *name, uint64_t bytes, uint64_t che
 void part_path(const char *path, uint32_t part, const char *tail, char *out);
 /* Writes dir/manifest, synced. */
 int part_write(const char *dir, const struct part *p, struct err *e);
-/* Reads dir/manifest; *out is to be freed whatever comes. NOT_FOUND, CORRUPT: the file is named. */
+/* Reads dir/manifest; *out is to be freed whatever comes. NOT_FOUND, CORRUPT, or VERSION
+ * when a later Shoal wrote it: the file is named. */
 int part_read(const char *dir, struct part *out, struct err *e);
 /* Whether a name of a folder of rows is RocksDB's own business (its log, its lock): not part of a
  * checkpoint. */

@@ -1,6 +1,7 @@
 /* apply.c: records, one by one. Invariants 1 and 2: apply.h; those of what is stored: replay.c. */
 #include "embedding/engine/apply.h"
 
+#include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 

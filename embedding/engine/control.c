@@ -3,6 +3,7 @@
 #include "embedding/engine/apply.h"
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
+#include "embedding/journal/record_schema.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"

@@ -15,7 +15,6 @@
 #define EMBEDDING_JOURNAL_RECORD_H
 
 #include "proto/base/err.h"
-#include "proto/job/schema.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,7 +66,8 @@ _Static_assert(sizeof(struct record_header) == 104, "record_header is a disk for
 
 /* A segment: its head, then records. */
 #define SEGMENT_MAGIC 0x314745534c4f4853ull /* "SHOLSEG1" */
-#define JOURNAL_VERSION 1u                  /* of what a segment holds */
+/* Of what a segment holds. 2: schemas are names and values (record_schema.h). */
+#define JOURNAL_VERSION 2u
 #define SEGMENT_HEADER_BYTES 64u
 
 struct segment_header {
@@ -149,12 +149,5 @@ void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
                     struct record_header *h, struct record_payload *payload);
 int record_to_push(const struct record_header *h, const void *payload, uint32_t width,
                    struct push_record *r);
-
-/* A schema as bytes (at most RECORD_SCHEMA_BYTES) and back: MALFORMED when it does not fit or is
- * not a legal schema. */
-#define RECORD_SCHEMA_BYTES (sizeof(struct table_schema))
-size_t record_schema_bytes(const struct table_schema *s);
-void record_schema_write(const struct table_schema *s, void *out);
-int record_schema_read(const void *bytes, size_t count, struct table_schema *s, struct err *e);
 
 #endif

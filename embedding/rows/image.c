@@ -19,6 +19,7 @@
 
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/job/schema_field.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,6 +28,19 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "images are copied as they lie in memory");
 
+/* Fields that came later, where a schema has them, by name: a schema without keeps its digest, and
+ * its images. */
+static uint64_t later_digest(const struct table_schema *s, uint64_t sum)
+{
+    static const char zero[sizeof(uint64_t)];
+    const struct schema_field *f;
+    for (uint32_t i = 0; (f = schema_field_at(i)) != NULL; i++)
+        if (f->once == SCHEMA_LATER && memcmp(schema_field_value_of(s, f, 0), zero, f->bytes) != 0)
+            sum = hash_bytes(schema_field_value_of(s, f, 0), f->bytes,
+                             hash_bytes(f->name, strlen(f->name), sum));
+    return sum;
+}
+
 static uint64_t schema_digest(const struct table_schema *s)
 {
     struct {
@@ -34,7 +48,7 @@ static uint64_t schema_digest(const struct table_schema *s)
         uint64_t seed;
         uint32_t numbers[8];
         float values[10];
-        struct row_rules rules;
+        uint32_t rules[18]; /* and no more than those */
     } d;
     const struct optimizer_spec *o = &s->optimizer;
     memset(&d, 0, sizeof d);
@@ -46,10 +60,12 @@ static uint64_t schema_digest(const struct table_schema *s)
                               o->initial,    o->l1, o->l2,    o->beta,  o->decay};
     memcpy(d.numbers, numbers, sizeof numbers);
     memcpy(d.values, values, sizeof values);
-    d.rules = s->rules;
+    memcpy(d.rules, &s->rules, sizeof d.rules);
     uint64_t sum = hash_bytes(s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
                               hash_bytes(&d, sizeof d, 0));
-    return s->values == VALUES_FP32 ? sum : hash_bytes(&s->values, sizeof s->values, sum);
+    if (s->values != VALUES_FP32)
+        sum = hash_bytes(&s->values, sizeof s->values, sum);
+    return later_digest(s, sum);
 }
 
 static uint64_t undo_count(const struct tablet *t)

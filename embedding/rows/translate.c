@@ -1,12 +1,14 @@
 /* translate.c: rows of one schema as rows of another. A table's insides are looked at here as in
  * image.c. */
 #include "embedding/rows/translate.h"
-#include "embedding/rows/table_cold.h"
-#include "proto/base/key.h"
 
+#include "embedding/rows/admit.h"
+#include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
+#include "proto/base/key.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct optimizer_facts *facts_of(const struct table_schema *s)
@@ -147,9 +149,9 @@ void translate_move(struct table *from, struct table *to, uint32_t tablet, uint6
 /* Optimizer state alone, without the count of batches and the statistics behind it. */
 static size_t state_bytes(const struct table_schema *s)
 {
-    struct table_schema bare = *s;
-    bare.rules.stats = 0;
-    return (schema_state_floats(&bare) - (schema_has_last(s) ? 1 : 0)) * sizeof(float);
+    size_t behind = (schema_has_last(s) ? sizeof(float) : 0) +
+                    (s->rules.stats != 0 ? sizeof(struct row_stats) : 0);
+    return schema_state_floats(s) * sizeof(float) - behind;
 }
 
 /* Both rows are stored; weights that the other table cannot hold go to the nearest that it can. */
@@ -179,6 +181,119 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
     table_close_new(to, target);
 }
 
+/* ---- what a tablet keeps beside its rows ----
+ *
+ * Names are the operator's and stay, the clock goes on, counts of keys that wait count as far as
+ * the other table counts. */
+
+static uint32_t target_of(const struct table *to, uint64_t key)
+{
+    return key_tablet(key_mix(key), to->shape.tablet_bits);
+}
+
+/* Names lie sorted by mixed key, so those of one tablet lie together; one kind at a time. */
+static int take_names(const struct named *names, struct table *to, const uint8_t *wanted,
+                      enum name_kind kind, uint64_t *keys)
+{
+    uint32_t count = 0;
+    uint64_t changed;
+    int rc = 0;
+    for (uint32_t i = 0; i <= names->count && rc == 0; i++) {
+        bool end = i == names->count ||
+                   (count > 0 && target_of(to, names->list[i].key) != target_of(to, keys[0]));
+        if (end && count > 0) {
+            struct tablet_life *life = table_life(to, target_of(to, keys[0]));
+            if (life == NULL)
+                rc = SHOAL_E_NOMEM;
+            else if (life->named.count + count > NAMED_MAX)
+                rc = SHOAL_E_TOO_BIG;
+            else
+                rc = named_set(&life->named, keys, count, kind, &changed);
+            count = 0;
+        }
+        if (i < names->count && names->list[i].kind == (uint32_t)kind &&
+            wanted[target_of(to, names->list[i].key)])
+            keys[count++] = names->list[i].key;
+    }
+    return rc;
+}
+
+/* Past what a generation may have, keys begin again. */
+static int take_waiting(const struct waiting_half *from, bool young, struct table *to,
+                        const uint8_t *wanted)
+{
+    uint32_t most = waiting_half_limit(admit_waiting_limit(&to->schema));
+    struct waiting_key *list = malloc((from->count + 1ULL) * sizeof *list);
+    int rc = list == NULL ? SHOAL_E_NOMEM : 0;
+    if (rc == 0)
+        waiting_write(from, list);
+    for (uint32_t i = 0; i < from->count && rc == 0; i++) {
+        uint32_t target = target_of(to, list[i].key);
+        struct tablet_life *life = wanted[target] ? table_life(to, target) : NULL;
+        if (!wanted[target])
+            continue;
+        if (life == NULL)
+            rc = SHOAL_E_NOMEM;
+        /* a full young one would have turned */
+        else if (young ? life->waiting.young.count + 1 < most : life->waiting.old.count < most)
+            rc = waiting_put(young ? &life->waiting.young : &life->waiting.old, &list[i]);
+    }
+    free(list);
+    return rc;
+}
+
+/* The higher count of a cell is never too low for a key of either sketch. */
+static int take_sketch(const struct sketch *from, struct sketch *into, uint32_t cells)
+{
+    if (into->cell == NULL && sketch_take(into, cells) != 0)
+        return SHOAL_E_NOMEM;
+    SHOAL_ASSERT(into->columns == from->columns);
+    for (size_t i = 0; i < sketch_bytes(from) / sizeof *from->cell; i++)
+        if (into->cell[i] < from->cell[i])
+            into->cell[i] = from->cell[i];
+    for (int i = 0; i < 2; i++)
+        if (into->keys[i] < from->keys[i])
+            into->keys[i] = from->keys[i];
+    return 0;
+}
+
+static int take_life(const struct table *from, uint32_t tablet, struct table *to,
+                     const uint8_t *wanted)
+{
+    const struct tablet_life *own = from->tablets[tablet].life;
+    uint32_t first, count, cells = to->schema.rules.admit_sketch;
+    if (own == NULL)
+        return 0;
+    translate_tablets(from->shape.tablet_bits, to->shape.tablet_bits, tablet, &first, &count);
+    bool sketched =
+        cells > 0 && own->sketch.cell != NULL && own->sketch.columns * SKETCH_ROWS == cells;
+    int rc = 0;
+    for (uint32_t i = first; i < first + count && rc == 0; i++) {
+        struct tablet_life *life = wanted[i] && (to->ages || sketched) ? table_life(to, i) : NULL;
+        if (!wanted[i] || !(to->ages || sketched))
+            continue;
+        if (life == NULL)
+            return SHOAL_E_NOMEM;
+        if (to->ages && life->clock < own->clock)
+            life->clock = own->clock;
+        if (sketched)
+            rc = take_sketch(&own->sketch, &life->sketch, cells);
+    }
+    if (rc == 0 && to->ruled) {
+        rc = take_waiting(&own->waiting.young, true, to, wanted);
+        rc = rc == 0 ? take_waiting(&own->waiting.old, false, to, wanted) : rc;
+    }
+    uint64_t *keys = malloc((own->named.count + 1ULL) * sizeof *keys);
+    if (keys == NULL)
+        rc = SHOAL_E_NOMEM;
+    for (int kind = NAME_ERASED; kind <= NAME_ALLOWED && rc == 0; kind++)
+        rc = take_names(&own->named, to, wanted, (enum name_kind)kind, keys);
+    free(keys);
+    return rc;
+}
+
+/* ---- rows ---- */
+
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
                    const uint8_t *wanted)
 {
@@ -192,7 +307,7 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
     for (uint32_t b = 0; b < own->bucket_count; b++)
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {
             uint64_t key = own->buckets[b].key[i];
-            uint32_t target = key_tablet(key_mix(key), to->shape.tablet_bits);
+            uint32_t target = target_of(to, key);
             SHOAL_ASSERT(target - first < count);
             if (!wanted[target])
                 continue;
@@ -202,5 +317,5 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
             fill_row(from, own, row_at(&from->shape, own->buckets[b].row[i]), to, row,
                      &to->tablets[target]);
         }
-    return translate_life(from, tablet, to, wanted);
+    return take_life(from, tablet, to, wanted);
 }

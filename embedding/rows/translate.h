@@ -21,12 +21,9 @@ int translate_check(const struct table_schema *from, const struct table_schema *
  * as_it_is. Undo that `from_run` kept goes by the name of `to_run` afterwards. */
 void translate_move(struct table *from, struct table *to, uint32_t tablet, uint64_t from_run,
                     uint64_t to_run);
-/* Adds the rows of a tablet, and what it keeps beside them, to those tablets of `to` where their
- * keys belong, as far as wanted[tablet of to]. NOMEM. */
+/* Adds the rows of a tablet, and what it keeps beside them (clock, keys that wait, names), to those
+ * tablets of `to` where their keys belong, as far as wanted[tablet of to]. NOMEM. */
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
-                   const uint8_t *wanted);
-/* The second part of it: clock, keys that wait, names. */
-int translate_life(const struct table *from, uint32_t tablet, struct table *to,
                    const uint8_t *wanted);
 
 /* The tablets of the other table that hold the keys of this one's `tablet`: [*first, *first +

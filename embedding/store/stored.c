@@ -8,7 +8,7 @@
  */
 #include "embedding/store/stored.h"
 
-#include "embedding/journal/record.h"
+#include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
@@ -275,8 +275,10 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, then them); runs, each with its lanes; runs that
- * were dropped ---- */
+/* ---- control state: head; schemas (u64 bytes, then record_schema.h); runs, each with its lanes;
+ * runs that were dropped. Schemas as names and values have no magic of their own: an older Shoal
+ * refuses them for what they are; another magic it would call damage, and advise to restore a
+ * cut ---- */
 
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {

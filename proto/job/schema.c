@@ -1,11 +1,10 @@
-/* schema.c: checking and comparing table schemas; the rows of optimizer.h, by number and by name;
+/* schema.c: checking table schemas; the rows of optimizer.h, by number and by name;
  * looking for values that must not be pushed (gradient.h). */
 #include "proto/job/schema.h"
 #include "proto/base/assert.h"
 #include "proto/job/gradient.h"
 #include "proto/job/optimizer.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -274,119 +273,6 @@ int schema_check(const struct table_schema *s, struct err *e)
     if (rc == 0)
         rc = rules_check(&s->rules, s, e);
     return rc != 0 ? rc : field_rules_check(s, e);
-}
-
-/* Compared field by field: a struct's padding is nobody's. */
-int schema_equal(const struct table_schema *a, const struct table_schema *b)
-{
-    const struct optimizer_spec *p = &a->optimizer, *q = &b->optimizer;
-    if (strcmp(a->name, b->name) != 0 || a->table != b->table || a->dense != b->dense ||
-        a->width != b->width || a->zero_first != b->zero_first ||
-        a->tablet_bits != b->tablet_bits || a->tablet_first != b->tablet_first ||
-        a->seed != b->seed || a->values != b->values || a->init.kind != b->init.kind ||
-        memcmp(&a->init.scale, &b->init.scale, 4) != 0)
-        return 0;
-    const float x[] = {p->lr, p->beta1, p->beta2, p->eps,  p->initial,
-                       p->l1, p->l2,    p->beta,  p->decay};
-    const float y[] = {q->lr, q->beta1, q->beta2, q->eps,  q->initial,
-                       q->l1, q->l2,    q->beta,  q->decay};
-    if (p->kind != q->kind || p->fixed_lr != q->fixed_lr || memcmp(x, y, sizeof x) != 0 ||
-        memcmp(&a->rules, &b->rules, sizeof a->rules) != 0)
-        return 0;
-    return a->field_rule_count == b->field_rule_count &&
-           memcmp(a->field_rule, b->field_rule, a->field_rule_count * sizeof a->field_rule[0]) == 0;
-}
-
-static bool differ_text(const char *what, const char *a, const char *b, char *text)
-{
-    if (strcmp(a, b) != 0)
-        (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %s, not %s", what, a, b);
-    return strcmp(a, b) != 0;
-}
-
-static bool differ_u64(const char *what, uint64_t a, uint64_t b, char *text)
-{
-    if (a != b)
-        (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %" PRIu64 ", not %" PRIu64, what, a, b);
-    return a != b;
-}
-
-static bool differ_f32(const char *what, float a, float b, char *text)
-{
-    if (memcmp(&a, &b, sizeof a) == 0)
-        return false;
-    (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %.7g, not %.7g", what, (double)a, (double)b);
-    return true;
-}
-
-static bool differ_rules(const struct row_rules *p, const struct row_rules *q, char *text)
-{
-#define DIFFER_U32(n) || differ_u64(#n, p->n, q->n, text)
-#define DIFFER_F32(n) || differ_f32(#n, p->n, q->n, text)
-    return false ROW_RULES(DIFFER_U32, DIFFER_F32);
-}
-
-static bool differ_fields(const struct table_schema *a, const struct table_schema *b, char *text)
-{
-    uint32_t least =
-        a->field_rule_count < b->field_rule_count ? a->field_rule_count : b->field_rule_count;
-    for (uint32_t i = 0; i < least; i++) {
-        const struct field_rule *p = &a->field_rule[i], *q = &b->field_rule[i];
-        if (memcmp(p, q, sizeof *p) == 0)
-            continue;
-        if (!differ_u64("the field of a rule", p->field, q->field, text))
-            (void)(differ_u64("a field rule's parts", p->has, q->has, text) ||
-                   differ_u64("a field's init", p->kind, q->kind, text) ||
-                   differ_f32("a field's scale", p->scale, q->scale, text) ||
-                   differ_u64("a field's admit", p->admit_kind, q->admit_kind, text) ||
-                   differ_f32("a field's admit threshold", p->admit_threshold, q->admit_threshold,
-                              text) ||
-                   differ_u64("a field's ttl", p->ttl, q->ttl, text));
-        return true;
-    }
-    return differ_u64("the number of rules by field", a->field_rule_count, b->field_rule_count,
-                      text);
-}
-
-const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
-                              char text[SCHEMA_DIFFERENCE_MAX])
-{
-    static const char *const init[] = {"zero", "uniform", "normal", "constant"};
-    const struct optimizer_spec *p = &a->optimizer, *q = &b->optimizer;
-    text[0] = '\0';
-    (void)(differ_text("the name", a->name, b->name, text) ||
-           differ_text("init", init[(unsigned)a->init.kind % 4], init[(unsigned)b->init.kind % 4],
-                       text) ||
-           differ_text("the optimizer", optimizer_facts(p->kind)->name,
-                       optimizer_facts(q->kind)->name, text) ||
-           differ_text("values", schema_values_name(a), schema_values_name(b), text) ||
-           differ_u64("number", a->table, b->table, text) ||
-           differ_u64("dense", a->dense, b->dense, text) ||
-           differ_u64("width", a->width, b->width, text) ||
-           differ_u64("zero_first", a->zero_first, b->zero_first, text) ||
-           differ_u64("tablet_bits", a->tablet_bits, b->tablet_bits, text) ||
-           differ_u64("tablet_first", a->tablet_first, b->tablet_first, text) ||
-           differ_u64("seed", a->seed, b->seed, text) ||
-           differ_f32("init.scale", a->init.scale, b->init.scale, text) ||
-           differ_f32("optimizer.lr", p->lr, q->lr, text) ||
-           differ_f32("optimizer.beta1", p->beta1, q->beta1, text) ||
-           differ_f32("optimizer.beta2", p->beta2, q->beta2, text) ||
-           differ_f32("optimizer.eps", p->eps, q->eps, text) ||
-           differ_f32("optimizer.initial", p->initial, q->initial, text) ||
-           differ_f32("optimizer.l1", p->l1, q->l1, text) ||
-           differ_f32("optimizer.l2", p->l2, q->l2, text) ||
-           differ_f32("optimizer.beta", p->beta, q->beta, text) ||
-           differ_f32("optimizer.decay", p->decay, q->decay, text) ||
-           differ_u64("optimizer.fixed_lr", p->fixed_lr, q->fixed_lr, text) ||
-           differ_rules(&a->rules, &b->rules, text) || differ_fields(a, b, text));
-    return text;
-}
-
-const char *schema_values_name(const struct table_schema *s)
-{
-    static const char *const name[] = {
-        [VALUES_FP32] = "fp32", [VALUES_FP16] = "fp16", [VALUES_BF16] = "bf16"};
-    return name[s->values <= VALUES_BF16 ? s->values : VALUES_FP32];
 }
 
 int schema_has_last(const struct table_schema *s)

@@ -58,8 +58,10 @@ enum admit_kind {
 };
 enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
 
-/* What rows live by, beside their optimizer. One list, so that struct, wire, disk and comparison
- * never part; all members have 4 bytes, 0 means "not".
+/* What rows live by, beside their optimizer. One list, so that struct, wire, disk (schema_field.h)
+ * and comparison never part; all members have 4 bytes, 0 means "not". New ones come last: a word
+ * here, its limits in schema_check, its key in keys_job.c and job_table.c, its work in
+ * embedding/rows. What is stored of tables that do not use it stays as it is.
  *   score_show, score_click  score of a row = score_show * (show - click) + score_click * click
  *   admit_sketch    ADMIT_COUNT: cells of a tablet's sketch, a power of two; 0: appearances are
  *                   counted exactly, key by key
@@ -83,14 +85,16 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
     U32(stats) F32(score_show) F32(score_click) U32(admit_kind) F32(admit_threshold) \
     U32(admit_sketch) U32(admit_waiting) U32(age_every) F32(age_decay) F32(age_score) U32(age_ttl) \
     U32(age_capacity) U32(age_by) F32(vector_score) F32(weight_max) U32(by_shows) F32(norm_max) \
-    U32(norm_refuse)
+    U32(norm_refuse) ROW_RULES_OWN(U32, F32)
 /* clang-format on */
+#ifndef ROW_RULES_OWN /* rules of a program's own, beside these */
+#define ROW_RULES_OWN(U32, F32)
+#endif
 #define ROW_RULE_U32(n) uint32_t n;
 #define ROW_RULE_F32(n) float n;
 struct row_rules {
     ROW_RULES(ROW_RULE_U32, ROW_RULE_F32)
 };
-_Static_assert(sizeof(struct row_rules) == 72, "row_rules is a disk format and has no holes");
 
 /* What a row keeps behind its optimizer's state where rules.stats is 1. Time is event time in
  * seconds since 1970. */
@@ -133,8 +137,7 @@ struct table_schema {
     struct row_rules rules;
     uint32_t field_rule_count;                  /* at most LIMIT_FIELDS */
     struct field_rule field_rule[LIMIT_FIELDS]; /* sorted by field */
-    /* enum value_kind; last, for stored schemas of fp32 do without it (record.c) */
-    uint32_t values;
+    uint32_t values;                            /* enum value_kind */
 };
 
 /* 0, or SHOAL_E_SCHEMA with the reason: every number within limits, floats finite, lr > 0, betas in

@@ -1,0 +1,37 @@
+/* record_schema.h: a table's schema as bytes, names and values: in a journal record, in the control
+ * state (store/stored.h) and in a checkpoint's manifest (checkpoint/part.h).
+ *
+ *     u8 0, u8 form (2), u16 fields, u32 bytes of it all
+ *     then each field: u8 type, u8 bytes of its name, u16 bytes of its value; name; value
+ *
+ * little-endian, without padding. Fields and their names are the rows of proto/job/schema_field.h;
+ * a type is enum schema_type, with RECORD_SCHEMA_EACH where a field has one value for each rule by
+ * field; a text has no NUL.
+ *
+ *  1. A field whose bits are all 0 is left out, so a field more in Shoal changes no schema that
+ *     does not use it, and an older one goes on reading those. A 0 that is written is taken, too;
+ *     fields may come in any order. [test: a_new_rule_changes_no_schema_that_has_none]
+ *  2. Values come back bit for bit. [test: every_field_comes_back]
+ *  3. Nothing is passed over: a name, a type or a form that is not known is refused by its name,
+ *     for a table means something else without it. [test: what_is_not_known_is_refused_by_name]
+ *
+ * Before that a schema was stored in a fixed form, 224 bytes that began with the table's name, then
+ * rules by field: still read (its first byte is not 0), never written. An older Shoal refuses the
+ * new form: a segment by its version, a manifest by its first line, the control state because a
+ * table has no name or another length. */
+#ifndef EMBEDDING_JOURNAL_RECORD_SCHEMA_H
+#define EMBEDDING_JOURNAL_RECORD_SCHEMA_H
+
+#include "proto/job/schema.h"
+
+#include <stddef.h>
+
+#define RECORD_SCHEMA_EACH 128u
+#define RECORD_SCHEMA_BYTES (32u << 10) /* at most */
+
+size_t record_schema_bytes(const struct table_schema *s);
+void record_schema_write(const struct table_schema *s, void *out);
+/* VERSION when a later Shoal wrote it, MALFORMED when it does not fit; SCHEMA: not a legal one. */
+int record_schema_read(const void *bytes, size_t count, struct table_schema *s, struct err *e);
+
+#endif

@@ -1,0 +1,204 @@
+/* schema_field.c: the rows, and what two schemas differ in. */
+#include "proto/job/schema_field.h"
+
+#include "proto/base/assert.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the rows -------------------------------------------------------------------------------- */
+
+static const char *init_word(uint32_t kind)
+{
+    static const char *const word[] = {"zero", "uniform", "normal", "constant"};
+    return word[kind % 4];
+}
+
+static const char *optimizer_word(uint32_t kind)
+{
+    return optimizer_facts(kind)->name;
+}
+
+static const char *values_word(uint32_t values)
+{
+    static const char *const word[] = {
+        [VALUES_FP32] = "fp32", [VALUES_FP16] = "fp16", [VALUES_BF16] = "bf16"};
+    return word[values <= VALUES_BF16 ? values : VALUES_FP32];
+}
+
+const char *schema_values_name(const struct table_schema *s)
+{
+    return values_word(s->values);
+}
+
+/* What follows the member: `once`, then whatever of the rest is not 0. */
+#define MEMBER_BYTES(type, member) (uint32_t)sizeof(((struct type *)0)->member)
+#define ROW(stored, kind, member, ...)                                                             \
+    {.name = (stored),                                                                             \
+     .type = SCHEMA_##kind,                                                                        \
+     .bytes = MEMBER_BYTES(table_schema, member),                                                  \
+     .at = offsetof(struct table_schema, member),                                                  \
+     .once = __VA_ARGS__},
+#define EACH(stored, kind, member, ...)                                                            \
+    {.name = (stored),                                                                             \
+     .type = SCHEMA_##kind,                                                                        \
+     .bytes = MEMBER_BYTES(field_rule, member),                                                    \
+     .at = offsetof(struct field_rule, member),                                                    \
+     .each = true,                                                                                 \
+     .once = __VA_ARGS__},
+
+/* The first 18 rules lie in the fixed form as they do in memory. */
+#define RULES_ONCE 148u
+#define RULES_ONCE_BYTES 72u
+_Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_ONCE_BYTES - 4,
+               "rules are added at the end of ROW_RULES");
+#define RULE_PLACE(n)                                                                              \
+    offsetof(struct row_rules, n) < RULES_ONCE_BYTES                                               \
+        ? RULES_ONCE + (uint32_t)offsetof(struct row_rules, n)                                     \
+        : SCHEMA_LATER
+#define RULE_U32(n) ROW(#n, U32, rules.n, RULE_PLACE(n))
+#define RULE_F32(n) ROW(#n, F32, rules.n, RULE_PLACE(n))
+
+/* In the order in which differences are told. */
+static const struct schema_field row[] = {
+    /* clang-format off */
+    ROW("name", TEXT, name, 0, .said = "the name", .needed = true)
+    ROW("init.kind", U32, init.kind, 96, .said = "init", .word = init_word)
+    ROW("optimizer.kind", U32, optimizer.kind, 104, .said = "the optimizer", .word = optimizer_word)
+    ROW("values", U32, values, SCHEMA_BEHIND, .word = values_word)
+    ROW("table", U32, table, 64, .said = "number")
+    ROW("dense", U32, dense, 68)
+    ROW("width", U32, width, 72, .needed = true)
+    ROW("zero_first", U32, zero_first, 76)
+    ROW("tablet_bits", U32, tablet_bits, 80)
+    ROW("tablet_first", U32, tablet_first, 84)
+    ROW("seed", U64, seed, 88)
+    ROW("init.scale", F32, init.scale, 100)
+    ROW("optimizer.lr", F32, optimizer.lr, 108, .needed = true)
+    ROW("optimizer.beta1", F32, optimizer.beta1, 112)
+    ROW("optimizer.beta2", F32, optimizer.beta2, 116)
+    ROW("optimizer.eps", F32, optimizer.eps, 120)
+    ROW("optimizer.initial", F32, optimizer.initial, 124)
+    ROW("optimizer.l1", F32, optimizer.l1, 128)
+    ROW("optimizer.l2", F32, optimizer.l2, 140)
+    ROW("optimizer.beta", F32, optimizer.beta, 132)
+    ROW("optimizer.decay", F32, optimizer.decay, 136)
+    ROW("optimizer.fixed_lr", U32, optimizer.fixed_lr, 144)
+    ROW_RULES(RULE_U32, RULE_F32)
+    EACH("fields.field", U32, field, 0, .said = "the field of a rule")
+    EACH("fields.has", U32, has, 4, .said = "a field rule's parts")
+    EACH("fields.init.kind", U32, kind, 8, .said = "a field's init")
+    EACH("fields.init.scale", F32, scale, 12, .said = "a field's scale")
+    EACH("fields.admit_kind", U32, admit_kind, 16, .said = "a field's admit")
+    EACH("fields.admit_threshold", F32, admit_threshold, 20, .said = "a field's admit threshold")
+    EACH("fields.ttl", U32, ttl, 24, .said = "a field's ttl")
+    ROW("fields", U32, field_rule_count, 220, .said = "the number of rules by field")
+    /* clang-format on */
+};
+#define ROWS (uint32_t)(sizeof row / sizeof row[0])
+_Static_assert(sizeof row / sizeof row[0] < SCHEMA_FIELDS,
+               "a find's answer says that there is none");
+
+const struct schema_field *schema_field_at(uint32_t index)
+{
+    return index < ROWS ? &row[index] : NULL;
+}
+
+uint32_t schema_field_find(const char *name, size_t bytes)
+{
+    for (uint32_t i = 0; i < ROWS; i++)
+        if (strlen(row[i].name) == bytes && memcmp(row[i].name, name, bytes) == 0)
+            return i;
+    return SCHEMA_FIELDS;
+}
+
+void *schema_field_value(struct table_schema *s, const struct schema_field *f, uint32_t rule)
+{
+    SHOAL_ASSERT(rule < (f->each ? LIMIT_FIELDS : 1));
+    return f->each ? (char *)&s->field_rule[rule] + f->at : (char *)s + f->at;
+}
+
+const void *schema_field_value_of(const struct table_schema *s, const struct schema_field *f,
+                                  uint32_t rule)
+{
+    SHOAL_ASSERT(rule < (f->each ? LIMIT_FIELDS : 1));
+    return f->each ? (const char *)&s->field_rule[rule] + f->at : (const char *)s + f->at;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static bool value_equal(const struct schema_field *f, const void *a, const void *b)
+{
+    return f->type == SCHEMA_TEXT ? strcmp(a, b) == 0 : memcmp(a, b, f->bytes) == 0;
+}
+
+/* The first field of one kind that differs, in rule `rule` if `each`; NULL: none does. */
+static const struct schema_field *first_difference(const struct table_schema *a,
+                                                   const struct table_schema *b, bool each,
+                                                   uint32_t rule)
+{
+    for (const struct schema_field *f = row; f < row + ROWS - 1; f++)
+        if (f->each == each &&
+            !value_equal(f, schema_field_value_of(a, f, rule), schema_field_value_of(b, f, rule)))
+            return f;
+    return NULL;
+}
+
+/* *rule: the one that differs. */
+static const struct schema_field *difference(const struct table_schema *a,
+                                             const struct table_schema *b, uint32_t *rule)
+{
+    const struct schema_field *f = first_difference(a, b, false, 0);
+    uint32_t least =
+        a->field_rule_count < b->field_rule_count ? a->field_rule_count : b->field_rule_count;
+    *rule = 0;
+    for (uint32_t i = 0; i < least && f == NULL; i++) {
+        f = first_difference(a, b, true, i);
+        *rule = f != NULL ? i : 0;
+    }
+    return f == NULL && a->field_rule_count != b->field_rule_count ? &row[ROWS - 1] : f;
+}
+
+int schema_equal(const struct table_schema *a, const struct table_schema *b)
+{
+    uint32_t rule;
+    return difference(a, b, &rule) == NULL;
+}
+
+#define VALUE_TEXT LIMIT_NAME
+
+static void value_text(const struct schema_field *f, const void *value, char text[VALUE_TEXT])
+{
+    uint32_t u32 = 0;
+    uint64_t u64 = 0;
+    float f32 = 0;
+    memcpy(f->bytes == sizeof u64 ? (void *)&u64 : (void *)&u32, value,
+           f->type == SCHEMA_TEXT ? 0 : f->bytes);
+    memcpy(&f32, &u32, sizeof f32);
+    if (f->type == SCHEMA_TEXT)
+        (void)snprintf(text, VALUE_TEXT, "%s", (const char *)value);
+    else if (f->type == SCHEMA_F32)
+        (void)snprintf(text, VALUE_TEXT, "%.7g", (double)f32);
+    else if (f->word != NULL)
+        (void)snprintf(text, VALUE_TEXT, "%s", f->word(u32));
+    else
+        (void)snprintf(text, VALUE_TEXT, "%" PRIu64, f->type == SCHEMA_U64 ? u64 : u32);
+}
+
+const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
+                              char text[SCHEMA_DIFFERENCE_MAX])
+{
+    uint32_t rule;
+    char of_a[VALUE_TEXT], of_b[VALUE_TEXT];
+    const struct schema_field *f = difference(a, b, &rule);
+    text[0] = '\0';
+    if (f == NULL)
+        return text;
+    value_text(f, schema_field_value_of(a, f, rule), of_a);
+    value_text(f, schema_field_value_of(b, f, rule), of_b);
+    (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %s, not %s",
+                   f->said != NULL ? f->said : f->name, of_a, of_b);
+    return text;
+}

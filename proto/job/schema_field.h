@@ -1,0 +1,49 @@
+/* schema_field.h: the fields of a table's schema, one row each: what compares two schemas, tells
+ * how they differ and stores them goes over these rows, and knows no field by itself.
+ *
+ * A row rule brings its row with its word in ROW_RULES (schema.h). Another field (a setting of an
+ * optimizer) is a row in schema_field.c, with SCHEMA_LATER. What a field may be is for schema_check
+ * to say; 0 is every field's default, and what every schema has that was stored before the field
+ * was. So a field takes no place where nobody uses it, and a name is never given again, nor another
+ * type. */
+#ifndef PROTO_JOB_SCHEMA_FIELD_H
+#define PROTO_JOB_SCHEMA_FIELD_H
+
+#include "proto/job/schema.h"
+
+#include <stdbool.h>
+
+/* Numbers are stored. */
+enum schema_type { SCHEMA_TEXT = 1, SCHEMA_U32 = 2, SCHEMA_F32 = 3, SCHEMA_U64 = 4 };
+
+#define SCHEMA_FIELDS 128u    /* rows at most */
+#define SCHEMA_FIELD_NAME 48u /* bytes of a name at most, final NUL counted */
+
+/* Where a field lies in the fixed form that schemas once were stored in; beside a place: behind
+ * the rules by field, where it is not 0; nowhere, it came later. */
+#define SCHEMA_BEHIND 0xfffeu
+#define SCHEMA_LATER 0xffffu
+
+struct schema_field {
+    const char *name; /* as it is stored */
+    const char *said; /* to people, where that is another; else NULL */
+    enum schema_type type;
+    uint32_t bytes;
+    uint32_t at;   /* in struct table_schema; with `each` in struct field_rule */
+    uint32_t once; /* place in the fixed form; with `each` in a rule of it */
+    bool each;     /* one value for each of field_rule_count */
+    bool needed;   /* 0 is not legal */
+    const char *(*word)(uint32_t value); /* a number's name, where it has one */
+};
+
+/* Row `index`, or NULL behind the last: the number of rules by field, which all `each` have
+ * values of. */
+const struct schema_field *schema_field_at(uint32_t index);
+/* The row of a name of so many bytes; SCHEMA_FIELDS: there is none. */
+uint32_t schema_field_find(const char *name, size_t bytes);
+/* The value of a field; with `each` that of rule `rule`. */
+void *schema_field_value(struct table_schema *s, const struct schema_field *f, uint32_t rule);
+const void *schema_field_value_of(const struct table_schema *s, const struct schema_field *f,
+                                  uint32_t rule);
+
+#endif
