@@ -379,7 +379,7 @@ static void dropped_cb(void *context, int status, const char *text)
     struct checkpoint_asker *a = &s->checkpoints.dropper;
     SHOAL_ASSERT(a->busy);
     a->busy = false;
-    park_purge(s);
+    park_purge_soon(s);
     if (status) {
         shard_refuse(s, a->peer, WIRE_TYPE_LOAD_DROP, a->id, status, "shard %s: %s", s->name, text);
         return;

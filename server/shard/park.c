@@ -189,9 +189,16 @@ static void purge_list(struct shard *s, struct request_list *l, bool pulls)
 void park_purge(struct shard *s)
 {
     SHOAL_ASSERT(s->group.head == NULL);
+    s->park.purge_due = false;
     bsp_purge(s);
     purge_list(s, &s->hold.queue, false);
     purge_list(s, &s->park.pushes, false);
     purge_list(s, &s->park.pulls, true);
     purge_list(s, &s->arrived, true);
+}
+
+void park_purge_soon(struct shard *s)
+{
+    s->park.purge_due = true;
+    env_timer_start(s->env, &s->park.timer, 0);
 }

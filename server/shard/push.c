@@ -6,6 +6,17 @@
 
 #include <inttypes.h>
 
+static int check_led(struct shard *s, const struct table_schema *schema, uint32_t first,
+                     uint32_t count, struct err *e)
+{
+    if (lead_covers(&s->lead, schema, first, count))
+        return 0;
+    return err_set(
+        e, SHOAL_E_NOT_LEADER,
+        "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %" PRIu64,
+        s->lead.self, first, count, schema->name, s->lead.epoch);
+}
+
 static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m, struct err *e)
 {
     if (!lead_ready(&s->lead))
@@ -21,12 +32,21 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
                        ": %zu bytes of gradients for %u keys of table "
                        "%s, %zu expected",
                        w->lane, w->to, m->frame[2].bytes, w->key_count, schema->name, expected);
-    if (!lead_covers(&s->lead, schema, w->tablet_first, w->tablet_count))
-        return err_set(
-            e, SHOAL_E_NOT_LEADER,
-            "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %" PRIu64,
-            s->lead.self, w->tablet_first, w->tablet_count, schema->name, s->lead.epoch);
-    return 0;
+    return check_led(s, schema, w->tablet_first, w->tablet_count, e);
+}
+
+static void enter(struct shard *s, struct request *q)
+{
+    uint32_t mode, lanes;
+    SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH);
+    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
+    if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
+        shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
+                             "this run is not open here: it was dropped or replaced");
+    else if (mode == WIRE_BSP)
+        bsp_push(s, q, lanes);
+    else
+        park_enter(s, q);
 }
 
 void push_on_message(struct shard *s, peer_t from, struct msg *m)
@@ -46,22 +66,22 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
     } else if (s->hold.cut != 0) {
         request_append(&s->hold.queue, q); /* a cut is being taken: it goes on at GO */
     } else {
-        push_enter(s, q);
+        enter(s, q);
     }
 }
 
 void push_enter(struct shard *s, struct request *q)
 {
-    uint32_t mode, lanes;
-    SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH);
-    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
-    if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
-        shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
-                             "this run is not open here: it was dropped or replaced");
-    else if (mode == WIRE_BSP)
-        bsp_push(s, q, lanes);
-    else
-        park_enter(s, q);
+    const struct push_record *r = &q->push.r;
+    const struct table *t = engine_table(s->engine, r->table);
+    struct err e;
+    SHOAL_ASSERT(t != NULL); /* it was there when q came, and no table goes */
+    if (check_led(s, table_schema_of(t), r->tablet_first, r->tablet_count, &e) == 0) {
+        enter(s, q);
+        return;
+    }
+    shard_refuse(s, q->peer, q->type, q->id, e.code, "%s", e.text);
+    request_give(&s->pool, q);
 }
 
 /* ---- those that were parked ---- */

@@ -136,6 +136,8 @@ static void shard_tick(struct shard *s)
     push_parked(s);
     if (group_settle(s))
         return;
+    if (s->park.purge_due)
+        park_purge(s);
     pull_tick(s);
     engine_flush_step(s->engine);
     if (!s->sync.due_ns && engine_unsynced(s->engine))
