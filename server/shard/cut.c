@@ -29,15 +29,21 @@ static void let_go(struct shard *s)
         push_enter(s, q);
 }
 
+/* The cut at hand was given up: nobody has to wait for the timer. */
+static int release(struct shard *s)
+{
+    engine_release(s->engine, s->hold.cut);
+    let_go(s);
+    return group_settle(s);
+}
+
 static void hold_timeout_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, hold.timer);
     SHOAL_ASSERT(s->hold.cut != 0); /* let_go stops it */
     log_warn("shard %s: cut %" PRIu64 " was held for 10 s without GO; pushes go on", s->name,
              s->hold.cut);
-    engine_release(s->engine, s->hold.cut);
-    let_go(s);
-    group_settle(s); /* no message may come for a while, and the senders wait */
+    release(s); /* and settles: no message may come for a while, and the senders wait */
 }
 
 void cut_init(struct shard *s)
@@ -164,21 +170,16 @@ void cut_on_restore(struct shard *s, peer_t from, struct msg *m)
     struct err e = {0};
     msg_free(m);
     if (engine_run_mode(s->engine, r.run, &mode, &lanes) != 0) { /* 2. */
-        if (s->hold.cut) {
-            engine_release(s->engine, s->hold.cut);
-            let_go(s);
-            if (group_settle(s))
-                return;
-        }
+        if (s->hold.cut && release(s))
+            return;
         SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
         int rc = engine_restore(s->engine, r.cut, r.run, &e);
         if (rc) {
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "%s", e.text);
             return;
         }
-        bool changed;
         /* the cut may hold other tables than there were */
-        rc = lead_apply(&s->lead, s->engine, &changed);
+        rc = lead_apply(&s->lead, s->engine, NULL);
         if (rc) {
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, err_text(rc));
             return;
@@ -195,13 +196,8 @@ void cut_on_drop(struct shard *s, peer_t from, struct msg *m)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
     msg_free(m);
-    if (cut && s->hold.cut == cut) {
-        /* given up between HOLD and GO: nobody has to wait for the timer */
-        engine_release(s->engine, cut);
-        let_go(s);
-        if (group_settle(s))
-            return;
-    }
+    if (cut && s->hold.cut == cut && release(s))
+        return;
     int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* dropped already: a resend */
         shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc,
@@ -229,12 +225,8 @@ void cut_on_keep(struct shard *s, peer_t from, struct msg *m)
     uint64_t id = s->in.id, cut[CUTS_AT_ONCE];
     uint32_t dropped = 0;
     msg_free(m);
-    if (unwanted(&r, s->hold.cut)) { /* nobody has to wait for the timer */
-        engine_release(s->engine, s->hold.cut);
-        let_go(s);
-        if (group_settle(s))
-            return;
-    }
+    if (unwanted(&r, s->hold.cut) && release(s))
+        return;
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
     SHOAL_ASSERT(count <= CUTS_AT_ONCE);
     for (uint32_t i = 0; i < count; i++) {
@@ -262,9 +254,6 @@ void cut_on_keep(struct shard *s, peer_t from, struct msg *m)
 
 /* ---- checkpoint ---- */
 
-/* Putting a cut into a checkpoint, filling empty tables from one, and taking that
- * back. */
-
 /* Takes the request as the one to be answered. True: it is under way already. */
 static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool same)
 {
@@ -273,6 +262,17 @@ static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool sam
     a->peer = from;
     a->id = id;
     return true;
+}
+
+/* What was asked for has ended. True: it failed, and so it is answered. */
+static bool failed(struct shard *s, struct checkpoint_asker *a, enum wire_type type, int status,
+                   const char *text)
+{
+    SHOAL_ASSERT(a->busy);
+    a->busy = false;
+    if (status)
+        shard_refuse(s, a->peer, type, a->id, status, "shard %s: %s", s->name, text);
+    return status != 0;
 }
 
 static void say_notes(const struct shard *s, const char *text)
@@ -290,13 +290,8 @@ static void exported_cb(void *context, int status, const char *text, uint64_t ro
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.exporter;
-    SHOAL_ASSERT(a->busy);
-    a->busy = false;
-    if (status) {
-        shard_refuse(s, a->peer, WIRE_TYPE_CUT_EXPORT, a->id, status, "shard %s: %s", s->name,
-                     text);
+    if (failed(s, a, WIRE_TYPE_CUT_EXPORT, status, text))
         return;
-    }
     shard_reply(s, WIRE_TYPE_CUT_EXPORT, a->id)->u.CUT_EXPORT_reply =
         (struct wire_CUT_EXPORT_reply){rows, bytes};
     shard_send_reply(s, a->peer);
@@ -334,12 +329,8 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.loader;
-    SHOAL_ASSERT(a->busy);
-    a->busy = false;
-    if (status) {
-        shard_refuse(s, a->peer, WIRE_TYPE_LOAD, a->id, status, "shard %s: %s", s->name, text);
+    if (failed(s, a, WIRE_TYPE_LOAD, status, text))
         return;
-    }
     say_notes(s, text);
     shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply.rows = rows;
     shard_send_reply(s, a->peer);
@@ -377,13 +368,9 @@ static void dropped_cb(void *context, int status, const char *text)
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.dropper;
-    SHOAL_ASSERT(a->busy);
-    a->busy = false;
     park_purge_soon(s);
-    if (status) {
-        shard_refuse(s, a->peer, WIRE_TYPE_LOAD_DROP, a->id, status, "shard %s: %s", s->name, text);
+    if (failed(s, a, WIRE_TYPE_LOAD_DROP, status, text))
         return;
-    }
     shard_reply(s, WIRE_TYPE_LOAD_DROP, a->id)->u.LOAD_DROP_reply.run = s->checkpoints.drop;
     shard_send_reply(s, a->peer);
 }

@@ -18,6 +18,17 @@ static bool taken(struct shard *s, peer_t from, enum wire_type type, uint64_t id
     return true;
 }
 
+/* The search, or the erasing, has ended. True: it failed, and so it is answered. */
+static bool failed(struct shard *s, enum wire_type type, int status, const char *text)
+{
+    const struct audit a = s->audit;
+    SHOAL_ASSERT(a.peer != 0 && a.scrub == (type == WIRE_TYPE_KEYS));
+    s->audit.peer = 0;
+    if (status)
+        shard_refuse(s, a.peer, type, a.id, status, "shard %s: %s", s->name, text);
+    return status != 0;
+}
+
 static struct json *entry_json(const struct blame_entry *in)
 {
     struct json *j = json_new_object();
@@ -42,13 +53,9 @@ static void blame_done(void *context, int status, const char *text, const struct
 {
     struct shard *s = context;
     const struct audit a = s->audit;
-    SHOAL_ASSERT(a.peer != 0 && !a.scrub);
-    SHOAL_ASSERT(status != 0 || count <= ENGINE_BLAME_MAX);
-    s->audit.peer = 0;
-    if (status) {
-        shard_refuse(s, a.peer, WIRE_TYPE_BLAME, a.id, status, "shard %s: %s", s->name, text);
+    if (failed(s, WIRE_TYPE_BLAME, status, text))
         return;
-    }
+    SHOAL_ASSERT(count <= ENGINE_BLAME_MAX);
     struct json *list = json_new_array();
     for (uint32_t i = 0; i < count; i++)
         json_append(list, entry_json(&entry[i]));
@@ -70,22 +77,16 @@ void keys_on_blame(struct shard *s, peer_t from, struct msg *m)
     s->audit = (struct audit){from, id, false};
     if (rc == 0)
         rc = engine_blame(s->engine, in.table, in.key, in.limit, blame_done, s, &e);
-    if (rc == 0)
-        return;
-    s->audit.peer = 0;
-    shard_refuse(s, from, WIRE_TYPE_BLAME, id, rc, "shard %s: %s", s->name, e.text);
+    if (rc)
+        failed(s, WIRE_TYPE_BLAME, rc, e.text);
 }
 
 static void scrub_done(void *context, int status, const char *text, uint64_t sequence)
 {
     struct shard *s = context;
     const struct audit a = s->audit;
-    SHOAL_ASSERT(a.peer != 0 && a.scrub);
-    s->audit.peer = 0;
-    if (status) {
-        shard_refuse(s, a.peer, WIRE_TYPE_KEYS, a.id, status, "shard %s: %s", s->name, text);
+    if (failed(s, WIRE_TYPE_KEYS, status, text))
         return;
-    }
     shard_reply(s, WIRE_TYPE_KEYS, a.id)->u.KEYS_reply.changed = sequence;
     shard_send_reply(s, a.peer);
 }
@@ -102,10 +103,8 @@ static void on_scrub(struct shard *s, peer_t from, struct msg *m)
     s->audit = (struct audit){from, id, true};
     int rc = engine_scrub(s->engine, in.table, m->frame[1].data, in.key_count, scrub_done, s, &e);
     msg_free(m);
-    if (rc == 0)
-        return;
-    s->audit.peer = 0;
-    shard_refuse(s, from, WIRE_TYPE_KEYS, id, rc, "shard %s: %s", s->name, e.text);
+    if (rc)
+        failed(s, WIRE_TYPE_KEYS, rc, e.text);
 }
 
 void keys_peer_gone(struct shard *s, peer_t peer)

@@ -46,8 +46,9 @@ bool park_same_lane(const struct push_record *a, const struct push_record *b)
     return a->lane == b->lane && a->run == b->run && a->table == b->table;
 }
 
-static bool same_push(const struct push_record *a, const struct push_record *b)
+static bool same_push(const struct request *p, const struct request *q)
 {
+    const struct push_record *a = &p->push.r, *b = &q->push.r;
     return park_same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
            a->to == b->to && a->tablet_first == b->tablet_first &&
            a->tablet_count == b->tablet_count;
@@ -73,11 +74,6 @@ static struct request *replace(struct request_list *l, struct request *q,
     return NULL;
 }
 
-static bool same_push_request(const struct request *a, const struct request *b)
-{
-    return same_push(&a->push.r, &b->push.r);
-}
-
 bool park_lane_waits(const struct request_list *l, const struct push_record *r)
 {
     for (const struct request *q = l->head; q != NULL; q = q->next)
@@ -90,7 +86,7 @@ bool park_lane_waits(const struct request_list *l, const struct push_record *r)
 static bool put_behind(struct shard *s, struct request *q)
 {
     struct park *p = &s->park;
-    struct request *older = replace(&p->pushes, q, same_push_request);
+    struct request *older = replace(&p->pushes, q, same_push);
     if (older != NULL) {
         /* its sender sent again: the newer id is the one that is awaited */
         request_give(&s->pool, older);
@@ -118,24 +114,17 @@ void park_enter(struct shard *s, struct request *q)
 
 /* ---- pulls ---- */
 
-/* A batch's pull may be several messages over different keys. Pulls of no lane (evaluation, tools)
- * are told apart by their ids. */
-static bool same_pull_request(const struct request *a, const struct request *b)
+/* Pulls of no lane (evaluation, tools) are told apart by their ids. */
+static bool same_pull(const struct request *a, const struct request *b)
 {
-    uint32_t n = a->pull.key_count;
-    if (a->peer != b->peer || a->pull.run != b->pull.run || a->pull.table != b->pull.table ||
-        a->pull.lane != b->pull.lane || a->pull.batch != b->pull.batch || n != b->pull.key_count)
-        return false;
-    if (a->pull.lane == UINT32_MAX)
-        return a->id == b->id;
-    return n == 0 ||
-           (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
+    return a->peer == b->peer && a->pull.run == b->pull.run && a->pull.table == b->pull.table &&
+           request_same_pull(a, b) && (a->pull.lane != UINT32_MAX || a->id == b->id);
 }
 
 void park_pull(struct shard *s, struct request *q)
 {
     SHOAL_ASSERT(q->type == WIRE_TYPE_PULL && q->pull.parked);
-    struct request *older = replace(&s->park.pulls, q, same_pull_request);
+    struct request *older = replace(&s->park.pulls, q, same_pull);
     if (older != NULL)
         request_give(&s->pool, older);
     else

@@ -14,12 +14,10 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
     if (w->lane != LANE_NONE && !engine_back(s->engine))
         return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again",
                        s->name);
-    if (!lead_ready(&s->lead))
-        return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
-    const struct table *t = engine_table(s->engine, w->table);
-    if (t == NULL)
-        return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
-    const struct table_schema *schema = table_schema_of(t);
+    const struct table_schema *schema;
+    int rc = shard_schema(s, w->table, &schema, e);
+    if (rc)
+        return rc;
     if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
@@ -34,20 +32,10 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
 
 void pull_on_message(struct shard *s, peer_t from, struct msg *m)
 {
-    const struct wire *w = &s->in;
     struct err e = {0};
-    int rc = check(s, &w->u.PULL, m, &e);
-    struct request *q = NULL;
-    if (!rc && (q = request_take(&s->pool, from, w, m, env_now_ns(s->env))) == NULL)
-        rc = err_set(&e, SHOAL_E_BUSY,
-                     "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
-                     s->name, s->pool.used, s->pool.bytes);
-    if (rc) {
-        shard_refuse(s, from, WIRE_TYPE_PULL, w->id, rc, "%s", e.text);
-        msg_free(m);
-        return;
-    }
-    request_append(&s->arrived, q);
+    struct request *q = shard_take(s, from, m, check(s, &s->in.u.PULL, m, &e), &e);
+    if (q != NULL)
+        request_append(&s->arrived, q);
 }
 
 static void count(struct shard *s, const struct request *q, uint64_t low, uint64_t waited_ns)

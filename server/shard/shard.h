@@ -81,8 +81,7 @@ struct shard {
     struct bsp bsp;               /* pushes held for the others of their clock */
     struct hold hold;
     struct checkpoints checkpoints;
-    struct digests digests;
-    struct table_stats table_stats;
+    struct survey digests, table_stats;
     struct audit audit;
     struct beat beat;
     struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
@@ -118,6 +117,11 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
 /* Refuses, and says true, where the shard has no map yet (AGAIN) or no such table. */
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id,
                        uint32_t table);
+/* The schema of a table that a push or a pull is for: 0, AGAIN or NO_TABLE. */
+int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e);
+/* The request in s->in; takes m. NULL: refused, with e where found is not 0, else the pool is
+ * full. */
+struct request *shard_take(struct shard *s, peer_t from, struct msg *m, int found, struct err *e);
 /* Refuses a request and gives it back. */
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
 void shard_fatal(struct shard *s, const struct err *e);
