@@ -249,10 +249,8 @@ static void write_start(struct engine *g, bool seal)
     g->loading = l->filled | l->added;
     l->stage = seal ? LOAD_SEALING : LOAD_WRITING;
     journal_sync_peek(g->journal, &w->sync);
-    w->work.run = load_write_run;
-    w->work.done = write_done;
     g->flush.busy = true;
-    work_start(&g->works, g->env, &w->work);
+    engine_work(g, &w->work, load_write_run, write_done);
 }
 
 /* The control state as it is, and the load's run. */
@@ -289,9 +287,7 @@ static bool build_start(struct engine *g)
     l->stage = LOAD_BUILDING;
     b->g = g;
     b->load = l;
-    b->work.run = load_build_run;
-    b->work.done = build_done;
-    work_start(&g->works, g->env, &b->work);
+    engine_work(g, &b->work, load_build_run, build_done);
     return true;
 }
 

@@ -123,10 +123,8 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
                    run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
     struct err failure;
     int rc = journal_append(g->journal, &h, &payload, &failure);
-    if (rc != 0) {
-        err_set(e, rc, "%s", failure.text);
-        return engine_fail(g, &failure);
-    }
+    if (rc != 0)
+        return engine_fail_with(g, &failure, e);
     SHOAL_ASSERT(h.sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = h.sequence;
     return 0;

@@ -219,6 +219,8 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
 void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
                  void (*done)(struct work *w));
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
+/* The same, and *e (may be NULL) is the failure too. */
+int engine_fail_with(struct engine *g, const struct err *failure, struct err *e);
 /* What engine_whole and engine_row made last goes. Cheap when there is nothing. */
 void engine_whole_free(struct engine *g);
 
