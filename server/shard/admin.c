@@ -20,10 +20,9 @@ static bool refused(struct shard *s, peer_t from, enum wire_type type, uint64_t 
     return rc != 0;
 }
 
-void admin_hello(struct shard *s, peer_t from, struct msg *m)
+void admin_hello(struct shard *s, peer_t from)
 {
     uint64_t id = s->in.id;
-    msg_free(m);
     struct wire_HELLO_reply *r = &shard_reply(s, WIRE_TYPE_HELLO, id)->u.HELLO_reply;
     *r = (struct wire_HELLO_reply){.version = WIRE_VERSION, .map_epoch = s->lead.epoch};
     snprintf(r->name, sizeof r->name, "%s", s->name);
@@ -42,13 +41,12 @@ static int take_map(struct shard *s, struct err *e)
     return 0;
 }
 
-void admin_table_create(struct shard *s, peer_t from, struct msg *m)
+void admin_table_create(struct shard *s, peer_t from)
 {
     uint64_t id = s->in.id;
     struct table_schema schema;
     struct err e = {0};
-    int rc = wire_schema_from(&s->in.u.TABLE_CREATE, &m->frame[1], &schema, &e);
-    msg_free(m);
+    int rc = wire_schema_from(&s->in.u.TABLE_CREATE, &s->m->frame[1], &schema, &e);
     if (!rc)
         rc = engine_table_create(s->engine, &schema, &e);
     if (!rc)
@@ -60,12 +58,11 @@ void admin_table_create(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void admin_run_open(struct shard *s, peer_t from, struct msg *m)
+void admin_run_open(struct shard *s, peer_t from)
 {
     const struct wire_RUN_OPEN r = s->in.u.RUN_OPEN;
     uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
-    msg_free(m);
     if (refused(s, from, WIRE_TYPE_RUN_OPEN, id,
                 engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e), &e))
         return;
@@ -73,11 +70,10 @@ void admin_run_open(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void admin_run_drop(struct shard *s, peer_t from, struct msg *m)
+void admin_run_drop(struct shard *s, peer_t from)
 {
     uint64_t run = s->in.u.RUN_DROP.run, id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     int rc = engine_run_drop(s->engine, run, &e);
     if (rc == SHOAL_E_OLD_RUN || rc == SHOAL_E_NOT_FOUND)
         rc = 0; /* dropped already: a resend */
@@ -88,12 +84,11 @@ void admin_run_drop(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void admin_fence(struct shard *s, peer_t from, struct msg *m)
+void admin_fence(struct shard *s, peer_t from)
 {
     const struct wire_FENCE r = s->in.u.FENCE;
     uint64_t id = s->in.id, mark = 0;
     struct err e = {0};
-    msg_free(m);
     if (!lead_ready(&s->lead)) {
         /* with no tablet led every mark would be 0, and the lane's offset wrong for ever */
         shard_refuse(s, from, WIRE_TYPE_FENCE, id, SHOAL_E_AGAIN,
@@ -109,7 +104,7 @@ void admin_fence(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void admin_map_set(struct shard *s, peer_t from, struct msg *m)
+void admin_map_set(struct shard *s, peer_t from)
 {
     const struct wire_MAP_SET r = s->in.u.MAP_SET;
     uint64_t id = s->in.id;
@@ -118,9 +113,8 @@ void admin_map_set(struct shard *s, peer_t from, struct msg *m)
     if (r.map_epoch == 0 || r.tablet_count > LIMIT_TABLES * LIMIT_TABLETS)
         rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %" PRIu64 " with %u tablets", r.map_epoch,
                      r.tablet_count);
-    if (!rc && lead_set_map(&s->lead, r.map_epoch, m->frame[1].data, r.tablet_count))
+    if (!rc && lead_set_map(&s->lead, r.map_epoch, s->m->frame[1].data, r.tablet_count))
         rc = err_set(&e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", r.tablet_count);
-    msg_free(m);
     if (!rc)
         rc = take_map(s, &e);
     if (refused(s, from, WIRE_TYPE_MAP_SET, id, rc, &e))
@@ -130,11 +124,10 @@ void admin_map_set(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void admin_stop(struct shard *s, peer_t from, struct msg *m)
+void admin_stop(struct shard *s, peer_t from)
 {
     bool job_only = s->in.u.STOP.job_only;
     uint64_t id = s->in.id;
-    msg_free(m);
     shard_reply(s, WIRE_TYPE_STOP, id)->u.STOP_reply.unused = 0;
     shard_send_reply(s, from);
     if (job_only)
@@ -145,11 +138,10 @@ void admin_stop(struct shard *s, peer_t from, struct msg *m)
 
 /* ---- inspect ---- */
 
-void admin_inspect(struct shard *s, peer_t from, struct msg *m)
+void admin_inspect(struct shard *s, peer_t from)
 {
     uint32_t number = s->in.u.INSPECT.table;
     uint64_t key = s->in.u.INSPECT.key, id = s->in.id;
-    msg_free(m);
     bool found, stored;
     struct err e = {0};
     const struct table *t = engine_row(s->engine, number, key, &stored, &e);
@@ -226,10 +218,9 @@ static struct json *cuts(const struct shard *s)
     return list;
 }
 
-void admin_status(struct shard *s, peer_t from, struct msg *m)
+void admin_status(struct shard *s, peer_t from)
 {
     uint64_t id = s->in.id;
-    msg_free(m);
     if (s->in.u.SHARD_STATUS.part == 1) {
         struct json *part = json_new_object();
         json_set(part, "gradients", engine_refused_json(s->engine));

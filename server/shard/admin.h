@@ -6,19 +6,19 @@
 
 #include "server/shard/shard.h"
 
-void admin_hello(struct shard *s, peer_t from, struct msg *m);
-void admin_table_create(struct shard *s, peer_t from, struct msg *m);
-void admin_run_open(struct shard *s, peer_t from, struct msg *m);
-void admin_run_drop(struct shard *s, peer_t from, struct msg *m);
-void admin_fence(struct shard *s, peer_t from, struct msg *m);
-void admin_map_set(struct shard *s, peer_t from, struct msg *m);
-void admin_stop(struct shard *s, peer_t from, struct msg *m);
+void admin_hello(struct shard *s, peer_t from);
+void admin_table_create(struct shard *s, peer_t from);
+void admin_run_open(struct shard *s, peer_t from);
+void admin_run_drop(struct shard *s, peer_t from);
+void admin_fence(struct shard *s, peer_t from);
+void admin_map_set(struct shard *s, peer_t from);
+void admin_stop(struct shard *s, peer_t from);
 
 /* INSPECT (one row by key) and SHARD_STATUS (the shard's own figures), both as JSON text
  * in the reply's frame. */
 
 /* Takes m; s->in holds the request. */
-void admin_inspect(struct shard *s, peer_t from, struct msg *m);
-void admin_status(struct shard *s, peer_t from, struct msg *m);
+void admin_inspect(struct shard *s, peer_t from);
+void admin_status(struct shard *s, peer_t from);
 
 #endif

@@ -56,11 +56,10 @@ void cut_close(struct shard *s)
     env_timer_stop(s->env, &s->hold.timer);
 }
 
-void cut_on_hold(struct shard *s, peer_t from, struct msg *m)
+void cut_on_hold(struct shard *s, peer_t from)
 {
     struct hold *h = &s->hold;
     uint64_t cut = s->in.u.HOLD.cut, id = s->in.id;
-    msg_free(m);
     if (cut == 0) {
         shard_refuse(s, from, WIRE_TYPE_HOLD, id, SHOAL_E_MALFORMED,
                      "cut 0 is none; cuts are numbered from 1");
@@ -127,11 +126,10 @@ static void hold_done_cb(void *context, int status, uint64_t rows, uint64_t byte
     answer_go(s, h->asker, h->asker_id);
 }
 
-void cut_on_go(struct shard *s, peer_t from, struct msg *m)
+void cut_on_go(struct shard *s, peer_t from)
 {
     struct hold *h = &s->hold;
     uint64_t cut = s->in.u.GO.cut, id = s->in.id;
-    msg_free(m);
     if (h->going == cut && cut) {
         h->asker = from;
         h->asker_id = id;
@@ -162,13 +160,12 @@ void cut_on_go(struct shard *s, peer_t from, struct msg *m)
     let_go(s);
 }
 
-void cut_on_restore(struct shard *s, peer_t from, struct msg *m)
+void cut_on_restore(struct shard *s, peer_t from)
 {
     const struct wire_RESTORE r = s->in.u.RESTORE;
     uint64_t id = s->in.id;
     uint32_t mode, lanes;
     struct err e = {0};
-    msg_free(m);
     if (engine_run_mode(s->engine, r.run, &mode, &lanes) != 0) { /* 2. */
         if (s->hold.cut && release(s))
             return;
@@ -192,10 +189,9 @@ void cut_on_restore(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void cut_on_drop(struct shard *s, peer_t from, struct msg *m)
+void cut_on_drop(struct shard *s, peer_t from)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
-    msg_free(m);
     if (cut && s->hold.cut == cut && release(s))
         return;
     int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
@@ -219,12 +215,11 @@ static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
 
 /* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that
  * then died. */
-void cut_on_keep(struct shard *s, peer_t from, struct msg *m)
+void cut_on_keep(struct shard *s, peer_t from)
 {
     const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;
     uint64_t id = s->in.id, cut[CUTS_AT_ONCE];
     uint32_t dropped = 0;
-    msg_free(m);
     if (unwanted(&r, s->hold.cut) && release(s))
         return;
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
@@ -297,13 +292,12 @@ static void exported_cb(void *context, int status, const char *text, uint64_t ro
     shard_send_reply(s, a->peer);
 }
 
-void cut_on_export(struct shard *s, peer_t from, struct msg *m)
+void cut_on_export(struct shard *s, peer_t from)
 {
     struct checkpoints *c = &s->checkpoints;
     const struct wire_CUT_EXPORT r = s->in.u.CUT_EXPORT;
     uint64_t id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     if (joins(&c->exporter, from, id,
               r.cut == c->export.cut && r.part == c->export.part && r.parts == c->export.parts &&
                   strcmp(r.path, c->export.path) == 0))
@@ -336,13 +330,12 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     shard_send_reply(s, a->peer);
 }
 
-void cut_on_load(struct shard *s, peer_t from, struct msg *m)
+void cut_on_load(struct shard *s, peer_t from)
 {
     struct checkpoints *c = &s->checkpoints;
     const struct wire_LOAD r = s->in.u.LOAD;
     uint64_t id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     if (joins(&c->loader, from, id, r.run == c->load.run && strcmp(r.path, c->load.path) == 0))
         return;
     int rc = 0;
@@ -375,13 +368,12 @@ static void dropped_cb(void *context, int status, const char *text)
     shard_send_reply(s, a->peer);
 }
 
-void cut_on_load_drop(struct shard *s, peer_t from, struct msg *m)
+void cut_on_load_drop(struct shard *s, peer_t from)
 {
     struct checkpoints *c = &s->checkpoints;
     const struct wire_LOAD_DROP r = s->in.u.LOAD_DROP;
     uint64_t id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     if (joins(&c->dropper, from, id, r.run == c->drop))
         return;
     int rc = c->dropper.busy

@@ -63,12 +63,11 @@ static void blame_done(void *context, int status, const char *text, const struct
     shard_send_json(s, a.peer, list);
 }
 
-void keys_on_blame(struct shard *s, peer_t from, struct msg *m)
+void keys_on_blame(struct shard *s, peer_t from)
 {
     const struct wire_BLAME in = s->in.u.BLAME;
     uint64_t id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     if (taken(s, from, WIRE_TYPE_BLAME, id))
         return;
     int rc = in.limit == 0 || in.limit > ENGINE_BLAME_MAX
@@ -91,18 +90,16 @@ static void scrub_done(void *context, int status, const char *text, uint64_t seq
     shard_send_reply(s, a.peer);
 }
 
-static void on_scrub(struct shard *s, peer_t from, struct msg *m)
+static void on_scrub(struct shard *s, peer_t from)
 {
     const struct wire_KEYS in = s->in.u.KEYS;
     uint64_t id = s->in.id;
     struct err e = {0};
-    if (taken(s, from, WIRE_TYPE_KEYS, id)) {
-        msg_free(m);
+    if (taken(s, from, WIRE_TYPE_KEYS, id))
         return;
-    }
     s->audit = (struct audit){from, id, true};
-    int rc = engine_scrub(s->engine, in.table, m->frame[1].data, in.key_count, scrub_done, s, &e);
-    msg_free(m);
+    int rc =
+        engine_scrub(s->engine, in.table, s->m->frame[1].data, in.key_count, scrub_done, s, &e);
     if (rc)
         failed(s, WIRE_TYPE_KEYS, rc, e.text);
 }
@@ -119,19 +116,18 @@ _Static_assert((int)WIRE_KEY_ERASE == (int)KEY_ERASE && (int)WIRE_KEY_BLOCK == (
                    (int)WIRE_KEY_ALLOW == (int)KEY_ALLOW && (int)WIRE_KEY_RESET == (int)KEY_RESET,
                "the wire's actions are the engine's");
 
-void keys_on_message(struct shard *s, peer_t from, struct msg *m)
+void keys_on_message(struct shard *s, peer_t from)
 {
     const struct wire_KEYS r = s->in.u.KEYS;
     uint64_t id = s->in.id, changed = 0;
     struct err e = {0};
     if (r.action == WIRE_KEY_SCRUB) {
-        on_scrub(s, from, m);
+        on_scrub(s, from);
         return;
     }
     int rc = lead_ready(&s->lead) ? engine_keys(s->engine, r.table, (enum key_action)r.action,
-                                                m->frame[1].data, r.key_count, &changed, &e)
+                                                s->m->frame[1].data, r.key_count, &changed, &e)
                                   : err_set(&e, SHOAL_E_AGAIN, "it has no map yet; ask again");
-    msg_free(m);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, rc, "shard %s: %s", s->name, e.text);
         return;

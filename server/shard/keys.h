@@ -10,7 +10,7 @@
 
 struct shard;
 
-void keys_on_message(struct shard *s, peer_t from, struct msg *m);
+void keys_on_message(struct shard *s, peer_t from);
 
 /* BLAME, and the KEYS action SCRUB: what a shard's journal says of keys, and taking erased
  * ones out of it. The engine works on I/O threads; one of either at a time, another one is BUSY.
@@ -22,7 +22,7 @@ struct audit {
     bool scrub; /* else blame */
 };
 
-void keys_on_blame(struct shard *s, peer_t from, struct msg *m);
+void keys_on_blame(struct shard *s, peer_t from);
 /* A search for a peer that is gone is called off. */
 void keys_peer_gone(struct shard *s, peer_t peer);
 

@@ -8,7 +8,7 @@
 
 #define LANE_NONE UINT32_MAX
 
-static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m, struct err *e)
+static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
 {
     /* clocks are not known before all marks are */
     if (w->lane != LANE_NONE && !engine_back(s->engine))
@@ -22,7 +22,7 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
         return err_set(e, SHOAL_E_TOO_BIG,
                        "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
                        w->key_count, schema->name, LIMIT_FRAME_BYTES);
-    if (!lead_keys(&s->lead, schema, m->frame[1].data, w->key_count))
+    if (!lead_keys(&s->lead, schema, s->m->frame[1].data, w->key_count))
         return err_set(
             e, SHOAL_E_NOT_LEADER,
             "shard %u does not lead all tablets of this pull of table %s; map epoch %" PRIu64,
@@ -30,10 +30,10 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
     return 0;
 }
 
-void pull_on_message(struct shard *s, peer_t from, struct msg *m)
+void pull_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
-    struct request *q = shard_take(s, from, m, check(s, &s->in.u.PULL, m, &e), &e);
+    struct request *q = shard_take(s, from, check(s, &s->in.u.PULL, &e), &e);
     if (q != NULL)
         request_append(&s->arrived, q);
 }

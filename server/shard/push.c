@@ -17,19 +17,19 @@ static int check_led(struct shard *s, const struct table_schema *schema, uint32_
         s->lead.self, first, count, schema->name, s->lead.epoch);
 }
 
-static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m, struct err *e)
+static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
 {
     const struct table_schema *schema;
     int rc = shard_schema(s, w->table, &schema, e);
     if (rc)
         return rc;
     size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
-    if (m->frame[2].bytes != expected)
+    if (s->m->frame[2].bytes != expected)
         return err_set(e, SHOAL_E_MALFORMED,
                        "push of lane %u batch %" PRIu64
                        ": %zu bytes of gradients for %u keys of table "
                        "%s, %zu expected",
-                       w->lane, w->to, m->frame[2].bytes, w->key_count, schema->name, expected);
+                       w->lane, w->to, s->m->frame[2].bytes, w->key_count, schema->name, expected);
     return check_led(s, schema, w->tablet_first, w->tablet_count, e);
 }
 
@@ -46,11 +46,11 @@ static void enter(struct shard *s, struct request *q)
         park_enter(s, q);
 }
 
-void push_on_message(struct shard *s, peer_t from, struct msg *m)
+void push_on_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
     SHOAL_ASSERT(s->hold.cut != 0 || s->hold.queue.head == NULL); /* nothing came before it */
-    struct request *q = shard_take(s, from, m, check(s, &s->in.u.PUSH, m, &e), &e);
+    struct request *q = shard_take(s, from, check(s, &s->in.u.PUSH, &e), &e);
     if (q != NULL && s->hold.cut != 0)
         request_append(&s->hold.queue, q); /* a cut is being taken: it goes on at GO */
     else if (q != NULL)

@@ -89,6 +89,7 @@ struct shard {
     struct dispatch_counts dispatched;
     struct err fatal;    /* code 0 while all is well */
     struct wire in, out; /* scratch: the request at hand, the reply at hand */
+    struct msg *m;       /* owned: of the request at hand, with its frames; NULL once it is taken */
 };
 
 extern const struct env_handler shard_handler; /* with the struct shard as core */
@@ -119,9 +120,9 @@ bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t
                        uint32_t table);
 /* The schema of a table that a push or a pull is for: 0, AGAIN or NO_TABLE. */
 int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e);
-/* The request in s->in; takes m. NULL: refused, with e where found is not 0, else the pool is
+/* The request in s->in; takes s->m. NULL: refused, with e where found is not 0, else the pool is
  * full. */
-struct request *shard_take(struct shard *s, peer_t from, struct msg *m, int found, struct err *e);
+struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e);
 /* Refuses a request and gives it back. */
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
 void shard_fatal(struct shard *s, const struct err *e);

@@ -112,17 +112,18 @@ int shard_schema(struct shard *s, uint32_t table, const struct table_schema **ou
     return 0;
 }
 
-struct request *shard_take(struct shard *s, peer_t from, struct msg *m, int found, struct err *e)
+struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e)
 {
     const struct wire *w = &s->in;
-    struct request *q = found ? NULL : request_take(&s->pool, from, w, m, env_now_ns(s->env));
-    if (q != NULL)
+    struct request *q = found ? NULL : request_take(&s->pool, from, w, s->m, env_now_ns(s->env));
+    if (q != NULL) {
+        s->m = NULL;
         return q;
+    }
     if (!found)
         found = err_set(e, SHOAL_E_BUSY,
                         "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
                         s->name, s->pool.used, s->pool.bytes);
     shard_refuse(s, from, w->type, w->id, found, "%s", e->text);
-    msg_free(m);
     return NULL;
 }

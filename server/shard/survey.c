@@ -93,11 +93,9 @@ static void step_cb(struct env_timer *timer)
     d->kind->answer(d);
 }
 
-/* Takes m. */
-static void ask(struct survey *d, const struct survey_ask *ask, struct msg *m)
+static void ask(struct survey *d, const struct survey_ask *ask)
 {
     struct shard *s = d->s;
-    msg_free(m);
     for (uint32_t i = 0; i < d->count; i++)
         if (d->ask[i].peer == ask->peer && d->ask[i].id == ask->id)
             return;
@@ -154,9 +152,9 @@ static void digest_answer(struct survey *d)
     finish(d);
 }
 
-void survey_on_digest(struct shard *s, peer_t from, struct msg *m)
+void survey_on_digest(struct shard *s, peer_t from)
 {
-    ask(&s->digests, &(struct survey_ask){from, s->in.id, s->in.u.DIGEST.table, {0}}, m);
+    ask(&s->digests, &(struct survey_ask){from, s->in.id, s->in.u.DIGEST.table, {0}});
 }
 
 /* ---- TABLE_STATS ---- */
@@ -180,12 +178,12 @@ static void stats_answer(struct survey *d)
     finish(d);
 }
 
-void survey_on_table_stats(struct shard *s, peer_t from, struct msg *m)
+void survey_on_table_stats(struct shard *s, peer_t from)
 {
     const struct wire_TABLE_STATS *in = &s->in.u.TABLE_STATS;
     const struct survey_ask of = {
         from, s->in.id, in->table, {in->what_if, in->shows, in->score, in->ttl, in->budget_rows}};
-    ask(&s->table_stats, &of, m);
+    ask(&s->table_stats, &of);
 }
 
 /* ---- life ---- */

@@ -36,8 +36,8 @@ struct survey {
 };
 
 void survey_init(struct shard *s);
-void survey_on_digest(struct shard *s, peer_t from, struct msg *m);
-void survey_on_table_stats(struct shard *s, peer_t from, struct msg *m);
+void survey_on_digest(struct shard *s, peer_t from);
+void survey_on_table_stats(struct shard *s, peer_t from);
 void survey_close(struct shard *s);
 
 #endif
