@@ -74,6 +74,13 @@ static bool shut(const struct engine *g, uint64_t used)
     return g->tier.stuck && used > g->tier.stuck_used + g->tier.rows_max / STUCK_SHARE;
 }
 
+void tier_stuck(struct engine *g)
+{
+    g->tier.stuck = true;
+    g->tier.stuck_used = tier_used(g);
+    log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
+}
+
 bool tier_lets_in(struct engine *g, uint64_t bytes)
 {
     return !g->tier.stuck || (bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, tier_used(g)));
@@ -235,9 +242,7 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
             return;
         if (!tier_hand_next(g, &tier->hand, false, &table, &tablet) ||
             tier->idle++ > 4 * tablets_all(g)) {
-            tier->stuck = true; /* all round, more than once, and nothing went */
-            tier->stuck_used = tier_used(g);
-            log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
+            tier_stuck(g); /* all round, more than once, and nothing went */
             return;
         }
         const struct table *t = g->table[table].table;

@@ -10,12 +10,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A refusal with the engine's sentence; true when there was one. */
-static bool refused(struct shard *s, peer_t from, enum wire_type type, uint64_t id, int rc,
-                    const struct err *e)
+/* Refuses the request at hand with the engine's sentence, if there is one: rc is not 0. */
+static bool refused(struct shard *s, peer_t from, int rc, const struct err *e)
 {
     if (rc)
-        shard_refuse(s, from, type, id, rc, "shard %s: %s", s->name,
+        shard_refuse(s, from, s->in.type, s->in.id, rc, "shard %s: %s", s->name,
                      e->text[0] ? e->text : err_text(rc));
     return rc != 0;
 }
@@ -29,7 +28,7 @@ void admin_hello(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
-static int take_map(struct shard *s, struct err *e)
+int admin_take_map(struct shard *s, struct err *e)
 {
     bool changed;
     int rc = lead_apply(&s->lead, s->engine, &changed);
@@ -50,8 +49,8 @@ void admin_table_create(struct shard *s, peer_t from)
     if (!rc)
         rc = engine_table_create(s->engine, &schema, &e);
     if (!rc)
-        rc = take_map(s, &e); /* the map may have known its tablets already */
-    if (refused(s, from, WIRE_TYPE_TABLE_CREATE, id, rc, &e))
+        rc = admin_take_map(s, &e); /* the map may have known its tablets already */
+    if (refused(s, from, rc, &e))
         return;
     shard_reply(s, WIRE_TYPE_TABLE_CREATE, id)->u.TABLE_CREATE_reply.rows =
         table_rows(engine_table(s->engine, schema.table));
@@ -63,8 +62,7 @@ void admin_run_open(struct shard *s, peer_t from)
     const struct wire_RUN_OPEN r = s->in.u.RUN_OPEN;
     uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
-    if (refused(s, from, WIRE_TYPE_RUN_OPEN, id,
-                engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e), &e))
+    if (refused(s, from, engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e), &e))
         return;
     shard_reply(s, WIRE_TYPE_RUN_OPEN, id)->u.RUN_OPEN_reply.run = r.run;
     shard_send_reply(s, from);
@@ -77,7 +75,7 @@ void admin_run_drop(struct shard *s, peer_t from)
     int rc = engine_run_drop(s->engine, run, &e);
     if (rc == SHOAL_E_OLD_RUN || rc == SHOAL_E_NOT_FOUND)
         rc = 0; /* dropped already: a resend */
-    if (refused(s, from, WIRE_TYPE_RUN_DROP, id, rc, &e))
+    if (refused(s, from, rc, &e))
         return;
     park_purge(s);
     shard_reply(s, WIRE_TYPE_RUN_DROP, id)->u.RUN_DROP_reply.run = run;
@@ -95,8 +93,8 @@ void admin_fence(struct shard *s, peer_t from)
                      "shard %s has no map yet; ask again", s->name);
         return;
     }
-    if (refused(s, from, WIRE_TYPE_FENCE, id,
-                engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e), &e))
+    if (refused(s, from, engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e),
+                &e))
         return;
     SHOAL_ASSERT(engine_lane_generation(s->engine, r.run, r.lane) == r.generation);
     bsp_fenced(s, r.run, r.lane, r.generation);
@@ -116,8 +114,8 @@ void admin_map_set(struct shard *s, peer_t from)
     if (!rc && lead_set_map(&s->lead, r.map_epoch, s->m->frame[1].data, r.tablet_count))
         rc = err_set(&e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", r.tablet_count);
     if (!rc)
-        rc = take_map(s, &e);
-    if (refused(s, from, WIRE_TYPE_MAP_SET, id, rc, &e))
+        rc = admin_take_map(s, &e);
+    if (refused(s, from, rc, &e))
         return;
     SHOAL_ASSERT(s->lead.epoch >= r.map_epoch); /* the newest wins */
     shard_reply(s, WIRE_TYPE_MAP_SET, id)->u.MAP_SET_reply.map_epoch = s->lead.epoch;

@@ -1,6 +1,5 @@
 /* keys.h: KEYS of a shard: keys erased, blocked, allowed, reset. Settled first, journalled before
- * the reply; repeated it changes nothing more.. Takes m; s->in holds the
- * request. */
+ * the reply; repeated it changes nothing more. s->in holds the request, s->m its keys. */
 #ifndef SERVER_SHARD_KEYS_H
 #define SERVER_SHARD_KEYS_H
 
