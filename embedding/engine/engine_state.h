@@ -88,6 +88,7 @@ struct tier {          /* tier.h */
     bool making;                              /* room is being made */
     bool stuck;                               /* there is none to be made */
     uint64_t stuck_used;                      /* bytes that tables had then */
+    bool full;                                /* the last push was refused for it */
     uint32_t idle;                            /* tablets looked at since a row went */
     struct tier_tablet hand;                  /* the next one to lose rows */
     struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */

@@ -106,10 +106,17 @@ bool tier_wants_room(struct engine *g)
 
 int tier_check_room(struct engine *g, struct err *e)
 {
+    bool full = g->tier.full;
+    g->tier.full = false;
     if (g->tier.rows_max == 0 || tier_used(g) <= g->tier.rows_max)
         return 0;
     g->tier.refused = true;
-    if (!can_move(g) || g->tier.stuck)
+    g->tier.full = !can_move(g) || g->tier.stuck;
+    if (g->tier.full && !full)
+        log_warn("%s: pushes are refused: rows fill the memory budget of %" PRIu64
+                 " bytes and none can move to the store; raise `memory` or add servers",
+                 g->dir == NULL ? "memory" : g->dir, g->options.memory);
+    if (g->tier.full)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "rows fill the memory budget of %" PRIu64
                        " bytes and none can move to the store; raise `memory` or add servers",

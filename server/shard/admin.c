@@ -250,6 +250,7 @@ void admin_status(struct shard *s, peer_t from)
         {"evicted_clean", g.evicted_clean},
         {"memory_bytes", g.memory_bytes},
         {"memory_max", s->options.engine.memory},
+        {"memory_short", g.memory_short},
         {"store_memory", g.store_memory},
         {"disk_bytes", g.disk_bytes},
         {"disk_max", s->options.engine.disk},
