@@ -157,17 +157,17 @@ uint32_t park_count(const struct shard *s)
 
 /* ---- purge ---- */
 
-static void purge_list(struct shard *s, struct request_list *l, bool pulls)
+static void purge_list(struct shard *s, struct request_list *l)
 {
     struct request_list all = *l;
     struct request *q;
     *l = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL) {
         uint32_t mode, lanes;
-        SHOAL_ASSERT(q->type == (pulls ? WIRE_TYPE_PULL : WIRE_TYPE_PUSH));
-        bool open =
-            engine_run_mode(s->engine, pulls ? q->pull.run : q->push.r.run, &mode, &lanes) == 0;
-        if (open || (pulls && q->pull.lane == UINT32_MAX))
+        bool pull = q->type == WIRE_TYPE_PULL;
+        uint64_t run = pull ? q->pull.run : q->push.r.run;
+        if (engine_run_mode(s->engine, run, &mode, &lanes) == 0 ||
+            (pull && q->pull.lane == UINT32_MAX))
             request_append(l, q);
         else
             shard_refuse_request(s, q, SHOAL_E_OLD_RUN, "this run was dropped or replaced");
@@ -180,10 +180,10 @@ void park_purge(struct shard *s)
     SHOAL_ASSERT(s->group.head == NULL);
     s->park.purge_due = false;
     bsp_purge(s);
-    purge_list(s, &s->hold.queue, false);
-    purge_list(s, &s->park.pushes, false);
-    purge_list(s, &s->park.pulls, true);
-    purge_list(s, &s->arrived, true);
+    purge_list(s, &s->hold.queue);
+    purge_list(s, &s->park.pushes);
+    purge_list(s, &s->park.pulls);
+    purge_list(s, &s->arrived);
 }
 
 void park_purge_soon(struct shard *s)
