@@ -107,9 +107,9 @@ struct push_plan {             /* what engine_admit_push decided; handed to engi
     uint32_t *steps;
 };
 
-/* The part of engine_admit_push that looks at the values (guard.h), for a push that is held before
- * it is admitted. 0 or NOT_FINITE. */
-int engine_check_values(struct engine *g, const struct push_record *r, struct err *e);
+/* The part of engine_admit_push that looks at size and values (guard.h), for a push that is held
+ * before it is admitted. 0, TOO_BIG, NOT_FINITE or MALFORMED. */
+int engine_check_body(struct engine *g, const struct push_record *r, struct err *e);
 /* What was refused for its values, and clipped, since the start: guard_json. */
 struct json *engine_refused_json(const struct engine *g);
 /* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0
@@ -304,7 +304,8 @@ struct engine_stats {
     uint64_t store_memory; /* among memory_bytes: buffers of the store */
     /* of DIR and of exported parts on its file system, as far as it knows; 0 without a folder */
     uint64_t disk_bytes;
-    bool disk_short; /* pushes are refused for lack of disk */
+    bool disk_short;   /* pushes are refused for lack of disk */
+    bool memory_short; /* the last push was, for lack of memory: no row could go */
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 

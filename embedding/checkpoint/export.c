@@ -362,9 +362,7 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
     part_path(path, part, ".tmp", x->tmp);
     x->done = done;
     x->context = context;
-    x->work.run = export_run;
-    x->work.done = export_done;
     g->exporting = cut;
-    work_start(&g->works, g->env, &x->work);
+    engine_work(g, &x->work, export_run, export_done);
     return 0;
 }

@@ -195,7 +195,7 @@ static void take_in(struct engine *g)
                 t->changed[k] = t->written[k] = t->durable[k] = l->sequence;
     }
     SHOAL_ASSERT(l->sequence <= g->sequence);
-    SHOAL_ASSERT(g->loaded_arenas < LIMIT_TABLES); /* each load fills a table */
+    SHOAL_ASSERT(g->loaded_arenas < LIMIT_TABLES); /* engine_load */
     g->loaded_arena[g->loaded_arenas++] = l->arena;
     l->arena = NULL;
     g->loaded_run = l->run;
@@ -246,12 +246,11 @@ static void write_start(struct engine *g, bool seal)
     w->seal = seal;
     w->marked = !l->marked;
     l->marked = true;
+    g->loading = l->filled | l->added;
     l->stage = seal ? LOAD_SEALING : LOAD_WRITING;
     journal_sync_peek(g->journal, &w->sync);
-    w->work.run = load_write_run;
-    w->work.done = write_done;
     g->flush.busy = true;
-    work_start(&g->works, g->env, &w->work);
+    engine_work(g, &w->work, load_write_run, write_done);
 }
 
 /* The control state as it is, and the load's run. */
@@ -288,9 +287,7 @@ static bool build_start(struct engine *g)
     l->stage = LOAD_BUILDING;
     b->g = g;
     b->load = l;
-    b->work.run = load_build_run;
-    b->work.done = build_done;
-    work_start(&g->works, g->env, &b->work);
+    engine_work(g, &b->work, load_build_run, build_done);
     return true;
 }
 
@@ -321,7 +318,6 @@ static void load_step(struct engine *g)
             take_in(g);
             return;
         }
-        g->loading = l->filled | l->added;
         write_start(g, false);
     } else if (images_wait(l)) {
         write_start(g, false);
@@ -438,6 +434,10 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
         done(context, 0, "", rows_of(g, run->tables));
         return 0;
     }
+    if (g->loaded_arenas == LIMIT_TABLES) /* loads without rows leave their tables untouched */
+        return err_set(e, SHOAL_E_EXISTS,
+                       "%u checkpoints have been loaded here already; restart this server first",
+                       LIMIT_TABLES);
     struct load *l = calloc(1, sizeof *l);
     if (l == NULL || snapshot(g, l) != 0) {
         if (l != NULL)

@@ -90,14 +90,6 @@ static inline uint32_t load_tablets_below(const struct load *l, uint32_t table, 
                : (place - l->first[table]) << (l->schema[table].tablet_bits - l->bits[table]);
 }
 
-/* The place that a tablet here lies in. */
-static inline uint32_t load_place_of(const struct load *l, uint32_t table, uint32_t tablet)
-{
-    return l->first[table + 1] == l->first[table]
-               ? l->first[table]
-               : l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
-}
-
 struct load_write {
     struct work work; /* first */
     struct engine *g; /* borrowed */
@@ -110,6 +102,9 @@ struct load_write {
 
 /* On an I/O thread: the next images that are built, or the last batch. */
 void load_write_run(struct work *w);
+
+/* Syncs the journal, on an I/O thread. */
+int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e);
 
 /* Ends the load under way, if it is of `run` or an older one: its done is told STOPPED. *tables:
  * those of which it may have images in the store. False: it is in the middle of something, ask

@@ -21,6 +21,7 @@
 #include "embedding/checkpoint/load.h"
 
 #include "embedding/checkpoint/checkpoint_inner.h"
+#include "embedding/engine/flush.h"
 #include "embedding/rows/arena_inner.h"
 #include "embedding/rows/table_cold.h"
 #include "embedding/rows/translate.h"
@@ -370,10 +371,18 @@ static void make_marker(const struct engine *g, bool under_way, struct store_ite
     item->value_bytes = sizeof *marker;
 }
 
+/* The place that a tablet here lies in. */
+static uint32_t place_of(const struct load *l, uint32_t table, uint32_t tablet)
+{
+    return l->first[table + 1] == l->first[table]
+               ? l->first[table]
+               : l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
+}
+
 /* Rows leave the tablet if more would stay in memory than is due by now. */
 static int leave_room(struct load *l, struct table *t, uint32_t tablet, struct err *e)
 {
-    uint64_t places = l->first[LIMIT_TABLES], to = load_place_of(l, l->table, tablet) + 1ull;
+    uint64_t places = l->first[LIMIT_TABLES], to = place_of(l, l->table, tablet) + 1ull;
     uint64_t most = l->room / 4 * 3 * to / places, bytes = table_tablet_memory(t, tablet);
     SHOAL_ASSERT(tablet < load_tablets_below(l, l->table, l->group_to)); /* 5 */
     uint64_t each = table_row_bytes(t) + 16, rows = table_tablet_rows(t, tablet);
@@ -390,24 +399,9 @@ static int leave_room(struct load *l, struct table *t, uint32_t tablet, struct e
 static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struct err *e)
 {
     struct load *l = load_of(g);
-    struct store_item item;
     SHOAL_ASSERT(l->marked && l->led[l->table][l->tablet] != 0); /* load.c, 3 */
     int rc = leave_room(l, t, l->tablet, e);
-    if (rc != 0)
-        return rc;
-    size_t count = stored_tablet_bytes(t, &l->runs, l->tablet);
-    void *value = malloc(count);
-    if (value == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to write tablet %u of table %s", l->tablet,
-                       table_schema_of(t)->name);
-    stored_tablet_key(l->table, l->tablet, &item);
-    stored_tablet_write(t, &l->runs, l->tablet, l->sequence, value);
-    item.value = value;
-    item.value_bytes = count;
-    rc = store_write(g->store, &item, 1, e);
-    free(value);
-    *bytes += count;
-    return rc;
+    return rc == 0 ? flush_copy_image(g->store, t, &l->runs, l->tablet, l->sequence, bytes, e) : rc;
 }
 
 /* Images from where the cursor stands, as far as they are built, about as many bytes as a journal
@@ -447,18 +441,23 @@ static int write_seal(struct engine *g, struct err *e)
     return store_write(g->store, item, 2, e);
 }
 
+int load_sync_run(const struct engine *g, struct journal_sync *sync, struct err *e)
+{
+    journal_sync_run(sync);
+    return sync->status == 0
+               ? 0
+               : err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing",
+                         g->dir);
+}
+
 void load_write_run(struct work *work)
 {
     struct load_write *w = container_of(work, struct load_write, work);
     struct store_item item;
     struct stored_load marker;
-    int rc = 0;
     SHOAL_ASSERT(w->sync.count > 0);      /* 4 */
     SHOAL_ASSERT(!w->seal || !w->marked); /* load.c, 3: the marker went before the first image */
-    journal_sync_run(&w->sync);
-    if (w->sync.status != 0)
-        rc = err_set(&w->err, w->sync.status, "cannot sync the journal in %s: its disk is failing",
-                     w->g->dir);
+    int rc = load_sync_run(w->g, &w->sync, &w->err);
     if (rc == 0 && w->marked) {
         make_marker(w->g, true, &item, &marker);
         rc = store_write(w->g->store, &item, 1, &w->err);

@@ -19,7 +19,7 @@
  *     [test: a_run_that_may_have_trained_keeps_its_rows]
  */
 #include "embedding/checkpoint/load.h"
-#include "embedding/store/stored.h"
+#include "embedding/engine/replay.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
@@ -69,18 +69,6 @@ static void finish(struct engine *g, int status, const char *text)
 
 /* ---- the I/O thread's part ---- */
 
-static int clear_table(struct store *s, uint32_t table, struct err *e)
-{
-    struct store_item from, below;
-    SHOAL_ASSERT(table < LIMIT_TABLES);
-    stored_tablet_key(table, 0, &from);
-    stored_tablet_key(table + 1, 0, &below);
-    int rc = s->ops->drop(s, &from, &below, e);
-    stored_row_key(table, 0, 0, 0, &from);
-    stored_row_key(table + 1, 0, 0, 0, &below);
-    return rc == 0 ? s->ops->drop(s, &from, &below, e) : rc;
-}
-
 static int clear(struct unload_work *w)
 {
     struct store *s = w->g->store;
@@ -92,22 +80,11 @@ static int clear(struct unload_work *w)
     item.value = &marker;
     item.value_bytes = sizeof marker;
     int rc = store_write(s, &item, 1, &w->err);
-    if (rc == 0) {
-        journal_sync_run(&w->sync);
-        rc = w->sync.status == 0
-                 ? store_flush(s, &w->err)
-                 : err_set(&w->err, w->sync.status,
-                           "cannot sync the journal in %s: its disk is failing", w->g->dir);
-    }
-    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
-        if (w->tables >> i & 1)
-            rc = clear_table(s, i, &w->err);
+    if (rc == 0)
+        rc = load_sync_run(w->g, &w->sync, &w->err);
     if (rc == 0)
         rc = store_flush(s, &w->err);
-    item.value = NULL;
-    if (rc == 0)
-        rc = store_write(s, &item, 1, &w->err);
-    return rc == 0 ? store_flush(s, &w->err) : rc;
+    return rc == 0 ? replay_clear_load(s, w->tables, &w->err) : rc;
 }
 
 static void clear_run(struct work *work)
@@ -191,13 +168,11 @@ static void clear_start(struct engine *g)
     w->g = g;
     w->run = unload_of(g)->run;
     w->tables = unload_of(g)->tables;
-    w->work.run = clear_run;
-    w->work.done = clear_done;
     journal_sync_peek(g->journal, &w->sync);
     unload_of(g)->working = true;
     g->loading = w->tables;
     g->flush.busy = true;
-    work_start(&g->works, g->env, &w->work);
+    engine_work(g, &w->work, clear_run, clear_done);
 }
 
 /* ---- what there is to take back ---- */

@@ -249,8 +249,8 @@ static int apply_run_drop(struct apply *a, const struct record_header *h, const 
     SHOAL_ASSERT(!a->live || a->g->pending == 0);
     if (run != NULL && runs_end(a->runs, run, h->sequence - 1, h->sequence) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory to drop run %" PRIu64, d->run);
-    /* Undo of a run that is over is never asked for: what old images bring of it may stay. */
-    for (uint32_t i = 0; a->live && i < LIMIT_TABLES; i++)
+    /* Undo of a run that is over is never asked for: what old images bring later may stay. */
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (a->g->table[i].table != NULL)
             table_undo_drop(a->g->table[i].table, d->run);
     return 0;

@@ -42,10 +42,8 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
         rc = journal_commit(g->journal, &failure);
     if (rc == 0 && g->options.durability == DURABLE_FSYNC)
         rc = sync_now(g, &failure);
-    if (rc != 0) {
-        err_set(e, rc, "%s", failure.text);
-        return engine_fail(g, &failure);
-    }
+    if (rc != 0)
+        return engine_fail_with(g, &failure, e);
     SHOAL_ASSERT(h->sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = g->control_changed = h->sequence;
     g->committed = journal_committed(g->journal);
@@ -74,10 +72,7 @@ static int control_apply(struct engine *g, const struct record_header *h, const 
     int rc = apply_record(&a, &(struct journal_record){h, payload}, &failure);
     if (changed != NULL)
         *changed = a.changed;
-    if (rc == 0)
-        return 0;
-    err_set(e, rc, "%s", failure.text);
-    return engine_fail(g, &failure);
+    return rc == 0 ? 0 : engine_fail_with(g, &failure, e);
 }
 
 static int control_record(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
@@ -338,9 +333,7 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         return rc;
     struct err failure = {0};
     rc = g->journal == NULL ? 0 : sync_now(g, &failure);
-    if (rc != 0) {
-        err_set(e, rc, "%s", failure.text);
-        return engine_fail(g, &failure);
-    }
+    if (rc != 0)
+        return engine_fail_with(g, &failure, e);
     return control_apply(g, &h, &r, NULL, e);
 }

@@ -236,24 +236,6 @@ static void cut_done(struct work *w)
 
 /* ---- go: the shard's part ---- */
 
-static int copy_tablet(const struct engine *g, const struct engine_table *t, uint32_t tablet,
-                       struct cut_work *c)
-{
-    struct store_item item;
-    size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
-    void *value = malloc(bytes);
-    if (value == NULL)
-        return SHOAL_E_NOMEM;
-    stored_tablet_key(table_schema_of(t->table)->table, tablet, &item);
-    stored_tablet_write(t->table, &g->runs, tablet, c->facts.sequence, value);
-    item.value = value;
-    item.value_bytes = bytes;
-    c->facts.bytes += bytes;
-    int rc = store_write(c->copy, &item, 1, NULL);
-    free(value);
-    return rc;
-}
-
 /* All tablets as they are now, in memory. */
 static int copy_all(const struct engine *g, struct cut_work *c)
 {
@@ -263,7 +245,8 @@ static int copy_all(const struct engine *g, struct cut_work *c)
         list[i] = g->table[i].table;
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         for (uint32_t k = 0; list[i] != NULL && k < g->table[i].scope.tablets && rc == 0; k++)
-            rc = copy_tablet(g, &g->table[i], k, c);
+            rc = flush_copy_image(c->copy, list[i], &g->runs, k, c->facts.sequence, &c->facts.bytes,
+                                  NULL);
     void *control = NULL;
     struct store_item item;
     if (rc == 0)

@@ -113,6 +113,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
     out->memory_bytes += out->store_memory;
     out->disk_bytes = space_taken(g);
     out->disk_short = g->space.refusing != SPACE_ENOUGH;
+    out->memory_short = g->tier.full;
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         out->memory_bytes += arena_bytes(g->loaded_arena[i]);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)

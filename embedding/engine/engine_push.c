@@ -49,10 +49,19 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
     return 0;
 }
 
-/* Every gradient as it may be, clicks within shows. */
-static int check_values(const struct engine *g, const struct table_schema *s,
-                        const struct push_record *r, struct err *e)
+static uint64_t body_bytes(const struct table_schema *s, const struct push_record *r)
 {
+    return (uint64_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(s) * sizeof(float));
+}
+
+/* No more than a segment takes, every gradient as it may be, clicks within shows. */
+static int check_body(const struct engine *g, const struct table_schema *s,
+                      const struct push_record *r, struct err *e)
+{
+    if (g->journal != NULL && body_bytes(s, r) > journal_payload_max(g->journal))
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
+                       body_bytes(s, r), g->segment_bytes);
     int rc = guard_check(g->guard, s, r, e);
     if (rc == 0 && !table_stats_ok(s, r->gradients, r->key_count))
         rc = err_set(e, SHOAL_E_MALFORMED,
@@ -67,15 +76,7 @@ static int check_content(const struct engine *g, const struct push_record *r,
                          const struct engine_table *t, struct err *e)
 {
     const struct table_schema *s = table_schema_of(t->table);
-    if (g->journal != NULL) {
-        uint64_t bytes =
-            (uint64_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(s) * sizeof(float));
-        if (bytes > journal_payload_max(g->journal))
-            return err_set(e, SHOAL_E_TOO_BIG,
-                           "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
-                           bytes, g->segment_bytes);
-    }
-    int rc = check_values(g, s, r, e);
+    int rc = check_body(g, s, r, e);
     if (rc != 0)
         return rc;
     if (r->tablet_count < t->scope.tablets) {
@@ -99,9 +100,7 @@ static int check_room(struct engine *g, const struct push_record *r, const struc
         room = tier_check_room(g, e);
     if (room != 0)
         return room;
-    uint64_t bytes = record_bytes(
-        (size_t)r->key_count *
-        (sizeof(uint64_t) + schema_push_floats(table_schema_of(t->table)) * sizeof(float)));
+    uint64_t bytes = record_bytes(body_bytes(table_schema_of(t->table), r));
     if (journal_bytes(g->journal) + bytes > flush_journal_max(g)) {
         engine_flush_step(g);
         return err_set(e, SHOAL_E_BUSY,
@@ -124,20 +123,18 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
                    run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
     struct err failure;
     int rc = journal_append(g->journal, &h, &payload, &failure);
-    if (rc != 0) {
-        err_set(e, rc, "%s", failure.text);
-        return engine_fail(g, &failure);
-    }
+    if (rc != 0)
+        return engine_fail_with(g, &failure, e);
     SHOAL_ASSERT(h.sequence == g->sequence + 1); /* engine.h, 2 */
     g->sequence = h.sequence;
     return 0;
 }
 
-int engine_check_values(struct engine *g, const struct push_record *r, struct err *e)
+int engine_check_body(struct engine *g, const struct push_record *r, struct err *e)
 {
     const struct engine_table *t = engine_slot(g, r->table);
     return t == NULL ? err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table)
-                     : check_values(g, table_schema_of(t->table), r, e);
+                     : check_body(g, table_schema_of(t->table), r, e);
 }
 
 static const char *table_name(void *context, uint32_t table)

@@ -153,6 +153,12 @@ int engine_fail(struct engine *g, const struct err *e)
     return e->code;
 }
 
+int engine_fail_with(struct engine *g, const struct err *failure, struct err *e)
+{
+    err_set(e, failure->code, "%s", failure->text);
+    return engine_fail(g, failure);
+}
+
 void engine_job_begin(struct engine *g, enum engine_job_kind kind, struct engine_job *job,
                       const struct engine_job_ops *ops)
 {

@@ -88,6 +88,7 @@ struct tier {          /* tier.h */
     bool making;                              /* room is being made */
     bool stuck;                               /* there is none to be made */
     uint64_t stuck_used;                      /* bytes that tables had then */
+    bool full;                                /* the last push was refused for it */
     uint32_t idle;                            /* tablets looked at since a row went */
     struct tier_tablet hand;                  /* the next one to lose rows */
     struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */
@@ -219,6 +220,8 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
 void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
                  void (*done)(struct work *w));
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
+/* The same, and *e (may be NULL) is the failure too. */
+int engine_fail_with(struct engine *g, const struct err *failure, struct err *e);
 /* What engine_whole and engine_row made last goes. Cheap when there is nothing. */
 void engine_whole_free(struct engine *g);
 

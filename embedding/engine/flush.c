@@ -222,7 +222,8 @@ static void batch_done(struct engine *g, bool flushed)
     if (!flushed)
         return;
     f->since_flush = 0;
-    g->control_durable = f->control_seq;
+    if (f->control_seq > g->control_durable) /* else a load's is younger */
+        g->control_durable = f->control_seq;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct engine_table *t = &g->table[i];
         for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)

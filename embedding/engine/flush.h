@@ -55,4 +55,9 @@ int flush_settle(struct engine *g, struct err *e);
  * thread. */
 int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e);
 
+/* A tablet's image into another store, beside all batches; its bytes are added to *bytes. Any
+ * thread. */
+int flush_copy_image(struct store *to, const struct table *t, const struct runs *runs,
+                     uint32_t tablet, uint64_t sequence, uint64_t *bytes, struct err *e);
+
 #endif

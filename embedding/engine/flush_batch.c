@@ -156,6 +156,26 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
     note_stale(g, table, tablet);
 }
 
+int flush_copy_image(struct store *to, const struct table *t, const struct runs *runs,
+                     uint32_t tablet, uint64_t sequence, uint64_t *bytes, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t);
+    struct store_item item;
+    size_t count = stored_tablet_bytes(t, runs, tablet);
+    void *value = malloc(count);
+    if (value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to write tablet %u of table %s", tablet,
+                       s->name);
+    stored_tablet_key(s->table, tablet, &item);
+    stored_tablet_write(t, runs, tablet, sequence, value);
+    item.value = value;
+    item.value_bytes = count;
+    int rc = store_write(to, &item, 1, e);
+    free(value);
+    *bytes += count;
+    return rc;
+}
+
 /* Up to which every record is in images of this batch or of one before, which are durable first. */
 static uint64_t written_floor(const struct engine *g, uint64_t sequence)
 {

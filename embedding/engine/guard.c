@@ -391,10 +391,15 @@ void guard_free(struct guard *g)
 
 /* ---- for people ---- */
 
-static void count_set(struct json *j, const struct count *c)
+/* Adds item, which says whose counts they are, to the list, and them to the sum. */
+static void count_append(struct json *list, struct json *item, const struct count *c,
+                         struct count *all)
 {
-    json_set_int(j, "refused", (int64_t)c->refused);
-    json_set_int(j, "clipped", (int64_t)c->clipped);
+    json_set_int(item, "refused", (int64_t)c->refused);
+    json_set_int(item, "clipped", (int64_t)c->clipped);
+    json_append(list, item);
+    all->refused += c->refused;
+    all->clipped += c->clipped;
 }
 
 static struct json *fields_json(const struct guard *g, const char *(*table_name)(void *, uint32_t),
@@ -404,8 +409,6 @@ static struct json *fields_json(const struct guard *g, const char *(*table_name)
     struct count all = {0};
     for (uint32_t i = 0; i <= GUARD_FIELDS; i++) {
         const struct count *c = i < GUARD_FIELDS ? &g->field[i].of : &g->other_fields;
-        all.refused += c->refused;
-        all.clipped += c->clipped;
         if (c->refused == 0 && c->clipped == 0)
             continue;
         struct json *item = json_new_object();
@@ -413,8 +416,7 @@ static struct json *fields_json(const struct guard *g, const char *(*table_name)
             json_set_string(item, "table", table_name(context, g->field[i].table));
             json_set_int(item, "field", g->field[i].field);
         }
-        count_set(item, c);
-        json_append(list, item);
+        count_append(list, item, c, &all);
     }
     SHOAL_ASSERT(all.refused == g->rows.refused && all.clipped == g->rows.clipped);
     return list;
@@ -424,17 +426,14 @@ static struct json *workers_json(const struct guard *g)
 {
     struct json *list = json_new_array();
     struct count all = {0};
-    for (uint32_t i = 0; i <= GUARD_WORKERS; i++) {
-        const struct count *c = i < GUARD_WORKERS ? &g->worker[i].of : &g->other_workers;
-        all.refused += c->refused;
-        all.clipped += c->clipped;
+    for (uint32_t i = 0; i <= g->workers; i++) {
+        const struct count *c = i < g->workers ? &g->worker[i].of : &g->other_workers;
         if (c->refused == 0 && c->clipped == 0)
             continue;
         struct json *item = json_new_object();
-        if (i < GUARD_WORKERS)
+        if (i < g->workers)
             json_set_int(item, "worker", (int64_t)g->worker[i].worker);
-        count_set(item, c);
-        json_append(list, item);
+        count_append(list, item, c, &all);
     }
     SHOAL_ASSERT(all.refused == g->pushes && all.clipped == g->rows.clipped);
     return list;

@@ -268,32 +268,34 @@ int replay_cut(struct replay *r, struct journal *j, struct err *e)
 
 /* ---- recovery ---- */
 
-/* Takes out what an unfinished load had stored, its marker last: killed in between, the next start
- * does it again. */
-static int clear_load(struct replay *r, struct err *e)
+int replay_clear_load(struct store *s, uint64_t tables, struct err *e)
 {
     struct store_item item = {0};
     int rc = 0;
-    SHOAL_ASSERT(!r->to.of_cut && r->load.under_way);
-    log_warn("%s: the load of a checkpoint as run %" PRIu64
-             " was not finished; its tables are empty, load it again",
-             r->to.g->dir, r->load.run);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
         struct store_item image, no_image, row, no_row;
         stored_tablet_key(i, 0, &image);
         stored_tablet_key(i + 1, 0, &no_image);
         stored_row_key(i, 0, 0, 0, &row);
         stored_row_key(i + 1, 0, 0, 0, &no_row);
-        if ((r->load.tables >> i & 1) &&
-            (rc = store_drop(r->to.g->store, &image, &no_image, e)) == 0)
-            rc = store_drop(r->to.g->store, &row, &no_row, e);
+        if ((tables >> i & 1) && (rc = store_drop(s, &image, &no_image, e)) == 0)
+            rc = store_drop(s, &row, &no_row, e);
     }
     if (rc == 0)
-        rc = store_flush(r->to.g->store, e);
+        rc = store_flush(s, e);
     stored_load_key(&item);
     if (rc == 0)
-        rc = store_write(r->to.g->store, &item, 1, e);
-    return rc == 0 ? store_flush(r->to.g->store, e) : rc;
+        rc = store_write(s, &item, 1, e);
+    return rc == 0 ? store_flush(s, e) : rc;
+}
+
+static int clear_unfinished(struct replay *r, struct err *e)
+{
+    SHOAL_ASSERT(!r->to.of_cut && r->load.under_way);
+    log_warn("%s: the load of a checkpoint as run %" PRIu64
+             " was not finished; its tables are empty, load it again",
+             r->to.g->dir, r->load.run);
+    return replay_clear_load(r->store, r->load.tables, e);
 }
 
 static int refuse_image(void *context, const void *key, size_t key_bytes, const void *value,
@@ -316,7 +318,7 @@ static int recover_stored(struct replay *r, struct err *e)
     stored_tablet_key(LIMIT_TABLES, 0, &below);
     int rc = take_head(r, e);
     if (rc == 0 && r->load.run != 0)
-        rc = clear_load(r, e);
+        rc = clear_unfinished(r, e);
     if (rc == 0 && !r->found_control)
         rc = store_range(r->store, &from, &below, refuse_image, NULL, e);
     if (rc == 0)

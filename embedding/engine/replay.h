@@ -40,6 +40,9 @@ int replay_tablets(struct replay *r, uint32_t table, uint32_t first, uint32_t be
 int replay_cut(struct replay *r, struct journal *j, struct err *e);
 /* restore.c: an image of the cut was read: its cold rows become rows of this engine. */
 int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e);
+/* Takes what a load stored into tables (a bit each) out of s, its marker last: killed in between,
+ * the next start does it again. */
+int replay_clear_load(struct store *s, uint64_t tables, struct err *e);
 /* Rows of tablets put back leave until there is room. Only with spill. */
 int replay_make_room(struct replay *r, struct err *e);
 

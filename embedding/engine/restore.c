@@ -37,10 +37,7 @@ int replay_make_room(struct replay *r, struct err *e)
         if (!tier_hand_next(r->to.g, &r->hand, r->clean, &table, &tablet)) {
             if (r->clean)
                 return 0; /* there will be others */
-            r->to.g->tier.stuck = true;
-            r->to.g->tier.stuck_used = tier_used(r->to.g);
-            log_warn("%s: rows fill the memory budget and none can move to the store",
-                     r->to.g->dir);
+            tier_stuck(r->to.g);
             return 0;
         }
         struct table *t = r->to.g->table[table].table;

@@ -133,16 +133,22 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
     return 0;
 }
 
+static struct archive_wish wish_of(const struct table_schema *s, const uint64_t *keys,
+                                   uint32_t count, const atomic_bool *stop)
+{
+    return (struct archive_wish){.table = s->table,
+                                 .floats = schema_push_floats(s),
+                                 .width = s->width,
+                                 .keys = keys,
+                                 .count = count,
+                                 .stop = stop};
+}
+
 static void scrub_run(struct work *w)
 {
     struct scrub_work *s = container_of(w, struct scrub_work, work);
     const struct scrub *of = scrub_of(s->g);
-    struct archive_wish wish = {.table = of->schema->table,
-                                .floats = schema_push_floats(of->schema),
-                                .width = of->schema->width,
-                                .keys = of->keys,
-                                .count = of->count,
-                                .stop = &of->stop};
+    struct archive_wish wish = wish_of(of->schema, of->keys, of->count, &of->stop);
     s->status = archive_blank(&s->files, &wish, &s->records, &s->err);
     if (s->status == 0)
         s->status = store_write(s->g->store, s->item, s->items, &s->err);
@@ -263,12 +269,7 @@ static void blame_free(struct blame_work *b)
 static void blame_run(struct work *w)
 {
     struct blame_work *b = container_of(w, struct blame_work, work);
-    struct archive_wish wish = {.table = b->schema->table,
-                                .floats = schema_push_floats(b->schema),
-                                .width = b->schema->width,
-                                .keys = &b->key,
-                                .count = 1,
-                                .stop = &b->stop};
+    struct archive_wish wish = wish_of(b->schema, &b->key, 1, &b->stop);
     b->status =
         archive_blame(&b->files, &wish, b->entry, b->limit, &b->count, &b->complete, &b->err);
 }

@@ -74,6 +74,13 @@ static bool shut(const struct engine *g, uint64_t used)
     return g->tier.stuck && used > g->tier.stuck_used + g->tier.rows_max / STUCK_SHARE;
 }
 
+void tier_stuck(struct engine *g)
+{
+    g->tier.stuck = true;
+    g->tier.stuck_used = tier_used(g);
+    log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
+}
+
 bool tier_lets_in(struct engine *g, uint64_t bytes)
 {
     return !g->tier.stuck || (bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, tier_used(g)));
@@ -99,10 +106,17 @@ bool tier_wants_room(struct engine *g)
 
 int tier_check_room(struct engine *g, struct err *e)
 {
+    bool full = g->tier.full;
+    g->tier.full = false;
     if (g->tier.rows_max == 0 || tier_used(g) <= g->tier.rows_max)
         return 0;
     g->tier.refused = true;
-    if (!can_move(g) || g->tier.stuck)
+    g->tier.full = !can_move(g) || g->tier.stuck;
+    if (g->tier.full && !full)
+        log_warn("%s: pushes are refused: rows fill the memory budget of %" PRIu64
+                 " bytes and none can move to the store; raise `memory` or add servers",
+                 g->dir == NULL ? "memory" : g->dir, g->options.memory);
+    if (g->tier.full)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "rows fill the memory budget of %" PRIu64
                        " bytes and none can move to the store; raise `memory` or add servers",
@@ -235,9 +249,7 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
             return;
         if (!tier_hand_next(g, &tier->hand, false, &table, &tablet) ||
             tier->idle++ > 4 * tablets_all(g)) {
-            tier->stuck = true; /* all round, more than once, and nothing went */
-            tier->stuck_used = tier_used(g);
-            log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
+            tier_stuck(g); /* all round, more than once, and nothing went */
             return;
         }
         const struct table *t = g->table[table].table;

@@ -42,6 +42,8 @@ uint64_t tier_used(struct engine *g);
 int tier_check_room(struct engine *g, struct err *e);
 /* Whether so many bytes of rows may be wanted: always, but while none can go. */
 bool tier_lets_in(struct engine *g, uint64_t bytes);
+/* There is no room to be made. */
+void tier_stuck(struct engine *g);
 /* Whether room is to be made. */
 bool tier_wants_room(struct engine *g);
 /* Puts tablets that rows leave into the batch being gathered, about `limit` bytes of them, as of

@@ -1,24 +1,25 @@
 /* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. Each is
  * settled first (group_settle), so that no push lies between admission and application, and
- * journalled before its reply. Each takes m; s->in holds the request. */
+ * journalled before its reply. s->in holds the request, s->m its frames. */
 #ifndef SERVER_SHARD_ADMIN_H
 #define SERVER_SHARD_ADMIN_H
 
 #include "server/shard/shard.h"
 
-void admin_hello(struct shard *s, peer_t from, struct msg *m);
-void admin_table_create(struct shard *s, peer_t from, struct msg *m);
-void admin_run_open(struct shard *s, peer_t from, struct msg *m);
-void admin_run_drop(struct shard *s, peer_t from, struct msg *m);
-void admin_fence(struct shard *s, peer_t from, struct msg *m);
-void admin_map_set(struct shard *s, peer_t from, struct msg *m);
-void admin_stop(struct shard *s, peer_t from, struct msg *m);
+void admin_hello(struct shard *s, peer_t from);
+void admin_table_create(struct shard *s, peer_t from);
+void admin_run_open(struct shard *s, peer_t from);
+void admin_run_drop(struct shard *s, peer_t from);
+void admin_fence(struct shard *s, peer_t from);
+void admin_map_set(struct shard *s, peer_t from);
+void admin_stop(struct shard *s, peer_t from);
+/* The map, the shard's number or a table is new: the engine is told what is led, and pushes that
+ * bsp holds are refused if that is another. NOMEM: e says so. */
+int admin_take_map(struct shard *s, struct err *e);
 
-/* INSPECT (one row by key) and SHARD_STATUS (the shard's own figures), both as JSON text
- * in the reply's frame. */
-
-/* Takes m; s->in holds the request. */
-void admin_inspect(struct shard *s, peer_t from, struct msg *m);
-void admin_status(struct shard *s, peer_t from, struct msg *m);
+/* INSPECT (one row by key) and SHARD_STATUS (the shard's own figures), both as JSON text in the
+ * reply's frame. */
+void admin_inspect(struct shard *s, peer_t from);
+void admin_status(struct shard *s, peer_t from);
 
 #endif

@@ -4,9 +4,9 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "server/shard/admin.h"
 #include "server/shard/shard.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #define LEASE_MS_DEFAULT 3000u /* until the coordinator says what it is */
@@ -115,13 +115,9 @@ void beat_on_reply(struct shard *s, peer_t from)
         return;
     log_info("shard %s is number %u of the cluster", s->name, r->shard);
     s->lead.self = r->shard;
-    bool changed;
-    int rc = lead_apply(&s->lead, s->engine, &changed);
-    if (rc)
-        log_error("shard %s: cannot take the map of epoch %" PRIu64 ": %s", s->name, s->lead.epoch,
-                  err_text(rc));
-    else if (changed)
-        bsp_lead_changed(s);
+    struct err e;
+    if (admin_take_map(s, &e))
+        log_error("shard %s: %s", s->name, e.text);
 }
 
 void beat_close(struct shard *s)

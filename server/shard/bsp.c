@@ -58,7 +58,7 @@ static int check(struct engine *g, const struct push_record *r, const struct tab
                            r->lane, r->to, i);
         before = mixed;
     }
-    int rc = engine_check_values(g, r, e);
+    int rc = engine_check_body(g, r, e);
     if (rc)
         return rc;
     if (!(r->lr_scale >= 0 && r->lr_scale <= LIMIT_GRADIENT) || r->from >= r->to)

@@ -54,17 +54,6 @@ static struct clock_gate *gate_of(struct clock *c, uint64_t run, uint32_t table)
     return gate;
 }
 
-/* A batch's pull may be several messages over different keys, so (lane, batch) alone does not make
- * two of them the same. */
-static bool same_pull(const struct request *a, const struct request *b)
-{
-    uint32_t n = a->pull.key_count;
-    if (a->pull.lane != b->pull.lane || a->pull.batch != b->pull.batch || n != b->pull.key_count)
-        return false;
-    return n == 0 ||
-           (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
-}
-
 struct request *clock_wait(struct clock *c, struct request *q, bool *full)
 {
     struct clock_gate *gate = gate_of(c, q->pull.run, q->pull.table);
@@ -74,7 +63,7 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full)
     SHOAL_ASSERT(c->waiting < LIMIT_WAITING); /* q itself is of the pool */
     struct request *older = NULL;
     for (struct request **at = &gate->head; *at != NULL; at = &(*at)->next) {
-        if (!same_pull(*at, q))
+        if (!request_same_pull(*at, q))
             continue;
         older = *at;
         *at = older->next;

@@ -29,15 +29,21 @@ static void let_go(struct shard *s)
         push_enter(s, q);
 }
 
+/* The cut at hand was given up: nobody has to wait for the timer. */
+static int release(struct shard *s)
+{
+    engine_release(s->engine, s->hold.cut);
+    let_go(s);
+    return group_settle(s);
+}
+
 static void hold_timeout_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, hold.timer);
     SHOAL_ASSERT(s->hold.cut != 0); /* let_go stops it */
     log_warn("shard %s: cut %" PRIu64 " was held for 10 s without GO; pushes go on", s->name,
              s->hold.cut);
-    engine_release(s->engine, s->hold.cut);
-    let_go(s);
-    group_settle(s); /* no message may come for a while, and the senders wait */
+    release(s); /* and settles: no message may come for a while, and the senders wait */
 }
 
 void cut_init(struct shard *s)
@@ -50,11 +56,10 @@ void cut_close(struct shard *s)
     env_timer_stop(s->env, &s->hold.timer);
 }
 
-void cut_on_hold(struct shard *s, peer_t from, struct msg *m)
+void cut_on_hold(struct shard *s, peer_t from)
 {
     struct hold *h = &s->hold;
     uint64_t cut = s->in.u.HOLD.cut, id = s->in.id;
-    msg_free(m);
     if (cut == 0) {
         shard_refuse(s, from, WIRE_TYPE_HOLD, id, SHOAL_E_MALFORMED,
                      "cut 0 is none; cuts are numbered from 1");
@@ -121,11 +126,10 @@ static void hold_done_cb(void *context, int status, uint64_t rows, uint64_t byte
     answer_go(s, h->asker, h->asker_id);
 }
 
-void cut_on_go(struct shard *s, peer_t from, struct msg *m)
+void cut_on_go(struct shard *s, peer_t from)
 {
     struct hold *h = &s->hold;
     uint64_t cut = s->in.u.GO.cut, id = s->in.id;
-    msg_free(m);
     if (h->going == cut && cut) {
         h->asker = from;
         h->asker_id = id;
@@ -156,29 +160,23 @@ void cut_on_go(struct shard *s, peer_t from, struct msg *m)
     let_go(s);
 }
 
-void cut_on_restore(struct shard *s, peer_t from, struct msg *m)
+void cut_on_restore(struct shard *s, peer_t from)
 {
     const struct wire_RESTORE r = s->in.u.RESTORE;
     uint64_t id = s->in.id;
     uint32_t mode, lanes;
     struct err e = {0};
-    msg_free(m);
     if (engine_run_mode(s->engine, r.run, &mode, &lanes) != 0) { /* 2. */
-        if (s->hold.cut) {
-            engine_release(s->engine, s->hold.cut);
-            let_go(s);
-            if (group_settle(s))
-                return;
-        }
+        if (s->hold.cut && release(s))
+            return;
         SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
         int rc = engine_restore(s->engine, r.cut, r.run, &e);
         if (rc) {
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "%s", e.text);
             return;
         }
-        bool changed;
         /* the cut may hold other tables than there were */
-        rc = lead_apply(&s->lead, s->engine, &changed);
+        rc = lead_apply(&s->lead, s->engine, NULL);
         if (rc) {
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, err_text(rc));
             return;
@@ -191,17 +189,11 @@ void cut_on_restore(struct shard *s, peer_t from, struct msg *m)
     shard_send_reply(s, from);
 }
 
-void cut_on_drop(struct shard *s, peer_t from, struct msg *m)
+void cut_on_drop(struct shard *s, peer_t from)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
-    msg_free(m);
-    if (cut && s->hold.cut == cut) {
-        /* given up between HOLD and GO: nobody has to wait for the timer */
-        engine_release(s->engine, cut);
-        let_go(s);
-        if (group_settle(s))
-            return;
-    }
+    if (cut && s->hold.cut == cut && release(s))
+        return;
     int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* dropped already: a resend */
         shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc,
@@ -223,18 +215,13 @@ static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
 
 /* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that
  * then died. */
-void cut_on_keep(struct shard *s, peer_t from, struct msg *m)
+void cut_on_keep(struct shard *s, peer_t from)
 {
     const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;
     uint64_t id = s->in.id, cut[CUTS_AT_ONCE];
     uint32_t dropped = 0;
-    msg_free(m);
-    if (unwanted(&r, s->hold.cut)) { /* nobody has to wait for the timer */
-        engine_release(s->engine, s->hold.cut);
-        let_go(s);
-        if (group_settle(s))
-            return;
-    }
+    if (unwanted(&r, s->hold.cut) && release(s))
+        return;
     uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
     SHOAL_ASSERT(count <= CUTS_AT_ONCE);
     for (uint32_t i = 0; i < count; i++) {
@@ -262,9 +249,6 @@ void cut_on_keep(struct shard *s, peer_t from, struct msg *m)
 
 /* ---- checkpoint ---- */
 
-/* Putting a cut into a checkpoint, filling empty tables from one, and taking that
- * back. */
-
 /* Takes the request as the one to be answered. True: it is under way already. */
 static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool same)
 {
@@ -273,6 +257,17 @@ static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool sam
     a->peer = from;
     a->id = id;
     return true;
+}
+
+/* What was asked for has ended. True: it failed, and so it is answered. */
+static bool failed(struct shard *s, struct checkpoint_asker *a, enum wire_type type, int status,
+                   const char *text)
+{
+    SHOAL_ASSERT(a->busy);
+    a->busy = false;
+    if (status)
+        shard_refuse(s, a->peer, type, a->id, status, "shard %s: %s", s->name, text);
+    return status != 0;
 }
 
 static void say_notes(const struct shard *s, const char *text)
@@ -290,25 +285,19 @@ static void exported_cb(void *context, int status, const char *text, uint64_t ro
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.exporter;
-    SHOAL_ASSERT(a->busy);
-    a->busy = false;
-    if (status) {
-        shard_refuse(s, a->peer, WIRE_TYPE_CUT_EXPORT, a->id, status, "shard %s: %s", s->name,
-                     text);
+    if (failed(s, a, WIRE_TYPE_CUT_EXPORT, status, text))
         return;
-    }
     shard_reply(s, WIRE_TYPE_CUT_EXPORT, a->id)->u.CUT_EXPORT_reply =
         (struct wire_CUT_EXPORT_reply){rows, bytes};
     shard_send_reply(s, a->peer);
 }
 
-void cut_on_export(struct shard *s, peer_t from, struct msg *m)
+void cut_on_export(struct shard *s, peer_t from)
 {
     struct checkpoints *c = &s->checkpoints;
     const struct wire_CUT_EXPORT r = s->in.u.CUT_EXPORT;
     uint64_t id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     if (joins(&c->exporter, from, id,
               r.cut == c->export.cut && r.part == c->export.part && r.parts == c->export.parts &&
                   strcmp(r.path, c->export.path) == 0))
@@ -334,24 +323,19 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.loader;
-    SHOAL_ASSERT(a->busy);
-    a->busy = false;
-    if (status) {
-        shard_refuse(s, a->peer, WIRE_TYPE_LOAD, a->id, status, "shard %s: %s", s->name, text);
+    if (failed(s, a, WIRE_TYPE_LOAD, status, text))
         return;
-    }
     say_notes(s, text);
     shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply.rows = rows;
     shard_send_reply(s, a->peer);
 }
 
-void cut_on_load(struct shard *s, peer_t from, struct msg *m)
+void cut_on_load(struct shard *s, peer_t from)
 {
     struct checkpoints *c = &s->checkpoints;
     const struct wire_LOAD r = s->in.u.LOAD;
     uint64_t id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     if (joins(&c->loader, from, id, r.run == c->load.run && strcmp(r.path, c->load.path) == 0))
         return;
     int rc = 0;
@@ -377,24 +361,19 @@ static void dropped_cb(void *context, int status, const char *text)
 {
     struct shard *s = context;
     struct checkpoint_asker *a = &s->checkpoints.dropper;
-    SHOAL_ASSERT(a->busy);
-    a->busy = false;
-    park_purge(s);
-    if (status) {
-        shard_refuse(s, a->peer, WIRE_TYPE_LOAD_DROP, a->id, status, "shard %s: %s", s->name, text);
+    park_purge_soon(s);
+    if (failed(s, a, WIRE_TYPE_LOAD_DROP, status, text))
         return;
-    }
     shard_reply(s, WIRE_TYPE_LOAD_DROP, a->id)->u.LOAD_DROP_reply.run = s->checkpoints.drop;
     shard_send_reply(s, a->peer);
 }
 
-void cut_on_load_drop(struct shard *s, peer_t from, struct msg *m)
+void cut_on_load_drop(struct shard *s, peer_t from)
 {
     struct checkpoints *c = &s->checkpoints;
     const struct wire_LOAD_DROP r = s->in.u.LOAD_DROP;
     uint64_t id = s->in.id;
     struct err e = {0};
-    msg_free(m);
     if (joins(&c->dropper, from, id, r.run == c->drop))
         return;
     int rc = c->dropper.busy

@@ -37,11 +37,11 @@ struct hold {
 
 void cut_init(struct shard *s);
 /* Handlers: s->in holds the request. */
-void cut_on_hold(struct shard *s, peer_t from, struct msg *m);
-void cut_on_go(struct shard *s, peer_t from, struct msg *m);
-void cut_on_restore(struct shard *s, peer_t from, struct msg *m);
-void cut_on_keep(struct shard *s, peer_t from, struct msg *m);
-void cut_on_drop(struct shard *s, peer_t from, struct msg *m);
+void cut_on_hold(struct shard *s, peer_t from);
+void cut_on_go(struct shard *s, peer_t from);
+void cut_on_restore(struct shard *s, peer_t from);
+void cut_on_keep(struct shard *s, peer_t from);
+void cut_on_drop(struct shard *s, peer_t from);
 /* Stops the timer; what is queued stays with the pool. */
 void cut_close(struct shard *s);
 
@@ -67,8 +67,8 @@ struct checkpoints {
 };
 
 /* Handlers: s->in holds the request. */
-void cut_on_export(struct shard *s, peer_t from, struct msg *m);
-void cut_on_load(struct shard *s, peer_t from, struct msg *m);
-void cut_on_load_drop(struct shard *s, peer_t from, struct msg *m);
+void cut_on_export(struct shard *s, peer_t from);
+void cut_on_load(struct shard *s, peer_t from);
+void cut_on_load_drop(struct shard *s, peer_t from);
 
 #endif

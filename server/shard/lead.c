@@ -23,6 +23,11 @@ bool lead_ready(const struct lead *l)
     return l->epoch > 0 && l->self != LEAD_NO_SHARD;
 }
 
+static bool leads(const struct lead *l, uint64_t global)
+{
+    return global < l->tablet_count && l->shard_of[global] == l->self;
+}
+
 int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count)
 {
     SHOAL_ASSERT(epoch > 0 && tablet_count <= LIMIT_TABLES * LIMIT_TABLETS);
@@ -33,16 +38,13 @@ int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint3
         return SHOAL_E_NOMEM;
     if (tablet_count)
         memcpy(copy, shard_of, tablet_count * sizeof *copy);
+    for (uint32_t i = 0; i < tablet_count || i < l->tablet_count; i++)
+        l->moved |= leads(l, i) != (i < tablet_count && copy[i] == l->self);
     free(l->shard_of);
     l->shard_of = copy;
     l->tablet_count = tablet_count;
     l->epoch = epoch;
     return 0;
-}
-
-static bool leads(const struct lead *l, uint64_t global)
-{
-    return global < l->tablet_count && l->shard_of[global] == l->self;
 }
 
 static struct lead_range range_of(const struct lead *l, const struct table_schema *s)
@@ -62,7 +64,7 @@ static struct lead_range range_of(const struct lead *l, const struct table_schem
 int lead_apply(struct lead *l, struct engine *g, bool *changed)
 {
     if (changed != NULL)
-        *changed = false;
+        *changed = lead_ready(l) && l->moved;
     if (!lead_ready(l))
         return 0;
     SHOAL_ASSERT(l->self <= UINT16_MAX); /* the map has so many bits for it */
@@ -77,6 +79,7 @@ int lead_apply(struct lead *l, struct engine *g, bool *changed)
             *changed = true;
         l->range[t] = r;
     }
+    l->moved = false;
     return 0;
 }
 

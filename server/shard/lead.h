@@ -21,6 +21,7 @@ struct lead {
     uint32_t tablet_count;
     uint64_t epoch; /* 0: no map yet */
     uint32_t self;  /* the shard's number, LEAD_NO_SHARD at first */
+    bool moved;     /* the last map gave or took tablets, which lead_apply has not told yet */
     struct lead_range range[LIMIT_TABLES];
 };
 
@@ -30,7 +31,7 @@ bool lead_ready(const struct lead *l);
 /* Copies the map unless it is older; the caller then calls lead_apply. 0 or SHOAL_E_NOMEM. */
 int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count);
 /* Tells the engine and works the ranges out anew: after a new map, number or table. *changed (may
- * be NULL): some range is another. */
+ * be NULL): other tablets are led. */
 int lead_apply(struct lead *l, struct engine *g, bool *changed);
 
 /* Whether all of [first, first + count) is led. */

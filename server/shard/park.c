@@ -46,8 +46,9 @@ bool park_same_lane(const struct push_record *a, const struct push_record *b)
     return a->lane == b->lane && a->run == b->run && a->table == b->table;
 }
 
-static bool same_push(const struct push_record *a, const struct push_record *b)
+static bool same_push(const struct request *p, const struct request *q)
 {
+    const struct push_record *a = &p->push.r, *b = &q->push.r;
     return park_same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
            a->to == b->to && a->tablet_first == b->tablet_first &&
            a->tablet_count == b->tablet_count;
@@ -73,11 +74,6 @@ static struct request *replace(struct request_list *l, struct request *q,
     return NULL;
 }
 
-static bool same_push_request(const struct request *a, const struct request *b)
-{
-    return same_push(&a->push.r, &b->push.r);
-}
-
 bool park_lane_waits(const struct request_list *l, const struct push_record *r)
 {
     for (const struct request *q = l->head; q != NULL; q = q->next)
@@ -90,7 +86,7 @@ bool park_lane_waits(const struct request_list *l, const struct push_record *r)
 static bool put_behind(struct shard *s, struct request *q)
 {
     struct park *p = &s->park;
-    struct request *older = replace(&p->pushes, q, same_push_request);
+    struct request *older = replace(&p->pushes, q, same_push);
     if (older != NULL) {
         /* its sender sent again: the newer id is the one that is awaited */
         request_give(&s->pool, older);
@@ -118,24 +114,17 @@ void park_enter(struct shard *s, struct request *q)
 
 /* ---- pulls ---- */
 
-/* A batch's pull may be several messages over different keys. Pulls of no lane (evaluation, tools)
- * are told apart by their ids. */
-static bool same_pull_request(const struct request *a, const struct request *b)
+/* Pulls of no lane (evaluation, tools) are told apart by their ids. */
+static bool same_pull(const struct request *a, const struct request *b)
 {
-    uint32_t n = a->pull.key_count;
-    if (a->peer != b->peer || a->pull.run != b->pull.run || a->pull.table != b->pull.table ||
-        a->pull.lane != b->pull.lane || a->pull.batch != b->pull.batch || n != b->pull.key_count)
-        return false;
-    if (a->pull.lane == UINT32_MAX)
-        return a->id == b->id;
-    return n == 0 ||
-           (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
+    return a->peer == b->peer && a->pull.run == b->pull.run && a->pull.table == b->pull.table &&
+           request_same_pull(a, b) && (a->pull.lane != UINT32_MAX || a->id == b->id);
 }
 
 void park_pull(struct shard *s, struct request *q)
 {
     SHOAL_ASSERT(q->type == WIRE_TYPE_PULL && q->pull.parked);
-    struct request *older = replace(&s->park.pulls, q, same_pull_request);
+    struct request *older = replace(&s->park.pulls, q, same_pull);
     if (older != NULL)
         request_give(&s->pool, older);
     else
@@ -168,17 +157,17 @@ uint32_t park_count(const struct shard *s)
 
 /* ---- purge ---- */
 
-static void purge_list(struct shard *s, struct request_list *l, bool pulls)
+static void purge_list(struct shard *s, struct request_list *l)
 {
     struct request_list all = *l;
     struct request *q;
     *l = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL) {
         uint32_t mode, lanes;
-        SHOAL_ASSERT(q->type == (pulls ? WIRE_TYPE_PULL : WIRE_TYPE_PUSH));
-        bool open =
-            engine_run_mode(s->engine, pulls ? q->pull.run : q->push.r.run, &mode, &lanes) == 0;
-        if (open || (pulls && q->pull.lane == UINT32_MAX))
+        bool pull = q->type == WIRE_TYPE_PULL;
+        uint64_t run = pull ? q->pull.run : q->push.r.run;
+        if (engine_run_mode(s->engine, run, &mode, &lanes) == 0 ||
+            (pull && q->pull.lane == UINT32_MAX))
             request_append(l, q);
         else
             shard_refuse_request(s, q, SHOAL_E_OLD_RUN, "this run was dropped or replaced");
@@ -189,9 +178,16 @@ static void purge_list(struct shard *s, struct request_list *l, bool pulls)
 void park_purge(struct shard *s)
 {
     SHOAL_ASSERT(s->group.head == NULL);
+    s->park.purge_due = false;
     bsp_purge(s);
-    purge_list(s, &s->hold.queue, false);
-    purge_list(s, &s->park.pushes, false);
-    purge_list(s, &s->park.pulls, true);
-    purge_list(s, &s->arrived, true);
+    purge_list(s, &s->hold.queue);
+    purge_list(s, &s->park.pushes);
+    purge_list(s, &s->park.pulls);
+    purge_list(s, &s->arrived);
+}
+
+void park_purge_soon(struct shard *s)
+{
+    s->park.purge_due = true;
+    env_timer_start(s->env, &s->park.timer, 0);
 }

@@ -27,6 +27,7 @@ struct park {
     struct env_timer timer;     /* makes a tick when nothing else does (shard.c) */
     bool short_of_room;         /* the engine has said BUSY, nobody has been admitted since */
     bool pushes_due, pulls_due; /* rows have come since the last walk */
+    bool purge_due;             /* a run went while pushes may have been on their way */
 };
 
 void park_init(struct shard *s);
@@ -47,9 +48,10 @@ void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out);
 void park_close(struct shard *s);
 uint32_t park_count(const struct shard *s); /* of pushes and pulls that wait; counted one by one */
 
-/* Requests whose run is gone. Thread: the shard's. */
-
-/* Runs or leadership changed: whatever waits for a run that is gone is refused with OLD_RUN. */
+/* Runs changed: whatever waits for one that is gone is refused with OLD_RUN. The group is empty. */
 void park_purge(struct shard *s);
+/* The same at the end of a tick that comes by itself: from the engine, which may be stepping within
+ * an admission. */
+void park_purge_soon(struct shard *s);
 
 #endif

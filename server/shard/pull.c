@@ -8,23 +8,21 @@
 
 #define LANE_NONE UINT32_MAX
 
-static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m, struct err *e)
+static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
 {
     /* clocks are not known before all marks are */
     if (w->lane != LANE_NONE && !engine_back(s->engine))
         return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again",
                        s->name);
-    if (!lead_ready(&s->lead))
-        return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
-    const struct table *t = engine_table(s->engine, w->table);
-    if (t == NULL)
-        return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
-    const struct table_schema *schema = table_schema_of(t);
+    const struct table_schema *schema;
+    int rc = shard_schema(s, w->table, &schema, e);
+    if (rc)
+        return rc;
     if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
                        w->key_count, schema->name, LIMIT_FRAME_BYTES);
-    if (!lead_keys(&s->lead, schema, m->frame[1].data, w->key_count))
+    if (!lead_keys(&s->lead, schema, s->m->frame[1].data, w->key_count))
         return err_set(
             e, SHOAL_E_NOT_LEADER,
             "shard %u does not lead all tablets of this pull of table %s; map epoch %" PRIu64,
@@ -32,22 +30,12 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
     return 0;
 }
 
-void pull_on_message(struct shard *s, peer_t from, struct msg *m)
+void pull_on_message(struct shard *s, peer_t from)
 {
-    const struct wire *w = &s->in;
     struct err e = {0};
-    int rc = check(s, &w->u.PULL, m, &e);
-    struct request *q = NULL;
-    if (!rc && (q = request_take(&s->pool, from, w, m, env_now_ns(s->env))) == NULL)
-        rc = err_set(&e, SHOAL_E_BUSY,
-                     "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
-                     s->name, s->pool.used, s->pool.bytes);
-    if (rc) {
-        shard_refuse(s, from, WIRE_TYPE_PULL, w->id, rc, "%s", e.text);
-        msg_free(m);
-        return;
-    }
-    request_append(&s->arrived, q);
+    struct request *q = shard_take(s, from, check(s, &s->in.u.PULL, &e), &e);
+    if (q != NULL)
+        request_append(&s->arrived, q);
 }
 
 static void count(struct shard *s, const struct request *q, uint64_t low, uint64_t waited_ns)
@@ -125,7 +113,8 @@ static void try_bsp(struct shard *s, struct request *q)
         answer(s, q, low, q->pull.clock);
 }
 
-void pull_try(struct shard *s, struct request *q)
+/* Answers q, refuses it or puts it to wait: for its clock (clock.h), or for its rows (park.h). */
+static void try(struct shard *s, struct request *q)
 {
     SHOAL_ASSERT(q->type == WIRE_TYPE_PULL);
     if (q->pull.lane == LANE_NONE) {
@@ -168,7 +157,7 @@ static void parked_try(struct shard *s)
             continue;
         }
         const struct request *tail = p->pulls.tail;
-        pull_try(s, q);
+        try(s, q);
         misses += p->pulls.tail != tail;
     }
 }
@@ -181,7 +170,7 @@ void pull_tick(struct shard *s)
     parked_try(s);
     clock_due(&s->clock, s->engine, &due);
     while ((q = request_pop(&due)) != NULL)
-        pull_try(s, q);
+        try(s, q);
     while ((q = request_pop(&s->arrived)) != NULL)
-        pull_try(s, q);
+        try(s, q);
 }

@@ -6,55 +6,37 @@
 
 #include <inttypes.h>
 
-static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m, struct err *e)
+static int check_led(struct shard *s, const struct table_schema *schema, uint32_t first,
+                     uint32_t count, struct err *e)
 {
-    if (!lead_ready(&s->lead))
-        return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
-    const struct table *t = engine_table(s->engine, w->table);
-    if (t == NULL)
-        return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
-    const struct table_schema *schema = table_schema_of(t);
+    if (lead_covers(&s->lead, schema, first, count))
+        return 0;
+    return err_set(
+        e, SHOAL_E_NOT_LEADER,
+        "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %" PRIu64,
+        s->lead.self, first, count, schema->name, s->lead.epoch);
+}
+
+static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
+{
+    const struct table_schema *schema;
+    int rc = shard_schema(s, w->table, &schema, e);
+    if (rc)
+        return rc;
     size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
-    if (m->frame[2].bytes != expected)
+    if (s->m->frame[2].bytes != expected)
         return err_set(e, SHOAL_E_MALFORMED,
                        "push of lane %u batch %" PRIu64
                        ": %zu bytes of gradients for %u keys of table "
                        "%s, %zu expected",
-                       w->lane, w->to, m->frame[2].bytes, w->key_count, schema->name, expected);
-    if (!lead_covers(&s->lead, schema, w->tablet_first, w->tablet_count))
-        return err_set(
-            e, SHOAL_E_NOT_LEADER,
-            "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %" PRIu64,
-            s->lead.self, w->tablet_first, w->tablet_count, schema->name, s->lead.epoch);
-    return 0;
+                       w->lane, w->to, s->m->frame[2].bytes, w->key_count, schema->name, expected);
+    return check_led(s, schema, w->tablet_first, w->tablet_count, e);
 }
 
-void push_on_message(struct shard *s, peer_t from, struct msg *m)
-{
-    const struct wire *w = &s->in;
-    struct err e = {0};
-    SHOAL_ASSERT(s->hold.cut != 0 || s->hold.queue.head == NULL); /* nothing came before it */
-    int rc = check(s, &w->u.PUSH, m, &e);
-    struct request *q = NULL;
-    if (!rc && (q = request_take(&s->pool, from, w, m, env_now_ns(s->env))) == NULL)
-        rc = err_set(&e, SHOAL_E_BUSY,
-                     "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
-                     s->name, s->pool.used, s->pool.bytes);
-    if (rc) {
-        shard_refuse(s, from, WIRE_TYPE_PUSH, w->id, rc, "%s", e.text);
-        msg_free(m);
-    } else if (s->hold.cut != 0) {
-        request_append(&s->hold.queue, q); /* a cut is being taken: it goes on at GO */
-    } else {
-        push_enter(s, q);
-    }
-}
-
-void push_enter(struct shard *s, struct request *q)
+static void enter(struct shard *s, struct request *q)
 {
     uint32_t mode, lanes;
     SHOAL_ASSERT(q->type == WIRE_TYPE_PUSH);
-    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
     if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
         shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
                              "this run is not open here: it was dropped or replaced");
@@ -62,6 +44,32 @@ void push_enter(struct shard *s, struct request *q)
         bsp_push(s, q, lanes);
     else
         park_enter(s, q);
+}
+
+void push_on_message(struct shard *s, peer_t from)
+{
+    struct err e = {0};
+    SHOAL_ASSERT(s->hold.cut != 0 || s->hold.queue.head == NULL); /* nothing came before it */
+    struct request *q = shard_take(s, from, check(s, &s->in.u.PUSH, &e), &e);
+    if (q != NULL && s->hold.cut != 0)
+        request_append(&s->hold.queue, q); /* a cut is being taken: it goes on at GO */
+    else if (q != NULL)
+        enter(s, q);
+}
+
+void push_enter(struct shard *s, struct request *q)
+{
+    const struct push_record *r = &q->push.r;
+    const struct table *t = engine_table(s->engine, r->table);
+    struct err e;
+    SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
+    SHOAL_ASSERT(t != NULL);        /* it was there when q came, and no table goes */
+    if (check_led(s, table_schema_of(t), r->tablet_first, r->tablet_count, &e) == 0) {
+        enter(s, q);
+        return;
+    }
+    shard_refuse(s, q->peer, q->type, q->id, e.code, "%s", e.text);
+    request_give(&s->pool, q);
 }
 
 /* ---- those that were parked ---- */

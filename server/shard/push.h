@@ -14,9 +14,9 @@
 
 #include "server/shard/shard.h"
 
-/* Takes m. s->in holds the decoded PUSH. */
-void push_on_message(struct shard *s, peer_t from, struct msg *m);
-/* From the cut's queue back on its way. */
+/* s->in holds the decoded PUSH. */
+void push_on_message(struct shard *s, peer_t from);
+/* From the cut's queue back on its way, if the map that there is now allows it. */
 void push_enter(struct shard *s, struct request *q);
 /* First thing of a tick: those that waited for rows or room and may go on, bsp's too. */
 void push_parked(struct shard *s);

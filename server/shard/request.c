@@ -141,3 +141,12 @@ struct request *request_pop(struct request_list *l)
     q->next = NULL;
     return q;
 }
+
+bool request_same_pull(const struct request *a, const struct request *b)
+{
+    uint32_t n = a->pull.key_count;
+    if (a->pull.lane != b->pull.lane || a->pull.batch != b->pull.batch || n != b->pull.key_count)
+        return false;
+    return n == 0 ||
+           (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
+}

@@ -61,6 +61,10 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
 void request_drop_message(struct request_pool *p, struct request *q);
 void request_give(struct request_pool *p, struct request *q);
 
+/* Two pulls of one run and table: whether they are of one lane, batch and keys. A batch's pull may
+ * be several messages over different keys. */
+bool request_same_pull(const struct request *a, const struct request *b);
+
 void request_append(struct request_list *l, struct request *q);
 struct request *request_pop(struct request_list *l); /* or NULL */
 

@@ -49,7 +49,7 @@
     X(STOP, SETTLE, AWAY_TOO, admin_stop)
 
 struct handler {
-    void (*run)(struct shard *s, peer_t from, struct msg *m);
+    void (*run)(struct shard *s, peer_t from); /* of the request in s->in and s->m */
     bool settle, away;
 };
 
@@ -82,44 +82,38 @@ static bool count(struct dispatch_counts *c, enum wire_type type)
     }
 }
 
-/* Takes m: decodes it into s->in and calls its handler. What cannot be decoded costs its sender a
+/* Decodes s->m into s->in and calls its handler. What cannot be decoded costs its sender a
  * refusal, if it can be told apart at all, and nobody else anything. */
-static void dispatch_message(struct shard *s, peer_t from, struct msg *m)
+static void dispatch_message(struct shard *s, peer_t from)
 {
     struct err e = {0};
     struct wire *w = &s->in;
     w->type = WIRE_TYPE_NONE;
     w->reply = false;
     w->id = 0;
-    int rc = wire_decode(m, w, &e);
+    int rc = wire_decode(s->m, w, &e);
     bool known = count(&s->dispatched, w->type);
     if (rc) {
         s->counts.malformed++;
         if (known && !w->reply)
             shard_refuse(s, from, w->type, w->id, rc, "%s", e.text);
-        msg_free(m);
         return;
     }
     if (w->reply) {
         if (w->type == WIRE_TYPE_SHARD_BEAT)
             beat_on_reply(s, from);
-        msg_free(m);
         return;
     }
     struct handler h = handler_of(w->type);
     if (h.run == NULL) {
         shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE,
                      "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
-        msg_free(m);
     } else if (!h.away && !engine_back(s->engine)) {
         shard_refuse(s, from, w->type, w->id, SHOAL_E_AGAIN,
                      "shard %s reads its rows back after a start; ask again", s->name);
-        msg_free(m);
-    } else if (h.settle && group_settle(s)) {
-        msg_free(m);
-    } else {
+    } else if (!h.settle || group_settle(s) == 0) {
         SHOAL_ASSERT(!h.settle || s->group.head == NULL);
-        h.run(s, from, m);
+        h.run(s, from);
     }
 }
 
@@ -136,6 +130,8 @@ static void shard_tick(struct shard *s)
     push_parked(s);
     if (group_settle(s))
         return;
+    if (s->park.purge_due)
+        park_purge(s);
     pull_tick(s);
     engine_flush_step(s->engine);
     if (!s->sync.due_ns && engine_unsynced(s->engine))
@@ -156,7 +152,10 @@ static void shard_on_message(void *core, peer_t from, struct msg *m)
         msg_free(m); /* nothing is acknowledged any more */
         return;
     }
-    dispatch_message(s, from, m);
+    s->m = m;
+    dispatch_message(s, from);
+    msg_free(s->m);
+    s->m = NULL;
     if (s->group_keys >= GROUP_KEYS)
         shard_tick(s);
     SHOAL_ASSERT(s->group_keys < GROUP_KEYS || s->fatal.code != 0);
@@ -259,7 +258,6 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     park_init(s);
     cut_init(s);
     survey_init(s);
-    survey_table_stats_init(s);
     beat_init(s);
     s->sync.fire = sync_cb;
     s->park.timer.fire = park_cb;
@@ -286,7 +284,6 @@ int shard_close(struct shard *s, bool flush_all)
     park_close(s);
     cut_close(s);
     survey_close(s);
-    survey_table_stats_close(s);
     beat_close(s);
     env_timer_stop(s->env, &s->sync);
     int rc = engine_close(s->engine, flush_all && !s->fatal.code);

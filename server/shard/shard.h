@@ -81,8 +81,7 @@ struct shard {
     struct bsp bsp;               /* pushes held for the others of their clock */
     struct hold hold;
     struct checkpoints checkpoints;
-    struct digests digests;
-    struct table_stats table_stats;
+    struct survey digests, table_stats;
     struct audit audit;
     struct beat beat;
     struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
@@ -90,6 +89,7 @@ struct shard {
     struct dispatch_counts dispatched;
     struct err fatal;    /* code 0 while all is well */
     struct wire in, out; /* scratch: the request at hand, the reply at hand */
+    struct msg *m;       /* owned: of the request at hand, with its frames; NULL once it is taken */
 };
 
 extern const struct env_handler shard_handler; /* with the struct shard as core */
@@ -118,6 +118,11 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
 /* Refuses, and says true, where the shard has no map yet (AGAIN) or no such table. */
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id,
                        uint32_t table);
+/* The schema of a table that a push or a pull is for: 0, AGAIN or NO_TABLE. */
+int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e);
+/* The request in s->in; takes s->m. NULL: refused, with e where found is not 0, else the pool is
+ * full. */
+struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e);
 /* Refuses a request and gives it back. */
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
 void shard_fatal(struct shard *s, const struct err *e);

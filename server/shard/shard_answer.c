@@ -1,10 +1,10 @@
 /* shard_answer.c: what all modules of a shard stand on: replies, refusals, the end. */
-#include "proto/base/json.h"
-
 #include "proto/base/assert.h"
+#include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,4 +99,31 @@ void shard_refuse_request(struct shard *s, struct request *q, int status, const 
 {
     shard_refuse(s, q->peer, q->type, q->id, status, "shard %s: %s", s->name, text);
     request_give(&s->pool, q);
+}
+
+int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e)
+{
+    const struct table *t = engine_table(s->engine, table);
+    if (!lead_ready(&s->lead))
+        return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", table, s->name);
+    *out = table_schema_of(t);
+    return 0;
+}
+
+struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e)
+{
+    const struct wire *w = &s->in;
+    struct request *q = found ? NULL : request_take(&s->pool, from, w, s->m, env_now_ns(s->env));
+    if (q != NULL) {
+        s->m = NULL;
+        return q;
+    }
+    if (!found)
+        found = err_set(e, SHOAL_E_BUSY,
+                        "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
+                        s->name, s->pool.used, s->pool.bytes);
+    shard_refuse(s, from, w->type, w->id, found, "%s", e->text);
+    return NULL;
 }

@@ -2,6 +2,8 @@
  * whatever their numbers; translation; reading by tools. What is damaged is in
  * test_checkpoint_damage.c, kills in test_checkpoint_kill.c. */
 #include "embedding/checkpoint.h"
+#include "embedding/checkpoint/load.h"
+#include "embedding/engine/flush.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_fleet.h"
 
@@ -312,6 +314,89 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
 }
 END_TEST
 
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+static size_t starved; /* no memory for one thing of so many bytes */
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return starved != 0 && count * bytes == starved ? NULL : __real_calloc(count, bytes);
+}
+
+/* Without memory for a batch nothing is being written yet: cuts and pushes go on. */
+START_TEST(a_load_that_cannot_begin_to_write_closes_nothing)
+{
+    struct at_cut saved, got;
+    struct err e;
+    uint64_t sequence;
+    struct engine_load_options o = {.path = path, .run = 7};
+    save(1, save_dir, DURABLE_JOURNAL, 20, &saved);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct engine *g = to.s[0].g;
+    struct outcome out = {.status = 1};
+    ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), 0);
+    starved = sizeof(struct load_write);
+    ck_assert(embedding_env_step(&to.s[0].env)); /* built */
+    engine_flush_step(g);
+    ck_assert_int_eq(engine_hold(g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_release(g, 1), 0);
+    starved = 0;
+    engine_flush_step(g);
+    ck_assert_int_eq(engine_hold(g, 1, &sequence), SHOAL_E_BUSY);
+    embedding_env_run(&to.s[0].env);
+    ck_assert_msg(out.status == 0, "%s", out.text);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* What a load made durable stays so when a clean stop finds nothing to write. */
+START_TEST(a_clean_stop_after_a_load_takes_nothing_back)
+{
+    struct at_cut saved, got;
+    struct err e = {0};
+    save(1, save_dir, DURABLE_JOURNAL, 20, &saved);
+    fleet_close(&from, false);
+    load(1, load_dir, DURABLE_JOURNAL, 7, &got);
+    struct engine *g = to.s[0].g;
+    uint64_t durable = g->control_durable;
+    ck_assert_uint_gt(durable, 0);
+    ck_assert_int_eq(flush_all(g, &e), 0);
+    ck_assert_uint_ge(g->control_durable, durable);
+    fleet_close(&to, true);
+}
+END_TEST
+
+/* A load without a row leaves its tables as they were, so another may come; in memory there is
+ * place for the arenas of so many. */
+START_TEST(loads_without_rows_end_with_a_refusal)
+{
+    char text[4096];
+    struct err e = {0};
+    uint64_t run = 7, rows;
+    fleet_open(&from, 1, NULL, DURABLE_MEMORY);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, NULL), 0);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, NULL, DURABLE_MEMORY);
+    fleet_tables(&to);
+    for (; run < 7 + LIMIT_TABLES; run++) {
+        int rc = fleet_load(&to, path, run, text, NULL);
+        ck_assert_msg(rc == 0, "%s", text);
+        ck_assert_int_eq(fleet_load(&to, path, run, text, &rows), 0); /* sent again */
+        ck_assert_int_eq(engine_run_drop(to.s[0].g, run, &e), 0);
+    }
+    ck_assert_int_eq(fleet_load(&to, path, run, text, NULL), SHOAL_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(text, "restart"));
+    fleet_close(&to, false);
+}
+END_TEST
+
 /* ---- translation ---- */
 
 static void save_for_translation(struct at_cut *saved)
@@ -616,6 +701,9 @@ int main(void)
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
+    tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);
+    tcase_add_test(t, a_clean_stop_after_a_load_takes_nothing_back);
+    tcase_add_test(t, loads_without_rows_end_with_a_refusal);
     tcase_add_test(t, another_number_of_tablets);
     tcase_add_test(t, another_optimizer_keeps_weights_and_begins_its_state);
     tcase_add_test(t, other_settings_of_the_optimizer_keep_its_state);

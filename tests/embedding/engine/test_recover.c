@@ -3,6 +3,7 @@
  */
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/flush.h"
+#include "embedding/rows/table_inner.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_rig.h"
@@ -594,6 +595,38 @@ START_TEST(tablets_without_a_control_state_are_refused)
 }
 END_TEST
 
+static uint64_t beside_bytes(void)
+{
+    struct table_counts counts;
+    table_counts_get(engine_table(s.g, 0), &counts);
+    return counts.beside_bytes;
+}
+
+static void drop_bsp_child(void *context)
+{
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    uint64_t none = beside_bytes();
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, RUN_BSP, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    ck_assert_uint_gt(beside_bytes(), none);
+    ck_assert_int_eq(engine_run_drop(s.g, 1, NULL), 0);
+    ck_assert_uint_eq(beside_bytes(), none);
+    note();
+}
+
+START_TEST(undo_of_a_run_that_was_dropped_does_not_come_back)
+{
+    rig_in_child(drop_bsp_child, NULL);
+    reopen();
+    check_same();
+    for (uint32_t k = 0; k < 1u << SHARD_TABLET_BITS; k++)
+        ck_assert_ptr_null(engine_table(s.g, 0)->tablets[k].undo);
+    rig_close(&s, false);
+}
+END_TEST
+
 static void fsync_child(void *context)
 {
     (void)context;
@@ -632,6 +665,7 @@ int main(void)
         tcase_add_test(t, fences_and_clocks_survive);
         tcase_add_test(t, undo_survives);
         tcase_add_test(t, dropped_runs_are_replayed_and_gone);
+        tcase_add_test(t, undo_of_a_run_that_was_dropped_does_not_come_back);
         tcase_add_test(t, a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes);
         tcase_add_test(t, torn_last_record_is_as_if_never_sent);
         tcase_add_test(t, flipped_byte_in_the_middle_is_refused);

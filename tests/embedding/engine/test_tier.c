@@ -162,6 +162,9 @@ START_TEST(an_engine_without_a_store_refuses_when_it_is_full)
     }
     ck_assert_int_eq(rc, SHOAL_E_NO_SPACE);
     ck_assert_ptr_nonnull(strstr(e.text, "memory"));
+    struct engine_stats stats;
+    engine_stats_get(s.g, &stats);
+    ck_assert(stats.memory_short);
     free(b);
     rig_close(&s, false);
 }

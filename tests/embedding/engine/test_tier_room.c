@@ -148,8 +148,11 @@ END_TEST
 /* Rows that go, then rows that stay until nothing more can be done about it. */
 static void fill_up(void)
 {
+    struct engine_stats stats;
     for (uint64_t first = 0; first < GOES_ROWS; first += KEYS)
         ck_assert_int_eq(push(GOES, first, KEYS), 0);
+    engine_stats_get(s.g, &stats);
+    ck_assert(!stats.memory_short);
     for (uint64_t first = 0; first < 1u << 20; first += 256) {
         int rc = push(STAYS, first, 256);
         embedding_env_run(&s.env);
@@ -159,6 +162,8 @@ static void fill_up(void)
         embedding_env_run(&s.env);
     }
     ck_assert_int_eq(push(STAYS, 0, 1), SHOAL_E_NO_SPACE);
+    engine_stats_get(s.g, &stats);
+    ck_assert(stats.memory_short);
 }
 
 /* Rows that come in when nothing else could go are the next to go. */

@@ -138,6 +138,68 @@ START_TEST(wrong_push_is_refused_before_it_is_held)
 }
 END_TEST
 
+/* No journal segment would take it: once held it would stop its clock for ever. */
+START_TEST(push_that_no_segment_takes_is_refused_before_it_is_held)
+{
+    enum { KEYS = LIMIT_KEYS }; /* with their gradients 1 MiB: all that a segment has */
+    static uint64_t keys[KEYS];
+    static float gradients[2 * KEYS];
+    char dir[] = "/tmp/shoal-test-XXXXXX", command[64];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    for (uint32_t i = 0; i < KEYS; i++)
+        keys[i] = rig_key(3, i);
+    struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                  .generation = 1,
+                                  .to = 1,
+                                  .tablet_count = 1u << RIG_BITS,
+                                  .lr_scale = 1,
+                                  .key_count = KEYS,
+                                  .map_epoch = 1};
+    uint64_t big = rig_send(&r, &w, 2, keys, sizeof keys, gradients, sizeof gradients);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, big), SHOAL_E_TOO_BIG);
+    ck_assert_ptr_nonnull(strstr(rig_reply(&r, big)->error, "journal segment"));
+    ck_assert_uint_eq(bsp_held(&r.shard->bsp), 0);
+    rig_free(&r);
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* Tablets of table 0 but for `hole`. */
+static void map_with_hole(struct rig *r, uint64_t epoch, uint32_t hole)
+{
+    uint16_t shard_of[2u << RIG_BITS] = {0};
+    shard_of[hole] = 1;
+    struct wire w = rig_wire(r, WIRE_TYPE_MAP_SET);
+    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = epoch, .tablet_count = 2u << RIG_BITS};
+    rig_send(r, &w, 1, shard_of, sizeof shard_of, NULL, 0);
+    rig_run(r, 5);
+}
+
+/* First tablet, last one and count of what is led are the same in both maps. */
+START_TEST(hole_that_moves_lets_no_held_push_stay)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    map_with_hole(&r, 2, 9);
+    struct rig_push_args low = part(0, 1, 1);
+    low.count = 8;
+    uint64_t held = rig_push(&r, low);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, held), RIG_WAITING);
+    map_with_hole(&r, 3, 9); /* another epoch, and nothing else */
+    ck_assert_int_eq(rig_status(&r, held), RIG_WAITING);
+    map_with_hole(&r, 4, 3);
+    ck_assert_int_eq(rig_status(&r, held), SHOAL_E_AGAIN);
+    ck_assert_uint_eq(bsp_held(&r.shard->bsp), 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* The first half of batch 1 was applied and answered when the shard led only that half; the other
  * half completes it. */
 START_TEST(parts_applied_before_count)
@@ -287,6 +349,8 @@ int main(void)
         arrival_order_does_not_change_a_bit,
         second_push_of_a_held_batch_replaces_the_first,
         wrong_push_is_refused_before_it_is_held,
+        push_that_no_segment_takes_is_refused_before_it_is_held,
+        hole_that_moves_lets_no_held_push_stay,
         batch_in_several_parts_counts_when_all_are_there,
         dead_lane_is_waited_for_and_its_held_push_refused,
         pull_sees_the_clock_before_and_none_of_its_own,

@@ -192,6 +192,45 @@ START_TEST(a_load_is_dropped_and_goes_again)
 }
 END_TEST
 
+/* All is written and the journal full all the same when a push that a hold lets go is admitted: the
+ * engine steps, and the drop that waited for the hold is done while the group has an answer and the
+ * queue is being walked. */
+START_TEST(a_load_dropped_within_an_admission_is_answered)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    uint64_t other = rig_open(&r, RIG_RUN + 1, 1, WIRE_SSP);
+    struct rig_push_args again = {.to = 1, .key = rig_key(3, 0), .gradient = 1},
+                         next = {.lane = 1, .to = 1, .key = rig_key(4, 0), .gradient = 1};
+    rig_push(&r, again);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, other), 0);
+    r.shard->engine->options.journal_max = 1;
+    rig_pull(&r, UINT32_MAX, 0, 0, again.key);
+    rig_run(&r, 500);
+    send_cut(&r, WIRE_TYPE_HOLD, 5);
+    rig_run(&r, 5);
+    struct wire w = rig_wire(&r, WIRE_TYPE_LOAD_DROP);
+    w.u.LOAD_DROP.run = RIG_RUN + 1;
+    uint64_t drop = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, drop), RIG_WAITING);
+    uint64_t skipped = rig_push(&r, again), waits = rig_push(&r, next);
+    rig_run(&r, 5);
+    w = rig_wire(&r, WIRE_TYPE_CUT_DROP);
+    w.u.CUT_DROP.cut = 5;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 2);
+    ck_assert_int_eq(rig_status(&r, drop), 0);
+    ck_assert_int_eq(rig_status(&r, skipped), 0);
+    ck_assert_int_eq(rig_status(&r, waits), RIG_WAITING);
+    r.shard->engine->options.journal_max = 0;
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, waits), 0);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -201,6 +240,7 @@ int main(void)
     tcase_add_loop_test(c, an_export_answers_when_it_is_done_and_others_go_on, 0, 2);
     tcase_add_loop_test(c, a_load_opens_its_run_and_answers_again, 0, 2);
     tcase_add_test(c, a_load_is_dropped_and_goes_again);
+    tcase_add_test(c, a_load_dropped_within_an_admission_is_answered);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

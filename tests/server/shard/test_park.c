@@ -304,6 +304,42 @@ START_TEST(no_push_moves_while_a_cut_is_held)
 }
 END_TEST
 
+/* A map came while a cut was held: of what waited, pushes to tablets that are another's now are
+ * refused as a newcomer is. */
+static void map_within_a_hold(uint32_t mode)
+{
+    struct rig r = {0};
+    rig_new(&r, mode, 2, OPT_SGD);
+    struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
+    w.u.HOLD.cut = 9;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    struct rig_push_args low = {.to = 1, .count = 8, .key = rig_key(3, 0), .gradient = 1},
+                         high = {.lane = 1, .to = 1, .first = 8, .count = 8};
+    uint64_t mine = rig_push(&r, low), other = rig_push(&r, high);
+    rig_map(&r, 2, 8);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, other), RIG_WAITING);
+    w = rig_wire(&r, WIRE_TYPE_GO);
+    w.u.GO.cut = 9;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 10);
+    uint64_t fresh = rig_push(&r, high);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, mine), mode == WIRE_BSP ? RIG_WAITING : 0);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_NOT_LEADER);
+    ck_assert_str_eq(rig_reply(&r, other)->error, rig_reply(&r, fresh)->error);
+    ck_assert_uint_eq(bsp_held(&r.shard->bsp), mode == WIRE_BSP);
+    rig_free(&r);
+}
+
+START_TEST(push_queued_in_a_hold_is_checked_against_the_map_that_came)
+{
+    map_within_a_hold(WIRE_ASYNC);
+    map_within_a_hold(WIRE_BSP);
+}
+END_TEST
+
 START_TEST(who_waits_is_refused_when_its_run_is_dropped)
 {
     struct rig r = {0};
@@ -354,6 +390,7 @@ int main(void)
         clock_that_the_disk_stops_half_way_is_refused_from_there_on,
         newcomers_wait_behind_who_found_no_room_in_order_of_their_lanes,
         no_push_moves_while_a_cut_is_held,
+        push_queued_in_a_hold_is_checked_against_the_map_that_came,
         who_waits_is_refused_when_its_run_is_dropped,
         pulls_of_a_peer_that_left_go_and_its_pushes_stay,
     };
