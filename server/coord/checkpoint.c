@@ -95,7 +95,6 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
     log_warn("checkpoint %s is given up: %s%s", k->name, why,
              status == SHOAL_E_STOPPED ? "" : "; training goes on");
-    coord_cut_withdraw(c, cut_done);
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state == CHECKPOINT_EXPORTING)
         coord_cut_drop(c, k->cut);
@@ -107,6 +106,7 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
     answer_bad(c, k->asker, k->asker_id, status, why);
     k->asker = 0;
+    coord_cut_withdraw(c, cut_done); /* last: the next order may end the job, and come back here */
 }
 
 static void finish(struct coord *c)

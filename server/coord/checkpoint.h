@@ -91,7 +91,7 @@ struct coord_checkpoint {
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
     struct { /* the publish command */
-        /* foreign: it was begun for a job that is over, and is told of nowhere */
+        /* foreign: it is told of nowhere, for its job is over or its record was used again */
         bool running, foreign;
         char path[LIMIT_PATH]; /* of the folder that it works on */
         uint32_t record;

@@ -162,6 +162,8 @@ void coord_checkpoint_publish(struct coord *c, uint32_t record)
         hook_begin(c, k->path, record);
         return;
     }
+    if (k->hook.record == record) /* it has run for a whole round: its own record is gone */
+        k->hook.foreign = true;
     if (k->hook.next[0] != 0)
         k->list->record[k->hook.next_record].published = PUBLISH_PASSED; /* a newer one is there */
     k->hook.next_record = record;

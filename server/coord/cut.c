@@ -29,6 +29,16 @@ const struct sm coord_cut_moves = SM("a cut", names, moves);
 static void cut_start(struct coord *c, const struct coord_cut_order *order);
 static void held(void *context, const struct coord_call *call, int status, const char *text);
 
+static void waiting_start(struct coord *c)
+{
+    if (!c->cut.waits || c->cut.state != CUT_IDLE)
+        return;
+    struct coord_cut_order next = c->cut.waiting;
+    c->cut.waits = false;
+    cut_start(c, &next);
+}
+
+/* `done` is called before the next order begins: that one may end at once, and the job with it. */
 static void cut_end(struct coord *c, int status, const char *text)
 {
     struct coord_cut_order ended = c->cut.order;
@@ -36,12 +46,8 @@ static void cut_end(struct coord *c, int status, const char *text)
     SHOAL_ASSERT(status != 0 ||
                  c->cut.state == (ended.restore ? CUT_RESTORING : CUT_GOING)); /* 2 */
     sm_move(&coord_cut_moves, &c->cut.state, CUT_IDLE);
-    if (c->cut.waits) {
-        struct coord_cut_order next = c->cut.waiting;
-        c->cut.waits = false;
-        cut_start(c, &next);
-    }
     ended.done(c, status, text, cut);
+    waiting_start(c);
 }
 
 static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_call_done done)
@@ -235,11 +241,7 @@ void coord_cut_withdraw(struct coord *c, coord_cut_done done)
     calls_cancel(c);
     if (made)
         coord_cut_drop(c, c->cut.cut);
-    if (!c->cut.waits)
-        return;
-    struct coord_cut_order next = c->cut.waiting;
-    c->cut.waits = false;
-    cut_start(c, &next);
+    waiting_start(c);
 }
 
 void coord_cut_cancel(struct coord *c)

@@ -321,9 +321,8 @@ static bool early_judge(struct coord_job *j, double value)
     if (j->at.kept_epoch == j->at.epoch)
         return true;
     bool gain = metric_gains(j, value, j->at.best_epoch, j->at.best_value);
-    bool keep = metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
-
-    SHOAL_ASSERT(keep || !gain);
+    /* One kept since a checkpoint may be better than the best of all by less than GAIN_MIN. */
+    bool keep = gain || metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
     if (gain) {
         j->at.best_epoch = j->at.epoch;
         j->at.best_value = value;

@@ -211,9 +211,9 @@ void coord_end_fail(struct coord *c, int status, const char *format, ...)
     (void)vsnprintf(c->job.at.text, sizeof c->job.at.text, format, arguments);
     va_end(arguments);
     uint64_t unfinished = c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING ? c->cut.cut : 0;
+    coord_cut_cancel(c); /* first: an order that waits would begin, and could end the job again */
     coord_checkpoint_give_up(c, SHOAL_E_STOPPED, "the job has ended");
     coord_call_cancel_all(&c->calls);
-    coord_cut_cancel(c);
     SHOAL_ASSERT(c->cut.state == CUT_IDLE && !c->cut.waits);
     if (unfinished != 0)
         coord_cut_drop(c, unfinished);

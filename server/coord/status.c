@@ -204,6 +204,26 @@ static const struct coord_shard *server_reading(const struct coord *c)
     return NULL;
 }
 
+/* A server that never came has no name here: those that came are told instead. */
+static void came_text(const struct coord_members *m, char *text, size_t bytes)
+{
+    uint32_t came = 0;
+    int n = 0;
+    char names[ERR_TEXT_MAX / 2] = "";
+    for (uint32_t i = 0; i < m->shards; i++) {
+        if (!m->shard[i].seen)
+            continue;
+        came++;
+        if (m->shard[i].index == 0 && n < (int)sizeof names)
+            n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", n > 0 ? ", " : ", of ",
+                          m->shard[i].server);
+    }
+    (void)snprintf(text, bytes,
+                   "waits for servers: %u of the %u shards of the coordinator's file have come%s; "
+                   "start the others, or see in their logs why they ended",
+                   came, m->shards, names);
+}
+
 bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
 {
     text[0] = 0;
@@ -216,16 +236,18 @@ bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
                        s->server, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
                        (silent_ns(c, s) / UINT64_C(1000000000)));
     else if (s != NULL)
-        (void)snprintf(
-            text, bytes,
-            "waits for servers: not all of the %u shards of the coordinator's file have come",
-            c->members.shards);
+        came_text(&c->members, text, bytes);
     else if ((s = server_reading(c)) != NULL)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s): it has started and reads its rows back",
                        s->server, s->endpoint);
     else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
         (void)snprintf(text, bytes, "waits for a worker: none is there");
+    else if (c->job.at.phase == PHASE_WAITING && c->members.workers < c->job.at.workers_wanted &&
+             env_now_ns(c->env) - c->job.phase_ns > coord_lease_ns(c))
+        (void)snprintf(text, bytes,
+                       "waits for workers: %u of the %u that the job asked for are there",
+                       c->members.workers, c->job.at.workers_wanted);
     return text[0] != 0;
 }
 
