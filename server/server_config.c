@@ -33,11 +33,10 @@ static int refuse_keys(const struct config *c, const char *name, struct err *e)
 {
     if (config_string(c, "keys")[0] == 0)
         return 0;
-    return err_set(
-        e, SHOAL_E_CONFIG,
-        "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
-        "insecure_plaintext: true on a network that you trust",
-        name, config_line(c, "keys"));
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%d: keys: this release has no encrypted transport; listen on loopback, or "
+                   "set insecure_plaintext: true on a network that you trust",
+                   name, config_line(c, "keys"));
 }
 
 static int refuse_sync_ms(const struct config *c, const char *name, struct err *e)

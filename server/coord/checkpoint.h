@@ -129,6 +129,5 @@ struct json *coord_checkpoint_json(const struct coord *c);
 /* For the status: the publish command that runs, else the last that ended; NULL: there was none.
  * Owned by the caller. */
 struct json *coord_checkpoint_publish_json(const struct coord *c);
-const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c);
 
 #endif

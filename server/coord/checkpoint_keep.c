@@ -279,11 +279,6 @@ bool coord_checkpoint_list_note(struct coord *c)
     return coord_note(c, "checkpoints", c->checkpoint.list, sizeof *c->checkpoint.list);
 }
 
-const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c)
-{
-    return c->checkpoint.list;
-}
-
 struct json *coord_checkpoint_json(const struct coord *c)
 {
     const struct coord_checkpoint_list *l = c->checkpoint.list;

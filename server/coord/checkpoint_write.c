@@ -141,7 +141,6 @@ static void file_json(struct json *files, const char *name, const void *bytes, s
     json_append(files, f);
 }
 
-/* All parts are there: the coordinator's files, last the manifest, then the name (invariant 1). */
 int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;

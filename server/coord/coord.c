@@ -8,14 +8,12 @@
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
-#include "server/coord/report.h"
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
 #include "server/coord/submit.h"
 #include "server/coord/work.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +42,7 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
             c->job.spec.durability == DURABLE_MEMORY) {
             coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                            "server %s died and durability is memory: its rows are lost; start the "
-                           "job again, or use "
-                           "durability: journal",
+                           "job again, or use durability: journal",
                            s->server);
             return;
         }
@@ -64,7 +61,7 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
     int rc = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from,
                                      env_now_ns(c->env), &shard, &what, &e);
     if (rc != 0) {
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
+        coord_answer(c, from, request, rc, &e);
         return;
     }
     if (what == COORD_BEAT_NEW)
@@ -88,34 +85,20 @@ static void on_submit(struct coord *c, peer_t from, const struct wire *request, 
     struct wire w;
     uint64_t run;
     if (m->frame[1].bytes > LIMIT_CONFIG_BYTES) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
-                                m->frame[1].bytes, LIMIT_CONFIG_BYTES));
+        coord_refuse(c, from, request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
+                     m->frame[1].bytes, LIMIT_CONFIG_BYTES);
         return;
     }
     const struct coord_submit submit = {m->frame[1].data, m->frame[1].bytes,
                                         request->u.SUBMIT.workers, request->u.SUBMIT.from};
     int rc = coord_submit(c, from, &submit, &run, &e);
     if (rc != 0) {
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
+        coord_answer(c, from, request, rc, &e);
         return;
     }
     wire_reply_to(request, 0, &w);
     w.u.SUBMIT_reply.run = run;
     coord_send(c, from, wire_encode(&w));
-}
-
-static void reply_text(struct coord *c, peer_t to, const struct wire *w, const char *text)
-{
-    struct msg *m = wire_encode(w);
-    size_t bytes = strlen(text);
-    void *at = m == NULL ? NULL : msg_add(m, bytes);
-    if (at == NULL) {
-        msg_free(m);
-        return;
-    }
-    memcpy(at, text, bytes);
-    coord_send(c, to, m);
 }
 
 static void on_status(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
@@ -128,7 +111,7 @@ static void on_status(struct coord *c, peer_t from, const struct wire *request, 
     wire_reply_to(request, 0, &w);
     w.u.STATUS_reply.state = coord_phase_state(c);
     w.u.STATUS_reply.job_status = c->job.at.status;
-    reply_text(c, from, &w, text);
+    (void)coord_send_frame(c, from, &w, text, strlen(text));
     free(text);
 }
 
@@ -138,16 +121,16 @@ static void on_report(struct coord *c, peer_t from, const struct wire *request, 
     struct wire w;
     if (c->job.at.phase == PHASE_NONE ||
         (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_NOT_FOUND,
-                                "run %" PRIu64 " is not the last one here", request->u.REPORT.run));
+        coord_refuse(c, from, request, SHOAL_E_NOT_FOUND,
+                     "run %" PRIu64 " is not the last one here", request->u.REPORT.run);
         return;
     }
     wire_reply_to(request, 0, &w);
     w.u.REPORT_reply.state = coord_phase_state(c);
     w.u.REPORT_reply.job_status = c->job.at.status;
     memcpy(w.u.REPORT_reply.job_text, c->job.at.text, sizeof w.u.REPORT_reply.job_text);
-    reply_text(c, from, &w, c->job.report == NULL ? "{}" : c->job.report);
+    const char *text = c->job.report == NULL ? "{}" : c->job.report;
+    (void)coord_send_frame(c, from, &w, text, strlen(text));
 }
 
 static void on_stop(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
@@ -223,9 +206,8 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
 {
     struct handler h = handler_of(w);
     if (h.run == NULL)
-        coord_send(c, from,
-                   wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
-                                wire_type_name(w->type)));
+        coord_refuse(c, from, w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
+                     wire_type_name(w->type));
     else if (h.worker == NULL || coord_work_known(c, from, w, *h.worker))
         h.run(c, from, w, m);
 }
@@ -239,7 +221,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
     if (rc != 0) {
         log_debug("a message is refused: %s", e.text);
         if (w.type != WIRE_TYPE_NONE && !w.reply)
-            coord_send(c, from, wire_refusal(&w, rc, "%s", e.text));
+            coord_refuse(c, from, &w, rc, "%s", e.text);
     } else if (c->fatal == 0 && w.reply) {
         coord_call_on_reply(&c->calls, from, &w, m);
     } else if (c->fatal == 0) {
@@ -325,7 +307,7 @@ void coord_free(struct coord *c)
         return;
     env_timer_stop(c->env, &c->timer);
     coord_checkpoint_close(c);
-    coord_call_close(&c->calls);
+    coord_call_cancel_all(&c->calls);
     coord_submit_close(c);
     coord_member_close(&c->members);
     coord_lease_close(&c->leases);

@@ -54,8 +54,9 @@ static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_
 {
     bool makes = w->type == WIRE_TYPE_HOLD || w->type == WIRE_TYPE_GO;
     SHOAL_ASSERT(!makes || cut == c->cut.stored); /* 1 */
-    return coord_call_start(&c->calls, w, NULL, 0, false, COORD_NOBODY, false, cut, NULL, done) !=
-           NULL;
+    return coord_call_start(
+        &c->calls,
+        &(struct coord_call){.request = *w, .target = COORD_NOBODY, .owner = cut, .on_done = done});
 }
 
 static void cut_begin(struct coord *c)

@@ -155,8 +155,7 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
         if (!(score[i] >= 0.0f && score[i] <= 1.0f) || !(label[i] == 0.0f || label[i] == 1.0f))
             return err_set(e, SHOAL_E_DATA,
                            "evaluation: example %zu of the rows from %" PRIu64
-                           " has score %g and label "
-                           "%g: the model has diverged",
+                           " has score %g and label %g: the model has diverged",
                            i / q->tasks, task->position, (double)score[i], (double)label[i]);
     return 0;
 }

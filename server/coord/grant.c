@@ -122,9 +122,7 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
     if (mark + 1 < start) {
         coord_end_fail(c, SHOAL_E_CORRUPT,
                        "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
-                       " was "
-                       "acknowledged: a server has "
-                       "lost pushes; start the job again",
+                       " was acknowledged: a server has lost pushes; start the job again",
                        lane, mark, start - 1);
         return;
     }
@@ -194,8 +192,11 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
     l->fence_mark = UINT64_MAX;
     w.u.FENCE = (struct wire_FENCE){
         .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
-    if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, lane, fence_mark,
-                         fence_done) == NULL)
+    if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                          .target = COORD_NOBODY,
+                                                          .owner = lane,
+                                                          .on_reply = fence_mark,
+                                                          .on_done = fence_done}))
         coord_end_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
 }
 
@@ -429,11 +430,9 @@ void coord_grant_next(struct coord *c, peer_t from, const struct wire *request, 
         if (q->lane != COORD_NO_LANE)
             answer_kind(c, from, request->id, WIRE_NEXT_LEAVE, q->lane);
         else
-            coord_send(c, from,
-                       wire_refusal(request, SHOAL_E_UNAVAILABLE,
-                                    "worker %" PRIu64
-                                    " is not known here: its lease ran out, join again",
-                                    q->worker));
+            coord_refuse(c, from, request, SHOAL_E_UNAVAILABLE,
+                         "worker %" PRIu64 " is not known here: its lease ran out, join again",
+                         q->worker);
         return;
     }
     w->beat_ns = env_now_ns(c->env);

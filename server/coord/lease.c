@@ -186,17 +186,9 @@ void coord_lease_who(struct coord *c, peer_t from, const struct wire *request, c
         (void)json_append(list, lease_json(asked[i].lease, asked[i].name.batch));
     char *text = asked != NULL ? json_text(list, 0) : NULL;
     wire_reply_to(request, 0, &w);
-    struct msg *reply = text != NULL ? wire_encode(&w) : NULL;
-    void *at = reply != NULL ? msg_add(reply, strlen(text)) : NULL;
-    if (at != NULL) {
-        memcpy(at, text, strlen(text));
-        coord_send(c, from, reply);
-    } else {
-        msg_free(reply);
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_NOMEM,
-                                "no memory for the answer; ask for fewer batches"));
-    }
+    if (text == NULL || !coord_send_frame(c, from, &w, text, strlen(text)))
+        coord_refuse(c, from, request, SHOAL_E_NOMEM,
+                     "no memory for the answer; ask for fewer batches");
     free(text);
     json_free(list);
     free(asked);

@@ -52,7 +52,7 @@ struct coord_from {
 int coord_from_open(const struct coord *c, const char *path, const struct job *spec,
                     struct coord_from *out, struct err *e);
 void coord_from_close(const struct coord *c, struct coord_from *f);
-/* The job at hand has its rows, or will never have them: the folder may be removed. */
-void coord_from_let_go(struct coord *c);
+/* The job has its rows, or will never have them: the folder may be removed. */
+void coord_from_let_go(const struct coord *c, struct coord_job *j);
 
 #endif

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static struct json *lanes_json(const struct coord_tasks *t)
 {
@@ -157,7 +156,7 @@ char *coord_status_text(struct coord *c)
                     j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
-    json_set_int(s, "checkpoints", coord_checkpoint_made(c)->made);
+    json_set_int(s, "checkpoints", c->checkpoint.list->made);
     struct json *publish = coord_checkpoint_publish_json(c);
     if (publish != NULL)
         json_set(s, "publish", publish);
@@ -264,9 +263,8 @@ static void memory_look(struct coord *c)
             continue;
         coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "server %s has not been heard for %" PRIu64
-                       " s and durability is memory: its "
-                       "rows count as lost; "
-                       "start the job again, or use durability: journal",
+                       " s and durability is memory: its rows count as lost; start the job again, "
+                       "or use durability: journal",
                        s->server, silent / UINT64_C(1000000000));
         return;
     }

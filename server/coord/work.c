@@ -15,36 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void reply_plain(struct coord *c, peer_t to, const struct wire *request)
-{
-    struct wire w;
-    wire_reply_to(request, 0, &w);
-    coord_send(c, to, wire_encode(&w));
-}
-
-static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
-                        size_t count)
-{
-    struct msg *m = wire_encode(w);
-    void *at = m == NULL ? NULL : msg_add(m, count);
-    if (at == NULL) {
-        msg_free(m);
-        return;
-    }
-    if (count > 0)
-        memcpy(at, bytes, count);
-    coord_send(c, to, m);
-}
-
 bool coord_work_known(struct coord *c, peer_t from, const struct wire *request, uint64_t number)
 {
     struct coord_worker *w = coord_member_worker(&c->members, number);
     if (w == NULL) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_UNAVAILABLE,
-                                "worker %" PRIu64
-                                " is not known here: its lease ran out, join again",
-                                number));
+        coord_refuse(c, from, request, SHOAL_E_UNAVAILABLE,
+                     "worker %" PRIu64 " is not known here: its lease ran out, join again", number);
         return false;
     }
     w->beat_ns = env_now_ns(c->env);
@@ -92,23 +68,20 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request, c
     struct wire w;
     uint64_t number;
     if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to work on yet"));
+        coord_refuse(c, from, request, SHOAL_E_AGAIN, "there is no job to work on yet");
         return;
     }
     if (!kernel_fits(c, q)) {
-        coord_send(
-            c, from,
-            wire_refusal(
-                request, SHOAL_E_CONFIG,
-                "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and "
-                "one version of its library on all, of CPUs one type of kernels "
-                "(OPENBLAS_CORETYPE)",
-                q->name, q->kernel, q->backend, j->kernel));
+        coord_refuse(
+            c, from, request, SHOAL_E_CONFIG,
+            "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and one "
+            "version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
+            q->name, q->kernel, q->backend, j->kernel);
         return;
     }
     int rc = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
     if (rc != 0) {
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
+        coord_answer(c, from, request, rc, &e);
         return;
     }
     SHOAL_ASSERT(number < c->members.next_worker); /* member.c, 1: that one is stored */
@@ -124,19 +97,18 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request, c
                                         .tables = j->at.tables,
                                         .shards = c->members.shards,
                                         .map_epoch = j->at.map_epoch};
-    reply_frame(c, from, &w, j->yaml, j->yaml_bytes);
+    (void)coord_send_frame(c, from, &w, j->yaml, j->yaml_bytes);
 }
 
 static bool figures_ok(const struct wire_WORKER_BEAT *q)
 {
-    const double times[] = {q->read_s,       q->pull_s,         q->compute_s,   q->push_s,
-                            q->wait_s,       q->held_s,         q->file_busy_s, q->parse_busy_s,
-                            q->pull_busy_s,  q->compute_busy_s, q->push_busy_s, q->read_least_s,
-                            q->pull_least_s, q->push_least_s};
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        if (!isfinite(times[i]))
-            return false;
-    return true;
+    bool good = true;
+#define FINITE(name) good = good && isfinite(q->name);
+#define NONE(name)
+    WIRE_WORKER_BEAT(NONE, NONE, NONE, NONE, FINITE, NONE, NONE)
+#undef NONE
+#undef FINITE
+    return good;
 }
 
 void coord_work_beat(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
@@ -145,8 +117,7 @@ void coord_work_beat(struct coord *c, peer_t from, const struct wire *request, c
     struct coord_worker *worker = coord_member_worker(&c->members, request->u.WORKER_BEAT.worker);
     struct wire w;
     if (!figures_ok(&request->u.WORKER_BEAT)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_MALFORMED, "a beat's times are finite numbers"));
+        coord_refuse(c, from, request, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
         return;
     }
     worker->figures = request->u.WORKER_BEAT;
@@ -179,7 +150,7 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request, 
             c->job.at.workers_wanted--;
         worker_gone(c, q->worker);
     }
-    reply_plain(c, from, request);
+    coord_answer(c, from, request, 0, NULL);
 }
 
 void coord_work_expire(struct coord *c)
@@ -204,9 +175,8 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request, 
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
     static const char *const name[] = {"train", "valid", "test"};
     if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0) {
-        coord_send(
-            c, from,
-            wire_refusal(request, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split));
+        coord_refuse(c, from, request, SHOAL_E_MALFORMED, "split %u is none of this job's",
+                     q->split);
         return;
     }
     struct coord_split *split = &c->job.at.split[q->split];
@@ -214,19 +184,17 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request, 
         coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
                        q->fail_text);
     } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_DATA,
-                                "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
-                                "), the others %" PRIu64 " (%016" PRIx64
-                                "): all workers must see the same files",
-                                name[q->split], worker->name, q->rows, q->digest, split->rows,
-                                split->digest));
+        coord_refuse(c, from, request, SHOAL_E_DATA,
+                     "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
+                     "), the others %" PRIu64 " (%016" PRIx64
+                     "): all workers must see the same files",
+                     name[q->split], worker->name, q->rows, q->digest, split->rows, split->digest);
         return;
     } else if (split->known == 0) {
         *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
         log_info("data.%s: %" PRIu64 " rows", name[q->split], q->rows);
     }
-    reply_plain(c, from, request);
+    coord_answer(c, from, request, 0, NULL);
 }
 
 /* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
@@ -242,8 +210,7 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
     struct wire_TABLE_CREATE create;
     struct err e = {0};
     if (!coord_phase_running(c)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
+        coord_refuse(c, from, request, SHOAL_E_AGAIN, "there is no job to declare tables for");
         return;
     }
     memcpy(&create, &request->u.TABLE_DECLARE, offsetof(struct wire_TABLE_DECLARE, declared_total));
@@ -260,21 +227,17 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
         rc = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u",
                      total, j->declared_total);
     if (rc == 0 && j->declared[schema->table] && !schema_equal(schema, &j->table[schema->table]))
-        rc =
-            err_set(&e, SHOAL_E_SCHEMA,
-                    "table %s differs from what another worker declared (%s): run the same release "
-                    "on the same data",
-                    schema->name, schema_difference(&j->table[schema->table], schema, difference));
+        rc = err_set(&e, SHOAL_E_SCHEMA,
+                     "table %s differs from what another worker declared (%s): run the same "
+                     "release on the same data",
+                     schema->name, schema_difference(&j->table[schema->table], schema, difference));
     if (rc == 0 && !j->declared[schema->table]) {
         j->table[schema->table] = *schema;
         j->declared[schema->table] = true;
         j->declared_total = total;
     }
     free(schema);
-    if (rc != 0)
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
-    else
-        reply_plain(c, from, request);
+    coord_answer(c, from, request, rc, &e);
 }
 
 void coord_work_table_get(struct coord *c, peer_t from, const struct wire *request,
@@ -286,11 +249,9 @@ void coord_work_table_get(struct coord *c, peer_t from, const struct wire *reque
     struct wire w;
     if (c->job.shard_of == NULL || table >= c->job.at.tables) {
         if (c->job.shard_of == NULL && coord_phase_running(c))
-            coord_send(c, from,
-                       wire_refusal(request, SHOAL_E_AGAIN, "the tables are not known yet"));
+            coord_refuse(c, from, request, SHOAL_E_AGAIN, "the tables are not known yet");
         else
-            coord_send(c, from,
-                       wire_refusal(request, SHOAL_E_NO_TABLE, "there is no table %u", table));
+            coord_refuse(c, from, request, SHOAL_E_NO_TABLE, "there is no table %u", table);
         return;
     }
     const struct table_schema *s = &c->job.table[table];
@@ -298,7 +259,8 @@ void coord_work_table_get(struct coord *c, peer_t from, const struct wire *reque
     wire_schema_to(s, &create);
     _Static_assert(sizeof create == sizeof w.u.TABLE_GET_reply, "both are the same list");
     memcpy(&w.u.TABLE_GET_reply, &create, sizeof create);
-    reply_frame(c, from, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0]);
+    (void)coord_send_frame(c, from, &w, s->field_rule,
+                           s->field_rule_count * sizeof s->field_rule[0]);
 }
 
 void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request,
@@ -308,7 +270,7 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
     const struct coord_members *members = &c->members;
     struct wire w;
     if (c->job.shard_of == NULL) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no map yet"));
+        coord_refuse(c, from, request, SHOAL_E_AGAIN, "there is no map yet");
         return;
     }
     wire_reply_to(request, 0, &w);
@@ -396,22 +358,18 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
     uint32_t index = coord_task_index(t, q->task);
     if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation ||
         index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_FENCED,
-                                "lane %u generation %" PRIu64 " is not yours", q->lane,
-                                q->generation));
+        coord_refuse(c, from, request, SHOAL_E_FENCED,
+                     "lane %u generation %" PRIu64 " is not yours", q->lane, q->generation);
         return;
     }
     if (!losses_take(c, q, m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
         q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
         q->refused > t->task[index].batch_count) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_MALFORMED,
-                                "task %" PRIu64 " cannot have %" PRIu64
-                                " examples of %u labels, %" PRIu64 " bad lines of %" PRIu64
-                                ", loss %g and weights of %g",
-                                q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum,
-                                q->weight_sum));
+        coord_refuse(c, from, request, SHOAL_E_MALFORMED,
+                     "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
+                     " bad lines of %" PRIu64 ", loss %g and weights of %g",
+                     q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum,
+                     q->weight_sum);
         return;
     }
     SHOAL_ASSERT(lane->state == LANE_HELD || lane->state == LANE_GRANTING); /* it has a worker */
@@ -429,7 +387,7 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
             coord_guard_look(c, q->refused_where);
         }
     }
-    reply_plain(c, from, request);
+    coord_answer(c, from, request, 0, NULL);
 }
 
 void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
@@ -442,8 +400,5 @@ void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, c
     /* diverged, or no memory: the rest would be in vain */
     if (rc != 0 && rc != SHOAL_E_MALFORMED)
         coord_end_fail(c, rc, "%s", e.text);
-    if (rc != 0)
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
-    else
-        reply_plain(c, from, request);
+    coord_answer(c, from, request, rc, &e);
 }

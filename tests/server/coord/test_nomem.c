@@ -21,23 +21,12 @@ static struct fake_client client;
 static char folder[64], yaml[1024];
 static bool no_memory; /* for a HOLD */
 
-struct coord_call *__real_coord_call_start(struct coord_calls *calls, const struct wire *request,
-                                           const void *frame, size_t frame_bytes, bool has_frame,
-                                           uint32_t target, bool early, uint64_t owner,
-                                           coord_call_reply on_reply, coord_call_done on_done);
-struct coord_call *__wrap_coord_call_start(struct coord_calls *calls, const struct wire *request,
-                                           const void *frame, size_t frame_bytes, bool has_frame,
-                                           uint32_t target, bool early, uint64_t owner,
-                                           coord_call_reply on_reply, coord_call_done on_done);
-struct coord_call *__wrap_coord_call_start(struct coord_calls *calls, const struct wire *request,
-                                           const void *frame, size_t frame_bytes, bool has_frame,
-                                           uint32_t target, bool early, uint64_t owner,
-                                           coord_call_reply on_reply, coord_call_done on_done)
+bool __real_coord_call_start(struct coord_calls *calls, const struct coord_call *asked);
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *asked);
+bool __wrap_coord_call_start(struct coord_calls *calls, const struct coord_call *asked)
 {
-    if (no_memory && request->type == WIRE_TYPE_HOLD)
-        return NULL;
-    return __real_coord_call_start(calls, request, frame, frame_bytes, has_frame, target, early,
-                                   owner, on_reply, on_done);
+    return !(no_memory && asked->request.type == WIRE_TYPE_HOLD) &&
+           __real_coord_call_start(calls, asked);
 }
 
 static void coordinator_start(void)
