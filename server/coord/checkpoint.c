@@ -288,41 +288,41 @@ static int begin(struct coord *c, const char *name, struct err *e)
     return 0;
 }
 
-void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request,
-                              const struct msg *m)
+int coord_checkpoint_request(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
     struct coord_checkpoint *k = &c->checkpoint;
-    const char *name = request->u.CHECKPOINT.name;
-    struct err e = {0};
+    const char *name = a->request->u.CHECKPOINT.name;
     int rc = 0;
-    /* sent again; it is answered when it is there */
-    if (k->asker == from && k->asker_id == request->id)
-        return;
-    if (k->answered.peer == from && k->answered.id == request->id) {
+    a->silent = true; /* answered when it is there, or has failed */
+    /* sent again */
+    if (k->asker == a->from && k->asker_id == a->request->id)
+        return 0;
+    if (k->answered.peer == a->from && k->answered.id == a->request->id) {
         answer_again(c);
-        return;
+        return 0;
     }
     if (name[0] != 0 && !manifest_name_ok(name))
-        rc = err_set(&e, SHOAL_E_USAGE,
+        rc = err_set(&a->e, SHOAL_E_USAGE,
                      "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
                      "first a '.', not last .tmp",
                      name);
     else if (name[0] != 0 && strspn(name, "0123456789") == strlen(name))
-        rc = err_set(&e, SHOAL_E_USAGE,
+        rc = err_set(&a->e, SHOAL_E_USAGE,
                      "'%s' is a number, as checkpoints without a name have: put a letter into it",
                      name);
     else if (k->state != CHECKPOINT_IDLE)
-        rc = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
+        rc = err_set(&a->e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
                      k->name);
     if (rc == 0)
-        rc = begin(c, name, &e);
+        rc = begin(c, name, &a->e);
     if (rc != 0) {
-        answer(c, from, request->id, rc, e.text, (struct wire_CHECKPOINT_reply){.rows = 0});
+        answer(c, a->from, a->request->id, rc, a->e.text,
+               (struct wire_CHECKPOINT_reply){.rows = 0});
     } else if (k->state != CHECKPOINT_IDLE) {
-        k->asker = from;
-        k->asker_id = request->id;
+        k->asker = a->from;
+        k->asker_id = a->request->id;
     }
+    return 0;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

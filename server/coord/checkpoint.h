@@ -41,6 +41,7 @@
 #define COORD_CHECKPOINTS_MAX 256u /* that the report tells of; the older ones are counted */
 
 struct coord;
+struct coord_ask;
 struct job;
 
 enum coord_checkpoint_state { CHECKPOINT_IDLE, CHECKPOINT_CUTTING, CHECKPOINT_EXPORTING };
@@ -109,8 +110,7 @@ void coord_checkpoint_close(struct coord *c);              /* removes an unfinis
 int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e);
 /* It begins; nothing was made of it yet. */
 void coord_checkpoint_job(struct coord *c);
-void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request,
-                              const struct msg *m);
+int coord_checkpoint_request(struct coord *c, struct coord_ask *a);
 /* Time passes: begins the automatic ones, gives up where a shard is away, looks after the
  * command. */
 void coord_checkpoint_step(struct coord *c);

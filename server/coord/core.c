@@ -4,8 +4,6 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,27 +59,6 @@ bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const vo
     struct msg *m = framed(w, bytes, count);
     coord_send(c, to, m);
     return m != NULL;
-}
-
-void coord_refuse(struct coord *c, peer_t to, const struct wire *request, int status,
-                  const char *format, ...)
-{
-    char text[ERR_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    coord_send(c, to, wire_refusal(request, status, "%s", text));
-}
-
-void coord_answer(struct coord *c, peer_t to, const struct wire *request, int rc,
-                  const struct err *e)
-{
-    struct wire w;
-    wire_reply_to(request, rc, &w);
-    if (rc != 0)
-        (void)snprintf(w.error, sizeof w.error, "%s", e->text);
-    coord_send(c, to, wire_encode(&w));
 }
 
 uint64_t coord_lease_ns(const struct coord *c)

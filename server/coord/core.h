@@ -234,6 +234,19 @@ struct coord {
     bool stopping;
 };
 
+/* A request of a peer. The handler of its type (coord.c) says 0 and fills in the reply, or refuses it
+ * with a status and `e`. */
+struct coord_ask {
+    peer_t from;
+    const struct wire *request;
+    const struct msg *m;
+    struct wire reply; /* begun: a good one that says no more */
+    const void *frame; /* of the reply; NULL: it has none */
+    size_t frame_bytes;
+    bool silent; /* answered already, or later, or when it is asked again */
+    struct err e;
+};
+
 /* Puts with the disk's failure handled in one place: false means that the core is stopping and
  * nothing may be answered. */
 bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
@@ -243,11 +256,6 @@ void coord_send(struct coord *c, peer_t to, struct msg *m);
 /* With a frame of bytes behind it; false: out of memory. */
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
-void coord_refuse(struct coord *c, peer_t to, const struct wire *request, int status,
-                  const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* rc 0: an answer that says no more; else it is refused for what e says. */
-void coord_answer(struct coord *c, peer_t to, const struct wire *request, int rc,
-                  const struct err *e);
 uint64_t coord_lease_ns(const struct coord *c);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord *c);

@@ -60,7 +60,8 @@ static void checkpoint_ask(void)
 {
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .id = 1};
     (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "asked");
-    coord_checkpoint_request(c, 1, &w, NULL);
+    struct coord_ask a = {.from = 1, .request = &w};
+    (void)coord_checkpoint_request(c, &a);
 }
 
 static void a_cut_has_a_number_that_was_used(void)

@@ -811,7 +811,8 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = asker->number, .lane = COORD_NO_LANE};
     peer_t granted_to = t->lane[3].ask_peer;
     t->lanes = 2; /* as the next job's */
-    coord_grant_next(r.coord, granted_to + 1, &w, NULL);
+    struct coord_ask a = {.from = granted_to + 1, .request = &w};
+    ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
     t->lanes = 4;
     ck_assert_uint_eq(t->lane[3].ask_peer, granted_to);
     rig_stop();
