@@ -195,12 +195,6 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
 
 /* ---- the instant ----------------------------------------------------------------------------- */
 
-static bool phase_fits(uint32_t phase)
-{
-    return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
-           phase == PHASE_CUT || phase == PHASE_TEST;
-}
-
 /* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called
  * again when the cut is made again. */
 static int held(struct coord *c, struct err *e)
@@ -208,7 +202,7 @@ static int held(struct coord *c, struct err *e)
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(c->cut.state == CUT_HOLDING && c->cut.order.held == held); /* 2, 3 */
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
-    if (!phase_fits(c->job.at.phase))
+    if (!coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(c));
     free(k->saved);
     k->saved = NULL;
@@ -238,7 +232,7 @@ static int ready_check(const struct coord *c, struct err *e)
 {
     if (!coord_phase_running(c))
         return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
-    if (!phase_fits(c->job.at.phase))
+    if (!coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
                        c->job.spec.name, coord_phase_name(c));
     for (uint32_t s = 0; s < c->members.shards; s++)
@@ -284,7 +278,8 @@ static int begin(struct coord *c, const char *name, struct err *e)
     k->begun_ns = env_now_ns(c->env);
     k->begun_batches = coord_checkpoint_batches(c);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
-    coord_cut_make_held(c, HOLD_MAX_NS, held, cut_done);
+    coord_cut_order(
+        c, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS, .held = held, .done = cut_done});
     return 0;
 }
 

@@ -77,6 +77,14 @@ uint32_t coord_live_workers(const struct coord *c)
     return live == 0 ? 1 : live;
 }
 
+uint64_t coord_examples(const struct coord_job *j)
+{
+    uint64_t examples = j->at.train_rows;
+    for (uint32_t i = 0; j->at.phase == PHASE_TRAIN && i < j->tasks.tasks; i++)
+        examples += j->tasks.task[i].pushed ? j->tasks.task[i].rows : 0;
+    return examples;
+}
+
 uint32_t coord_retry_ms(const struct coord *c)
 {
     uint32_t ms = 5 * c->members.workers;

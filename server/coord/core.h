@@ -234,8 +234,8 @@ struct coord {
     bool stopping;
 };
 
-/* A request of a peer. The handler of its type (coord.c) says 0 and fills in the reply, or refuses it
- * with a status and `e`. */
+/* A request of a peer. The handler of its type (coord.c) says 0 and fills in the reply, or refuses
+ * it with a status and `e`. */
 struct coord_ask {
     peer_t from;
     const struct wire *request;
@@ -259,6 +259,8 @@ bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const vo
 uint64_t coord_lease_ns(const struct coord *c);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord *c);
+/* of all epochs so far, by finished tasks */
+uint64_t coord_examples(const struct coord_job *j);
 /* for WAIT: more with many workers, so that asking stays cheap */
 uint32_t coord_retry_ms(const struct coord *c);
 

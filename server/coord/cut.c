@@ -26,7 +26,6 @@ static const uint32_t moves[] = {
 };
 const struct sm coord_cut_moves = SM("a cut", names, moves);
 
-static void cut_start(struct coord *c, const struct coord_cut_order *order);
 static void held(void *context, const struct coord_call *call, int status, const char *text);
 
 static void waiting_start(struct coord *c)
@@ -35,7 +34,7 @@ static void waiting_start(struct coord *c)
         return;
     struct coord_cut_order next = c->cut.waiting;
     c->cut.waits = false;
-    cut_start(c, &next);
+    coord_cut_order(c, &next);
 }
 
 /* `done` is called before the next order begins: that one may end at once, and the job with it. */
@@ -151,8 +150,10 @@ static void restore_begin(struct coord *c)
         cut_end(c, SHOAL_E_NOMEM, "no memory to restore a cut");
 }
 
-static void cut_start(struct coord *c, const struct coord_cut_order *order)
+void coord_cut_order(struct coord *c, const struct coord_cut_order *order)
 {
+    SHOAL_ASSERT(order->hold_max_ns <= HOLD_MAX_NS); /* HOLD itself lasts no longer */
+    SHOAL_ASSERT(!order->restore || order->run < c->counters.next_run);
     if (c->cut.state != CUT_IDLE) {
         SHOAL_ASSERT(!c->cut.waits); /* best epochs and checkpoints each give one order at a time */
         c->cut.waiting = *order;
@@ -165,25 +166,6 @@ static void cut_start(struct coord *c, const struct coord_cut_order *order)
         restore_begin(c);
     else
         cut_begin(c);
-}
-
-void coord_cut_make(struct coord *c, coord_cut_done done)
-{
-    cut_start(c, &(struct coord_cut_order){.done = done});
-}
-
-void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held_cb,
-                         coord_cut_done done)
-{
-    SHOAL_ASSERT(hold_max_ns > 0 && hold_max_ns <= HOLD_MAX_NS); /* HOLD itself lasts no longer */
-    cut_start(c,
-              &(struct coord_cut_order){.hold_max_ns = hold_max_ns, .held = held_cb, .done = done});
-}
-
-void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done)
-{
-    SHOAL_ASSERT(run < c->counters.next_run); /* it was drawn: no shard has rows of it */
-    cut_start(c, &(struct coord_cut_order){.restore = true, .cut = cut, .run = run, .done = done});
 }
 
 static void dropped(void *context, const struct coord_call *call, int status, const char *text)

@@ -206,7 +206,9 @@ static bool restore_begin(struct coord *c)
     c->job.at.run = run;
     if (!coord_phase_enter(c, PHASE_RESTORE))
         return false;
-    coord_cut_restore(c, c->job.at.best_cut, run, restored);
+    coord_cut_order(c,
+                    &(struct coord_cut_order){
+                        .restore = true, .cut = c->job.at.best_cut, .run = run, .done = restored});
     return false;
 }
 
@@ -359,7 +361,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
         return epoch_ended(c);
     if (!coord_phase_enter(c, PHASE_CUT))
         return false;
-    coord_cut_make(c, cut_made);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_made});
     return false;
 }
 

@@ -18,6 +18,12 @@
 static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'C', 'S', '1'};
 #define SAVED_MAX (256u << 20)
 
+bool coord_saved_phase(uint32_t phase)
+{
+    return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
+           phase == PHASE_CUT || phase == PHASE_TEST;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct writer {
@@ -239,11 +245,10 @@ static bool size_ok(const struct pair *p)
 
 static int progress_check(const struct coord_progress *at, struct err *e)
 {
-    bool phase = at->phase == PHASE_LANES || at->phase == PHASE_TRAIN || at->phase == PHASE_EVAL ||
-                 at->phase == PHASE_CUT || at->phase == PHASE_TEST;
-    if (!phase || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX || !isfinite(at->lr_scale) ||
-        at->lr_scale < 0 || at->best_epoch > at->epoch || at->kept_epoch > at->epoch ||
-        !isfinite(at->best_value) || !isfinite(at->kept_value) || at->split[WIRE_TRAIN].rows == 0)
+    if (!coord_saved_phase(at->phase) || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX ||
+        !isfinite(at->lr_scale) || at->lr_scale < 0 || at->best_epoch > at->epoch ||
+        at->kept_epoch > at->epoch || !isfinite(at->best_value) || !isfinite(at->kept_value) ||
+        at->split[WIRE_TRAIN].rows == 0)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);

@@ -14,6 +14,8 @@
 #include "proto/job/job.h"
 #include "server/coord/core.h"
 
+/* Whether a job in this phase can be saved, and gone on with. */
+bool coord_saved_phase(uint32_t phase);
 /* The caller frees *bytes. NOMEM, TOO_BIG. */
 int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e);
 

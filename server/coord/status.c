@@ -88,20 +88,6 @@ static struct json *workers_json(const struct coord *c)
     return list;
 }
 
-/* Examples of all epochs so far, by finished tasks. */
-static uint64_t examples_so_far(const struct coord_job *j, struct coord_losses *sum)
-{
-    uint64_t examples = j->at.train_rows;
-    *sum = (struct coord_losses){.examples = 0};
-    for (uint32_t i = 0; i < j->tasks.tasks; i++) {
-        const struct coord_task *task = &j->tasks.task[i];
-        if (j->at.phase == PHASE_TRAIN && task->pushed)
-            examples += task->rows;
-        coord_losses_add(sum, &task->sum);
-    }
-    return examples;
-}
-
 /* Workers' own counts between two questions, at least five seconds apart once there is a rate:
  * finer than tasks. They come in jumps: a rate is from one jump to the next, and less once the next
  * one is late. */
@@ -139,10 +125,12 @@ char *coord_status_text(struct coord *c)
 {
     const struct coord_job *j = &c->job;
     struct json *s = json_new_object();
-    struct coord_losses sum;
+    struct coord_losses sum = {.examples = 0};
     char missing[ERR_TEXT_MAX];
     rate_sample(c);
-    uint64_t examples = examples_so_far(j, &sum);
+    for (uint32_t i = 0; i < j->tasks.tasks; i++)
+        coord_losses_add(&sum, &j->tasks.task[i].sum);
+    uint64_t examples = coord_examples(j);
     uint64_t all = j->at.split[WIRE_TRAIN].rows * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
     json_set_string(s, "state", coord_phase_name(c));

@@ -68,13 +68,13 @@ static void a_cut_has_a_number_that_was_used(void)
 {
     coord_make();
     c->cut.stored = c->counters.next_cut;
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
 }
 
 static void a_shard_hears_of_a_number_that_is_not_stored(void)
 {
     coord_make();
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
     c->cut.stored--;
     answer(true);
 }
@@ -82,7 +82,7 @@ static void a_shard_hears_of_a_number_that_is_not_stored(void)
 static void a_cut_counts_that_a_shard_has_not_made(void)
 {
     coord_make();
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
     answer(true);
     answer(false);
 }
@@ -90,7 +90,7 @@ static void a_cut_counts_that_a_shard_has_not_made(void)
 static void a_shard_does_not_hold_at_the_instant(void)
 {
     coord_make();
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
     answer(false);
 }
 
