@@ -19,13 +19,6 @@
 
 #define TICK_NS UINT64_C(50000000)
 
-/* ---- what the other files of the core use ---------------------------------------------------- */
-
-int coord_fatal(const struct coord *c)
-{
-    return c->fatal;
-}
-
 /* ---- shards ---------------------------------------------------------------------------------- */
 
 /* A shard that comes back has its rows again, but not under durability memory. */
@@ -292,6 +285,11 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     env_timer_start(env, &c->timer, TICK_NS);
     *out = c;
     return 0;
+}
+
+int coord_fatal(const struct coord *c)
+{
+    return c->fatal;
 }
 
 void coord_free(struct coord *c)

@@ -22,10 +22,8 @@ bool coord_phase_put(struct coord *c);
 /* How long the epoch at hand has been trained, also before a restart. */
 uint64_t coord_phase_trained_ns(const struct coord *c);
 
-/* The end of a job. Any part of the coordinator may find that it cannot go on: this is
- * below them all, and takes back what they have begun. Thread: the coordinator's loop. */
-
-struct coord;
+/* The end of a job. Any part of the coordinator may find that it cannot go on: this is below them
+ * all, and takes back what they have begun. */
 
 /* Ends the job with a status and a sentence; nothing when it is over already. False: no step can go
  * on. */

@@ -1,6 +1,6 @@
-/* work.h: what workers report: indexes, tables, finished tasks, scores, their leaving. Asking
- * twice is harmless. Those of a worker that must be known are called
- * only when coord_work_known has said so (the table of coord.c). Thread: the coordinator's loop. */
+/* work.h: what workers report: indexes, tables, finished tasks, scores, their leaving. Asking twice
+ * is harmless. Those of a worker that must be known are called only when coord_work_known has said
+ * so (the table of coord.c). Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_H
 #define SERVER_COORD_WORK_H
 
