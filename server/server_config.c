@@ -29,20 +29,50 @@ static int take_string(const struct config *c, const char *name, const char *key
 
 /* Keys of the design that this build cannot honour are refused rather than passed over in
  * silence. */
-static int refuse_absent(const struct config *c, const char *name, struct err *e)
+static int refuse_keys(const struct config *c, const char *name, struct err *e)
 {
-    if (config_int(c, "journal.sync_ms") != 0)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0",
-            name, config_line(c, "journal.sync_ms"));
-    if (config_string(c, "keys")[0])
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
-            "insecure_plaintext: true on a network that you trust",
-            name, config_line(c, "keys"));
-    return 0;
+    if (config_string(c, "keys")[0] == 0)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%d: keys: this release has no encrypted transport; listen on loopback, or "
+                   "set insecure_plaintext: true on a network that you trust",
+                   name, config_line(c, "keys"));
+}
+
+static int refuse_sync_ms(const struct config *c, const char *name, struct err *e)
+{
+    if (config_int(c, "journal.sync_ms") == 0)
+        return 0;
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0", name,
+        config_line(c, "journal.sync_ms"));
+}
+
+/* What is read of a file: *out is a value of the caller's kind. */
+typedef int (*take_fn)(const struct config *c, const char *name, void *out, struct err *e);
+
+/* text NULL: of the file `name`. */
+static int text_take(const char *text, size_t bytes, const char *name,
+                     const struct string_list *set, const struct config_key *keys, take_fn take,
+                     void *out, struct err *e)
+{
+    struct config *c;
+    int rc = text != NULL ? config_parse(text, bytes, name, set, keys, &c, e)
+                          : config_load(name, set, keys, &c, e);
+    if (rc != 0)
+        return rc;
+    rc = take(c, name, out, e);
+    config_free(c);
+    return rc;
+}
+
+/* path NULL: defaults. */
+static int file_take(const char *path, const struct string_list *set, const struct config_key *keys,
+                     take_fn take, void *out, struct err *e)
+{
+    return path == NULL ? text_take("{}", 2, "defaults", set, keys, take, out, e)
+                        : text_take(NULL, 0, path, set, keys, take, out, e);
 }
 
 /* The journal must leave room for the rows, and for the rows once more while they are written
@@ -67,11 +97,12 @@ static int check_disk(const struct config *c, const char *name, const struct ser
     return 0;
 }
 
-static int take(const struct config *c, const char *name, struct server_config *out, struct err *e)
+static int take_server(const struct config *c, const char *name, void *to, struct err *e)
 {
+    struct server_config *out = to;
     int rc;
     *out = (struct server_config){0};
-    if ((rc = refuse_absent(c, name, e)) ||
+    if ((rc = refuse_sync_ms(c, name, e)) || (rc = refuse_keys(c, name, e)) ||
         (rc = take_string(c, name, "name", out->name, sizeof out->name - 14, e)) ||
         (rc = take_string(c, name, "listen", out->listen, sizeof out->listen - 8, e)) ||
         (rc = take_string(c, name, "advertise", out->advertise, sizeof out->advertise - 16, e)) ||
@@ -104,27 +135,13 @@ static int take(const struct config *c, const char *name, struct server_config *
 int server_config_parse(const char *text, size_t bytes, const char *name,
                         const struct string_list *set, struct server_config *out, struct err *e)
 {
-    struct config *c;
-    int rc = config_parse(text, bytes, name, set, keys_server, &c, e);
-    if (rc)
-        return rc;
-    rc = take(c, name, out, e);
-    config_free(c);
-    return rc;
+    return text_take(text, bytes, name, set, keys_server, take_server, out, e);
 }
 
 int server_config_load(const char *path, const struct string_list *set, struct server_config *out,
                        struct err *e)
 {
-    struct config *c;
-    if (path == NULL)
-        return server_config_parse("{}", 2, "defaults", set, out, e);
-    int rc = config_load(path, set, keys_server, &c, e);
-    if (rc)
-        return rc;
-    rc = take(c, path, out, e);
-    config_free(c);
-    return rc;
+    return file_take(path, set, keys_server, take_server, out, e);
 }
 
 int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256],
@@ -191,37 +208,16 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
 
 /* ---- coordinator.yaml ---- */
 
-static int coordinator_string(const struct config *c, const char *name, const char *key, char *out,
-                              size_t capacity, struct err *e)
+static int take_coordinator(const struct config *c, const char *name, void *to, struct err *e)
 {
-    const char *s = config_string(c, key);
-    if (strlen(s) >= capacity)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name,
-                       config_line(c, key), key, capacity - 1);
-    memcpy(out, s, strlen(s) + 1);
-    return 0;
-}
-
-static int take_coordinator(const struct config *c, const char *name, struct coord_config *out,
-                            struct err *e)
-{
-    memset(out, 0, sizeof *out);
-    if (config_string(c, "keys")[0] != 0)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
-            "insecure_plaintext: true on a "
-            "network that you trust",
-            name, config_line(c, "keys"));
-    int rc = coordinator_string(c, name, "listen", out->listen, sizeof out->listen, e);
-    if (rc == 0)
-        rc = coordinator_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e);
-    if (rc == 0)
-        rc = coordinator_string(c, name, "report", out->report, sizeof out->report - 8, e);
-    if (rc == 0)
-        rc = coordinator_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard,
-                                e);
-    if (rc != 0)
+    struct coord_config *out = to;
+    int rc;
+    *out = (struct coord_config){0};
+    if ((rc = refuse_keys(c, name, e)) ||
+        (rc = take_string(c, name, "listen", out->listen, sizeof out->listen, e)) ||
+        (rc = take_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e)) ||
+        (rc = take_string(c, name, "report", out->report, sizeof out->report - 8, e)) ||
+        (rc = take_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard, e)))
         return rc;
     if (out->listen[0] == 0 || out->data_dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);
@@ -240,25 +236,11 @@ int server_config_parse_coordinator(const char *text, size_t bytes, const char *
                                     const struct string_list *set, struct coord_config *out,
                                     struct err *e)
 {
-    struct config *c;
-    int rc = config_parse(text, bytes, name, set, keys_coordinator, &c, e);
-    if (rc != 0)
-        return rc;
-    rc = take_coordinator(c, name, out, e);
-    config_free(c);
-    return rc;
+    return text_take(text, bytes, name, set, keys_coordinator, take_coordinator, out, e);
 }
 
 int server_config_coordinator(const char *path, const struct string_list *set,
                               struct coord_config *out, struct err *e)
 {
-    struct config *c;
-    if (path == NULL)
-        return server_config_parse_coordinator("{}", 2, "defaults", set, out, e);
-    int rc = config_load(path, set, keys_coordinator, &c, e);
-    if (rc != 0)
-        return rc;
-    rc = take_coordinator(c, path, out, e);
-    config_free(c);
-    return rc;
+    return file_take(path, set, keys_coordinator, take_coordinator, out, e);
 }

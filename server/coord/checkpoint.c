@@ -2,7 +2,6 @@
  * checkpoint.h. */
 #include "server/coord/checkpoint.h"
 #include "proto/base/assert.h"
-#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
 #include "server/coord/checkpoint_keep.h"
@@ -31,42 +30,43 @@ const struct sm coord_checkpoint_moves = SM("a checkpoint", state_names, moves);
 
 static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);
 
-static const struct coord_folder_ops *folder_of(const struct coord *c)
-{
-    return c->options.folder;
-}
-
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
+static void answer_again(struct coord *c)
 {
-    struct coord_checkpoint *k = &c->checkpoint;
-    struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .reply = true, .id = k->asker_id};
-    SHOAL_ASSERT(k->state == CHECKPOINT_IDLE); /* the next one may begin before this is heard */
-    if (k->asker == 0)
-        return;
-    w.u.CHECKPOINT_reply = (struct wire_CHECKPOINT_reply){.rows = rows, .bytes = bytes};
-    (void)snprintf(w.u.CHECKPOINT_reply.path, LIMIT_PATH, "%s", k->path);
-    k->answered.peer = k->asker;
-    k->answered.id = k->asker_id;
-    k->answered.status = 0;
-    k->answered.text[0] = 0;
-    k->answered.reply = w.u.CHECKPOINT_reply;
-    k->asker = 0;
+    const struct coord_checkpoint *k = &c->checkpoint;
+    struct wire w = {.type = WIRE_TYPE_CHECKPOINT,
+                     .reply = true,
+                     .id = k->answered.id,
+                     .status = k->answered.status,
+                     .u.CHECKPOINT_reply = k->answered.reply};
+    (void)snprintf(w.error, sizeof w.error, "%s", k->answered.text);
     coord_send(c, k->answered.peer, wire_encode(&w));
 }
 
-static void answer_bad(struct coord *c, peer_t to, uint64_t id, int status, const char *text)
+/* to 0: nobody asked. */
+static void answer(struct coord *c, peer_t to, uint64_t id, int status, const char *text,
+                   struct wire_CHECKPOINT_reply reply)
 {
-    struct wire request = {.type = WIRE_TYPE_CHECKPOINT, .id = id};
-    SHOAL_ASSERT(status != 0);
+    struct coord_checkpoint *k = &c->checkpoint;
     if (to == 0)
         return;
-    c->checkpoint.answered.peer = to;
-    c->checkpoint.answered.id = id;
-    c->checkpoint.answered.status = status;
-    (void)snprintf(c->checkpoint.answered.text, sizeof c->checkpoint.answered.text, "%s", text);
-    coord_send(c, to, wire_refusal(&request, status, "%s", text));
+    k->answered.peer = to;
+    k->answered.id = id;
+    k->answered.status = status;
+    (void)snprintf(k->answered.text, sizeof k->answered.text, "%s", text);
+    k->answered.reply = reply;
+    answer_again(c);
+}
+
+/* To who asked for the one that has ended; the next one may begin before this is heard. */
+static void asker_answer(struct coord *c, int status, const char *text,
+                         struct wire_CHECKPOINT_reply reply)
+{
+    peer_t asker = c->checkpoint.asker;
+    SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_IDLE);
+    c->checkpoint.asker = 0;
+    answer(c, asker, c->checkpoint.asker_id, status, text, reply);
 }
 
 /* ---- the end of one -------------------------------------------------------------------------- */
@@ -82,8 +82,8 @@ static void forget(struct coord *c)
     k->part = NULL;
     if (k->state != CHECKPOINT_IDLE)
         sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_IDLE);
-    if (folder_of(c) != NULL)
-        folder_of(c)->let_go(&k->hold);
+    if (c->options.folder != NULL)
+        c->options.folder->let_go(&k->hold);
 }
 
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
@@ -95,18 +95,17 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
     log_warn("checkpoint %s is given up: %s%s", k->name, why,
              status == SHOAL_E_STOPPED ? "" : "; training goes on");
-    coord_cut_withdraw(c, cut_done);
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state == CHECKPOINT_EXPORTING)
         coord_cut_drop(c, k->cut);
     forget(c);
-    if (folder_of(c)->remove(k->tmp, &e) != 0)
+    if (c->options.folder->remove(k->tmp, &e) != 0)
         log_warn("%s; what is left of it is removed at the next start", e.text);
     k->list->failed++;
     (void)coord_checkpoint_list_note(c);
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
-    answer_bad(c, k->asker, k->asker_id, status, why);
-    k->asker = 0;
+    asker_answer(c, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
+    coord_cut_withdraw(c, cut_done); /* last: the next order may end the job, and come back here */
 }
 
 static void finish(struct coord *c)
@@ -132,7 +131,9 @@ static void finish(struct coord *c)
     coord_checkpoint_publish(c, at);
     (void)coord_checkpoint_list_note(c);
     coord_checkpoint_prune(c);
-    answer_good(c, record.rows, record.bytes);
+    struct wire_CHECKPOINT_reply made = {.rows = record.rows, .bytes = record.bytes};
+    (void)snprintf(made.path, sizeof made.path, "%s", k->path);
+    asker_answer(c, 0, "", made);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -180,8 +181,11 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
         w.u.CUT_EXPORT =
             (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = c->members.shards};
         (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
-        if (coord_call_start(&c->calls, &w, NULL, 0, false, s, false, s, part_reply, part_done) ==
-            NULL) {
+        if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                              .target = s,
+                                                              .owner = s,
+                                                              .on_reply = part_reply,
+                                                              .on_done = part_done})) {
             coord_checkpoint_give_up(c, SHOAL_E_NOMEM,
                                      "no memory to ask the servers for their parts");
             return;
@@ -191,12 +195,6 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
 
 /* ---- the instant ----------------------------------------------------------------------------- */
 
-static bool phase_fits(uint32_t phase)
-{
-    return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
-           phase == PHASE_CUT || phase == PHASE_TEST;
-}
-
 /* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called
  * again when the cut is made again. */
 static int held(struct coord *c, struct err *e)
@@ -204,7 +202,7 @@ static int held(struct coord *c, struct err *e)
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(c->cut.state == CUT_HOLDING && c->cut.order.held == held); /* 2, 3 */
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
-    if (!phase_fits(c->job.at.phase))
+    if (!coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(c));
     free(k->saved);
     k->saved = NULL;
@@ -220,21 +218,21 @@ static int held(struct coord *c, struct err *e)
 
 static int dir_open(struct coord *c, struct err *e)
 {
-    if (folder_of(c) == NULL)
+    if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
     if (c->job.spec.checkpoint.dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "job %s has no checkpoint.dir: name the folder in the job file, one that "
                        "coordinator and servers share",
                        c->job.spec.name);
-    return folder_of(c)->open(c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
+    return c->options.folder->open(c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
 }
 
 static int ready_check(const struct coord *c, struct err *e)
 {
     if (!coord_phase_running(c))
         return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
-    if (!phase_fits(c->job.at.phase))
+    if (!coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
                        c->job.spec.name, coord_phase_name(c));
     for (uint32_t s = 0; s < c->members.shards; s++)
@@ -267,62 +265,59 @@ static int begin(struct coord *c, const char *name, struct err *e)
     if (rc == 0 && names.found)
         rc = err_set(e, SHOAL_E_EXISTS, "%s exists already: take another name", k->path);
     if (rc == 0)
-        rc = folder_of(c)->begin(k->tmp, &k->hold, e);
+        rc = c->options.folder->begin(k->tmp, &k->hold, e);
     if (rc != 0)
         return rc;
     k->part = calloc(c->members.shards, sizeof *k->part);
     if (k->part == NULL) {
         forget(c);
-        (void)folder_of(c)->remove(k->tmp, NULL);
+        (void)c->options.folder->remove(k->tmp, NULL);
         return err_set(e, SHOAL_E_NOMEM, "no memory for a checkpoint");
     }
     sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_CUTTING);
     k->begun_ns = env_now_ns(c->env);
     k->begun_batches = coord_checkpoint_batches(c);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
-    coord_cut_make_held(c, HOLD_MAX_NS, held, cut_done);
+    coord_cut_order(
+        c, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS, .held = held, .done = cut_done});
     return 0;
 }
 
-void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request,
-                              const struct msg *m)
+int coord_checkpoint_request(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
     struct coord_checkpoint *k = &c->checkpoint;
-    const char *name = request->u.CHECKPOINT.name;
-    struct err e = {0};
+    const char *name = a->request->u.CHECKPOINT.name;
     int rc = 0;
-    /* sent again; it is answered when it is there */
-    if (k->asker == from && k->asker_id == request->id)
-        return;
-    if (k->answered.peer == from && k->answered.id == request->id) {
-        struct wire w;
-        wire_reply_to(request, k->answered.status, &w);
-        (void)snprintf(w.error, sizeof w.error, "%s", k->answered.text);
-        w.u.CHECKPOINT_reply = k->answered.reply;
-        coord_send(c, from, wire_encode(&w));
-        return;
+    a->silent = true; /* answered when it is there, or has failed */
+    /* sent again */
+    if (k->asker == a->from && k->asker_id == a->request->id)
+        return 0;
+    if (k->answered.peer == a->from && k->answered.id == a->request->id) {
+        answer_again(c);
+        return 0;
     }
     if (name[0] != 0 && !manifest_name_ok(name))
-        rc = err_set(&e, SHOAL_E_USAGE,
+        rc = err_set(&a->e, SHOAL_E_USAGE,
                      "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
                      "first a '.', not last .tmp",
                      name);
     else if (name[0] != 0 && strspn(name, "0123456789") == strlen(name))
-        rc = err_set(&e, SHOAL_E_USAGE,
+        rc = err_set(&a->e, SHOAL_E_USAGE,
                      "'%s' is a number, as checkpoints without a name have: put a letter into it",
                      name);
     else if (k->state != CHECKPOINT_IDLE)
-        rc = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
+        rc = err_set(&a->e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
                      k->name);
     if (rc == 0)
-        rc = begin(c, name, &e);
+        rc = begin(c, name, &a->e);
     if (rc != 0) {
-        answer_bad(c, from, request->id, rc, e.text);
+        answer(c, a->from, a->request->id, rc, a->e.text,
+               (struct wire_CHECKPOINT_reply){.rows = 0});
     } else if (k->state != CHECKPOINT_IDLE) {
-        k->asker = from;
-        k->asker_id = request->id;
+        k->asker = a->from;
+        k->asker_id = a->request->id;
     }
+    return 0;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -424,7 +419,7 @@ void coord_checkpoint_close(struct coord *c)
         return;
     forget(c);
     if (making)
-        (void)folder_of(c)->remove(k->tmp, NULL);
+        (void)c->options.folder->remove(k->tmp, NULL);
     free(k->list);
     k->list = NULL;
 }
@@ -443,9 +438,9 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
                        "that coordinator and servers share");
     if (spec->checkpoint.dir[0] == 0)
         return 0;
-    if (folder_of(c) == NULL)
+    if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
-    int rc = folder_of(c)->open(spec->checkpoint.dir, absolute, e);
+    int rc = c->options.folder->open(spec->checkpoint.dir, absolute, e);
     return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
 }
 

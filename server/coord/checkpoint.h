@@ -41,6 +41,7 @@
 #define COORD_CHECKPOINTS_MAX 256u /* that the report tells of; the older ones are counted */
 
 struct coord;
+struct coord_ask;
 struct job;
 
 enum coord_checkpoint_state { CHECKPOINT_IDLE, CHECKPOINT_CUTTING, CHECKPOINT_EXPORTING };
@@ -91,7 +92,7 @@ struct coord_checkpoint {
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
     struct { /* the publish command */
-        /* foreign: it was begun for a job that is over, and is told of nowhere */
+        /* foreign: it is told of nowhere, for its job is over or its record was used again */
         bool running, foreign;
         char path[LIMIT_PATH]; /* of the folder that it works on */
         uint32_t record;
@@ -109,8 +110,7 @@ void coord_checkpoint_close(struct coord *c);              /* removes an unfinis
 int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e);
 /* It begins; nothing was made of it yet. */
 void coord_checkpoint_job(struct coord *c);
-void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request,
-                              const struct msg *m);
+int coord_checkpoint_request(struct coord *c, struct coord_ask *a);
 /* Time passes: begins the automatic ones, gives up where a shard is away, looks after the
  * command. */
 void coord_checkpoint_step(struct coord *c);
@@ -129,6 +129,5 @@ struct json *coord_checkpoint_json(const struct coord *c);
 /* For the status: the publish command that runs, else the last that ended; NULL: there was none.
  * Owned by the caller. */
 struct json *coord_checkpoint_publish_json(const struct coord *c);
-const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c);
 
 #endif

@@ -162,6 +162,8 @@ void coord_checkpoint_publish(struct coord *c, uint32_t record)
         hook_begin(c, k->path, record);
         return;
     }
+    if (k->hook.record == record) /* it has run for a whole round: its own record is gone */
+        k->hook.foreign = true;
     if (k->hook.next[0] != 0)
         k->list->record[k->hook.next_record].published = PUBLISH_PASSED; /* a newer one is there */
     k->hook.next_record = record;
@@ -275,11 +277,6 @@ bool coord_checkpoint_list_note(struct coord *c)
 {
     SHOAL_ASSERT(c->checkpoint.list->number == c->job.at.number);
     return coord_note(c, "checkpoints", c->checkpoint.list, sizeof *c->checkpoint.list);
-}
-
-const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c)
-{
-    return c->checkpoint.list;
 }
 
 struct json *coord_checkpoint_json(const struct coord *c)

@@ -1,5 +1,5 @@
 /* checkpoint_keep.h: around a checkpoint: what its manifest tells of the job, names, pruning,
- * the publish command, the report. Used by coord_checkpoint*.c only. */
+ * the publish command, the report. */
 #ifndef SERVER_COORD_CHECKPOINT_KEEP_H
 #define SERVER_COORD_CHECKPOINT_KEEP_H
 

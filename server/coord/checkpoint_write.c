@@ -69,14 +69,6 @@ static struct json *lanes_json(const struct coord_tasks *t)
     return list;
 }
 
-static uint64_t examples_done(const struct coord_job *j)
-{
-    uint64_t examples = j->at.train_rows;
-    for (uint32_t i = 0; j->at.phase == PHASE_TRAIN && i < j->tasks.tasks; i++)
-        examples += j->tasks.task[i].pushed ? j->tasks.task[i].rows : 0;
-    return examples;
-}
-
 struct json *coord_checkpoint_facts(struct coord *c)
 {
     const struct coord_job *j = &c->job;
@@ -95,7 +87,7 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_string(m, "date", date);
     json_set_string(m, "phase", coord_phase_name(c));
     json_set_int(m, "epoch", j->at.epoch);
-    json_set_int(m, "examples", (int64_t)examples_done(j));
+    json_set_int(m, "examples", (int64_t)coord_examples(j));
     json_set(m, "map", map_json(j, c->members.shards));
     json_set(m, "tables", tables_json(j));
     json_set(m, "lanes", lanes_json(&j->tasks));
@@ -141,7 +133,6 @@ static void file_json(struct json *files, const char *name, const void *bytes, s
     json_append(files, f);
 }
 
-/* All parts are there: the coordinator's files, last the manifest, then the name (invariant 1). */
 int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *record, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;

@@ -8,25 +8,16 @@
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
-#include "server/coord/report.h"
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
 #include "server/coord/submit.h"
 #include "server/coord/work.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TICK_NS UINT64_C(50000000)
-
-/* ---- what the other files of the core use ---------------------------------------------------- */
-
-int coord_fatal(const struct coord *c)
-{
-    return c->fatal;
-}
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
@@ -44,8 +35,7 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
             c->job.spec.durability == DURABLE_MEMORY) {
             coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                            "server %s died and durability is memory: its rows are lost; start the "
-                           "job again, or use "
-                           "durability: journal",
+                           "job again, or use durability: journal",
                            s->server);
             return;
         }
@@ -53,124 +43,90 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
     coord_call_forget_shard(&c->calls, shard);
 }
 
-static void on_shard_beat(struct coord *c, peer_t from, const struct wire *request,
-                          const struct msg *m)
+static int on_shard_beat(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    struct err e = {0};
     enum coord_beat what;
     uint32_t shard;
-    struct wire w;
-    int rc = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from,
-                                     env_now_ns(c->env), &shard, &what, &e);
-    if (rc != 0) {
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
-        return;
-    }
+    int rc = coord_member_shard_beat(&c->members, c->store, &a->request->u.SHARD_BEAT, a->from,
+                                     env_now_ns(c->env), &shard, &what, &a->e);
+    if (rc != 0)
+        return rc;
     if (what == COORD_BEAT_NEW)
-        log_info("server %s is shard %u at %s", request->u.SHARD_BEAT.server, shard,
-                 request->u.SHARD_BEAT.endpoint);
-    if (what != COORD_BEAT_SAME || !request->u.SHARD_BEAT.ready)
+        log_info("server %s is shard %u at %s", a->request->u.SHARD_BEAT.server, shard,
+                 a->request->u.SHARD_BEAT.endpoint);
+    if (what != COORD_BEAT_SAME || !a->request->u.SHARD_BEAT.ready)
         shard_came_back(c, shard, what);
-    wire_reply_to(request, 0, &w);
-    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){
+    a->reply.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){
         .shard = shard, .map_epoch = c->job.at.map_epoch, .lease_ms = c->options.lease_ms};
-    coord_send(c, from, wire_encode(&w));
-    if (!request->u.SHARD_BEAT.ready)
+    a->silent = true; /* the answer goes before the map */
+    coord_send(c, a->from, wire_encode(&a->reply));
+    if (!a->request->u.SHARD_BEAT.ready)
         coord_setup_map_early(c, shard);
+    return 0;
 }
 
 /* ---- the operator ---------------------------------------------------------------------------- */
 
-static void on_submit(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+static int on_submit(struct coord *c, struct coord_ask *a)
 {
-    struct err e = {0};
-    struct wire w;
     uint64_t run;
-    if (m->frame[1].bytes > LIMIT_CONFIG_BYTES) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
-                                m->frame[1].bytes, LIMIT_CONFIG_BYTES));
-        return;
-    }
-    const struct coord_submit submit = {m->frame[1].data, m->frame[1].bytes,
-                                        request->u.SUBMIT.workers, request->u.SUBMIT.from};
-    int rc = coord_submit(c, from, &submit, &run, &e);
-    if (rc != 0) {
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
-        return;
-    }
-    wire_reply_to(request, 0, &w);
-    w.u.SUBMIT_reply.run = run;
-    coord_send(c, from, wire_encode(&w));
+    if (a->m->frame[1].bytes > LIMIT_CONFIG_BYTES)
+        return err_set(&a->e, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
+                       a->m->frame[1].bytes, LIMIT_CONFIG_BYTES);
+    const struct coord_submit submit = {a->m->frame[1].data, a->m->frame[1].bytes,
+                                        a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from};
+    int rc = coord_submit(c, a->from, &submit, &run, &a->e);
+    if (rc != 0)
+        return rc;
+    a->reply.u.SUBMIT_reply.run = run;
+    return 0;
 }
 
-static void reply_text(struct coord *c, peer_t to, const struct wire *w, const char *text)
+static int on_status(struct coord *c, struct coord_ask *a)
 {
-    struct msg *m = wire_encode(w);
-    size_t bytes = strlen(text);
-    void *at = m == NULL ? NULL : msg_add(m, bytes);
-    if (at == NULL) {
-        msg_free(m);
-        return;
-    }
-    memcpy(at, text, bytes);
-    coord_send(c, to, m);
-}
-
-static void on_status(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
-{
-    (void)m;
-    struct wire w;
     char *text = coord_status_text(c);
+    a->silent = true; /* without memory it is asked again */
     if (text == NULL)
-        return;
-    wire_reply_to(request, 0, &w);
-    w.u.STATUS_reply.state = coord_phase_state(c);
-    w.u.STATUS_reply.job_status = c->job.at.status;
-    reply_text(c, from, &w, text);
+        return 0;
+    a->reply.u.STATUS_reply.state = coord_phase_state(c);
+    a->reply.u.STATUS_reply.job_status = c->job.at.status;
+    (void)coord_send_frame(c, a->from, &a->reply, text, strlen(text));
     free(text);
+    return 0;
 }
 
-static void on_report(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+static int on_report(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    struct wire w;
     if (c->job.at.phase == PHASE_NONE ||
-        (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_NOT_FOUND,
-                                "run %" PRIu64 " is not the last one here", request->u.REPORT.run));
-        return;
-    }
-    wire_reply_to(request, 0, &w);
-    w.u.REPORT_reply.state = coord_phase_state(c);
-    w.u.REPORT_reply.job_status = c->job.at.status;
-    memcpy(w.u.REPORT_reply.job_text, c->job.at.text, sizeof w.u.REPORT_reply.job_text);
-    reply_text(c, from, &w, c->job.report == NULL ? "{}" : c->job.report);
+        (a->request->u.REPORT.run != 0 && a->request->u.REPORT.run != c->job.at.number))
+        return err_set(&a->e, SHOAL_E_NOT_FOUND, "run %" PRIu64 " is not the last one here",
+                       a->request->u.REPORT.run);
+    a->reply.u.REPORT_reply.state = coord_phase_state(c);
+    a->reply.u.REPORT_reply.job_status = c->job.at.status;
+    memcpy(a->reply.u.REPORT_reply.job_text, c->job.at.text,
+           sizeof a->reply.u.REPORT_reply.job_text);
+    a->frame = c->job.report == NULL ? "{}" : c->job.report;
+    a->frame_bytes = strlen(a->frame);
+    return 0;
 }
 
-static void on_stop(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+static int on_stop(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    struct wire w;
     coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
-    wire_reply_to(request, 0, &w);
-    coord_send(c, from, wire_encode(&w));
-    if (!request->u.STOP.job_only && !c->stopping) {
+    a->silent = true; /* it is answered before the loop ends */
+    coord_send(c, a->from, wire_encode(&a->reply));
+    if (!a->request->u.STOP.job_only && !c->stopping) {
         c->stopping = true;
         env_stop(c->env);
     }
+    return 0;
 }
 
-static void on_hello(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+static int on_hello(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    struct wire w;
-    wire_reply_to(request, 0, &w);
-    w.u.HELLO_reply = (struct wire_HELLO_reply){
+    a->reply.u.HELLO_reply = (struct wire_HELLO_reply){
         .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
-    coord_send(c, from, wire_encode(&w));
+    return 0;
 }
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
@@ -202,7 +158,7 @@ static void on_hello(struct coord *c, peer_t from, const struct wire *request, c
     X(STOP, ANYBODY, on_stop)
 
 struct handler {
-    void (*run)(struct coord *c, peer_t from, const struct wire *w, const struct msg *m);
+    int (*run)(struct coord *c, struct coord_ask *a);
     const uint64_t *worker; /* NULL: whoever it is */
 };
 
@@ -219,15 +175,27 @@ static struct handler handler_of(const struct wire *w)
     }
 }
 
+static int ask_run(struct coord *c, struct coord_ask *a)
+{
+    struct handler h = handler_of(a->request);
+    if (h.run == NULL)
+        return err_set(&a->e, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
+                       wire_type_name(a->request->type));
+    int rc = h.worker != NULL ? coord_work_known(c, a->from, *h.worker, &a->e) : 0;
+    return rc != 0 ? rc : h.run(c, a);
+}
+
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
 {
-    struct handler h = handler_of(w);
-    if (h.run == NULL)
-        coord_send(c, from,
-                   wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
-                                wire_type_name(w->type)));
-    else if (h.worker == NULL || coord_work_known(c, from, w, *h.worker))
-        h.run(c, from, w, m);
+    struct coord_ask a = {.from = from, .request = w, .m = m};
+    wire_reply_to(w, 0, &a.reply);
+    int rc = ask_run(c, &a);
+    if (rc != 0)
+        coord_send(c, from, wire_refusal(w, rc, "%s", a.e.text));
+    else if (a.frame != NULL)
+        (void)coord_send_frame(c, from, &a.reply, a.frame, a.frame_bytes);
+    else if (!a.silent)
+        coord_send(c, from, wire_encode(&a.reply));
 }
 
 static void on_message(void *core, peer_t from, struct msg *m)
@@ -319,13 +287,18 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     return 0;
 }
 
+int coord_fatal(const struct coord *c)
+{
+    return c->fatal;
+}
+
 void coord_free(struct coord *c)
 {
     if (c == NULL)
         return;
     env_timer_stop(c->env, &c->timer);
     coord_checkpoint_close(c);
-    coord_call_close(&c->calls);
+    coord_call_cancel_all(&c->calls);
     coord_submit_close(c);
     coord_member_close(&c->members);
     coord_lease_close(&c->leases);

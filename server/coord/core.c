@@ -39,6 +39,28 @@ void coord_send(struct coord *c, peer_t to, struct msg *m)
         (void)env_send(c->env, to, m);
 }
 
+/* NULL: out of memory. */
+static struct msg *framed(const struct wire *w, const void *bytes, size_t count)
+{
+    struct msg *m = wire_encode(w);
+    void *at = m == NULL ? NULL : msg_add(m, count);
+    if (at == NULL) {
+        msg_free(m);
+        return NULL;
+    }
+    if (count > 0)
+        memcpy(at, bytes, count);
+    return m;
+}
+
+bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
+                      size_t count)
+{
+    struct msg *m = framed(w, bytes, count);
+    coord_send(c, to, m);
+    return m != NULL;
+}
+
 uint64_t coord_lease_ns(const struct coord *c)
 {
     uint32_t ms = c->options.lease_ms;
@@ -53,6 +75,14 @@ uint32_t coord_live_workers(const struct coord *c)
     uint32_t expected = wanted > deaths ? wanted - deaths : 0;
     uint32_t live = c->members.workers > expected ? c->members.workers : expected;
     return live == 0 ? 1 : live;
+}
+
+uint64_t coord_examples(const struct coord_job *j)
+{
+    uint64_t examples = j->at.train_rows;
+    for (uint32_t i = 0; j->at.phase == PHASE_TRAIN && i < j->tasks.tasks; i++)
+        examples += j->tasks.task[i].pushed ? j->tasks.task[i].rows : 0;
+    return examples;
 }
 
 uint32_t coord_retry_ms(const struct coord *c)
@@ -89,11 +119,6 @@ void coord_call_cancel_all(struct coord_calls *c)
     SHOAL_ASSERT(c->count == 0);
 }
 
-void coord_call_close(struct coord_calls *c)
-{
-    coord_call_cancel_all(c);
-}
-
 static bool call_answered(const struct coord_call *call, uint32_t shard)
 {
     return (call->answered[shard / 8] >> (shard % 8) & 1) != 0;
@@ -104,19 +129,10 @@ static void call_send(struct coord_calls *c, const struct coord_call *call, uint
     const struct coord_shard *s = &c->members->shard[shard];
     if (!s->seen || !s->ready || (!s->set_up && !call->early) || call_answered(call, shard))
         return;
-    struct msg *m = wire_encode(&call->request);
-    if (m == NULL)
-        return;
-    if (call->has_frame) {
-        void *to = msg_add(m, call->frame_bytes);
-        if (to == NULL) {
-            msg_free(m);
-            return;
-        }
-        if (call->frame_bytes > 0)
-            memcpy(to, call->frame, call->frame_bytes);
-    }
-    (void)env_send(c->env, s->peer, m); /* a full or lost peer: the timer sends again */
+    struct msg *m = call->frame != NULL ? framed(&call->request, call->frame, call->frame_bytes)
+                                        : wire_encode(&call->request);
+    if (m != NULL)
+        (void)env_send(c->env, s->peer, m); /* a full or lost peer: the timer sends again */
 }
 
 static void call_send_all(struct coord_calls *c, struct coord_call *call)
@@ -130,41 +146,31 @@ static void call_send_all(struct coord_calls *c, struct coord_call *call)
         call_send(c, call, s);
 }
 
-struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request,
-                                    const void *frame, size_t frame_bytes, bool has_frame,
-                                    uint32_t target, bool early, uint64_t owner,
-                                    coord_call_reply on_reply, coord_call_done on_done)
+bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
 {
-    SHOAL_ASSERT(target == COORD_NOBODY || target < c->members->shards);
-    SHOAL_ASSERT(has_frame || frame_bytes == 0);
-    SHOAL_ASSERT(request->type != WIRE_TYPE_NONE && c->count <= COORD_CALLS_MAX);
-    struct coord_call *call = c->count >= COORD_CALLS_MAX ? NULL : calloc(1, sizeof *call);
+    SHOAL_ASSERT(asked->target == COORD_NOBODY || asked->target < c->members->shards);
+    SHOAL_ASSERT(asked->frame != NULL || asked->frame_bytes == 0);
+    SHOAL_ASSERT(asked->request.type != WIRE_TYPE_NONE && c->count <= COORD_CALLS_MAX);
+    struct coord_call *call = c->count >= COORD_CALLS_MAX ? NULL : malloc(sizeof *call);
     if (call == NULL)
-        return NULL;
-    call->request = *request;
-    call->request.reply = false;
-    call->request.id = c->next_id++;
-    call->has_frame = has_frame;
-    call->frame_bytes = frame_bytes;
-    if (frame_bytes > 0) {
-        call->frame = malloc(frame_bytes);
+        return false;
+    *call = *asked;
+    if (asked->frame != NULL) {
+        call->frame = malloc(asked->frame_bytes + 1);
         if (call->frame == NULL) {
             free(call);
-            return NULL;
+            return false;
         }
-        memcpy(call->frame, frame, frame_bytes);
+        memcpy(call->frame, asked->frame, asked->frame_bytes);
     }
-    call->target = target;
-    call->early = early;
-    call->owner = owner;
-    call->missing = target == COORD_NOBODY ? c->members->shards : 1;
-    call->on_reply = on_reply;
-    call->on_done = on_done;
+    call->request.reply = false;
+    call->request.id = c->next_id++;
+    call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
     call->next = c->head;
     c->head = call;
     c->count++;
     call_send_all(c, call);
-    return call;
+    return true;
 }
 
 static void call_unlink(struct coord_calls *c, struct coord_call *call)

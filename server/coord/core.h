@@ -45,17 +45,16 @@ typedef void (*coord_call_done)(void *context, const struct coord_call *call, in
 
 struct coord_call {
     struct wire request;
-    void *frame; /* owned: the raw frame sent along, or NULL for none */
+    void *frame; /* owned: the raw frame sent along; NULL: the type has none */
     size_t frame_bytes;
-    bool has_frame;
-    uint32_t target; /* a shard, or COORD_NOBODY: all */
-    uint64_t owner;  /* the caller's: a lane, a table */
-    bool early;      /* is part of setting a shard up: does not wait for that */
+    uint32_t target;           /* a shard, or COORD_NOBODY: all */
+    uint64_t owner;            /* the caller's: a lane, a table */
+    bool early;                /* is part of setting a shard up: does not wait for that */
+    coord_call_reply on_reply; /* may be NULL */
+    coord_call_done on_done;
     uint64_t sent_ns;
     uint32_t missing; /* answers */
     uint8_t answered[LIMIT_SHARDS / 8];
-    coord_call_reply on_reply; /* may be NULL */
-    coord_call_done on_done;
     struct coord_call *next;
 };
 
@@ -71,13 +70,9 @@ struct coord_calls {
 
 void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
                      void *context, uint64_t resend_ns);
-void coord_call_close(struct coord_calls *c);
-/* request: type and u filled in; frame (bytes) is copied, has_frame tells whether the type has one.
- * Never calls back by itself. NULL when out of memory or when COORD_CALLS_MAX are open. */
-struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request,
-                                    const void *frame, size_t frame_bytes, bool has_frame,
-                                    uint32_t target, bool early, uint64_t owner,
-                                    coord_call_reply on_reply, coord_call_done on_done);
+/* asked: filled in from `request` (type and u) to `on_done`; the frame is copied. Never calls back
+ * by itself. False when out of memory or when COORD_CALLS_MAX are open. */
+bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
 /* Ends calls of a type without a callback; owner UINT64_MAX: all of the type. */
 void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner);
 void coord_call_cancel_all(struct coord_calls *c);
@@ -239,17 +234,33 @@ struct coord {
     bool stopping;
 };
 
+/* A request of a peer. The handler of its type (coord.c) says 0 and fills in the reply, or refuses
+ * it with a status and `e`. */
+struct coord_ask {
+    peer_t from;
+    const struct wire *request;
+    const struct msg *m;
+    struct wire reply; /* begun: a good one that says no more */
+    const void *frame; /* of the reply; NULL: it has none */
+    size_t frame_bytes;
+    bool silent; /* answered already, or later, or when it is asked again */
+    struct err e;
+};
+
 /* Puts with the disk's failure handled in one place: false means that the core is stopping and
- * nothing may be answered.
- */
+ * nothing may be answered. */
 bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
 bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes); /* not synced */
 /* Sends a reply; m may be NULL (out of memory: the peer asks again). */
 void coord_send(struct coord *c, peer_t to, struct msg *m);
+/* With a frame of bytes behind it; false: out of memory. */
+bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
+                      size_t count);
 uint64_t coord_lease_ns(const struct coord *c);
-uint32_t
 /* joined; while nobody has died at least as many as were asked for */
-coord_live_workers(const struct coord *c);
+uint32_t coord_live_workers(const struct coord *c);
+/* of all epochs so far, by finished tasks */
+uint64_t coord_examples(const struct coord_job *j);
 /* for WAIT: more with many workers, so that asking stays cheap */
 uint32_t coord_retry_ms(const struct coord *c);
 

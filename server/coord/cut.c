@@ -26,9 +26,18 @@ static const uint32_t moves[] = {
 };
 const struct sm coord_cut_moves = SM("a cut", names, moves);
 
-static void cut_start(struct coord *c, const struct coord_cut_order *order);
 static void held(void *context, const struct coord_call *call, int status, const char *text);
 
+static void waiting_start(struct coord *c)
+{
+    if (!c->cut.waits || c->cut.state != CUT_IDLE)
+        return;
+    struct coord_cut_order next = c->cut.waiting;
+    c->cut.waits = false;
+    coord_cut_order(c, &next);
+}
+
+/* `done` is called before the next order begins: that one may end at once, and the job with it. */
 static void cut_end(struct coord *c, int status, const char *text)
 {
     struct coord_cut_order ended = c->cut.order;
@@ -36,20 +45,17 @@ static void cut_end(struct coord *c, int status, const char *text)
     SHOAL_ASSERT(status != 0 ||
                  c->cut.state == (ended.restore ? CUT_RESTORING : CUT_GOING)); /* 2 */
     sm_move(&coord_cut_moves, &c->cut.state, CUT_IDLE);
-    if (c->cut.waits) {
-        struct coord_cut_order next = c->cut.waiting;
-        c->cut.waits = false;
-        cut_start(c, &next);
-    }
     ended.done(c, status, text, cut);
+    waiting_start(c);
 }
 
 static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_call_done done)
 {
     bool makes = w->type == WIRE_TYPE_HOLD || w->type == WIRE_TYPE_GO;
     SHOAL_ASSERT(!makes || cut == c->cut.stored); /* 1 */
-    return coord_call_start(&c->calls, w, NULL, 0, false, COORD_NOBODY, false, cut, NULL, done) !=
-           NULL;
+    return coord_call_start(
+        &c->calls,
+        &(struct coord_call){.request = *w, .target = COORD_NOBODY, .owner = cut, .on_done = done});
 }
 
 static void cut_begin(struct coord *c)
@@ -144,8 +150,10 @@ static void restore_begin(struct coord *c)
         cut_end(c, SHOAL_E_NOMEM, "no memory to restore a cut");
 }
 
-static void cut_start(struct coord *c, const struct coord_cut_order *order)
+void coord_cut_order(struct coord *c, const struct coord_cut_order *order)
 {
+    SHOAL_ASSERT(order->hold_max_ns <= HOLD_MAX_NS); /* HOLD itself lasts no longer */
+    SHOAL_ASSERT(!order->restore || order->run < c->counters.next_run);
     if (c->cut.state != CUT_IDLE) {
         SHOAL_ASSERT(!c->cut.waits); /* best epochs and checkpoints each give one order at a time */
         c->cut.waiting = *order;
@@ -158,25 +166,6 @@ static void cut_start(struct coord *c, const struct coord_cut_order *order)
         restore_begin(c);
     else
         cut_begin(c);
-}
-
-void coord_cut_make(struct coord *c, coord_cut_done done)
-{
-    cut_start(c, &(struct coord_cut_order){.done = done});
-}
-
-void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held_cb,
-                         coord_cut_done done)
-{
-    SHOAL_ASSERT(hold_max_ns > 0 && hold_max_ns <= HOLD_MAX_NS); /* HOLD itself lasts no longer */
-    cut_start(c,
-              &(struct coord_cut_order){.hold_max_ns = hold_max_ns, .held = held_cb, .done = done});
-}
-
-void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done)
-{
-    SHOAL_ASSERT(run < c->counters.next_run); /* it was drawn: no shard has rows of it */
-    cut_start(c, &(struct coord_cut_order){.restore = true, .cut = cut, .run = run, .done = done});
 }
 
 static void dropped(void *context, const struct coord_call *call, int status, const char *text)
@@ -235,11 +224,7 @@ void coord_cut_withdraw(struct coord *c, coord_cut_done done)
     calls_cancel(c);
     if (made)
         coord_cut_drop(c, c->cut.cut);
-    if (!c->cut.waits)
-        return;
-    struct coord_cut_order next = c->cut.waiting;
-    c->cut.waits = false;
-    cut_start(c, &next);
+    waiting_start(c);
 }
 
 void coord_cut_cancel(struct coord *c)

@@ -2,8 +2,8 @@
  * (at an epoch's end, when no lane is held) and of checkpoints (at any moment). An order that comes
  * while another is at hand waits for its end.
  *
- *   IDLE --coord_cut_make---> HOLDING --held: all hold, and `held` says 0--> GOING
- *   IDLE --coord_cut_restore--> RESTORING --restored: cut_end--> IDLE
+ *   IDLE --coord_cut_order: a cut--> HOLDING --held: all hold, and `held` says 0--> GOING
+ *   IDLE --coord_cut_order: a restore--> RESTORING --restored: cut_end--> IDLE
  *
  *   HOLDING --cut_again: refused, or not all held in time--+--> PAUSED --coord_cut_tick--> HOLDING
  *   GOING   --cut_again: refused---------------------------+
@@ -43,9 +43,9 @@ typedef int (*coord_cut_held)(struct coord *c, struct err *e);
 
 struct coord_cut_order {
     bool restore;
-    uint64_t cut, run;    /* of a restore */
+    uint64_t cut, run;    /* of a restore; run: drawn, so that no shard has rows of it */
     uint64_t hold_max_ns; /* of an attempt: pushes wait for no longer; 0: as long as HOLD lasts */
-    coord_cut_held held;  /* NULL: none */
+    coord_cut_held held;  /* at the instant of the cut; NULL: none */
     coord_cut_done done;
 };
 
@@ -58,12 +58,8 @@ struct coord_cut {
     bool waits;                            /* there is a next one */
 };
 
-void coord_cut_make(struct coord *c, coord_cut_done done);
-/* For a checkpoint: `held` is called at the instant of the cut; pushes are held for hold_max_ns at
- * a time at most. */
-void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held,
-                         coord_cut_done done);
-void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done);
+/* Makes a cut, or restores one: begun at once, or after the one at hand. */
+void coord_cut_order(struct coord *c, const struct coord_cut_order *order);
 void coord_cut_drop(struct coord *c, uint64_t cut); /* asked for, not waited for */
 /* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others
  * was given up. */

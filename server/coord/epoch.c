@@ -123,10 +123,8 @@ bool coord_epoch_plan(struct coord *c)
                 break;
         }
     }
-    if (rc != 0) {
-        coord_end_fail(c, rc, "epoch %u: %s", j->at.epoch, e.text);
-        return false;
-    }
+    if (rc != 0)
+        return coord_end_fail(c, rc, "epoch %u: %s", j->at.epoch, e.text);
     coord_task_resume(&j->tasks);
     SHOAL_ASSERT(j->tasks.epoch == j->at.epoch && j->tasks.rows == rows);
     SHOAL_ASSERT(j->tasks.pushed <= j->tasks.tasks && j->tasks.reported <= j->tasks.tasks);
@@ -138,12 +136,12 @@ bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const 
     double limit = c->job.spec.data.max_bad;
     if (lines == 0 || (double)bad <= limit * (double)lines)
         return false;
-    coord_end_fail(c, SHOAL_E_DATA,
-                   "data.%s: %" PRIu64 " of %" PRIu64
-                   " lines (%.4g) are malformed, data.max_bad allows a share "
-                   "of %.4g; first one: %s",
-                   split, bad, lines, (double)bad / (double)lines, limit,
-                   c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
+    coord_end_fail(
+        c, SHOAL_E_DATA,
+        "data.%s: %" PRIu64 " of %" PRIu64
+        " lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s",
+        split, bad, lines, (double)bad / (double)lines, limit,
+        c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
     return true;
 }
 
@@ -208,7 +206,9 @@ static bool restore_begin(struct coord *c)
     c->job.at.run = run;
     if (!coord_phase_enter(c, PHASE_RESTORE))
         return false;
-    coord_cut_restore(c, c->job.at.best_cut, run, restored);
+    coord_cut_order(c,
+                    &(struct coord_cut_order){
+                        .restore = true, .cut = c->job.at.best_cut, .run = run, .done = restored});
     return false;
 }
 
@@ -221,10 +221,9 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
     coord_eval_close(&j->eval);
     int rc =
         coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
-    if (rc != 0) {
-        coord_end_fail(c, rc, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test", e.text);
-        return false;
-    }
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test",
+                              e.text);
     return coord_phase_enter(c, phase);
 }
 
@@ -252,8 +251,7 @@ static bool training_ended(struct coord *c)
     if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 &&
         j->at.best_epoch != j->at.kept_epoch)
         log_warn("the best epoch, %u, was before the checkpoint that the job went on from, which "
-                 "has not its tables: the job ends with "
-                 "those of epoch %u",
+                 "has not its tables: the job ends with those of epoch %u",
                  j->at.best_epoch, j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch);
     if (j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != j->at.epoch &&
         j->at.best_cut != 0)
@@ -321,9 +319,8 @@ static bool early_judge(struct coord_job *j, double value)
     if (j->at.kept_epoch == j->at.epoch)
         return true;
     bool gain = metric_gains(j, value, j->at.best_epoch, j->at.best_value);
-    bool keep = metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
-
-    SHOAL_ASSERT(keep || !gain);
+    /* One kept since a checkpoint may be better than the best of all by less than GAIN_MIN. */
+    bool keep = gain || metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
     if (gain) {
         j->at.best_epoch = j->at.epoch;
         j->at.best_value = value;
@@ -364,7 +361,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
         return epoch_ended(c);
     if (!coord_phase_enter(c, PHASE_CUT))
         return false;
-    coord_cut_make(c, cut_made);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_made});
     return false;
 }
 
@@ -382,10 +379,8 @@ static bool step_eval(struct coord *c)
     if (coord_epoch_bad_lines(c, j->eval.bad_lines, j->eval.rows, valid ? "valid" : "test"))
         return false;
     int rc = coord_eval_finish(&j->eval, &m, &e);
-    if (rc != 0) {
-        coord_end_fail(c, rc, "%s", e.text);
-        return false;
-    }
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s", e.text);
     coord_trace_eval(c, j->eval.split, m->metric);
     if (valid)
         return eval_valid_ended(c, m);

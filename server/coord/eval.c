@@ -155,8 +155,7 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
         if (!(score[i] >= 0.0f && score[i] <= 1.0f) || !(label[i] == 0.0f || label[i] == 1.0f))
             return err_set(e, SHOAL_E_DATA,
                            "evaluation: example %zu of the rows from %" PRIu64
-                           " has score %g and label "
-                           "%g: the model has diverged",
+                           " has score %g and label %g: the model has diverged",
                            i / q->tasks, task->position, (double)score[i], (double)label[i]);
     return 0;
 }
@@ -167,11 +166,12 @@ static int result_measure(struct coord_eval *v, uint32_t examples, const float *
     const struct measure_options *o = &v->measure.options;
     const uint64_t *by = context == NULL ? NULL : context + (o->group ? examples : 0);
     SHOAL_ASSERT(v->measured < v->tasks && examples <= v->task[v->measured].rows);
-    v->measured++;
-    if (examples == 0)
-        return 0;
-    return measure_add(&v->measure, score, score + (size_t)examples * o->tasks,
-                       o->group ? context : NULL, o->by_count > 0 ? by : NULL, examples, e);
+    int rc = examples == 0
+                 ? 0
+                 : measure_add(&v->measure, score, score + (size_t)examples * o->tasks,
+                               o->group ? context : NULL, o->by_count > 0 ? by : NULL, examples, e);
+    v->measured += rc == 0;
+    return rc;
 }
 
 /* Its turn is later: a copy waits. */
@@ -194,18 +194,19 @@ static int result_keep(const struct coord_eval *v, struct coord_eval_task *task,
 /* Those that waited for the one just measured. */
 static int results_release(struct coord_eval *v, struct err *e)
 {
-    int rc = 0;
-    while (rc == 0 && v->measured < v->tasks && v->task[v->measured].done) {
+    while (v->measured < v->tasks && v->task[v->measured].done) {
         struct coord_eval_task *task = &v->task[v->measured];
         SHOAL_ASSERT(task->examples <= task->rows);
         const char *scores = task->result,
                    *context = scores + 8ull * task->examples * v->measure.options.tasks;
-        rc = result_measure(v, task->examples, (const float *)(const void *)scores,
-                            (const uint64_t *)(const void *)context, e);
+        int rc = result_measure(v, task->examples, (const float *)(const void *)scores,
+                                (const uint64_t *)(const void *)context, e);
+        if (rc != 0)
+            return rc;
         free(task->result);
         task->result = NULL;
     }
-    return rc;
+    return 0;
 }
 
 int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
@@ -214,6 +215,8 @@ int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const 
     uint32_t index = (uint32_t)q->task;
     if (q->task >> 32 != v->number || index >= v->tasks || v->task[index].done)
         return 0;
+    if (index >= v->fresh)
+        return err_set(e, SHOAL_E_MALFORMED, "evaluation task %u was given to nobody", index);
     struct coord_eval_task *task = &v->task[index];
     int rc = result_check(v, task, q, scores, e);
     if (rc != 0)

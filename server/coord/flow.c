@@ -13,8 +13,6 @@
 #include "server/coord/trace.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,22 +148,19 @@ static bool step_index(struct coord *c)
     for (uint32_t s = 0; s < 3; s++)
         if (c->job.at.split[s].used != 0 && c->job.at.split[s].known == 0)
             return false;
-    if (c->job.at.split[WIRE_TRAIN].rows == 0) {
-        coord_end_fail(c, SHOAL_E_DATA, "data.train has no rows");
-        return false;
-    }
+    if (c->job.at.split[WIRE_TRAIN].rows == 0)
+        return coord_end_fail(c, SHOAL_E_DATA, "data.train has no rows");
     const struct coord_progress *at = &c->job.at;
     if (at->from != FROM_NOTHING && (at->split[WIRE_TRAIN].rows != at->from_rows ||
-                                     at->split[WIRE_TRAIN].digest != at->from_digest)) {
-        coord_end_fail(c, SHOAL_E_DATA,
-                       "data.train has %" PRIu64 " rows (digest %016" PRIx64
-                       "), the checkpoint in %s is of "
-                       "%" PRIu64 " (%016" PRIx64 "): batches already done would "
-                       "not be the same ones; name the files that it was made with",
-                       at->split[WIRE_TRAIN].rows, at->split[WIRE_TRAIN].digest, at->from_path,
-                       at->from_rows, at->from_digest);
-        return false;
-    }
+                                     at->split[WIRE_TRAIN].digest != at->from_digest))
+        return coord_end_fail(
+            c, SHOAL_E_DATA,
+            "data.train has %" PRIu64 " rows (digest %016" PRIx64
+            "), the checkpoint in %s is of %" PRIu64 " (%016" PRIx64
+            "): batches already done would not be the same ones; name the files that it "
+            "was made with",
+            at->split[WIRE_TRAIN].rows, at->split[WIRE_TRAIN].digest, at->from_path, at->from_rows,
+            at->from_digest);
     return coord_phase_enter(c, PHASE_TABLES);
 }
 
@@ -182,10 +177,8 @@ static bool step_tables(struct coord *c)
     int rc = coord_setup_map(c, &e);
     if (rc == 0 && j->at.from == FROM_TO_LOAD)
         rc = past_load(c, &e);
-    if (rc != 0) {
-        coord_end_fail(c, rc, "%s", e.text);
-        return false;
-    }
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s", e.text);
     j->resume = PHASE_LANES;
     if (j->at.from == FROM_TO_LOAD)
         j->resume = phase_after_setup((enum coord_phase)j->at.from_phase);
@@ -201,7 +194,7 @@ static bool step_setup(struct coord *c)
         return false;
     if (c->job.at.from == FROM_TO_LOAD) {
         c->job.at.from = FROM_LOADED; /* stored with the phase that follows */
-        coord_from_let_go(c);
+        coord_from_let_go(c, &c->job);
         log_info("job %s goes on from %s in epoch %u", c->job.spec.name, c->job.at.from_path,
                  c->job.at.epoch);
     }
@@ -240,10 +233,8 @@ static bool step_finish(struct coord *c)
         return false;
     SHOAL_ASSERT(c->job.digested == c->job.at.tables && c->job.guard.final);
     int rc = coord_report_make(c, &e);
-    if (rc != 0) {
-        coord_end_fail(c, rc, "%s", e.text);
-        return false;
-    }
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s", e.text);
     coord_end_tidy(c);
     return coord_phase_enter(c, PHASE_DONE);
 }

@@ -51,13 +51,7 @@
 #ifndef SERVER_COORD_FLOW_H
 #define SERVER_COORD_FLOW_H
 
-#include "proto/base/env.h"
 #include "proto/base/err.h"
-#include "proto/wire/wire.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct coord;
 

@@ -9,6 +9,7 @@
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
+#include "server/coord/work.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,9 +123,7 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
     if (mark + 1 < start) {
         coord_end_fail(c, SHOAL_E_CORRUPT,
                        "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
-                       " was "
-                       "acknowledged: a server has "
-                       "lost pushes; start the job again",
+                       " was acknowledged: a server has lost pushes; start the job again",
                        lane, mark, start - 1);
         return;
     }
@@ -194,8 +193,11 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
     l->fence_mark = UINT64_MAX;
     w.u.FENCE = (struct wire_FENCE){
         .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
-    if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, lane, fence_mark,
-                         fence_done) == NULL)
+    if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                          .target = COORD_NOBODY,
+                                                          .owner = lane,
+                                                          .on_reply = fence_mark,
+                                                          .on_done = fence_done}))
         coord_end_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
 }
 
@@ -420,26 +422,18 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
     }
 }
 
-void coord_grant_next(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_grant_next(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
-    struct coord_worker *w = coord_member_worker(&c->members, q->worker);
-    if (w == NULL) { /* frozen for longer than its lease: its lanes are others' now */
-        if (q->lane != COORD_NO_LANE)
-            answer_kind(c, from, request->id, WIRE_NEXT_LEAVE, q->lane);
-        else
-            coord_send(c, from,
-                       wire_refusal(request, SHOAL_E_UNAVAILABLE,
-                                    "worker %" PRIu64
-                                    " is not known here: its lease ran out, join again",
-                                    q->worker));
-        return;
-    }
-    w->beat_ns = env_now_ns(c->env);
-    w->peer = from;
-    if (q->lane == COORD_NO_LANE)
-        next_without_lane(c, from, request, w);
+    const struct wire_LANE_NEXT *q = &a->request->u.LANE_NEXT;
+    int rc = coord_work_known(c, a->from, q->worker, &a->e);
+    if (rc != 0 && q->lane == COORD_NO_LANE)
+        return rc;
+    a->silent = true; /* the answer may wait for a fence */
+    if (rc != 0)      /* frozen for longer than its lease: its lanes are others' now */
+        answer_kind(c, a->from, a->request->id, WIRE_NEXT_LEAVE, q->lane);
+    else if (q->lane == COORD_NO_LANE)
+        next_without_lane(c, a->from, a->request, coord_member_worker(&c->members, q->worker));
     else
-        next_of_lane(c, from, request);
+        next_of_lane(c, a->from, a->request);
+    return 0;
 }

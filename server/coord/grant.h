@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 struct coord;
+struct coord_ask;
 
-void coord_grant_next(struct coord *c, peer_t from, const struct wire *request,
-                      const struct msg *m);
+int coord_grant_next(struct coord *c, struct coord_ask *a);
 /* Takes back what the worker has: lanes are fenced (in async and ssp they leave the clock), tasks
  * of index and evaluation are free again. */
 void coord_grant_worker_gone(struct coord *c, uint64_t worker);

@@ -125,8 +125,10 @@ void coord_guard_ask(struct coord *c, bool ending)
     g->final = false;
     free(g->next);
     g->next = calloc(1, sizeof *g->next);
-    if (g->next == NULL || coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, 0,
-                                            shard_said, all_said) == NULL)
+    if (g->next == NULL || !coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                                             .target = COORD_NOBODY,
+                                                                             .on_reply = shard_said,
+                                                                             .on_done = all_said}))
         g->final = ending; /* the report does without */
 }
 

@@ -166,13 +166,12 @@ static struct json *lease_json(const struct coord_lease *at, uint64_t batch)
     return j;
 }
 
-void coord_lease_who(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_lease_who(struct coord *c, struct coord_ask *a)
 {
-    const struct wire_WHO *q = &request->u.WHO;
-    const struct wire_batch_name *name = m->frame[1].data;
+    const struct wire_WHO *q = &a->request->u.WHO;
+    const struct wire_batch_name *name = a->m->frame[1].data;
     struct asked *asked = calloc(q->count + 1, sizeof *asked);
     struct json *list = json_new_array();
-    struct wire w;
     for (uint32_t i = 0; asked != NULL && i < q->count; i++) {
         memcpy(&asked[i].name, &name[i], sizeof *name);
         asked[i].place = i;
@@ -185,19 +184,11 @@ void coord_lease_who(struct coord *c, peer_t from, const struct wire *request, c
     for (uint32_t i = 0; asked != NULL && i < q->count; i++)
         (void)json_append(list, lease_json(asked[i].lease, asked[i].name.batch));
     char *text = asked != NULL ? json_text(list, 0) : NULL;
-    wire_reply_to(request, 0, &w);
-    struct msg *reply = text != NULL ? wire_encode(&w) : NULL;
-    void *at = reply != NULL ? msg_add(reply, strlen(text)) : NULL;
-    if (at != NULL) {
-        memcpy(at, text, strlen(text));
-        coord_send(c, from, reply);
-    } else {
-        msg_free(reply);
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_NOMEM,
-                                "no memory for the answer; ask for fewer batches"));
-    }
+    a->silent = text != NULL && coord_send_frame(c, a->from, &a->reply, text, strlen(text));
     free(text);
     json_free(list);
     free(asked);
+    return a->silent
+               ? 0
+               : err_set(&a->e, SHOAL_E_NOMEM, "no memory for the answer; ask for fewer batches");
 }

@@ -17,6 +17,7 @@
 #define COORD_LEASES 16384u
 
 struct coord;
+struct coord_ask;
 
 struct coord_lease { /* as stored */
     uint64_t serial; /* from 1; slot: serial % COORD_LEASES */
@@ -43,6 +44,6 @@ bool coord_lease_note(struct coord *c, uint32_t lane);
 /* The entry of a batch, or NULL. */
 const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run,
                                            const struct wire_batch_name *of);
-void coord_lease_who(struct coord *c, peer_t from, const struct wire *request, const struct msg *m);
+int coord_lease_who(struct coord *c, struct coord_ask *a);
 
 #endif

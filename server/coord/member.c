@@ -90,9 +90,7 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
     }
     return err_set(e, SHOAL_E_BUSY,
                    "server %s: all %u shard numbers belong to other servers; a server keeps its "
-                   "name in its data_dir, "
-                   "or raise `shards` of the "
-                   "coordinator",
+                   "name in its data_dir, or raise `shards` of the coordinator",
                    beat->server, m->shards);
 }
 
@@ -228,33 +226,14 @@ struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t numbe
     return at == COORD_NOBODY ? NULL : &m->worker[at];
 }
 
+/* All that a beat counts; `worker` of a sum means nothing. */
 static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_BEAT *f)
 {
-    sum->examples += f->examples;
-    sum->batches += f->batches;
-    sum->skipped += f->skipped;
-    sum->recomputed += f->recomputed;
-    sum->bad_lines += f->bad_lines;
-    sum->keys_pulled += f->keys_pulled;
-    sum->keys_pushed += f->keys_pushed;
-    sum->read_s += f->read_s;
-    sum->pull_s += f->pull_s;
-    sum->compute_s += f->compute_s;
-    sum->push_s += f->push_s;
-    sum->wait_s += f->wait_s;
-    sum->skipped_steps += f->skipped_steps;
-    sum->cache_hits += f->cache_hits;
-    sum->cache_misses += f->cache_misses;
-    sum->held_s += f->held_s;
-    sum->file_busy_s += f->file_busy_s;
-    sum->parse_busy_s += f->parse_busy_s;
-    sum->pull_busy_s += f->pull_busy_s;
-    sum->compute_busy_s += f->compute_busy_s;
-    sum->push_busy_s += f->push_busy_s;
-    sum->read_least_s += f->read_least_s;
-    sum->pull_least_s += f->pull_least_s;
-    sum->push_least_s += f->push_least_s;
-    sum->clamped_times += f->clamped_times;
+#define ADD(name) sum->name += f->name;
+#define NONE(name)
+    WIRE_WORKER_BEAT(NONE, ADD, NONE, NONE, ADD, NONE, NONE)
+#undef NONE
+#undef ADD
 }
 
 void coord_member_worker_gone(struct coord_members *m, uint64_t number)

@@ -178,8 +178,11 @@ void coord_end_tidy(struct coord *c)
         w.type = WIRE_TYPE_LOAD_DROP;
         w.u.LOAD_DROP.run = c->job.at.run;
     }
-    (void)coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, loading, c->job.at.run,
-                           NULL, run_dropped);
+    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                           .target = COORD_NOBODY,
+                                                           .early = loading,
+                                                           .owner = c->job.at.run,
+                                                           .on_done = run_dropped});
     if (c->job.at.best_cut != 0)
         coord_cut_drop(c, c->job.at.best_cut);
 }
@@ -200,28 +203,29 @@ static void dismiss(struct coord *c)
     }
 }
 
-void coord_end_fail(struct coord *c, int status, const char *format, ...)
+bool coord_end_fail(struct coord *c, int status, const char *format, ...)
 {
     va_list arguments;
     if (!coord_phase_running(c))
-        return;
+        return false;
     SHOAL_ASSERT(status != 0);
     c->job.at.status = status;
     va_start(arguments, format);
     (void)vsnprintf(c->job.at.text, sizeof c->job.at.text, format, arguments);
     va_end(arguments);
     uint64_t unfinished = c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING ? c->cut.cut : 0;
+    coord_cut_cancel(c); /* first: an order that waits would begin, and could end the job again */
     coord_checkpoint_give_up(c, SHOAL_E_STOPPED, "the job has ended");
     coord_call_cancel_all(&c->calls);
-    coord_cut_cancel(c);
     SHOAL_ASSERT(c->cut.state == CUT_IDLE && !c->cut.waits);
     if (unfinished != 0)
         coord_cut_drop(c, unfinished);
-    coord_from_let_go(c);
+    coord_from_let_go(c, &c->job);
     if (c->job.at.phase >= PHASE_SETUP)
         coord_end_tidy(c);
     coord_call_forget(&c->calls);
     log_error("job %s failed in %s: %s", c->job.spec.name, coord_phase_name(c), c->job.at.text);
     (void)coord_phase_enter(c, PHASE_FAILED);
     dismiss(c);
+    return false;
 }

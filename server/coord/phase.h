@@ -22,13 +22,12 @@ bool coord_phase_put(struct coord *c);
 /* How long the epoch at hand has been trained, also before a restart. */
 uint64_t coord_phase_trained_ns(const struct coord *c);
 
-/* The end of a job. Any part of the coordinator may find that it cannot go on: this is
- * below them all, and takes back what they have begun. Thread: the coordinator's loop. */
+/* The end of a job. Any part of the coordinator may find that it cannot go on: this is below them
+ * all, and takes back what they have begun. */
 
-struct coord;
-
-/* Ends the job with a status and a sentence; nothing when it is over already. */
-void coord_end_fail(struct coord *c, int status, const char *format, ...)
+/* Ends the job with a status and a sentence; nothing when it is over already. False: no step can go
+ * on. */
+bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all
  * servers could load: they go before another job begins (flow.c), so that the same restore

@@ -11,7 +11,6 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,8 +255,8 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "worker_deaths", j->at.worker_deaths);
     json_set_int(r, "cuts", j->at.cuts);
     json_set(r, "checkpoints", coord_checkpoint_json(c));
-    json_set_int(r, "checkpoints_made", coord_checkpoint_made(c)->made);
-    json_set_int(r, "checkpoints_failed", coord_checkpoint_made(c)->failed);
+    json_set_int(r, "checkpoints_made", c->checkpoint.list->made);
+    json_set_int(r, "checkpoints_failed", c->checkpoint.list->failed);
     if (j->at.from != FROM_NOTHING)
         json_set_string(r, "from", j->at.from_path);
     if (j->kernel[0] != 0)

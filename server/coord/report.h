@@ -6,9 +6,6 @@
 #include "proto/base/err.h"
 #include "proto/wire/wire.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct coord;
 
 /* Makes the report, stores it, hands it to options.write_report. */

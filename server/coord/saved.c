@@ -10,12 +10,19 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'C', 'S', '1'};
 #define SAVED_MAX (256u << 20)
+
+bool coord_saved_phase(uint32_t phase)
+{
+    return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
+           phase == PHASE_CUT || phase == PHASE_TEST;
+}
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -163,14 +170,40 @@ static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
     return true;
 }
 
-/* The number behind "KIND/", at most `most`; false: it is none of this kind. */
-static bool numbered(const char *key, const char *kind, uint32_t most)
+/* Values under "NAME/N". In each is the number of its job or run: the new one's, when it is taken
+ * over. */
+static const struct kind {
+    const char *name;
+    uint32_t most; /* of N */
+    size_t bytes, number_at;
+} kinds[] = {
+    {"task/", COORD_TASKS_MAX - 1, sizeof(struct coord_task_record),
+     offsetof(struct coord_task_record, run)},
+    {"epoch/", COORD_EPOCHS_MAX, sizeof(struct coord_epoch), offsetof(struct coord_epoch, number)},
+    {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job)},
+};
+#define KIND_BYTES_MAX sizeof(struct coord_epoch)
+_Static_assert(sizeof(struct coord_task_record) <= KIND_BYTES_MAX &&
+                   sizeof(struct coord_point) <= KIND_BYTES_MAX,
+               "the largest of the kinds");
+
+static bool numbered(const char *key, const struct kind *kind)
 {
-    size_t bytes = strlen(kind),
-           digits = strspn(key + (strncmp(key, kind, bytes) == 0 ? bytes : 0), "0123456789");
-    if (strncmp(key, kind, bytes) != 0 || digits == 0 || digits > 9 || key[bytes + digits] != 0)
+    size_t bytes = strlen(kind->name);
+    if (strncmp(key, kind->name, bytes) != 0)
         return false;
-    return strtoul(key + bytes, NULL, 10) <= most;
+    size_t digits = strspn(key + bytes, "0123456789");
+    return digits > 0 && digits <= 9 && key[bytes + digits] == 0 &&
+           strtoul(key + bytes, NULL, 10) <= kind->most;
+}
+
+/* NULL: it is none of these. */
+static const struct kind *kind_of(const char *key)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (numbered(key, &kinds[i]))
+            return &kinds[i];
+    return NULL;
 }
 
 /* Numbers that only count up from 1: far from an end that they could wrap at. */
@@ -199,27 +232,23 @@ static bool content_ok(const struct pair *p)
 
 static bool size_ok(const struct pair *p)
 {
+    const struct kind *kind = kind_of(p->key);
+    if (kind != NULL)
+        return p->bytes == kind->bytes;
     if (strcmp(p->key, "progress") == 0)
         return p->bytes == sizeof(struct coord_progress);
     if (strcmp(p->key, "lanes") == 0)
         return p->bytes > 0 && p->bytes % sizeof(struct coord_lane_record) == 0 &&
                p->bytes / sizeof(struct coord_lane_record) <= LIMIT_LANES;
-    if (numbered(p->key, "task/", COORD_TASKS_MAX - 1))
-        return p->bytes == sizeof(struct coord_task_record);
-    if (numbered(p->key, "epoch/", COORD_EPOCHS_MAX))
-        return p->bytes == sizeof(struct coord_epoch);
-    if (numbered(p->key, "curve/", COORD_CURVE_MAX - 1))
-        return p->bytes == sizeof(struct coord_point);
     return strcmp(p->key, "details/valid") == 0 && p->bytes <= COORD_VALUE_MAX;
 }
 
 static int progress_check(const struct coord_progress *at, struct err *e)
 {
-    bool phase = at->phase == PHASE_LANES || at->phase == PHASE_TRAIN || at->phase == PHASE_EVAL ||
-                 at->phase == PHASE_CUT || at->phase == PHASE_TEST;
-    if (!phase || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX || !isfinite(at->lr_scale) ||
-        at->lr_scale < 0 || at->best_epoch > at->epoch || at->kept_epoch > at->epoch ||
-        !isfinite(at->best_value) || !isfinite(at->kept_value) || at->split[WIRE_TRAIN].rows == 0)
+    if (!coord_saved_phase(at->phase) || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX ||
+        !isfinite(at->lr_scale) || at->lr_scale < 0 || at->best_epoch > at->epoch ||
+        at->kept_epoch > at->epoch || !isfinite(at->best_value) || !isfinite(at->kept_value) ||
+        at->split[WIRE_TRAIN].rows == 0)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);
@@ -259,35 +288,14 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 
 /* ---- taking over ----------------------------------------------------------------------------- */
 
-static bool task_put(struct coord *c, const struct pair *p, uint64_t number)
+static bool kind_put(struct coord *c, const struct kind *kind, const struct pair *p,
+                     uint64_t number)
 {
-    struct coord_task_record record;
-    SHOAL_ASSERT(p->bytes == sizeof record); /* coord_saved_open has checked */
-    memcpy(&record, p->value, sizeof record);
-    record.run = number;
-    return coord_note(c, p->key, &record, sizeof record);
-}
-
-static bool epoch_put(struct coord *c, const struct pair *p, uint64_t number)
-{
-    struct coord_epoch *epoch = malloc(sizeof *epoch); /* large for a stack */
-    if (epoch == NULL)
-        return true; /* its figures are missing in the report */
-    SHOAL_ASSERT(p->bytes == sizeof *epoch);
-    memcpy(epoch, p->value, sizeof *epoch);
-    epoch->number = number;
-    bool good = coord_note(c, p->key, epoch, sizeof *epoch);
-    free(epoch);
-    return good;
-}
-
-static bool curve_put(struct coord *c, const struct pair *p, uint64_t number)
-{
-    struct coord_point point;
-    SHOAL_ASSERT(p->bytes == sizeof point);
-    memcpy(&point, p->value, sizeof point);
-    point.job = number;
-    return coord_note(c, p->key, &point, sizeof point);
+    unsigned char value[KIND_BYTES_MAX];
+    SHOAL_ASSERT(p->bytes == kind->bytes); /* coord_saved_open has checked */
+    memcpy(value, p->value, kind->bytes);
+    memcpy(value + kind->number_at, &number, sizeof number);
+    return coord_note(c, p->key, value, kind->bytes);
 }
 
 static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
@@ -309,17 +317,15 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     size_t at = sizeof magic;
     bool good = true;
     SHOAL_ASSERT(s->lanes > 0 && s->at.epoch >= 1); /* opened, so checked */
-    while (good && at < s->count && pair_next(s, &at, &p))
-        if (strncmp(p.key, "task/", 5) == 0)
-            good = task_put(c, &p, number);
-        else if (strncmp(p.key, "epoch/", 6) == 0)
-            good = epoch_put(c, &p, number);
-        else if (strncmp(p.key, "curve/", 6) == 0)
-            good = curve_put(c, &p, number);
+    while (good && at < s->count && pair_next(s, &at, &p)) {
+        const struct kind *kind = kind_of(p.key);
+        if (kind != NULL)
+            good = kind_put(c, kind, &p, number);
         else if (strncmp(p.key, "details/", 8) == 0)
             good = details_put(c, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
             good = coord_note(c, p.key, p.value, p.bytes);
+    }
     SHOAL_ASSERT(!good || at == s->count);
     return good;
 }
@@ -329,16 +335,11 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
 #define STATE_MAX (256u << 20)
 #define PART_MANIFEST_MAX (64u << 20)
 
-static const struct coord_folder_ops *ops_of(const struct coord *c)
-{
-    return c->options.folder;
-}
-
 /* A file that the manifest names, checked. */
 static int file_read(const struct coord *c, const struct coord_from *f, const struct json *m,
                      const char *name, size_t most, void **bytes, size_t *count, struct err *e)
 {
-    int rc = ops_of(c)->get(f->path, name, most, bytes, count, e);
+    int rc = c->options.folder->get(f->path, name, most, bytes, count, e);
     if (rc != 0)
         return rc;
     rc = manifest_file_check(m, name, *bytes, *count, e);
@@ -364,7 +365,7 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
         (void)manifest_hex(json_get(p, "manifest"), &sum);
         (void)snprintf(path, sizeof path, "%.1000s/%s", f->path,
                        json_as_string(json_get(p, "folder"), ""));
-        rc = ops_of(c)->get(path, "manifest", PART_MANIFEST_MAX, &text, &count, e);
+        rc = c->options.folder->get(path, "manifest", PART_MANIFEST_MAX, &text, &count, e);
         if (rc != 0)
             break;
         if (hash_bytes(text, count, 0) != sum)
@@ -383,8 +384,7 @@ static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
 {
     return err_set(e, SHOAL_E_CONFIG,
                    "%s is %" PRIu64 ", in the checkpoint it was %" PRIu64
-                   ": batches already done would not be "
-                   "the same ones; set it to %" PRIu64,
+                   ": batches already done would not be the same ones; set it to %" PRIu64,
                    key, is, was, was);
 }
 
@@ -461,7 +461,7 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
     size_t bytes = 0;
     memset(f, 0, sizeof *f);
     f->hold = COORD_FOLDER_NONE;
-    if (ops_of(c) == NULL)
+    if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
     if (path[0] != '/')
         return err_set(e, SHOAL_E_USAGE, "the checkpoint '%s' is not named by an absolute path",
@@ -471,9 +471,9 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
                        "warm_start: a job that goes on from a checkpoint has its tables from "
                        "there: take the key away");
     (void)snprintf(f->path, sizeof f->path, "%s", path);
-    int rc = ops_of(c)->hold(path, &f->hold, e);
+    int rc = c->options.folder->hold(path, &f->hold, e);
     if (rc == 0)
-        rc = ops_of(c)->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
+        rc = c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
     if (rc == 0 && (rc = manifest_parse(text, bytes, &m, e)) != 0)
         err_wrap(e, rc, "%s/" MANIFEST_FILE, path);
     free(text);
@@ -493,13 +493,13 @@ void coord_from_close(const struct coord *c, struct coord_from *f)
 {
     free(f->state);
     f->state = NULL;
-    if (ops_of(c) != NULL)
-        ops_of(c)->let_go(&f->hold);
+    if (c->options.folder != NULL)
+        c->options.folder->let_go(&f->hold);
     SHOAL_ASSERT(f->hold == COORD_FOLDER_NONE);
 }
 
-void coord_from_let_go(struct coord *c)
+void coord_from_let_go(const struct coord *c, struct coord_job *j)
 {
-    if (ops_of(c) != NULL)
-        ops_of(c)->let_go(&c->job.from_hold);
+    if (c->options.folder != NULL)
+        c->options.folder->let_go(&j->from_hold);
 }

@@ -14,6 +14,8 @@
 #include "proto/job/job.h"
 #include "server/coord/core.h"
 
+/* Whether a job in this phase can be saved, and gone on with. */
+bool coord_saved_phase(uint32_t phase);
 /* The caller frees *bytes. NOMEM, TOO_BIG. */
 int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e);
 
@@ -52,7 +54,7 @@ struct coord_from {
 int coord_from_open(const struct coord *c, const char *path, const struct job *spec,
                     struct coord_from *out, struct err *e);
 void coord_from_close(const struct coord *c, struct coord_from *f);
-/* The job at hand has its rows, or will never have them: the folder may be removed. */
-void coord_from_let_go(struct coord *c);
+/* The job has its rows, or will never have them: the folder may be removed. */
+void coord_from_let_go(const struct coord *c, struct coord_job *j);
 
 #endif

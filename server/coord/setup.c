@@ -70,6 +70,19 @@ static void greeted(void *context, const struct coord_call *call, int status, co
                  wire_type_name(call->request.type), text);
 }
 
+/* A request to one shard that need not be set up for it; frame NULL: it has none. */
+static bool shard_ask(struct coord *c, uint32_t shard, const struct wire *w, void *frame,
+                      size_t bytes, coord_call_done done)
+{
+    return coord_call_start(&c->calls, &(struct coord_call){.request = *w,
+                                                            .frame = frame,
+                                                            .frame_bytes = bytes,
+                                                            .target = shard,
+                                                            .early = true,
+                                                            .owner = shard,
+                                                            .on_done = done});
+}
+
 static size_t map_wire(const struct coord_job *j, struct wire *w)
 {
     memset(w, 0, sizeof *w);
@@ -81,12 +94,10 @@ static size_t map_wire(const struct coord_job *j, struct wire *w)
 
 static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
 {
-    const struct coord_job *j = &c->job;
     struct wire w;
-    SHOAL_ASSERT(j->at.tables > 0 && j->tablets > 0);
-    size_t bytes = map_wire(j, &w);
-    return coord_call_start(&c->calls, &w, j->shard_of, bytes, true, shard, true, shard, NULL,
-                            done) != NULL;
+    SHOAL_ASSERT(c->job.at.tables > 0 && c->job.tablets > 0);
+    size_t bytes = map_wire(&c->job, &w);
+    return shard_ask(c, shard, &w, c->job.shard_of, bytes, done);
 }
 
 void coord_setup_map_early(struct coord *c, uint32_t shard)
@@ -94,17 +105,11 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
     struct coord_shard *s = &c->members.shard[shard];
     struct wire w;
     SHOAL_ASSERT(shard < c->members.shards && s->seen);
-    size_t bytes = map_wire(&c->job, &w);
-    struct msg *m =
-        c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch ? NULL : wire_encode(&w);
-    void *frame = m == NULL ? NULL : msg_add(m, bytes);
-    if (frame == NULL) {
-        msg_free(m);
+    if (c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch)
         return;
-    }
-    memcpy(frame, c->job.shard_of, bytes);
-    coord_send(c, s->peer, m);
-    s->map_told = c->job.at.map_epoch;
+    size_t bytes = map_wire(&c->job, &w);
+    if (coord_send_frame(c, s->peer, &w, c->job.shard_of, bytes))
+        s->map_told = c->job.at.map_epoch;
 }
 
 static bool greet(struct coord *c, uint32_t shard)
@@ -117,8 +122,7 @@ static bool greet(struct coord *c, uint32_t shard)
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(c, &w.u.CUT_KEEP.keep);
-    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, greeted) !=
-           NULL;
+    return shard_ask(c, shard, &w, NULL, 0, greeted);
 }
 
 void coord_setup_greet(struct coord *c)
@@ -141,27 +145,24 @@ static bool step_start(struct coord *c, uint32_t shard)
     if (step == 0)
         return map_tell(c, shard, step_done);
     if (step <= j->at.tables) {
-        const struct table_schema *s = &j->table[step - 1];
+        struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;
         wire_schema_to(s, &w.u.TABLE_CREATE);
-        return coord_call_start(&c->calls, &w, s->field_rule,
-                                s->field_rule_count * sizeof s->field_rule[0], true, shard, true,
-                                shard, NULL, step_done) != NULL;
+        return shard_ask(c, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
+                         step_done);
     }
     if (j->at.from == FROM_TO_LOAD) { /* it opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
-        return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL,
-                                step_done) != NULL;
+        return shard_ask(c, shard, &w, NULL, 0, step_done);
     }
     w.type = WIRE_TYPE_RUN_OPEN;
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
                                           .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables)};
-    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, step_done) !=
-           NULL;
+    return shard_ask(c, shard, &w, NULL, 0, step_done);
 }
 
 static void step_next(struct coord *c, uint32_t shard)
@@ -254,8 +255,11 @@ void coord_setup_digest(struct coord *c)
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {
         w.u.DIGEST.table = t;
-        if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, t, digest_reply,
-                             digest_done) == NULL) {
+        if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                              .target = COORD_NOBODY,
+                                                              .owner = t,
+                                                              .on_reply = digest_reply,
+                                                              .on_done = digest_done})) {
             coord_end_fail(c, SHOAL_E_NOMEM, "no memory to ask for digests");
             return;
         }

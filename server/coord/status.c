@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static struct json *lanes_json(const struct coord_tasks *t)
 {
@@ -89,20 +88,6 @@ static struct json *workers_json(const struct coord *c)
     return list;
 }
 
-/* Examples of all epochs so far, by finished tasks. */
-static uint64_t examples_so_far(const struct coord_job *j, struct coord_losses *sum)
-{
-    uint64_t examples = j->at.train_rows;
-    *sum = (struct coord_losses){.examples = 0};
-    for (uint32_t i = 0; i < j->tasks.tasks; i++) {
-        const struct coord_task *task = &j->tasks.task[i];
-        if (j->at.phase == PHASE_TRAIN && task->pushed)
-            examples += task->rows;
-        coord_losses_add(sum, &task->sum);
-    }
-    return examples;
-}
-
 /* Workers' own counts between two questions, at least five seconds apart once there is a rate:
  * finer than tasks. They come in jumps: a rate is from one jump to the next, and less once the next
  * one is late. */
@@ -140,10 +125,12 @@ char *coord_status_text(struct coord *c)
 {
     const struct coord_job *j = &c->job;
     struct json *s = json_new_object();
-    struct coord_losses sum;
+    struct coord_losses sum = {.examples = 0};
     char missing[ERR_TEXT_MAX];
     rate_sample(c);
-    uint64_t examples = examples_so_far(j, &sum);
+    for (uint32_t i = 0; i < j->tasks.tasks; i++)
+        coord_losses_add(&sum, &j->tasks.task[i].sum);
+    uint64_t examples = coord_examples(j);
     uint64_t all = j->at.split[WIRE_TRAIN].rows * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
     json_set_string(s, "state", coord_phase_name(c));
@@ -157,7 +144,7 @@ char *coord_status_text(struct coord *c)
                     j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
-    json_set_int(s, "checkpoints", coord_checkpoint_made(c)->made);
+    json_set_int(s, "checkpoints", c->checkpoint.list->made);
     struct json *publish = coord_checkpoint_publish_json(c);
     if (publish != NULL)
         json_set(s, "publish", publish);
@@ -204,6 +191,26 @@ static const struct coord_shard *server_reading(const struct coord *c)
     return NULL;
 }
 
+/* A server that never came has no name here: those that came are told instead. */
+static void came_text(const struct coord_members *m, char *text, size_t bytes)
+{
+    uint32_t came = 0;
+    int n = 0;
+    char names[ERR_TEXT_MAX / 2] = "";
+    for (uint32_t i = 0; i < m->shards; i++) {
+        if (!m->shard[i].seen)
+            continue;
+        came++;
+        if (m->shard[i].index == 0 && n < (int)sizeof names)
+            n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", n > 0 ? ", " : ", of ",
+                          m->shard[i].server);
+    }
+    (void)snprintf(text, bytes,
+                   "waits for servers: %u of the %u shards of the coordinator's file have come%s; "
+                   "start the others, or see in their logs why they ended",
+                   came, m->shards, names);
+}
+
 bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
 {
     text[0] = 0;
@@ -216,16 +223,18 @@ bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
                        s->server, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
                        (silent_ns(c, s) / UINT64_C(1000000000)));
     else if (s != NULL)
-        (void)snprintf(
-            text, bytes,
-            "waits for servers: not all of the %u shards of the coordinator's file have come",
-            c->members.shards);
+        came_text(&c->members, text, bytes);
     else if ((s = server_reading(c)) != NULL)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s): it has started and reads its rows back",
                        s->server, s->endpoint);
     else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
         (void)snprintf(text, bytes, "waits for a worker: none is there");
+    else if (c->job.at.phase == PHASE_WAITING && c->members.workers < c->job.at.workers_wanted &&
+             env_now_ns(c->env) - c->job.phase_ns > coord_lease_ns(c))
+        (void)snprintf(text, bytes,
+                       "waits for workers: %u of the %u that the job asked for are there",
+                       c->members.workers, c->job.at.workers_wanted);
     return text[0] != 0;
 }
 
@@ -242,9 +251,8 @@ static void memory_look(struct coord *c)
             continue;
         coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "server %s has not been heard for %" PRIu64
-                       " s and durability is memory: its "
-                       "rows count as lost; "
-                       "start the job again, or use durability: journal",
+                       " s and durability is memory: its rows count as lost; start the job again, "
+                       "or use durability: journal",
                        s->server, silent / UINT64_C(1000000000));
         return;
     }

@@ -55,13 +55,12 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
     if (stored_bytes == bytes)
         memcpy(value, stored, bytes);
     else
-        rc = err_set(e, SHOAL_E_CORRUPT,
-                     "state.log: '%s' has %zu bytes, this version writes %zu: another version "
-                     "wrote it, or it is damaged. "
-                     "Finish the job with the version that began it, or start with an empty "
-                     "data_dir: the servers keep "
-                     "their rows, the job in hand begins anew",
-                     key, stored_bytes, bytes);
+        rc = err_set(
+            e, SHOAL_E_CORRUPT,
+            "state.log: '%s' has %zu bytes, this version writes %zu: another version wrote it, or "
+            "it is damaged. Finish the job with the version that began it, or start with an empty "
+            "data_dir: the servers keep their rows, the job in hand begins anew",
+            key, stored_bytes, bytes);
     free(stored);
     return rc;
 }

@@ -214,10 +214,8 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
     if (!whole || memchr(log + at + sizeof r, 0, r.key_bytes) != NULL)
         return err_set(e, SHOAL_E_CORRUPT,
                        "%s/state.log: record at byte %" PRIu64
-                       " is damaged and others follow it; restore "
-                       "the folder from a "
-                       "copy, or move it away and "
-                       "start the job again",
+                       " is damaged and others follow it; restore the folder from a copy, or move "
+                       "it away and start the job again",
                        d->dir, at);
     memcpy(key, log + at + sizeof r, r.key_bytes);
     key[r.key_bytes] = 0;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What follows from the text alone. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
 {
     SHOAL_ASSERT(!j->parsed && j->tasks.lanes == 0); /* a new one: nothing of a former is lost */
@@ -37,9 +36,8 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
-void coord_submit_close(struct coord *c)
+static void job_close(struct coord *c, struct coord_job *j)
 {
-    struct coord_job *j = &c->job;
     coord_task_close(&j->tasks);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
@@ -55,9 +53,14 @@ void coord_submit_close(struct coord *c)
     free(j->epoch);
     free(j->digest);
     free(j->report);
-    coord_from_let_go(c);
+    coord_from_let_go(c, j);
     memset(j, 0, sizeof *j);
     j->from_hold = COORD_FOLDER_NONE;
+}
+
+void coord_submit_close(struct coord *c)
+{
+    job_close(c, &c->job);
 }
 
 /* A job that goes on: what the checkpoint says goes into the store under the new number, and its
@@ -165,16 +168,10 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     j->from_hold = COORD_FOLDER_NONE;
-    struct coord_job former = c->job;
     int rc = job_make(c, submit, j, e);
-    if (rc == 0) {
-        coord_submit_close(c);
+    job_close(c, rc == 0 ? &c->job : j); /* the former one, or what there is of the new one */
+    if (rc == 0)
         c->job = *j;
-    } else {
-        c->job = *j; /* what there is of it goes */
-        coord_submit_close(c);
-        c->job = former;
-    }
     free(j);
     if (rc != 0)
         return rc;

@@ -15,41 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void reply_plain(struct coord *c, peer_t to, const struct wire *request)
-{
-    struct wire w;
-    wire_reply_to(request, 0, &w);
-    coord_send(c, to, wire_encode(&w));
-}
-
-static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
-                        size_t count)
-{
-    struct msg *m = wire_encode(w);
-    void *at = m == NULL ? NULL : msg_add(m, count);
-    if (at == NULL) {
-        msg_free(m);
-        return;
-    }
-    if (count > 0)
-        memcpy(at, bytes, count);
-    coord_send(c, to, m);
-}
-
-bool coord_work_known(struct coord *c, peer_t from, const struct wire *request, uint64_t number)
+int coord_work_known(struct coord *c, peer_t from, uint64_t number, struct err *e)
 {
     struct coord_worker *w = coord_member_worker(&c->members, number);
-    if (w == NULL) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_UNAVAILABLE,
-                                "worker %" PRIu64
-                                " is not known here: its lease ran out, join again",
-                                number));
-        return false;
-    }
+    if (w == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "worker %" PRIu64 " is not known here: its lease ran out, join again",
+                       number);
     w->beat_ns = env_now_ns(c->env);
     w->peer = from;
-    return true;
+    return 0;
 }
 
 /* ---- coming, staying, leaving ---------------------------------------------------------------- */
@@ -83,40 +58,28 @@ static void worker_computes(struct coord *c, uint64_t number, const struct wire_
              q->kernel, q->why[0] != 0 ? "; " : "", q->why);
 }
 
-void coord_work_join(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_work_join(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    const struct wire_WORKER_JOIN *q = &request->u.WORKER_JOIN;
+    const struct wire_WORKER_JOIN *q = &a->request->u.WORKER_JOIN;
     struct coord_job *j = &c->job;
-    struct err e = {0};
-    struct wire w;
     uint64_t number;
-    if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to work on yet"));
-        return;
-    }
-    if (!kernel_fits(c, q)) {
-        coord_send(
-            c, from,
-            wire_refusal(
-                request, SHOAL_E_CONFIG,
-                "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and "
-                "one version of its library on all, of CPUs one type of kernels "
-                "(OPENBLAS_CORETYPE)",
-                q->name, q->kernel, q->backend, j->kernel));
-        return;
-    }
-    int rc = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
-    if (rc != 0) {
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
-        return;
-    }
+    if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH)
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
+    if (!kernel_fits(c, q))
+        return err_set(
+            &a->e, SHOAL_E_CONFIG,
+            "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and one "
+            "version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
+            q->name, q->kernel, q->backend, j->kernel);
+    int rc =
+        coord_member_join(&c->members, c->store, q, a->from, env_now_ns(c->env), &number, &a->e);
+    if (rc != 0)
+        return rc;
     SHOAL_ASSERT(number < c->members.next_worker); /* member.c, 1: that one is stored */
     worker_computes(c, number, q);
     if (c->members.workers > j->workers_most)
         j->workers_most = c->members.workers;
-    wire_reply_to(request, 0, &w);
-    w.u.WORKER_JOIN_reply =
+    a->reply.u.WORKER_JOIN_reply =
         (struct wire_WORKER_JOIN_reply){.worker = number,
                                         .run = j->at.run,
                                         .lanes = j->tasks.lanes,
@@ -124,36 +87,32 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request, c
                                         .tables = j->at.tables,
                                         .shards = c->members.shards,
                                         .map_epoch = j->at.map_epoch};
-    reply_frame(c, from, &w, j->yaml, j->yaml_bytes);
+    a->frame = j->yaml;
+    a->frame_bytes = j->yaml_bytes;
+    return 0;
 }
 
 static bool figures_ok(const struct wire_WORKER_BEAT *q)
 {
-    const double times[] = {q->read_s,       q->pull_s,         q->compute_s,   q->push_s,
-                            q->wait_s,       q->held_s,         q->file_busy_s, q->parse_busy_s,
-                            q->pull_busy_s,  q->compute_busy_s, q->push_busy_s, q->read_least_s,
-                            q->pull_least_s, q->push_least_s};
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        if (!isfinite(times[i]))
-            return false;
-    return true;
+    bool good = true;
+#define FINITE(name) good = good && isfinite(q->name);
+#define NONE(name)
+    WIRE_WORKER_BEAT(NONE, NONE, NONE, NONE, FINITE, NONE, NONE)
+#undef NONE
+#undef FINITE
+    return good;
 }
 
-void coord_work_beat(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_work_beat(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    struct coord_worker *worker = coord_member_worker(&c->members, request->u.WORKER_BEAT.worker);
-    struct wire w;
-    if (!figures_ok(&request->u.WORKER_BEAT)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_MALFORMED, "a beat's times are finite numbers"));
-        return;
-    }
-    worker->figures = request->u.WORKER_BEAT;
-    wire_reply_to(request, 0, &w);
-    w.u.WORKER_BEAT_reply.state = coord_phase_state(c);
-    w.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, worker->number);
-    coord_send(c, from, wire_encode(&w));
+    struct coord_worker *worker =
+        coord_member_worker(&c->members, a->request->u.WORKER_BEAT.worker);
+    if (!figures_ok(&a->request->u.WORKER_BEAT))
+        return err_set(&a->e, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
+    worker->figures = a->request->u.WORKER_BEAT;
+    a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
+    a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, worker->number);
+    return 0;
 }
 
 static void worker_gone(struct coord *c, uint64_t number)
@@ -162,10 +121,9 @@ static void worker_gone(struct coord *c, uint64_t number)
     coord_grant_worker_gone(c, number);
 }
 
-void coord_work_leave(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_work_leave(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    const struct wire_WORKER_LEAVE *q = &request->u.WORKER_LEAVE;
+    const struct wire_WORKER_LEAVE *q = &a->request->u.WORKER_LEAVE;
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
     if (worker != NULL) {
         log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name,
@@ -179,7 +137,7 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request, 
             c->job.at.workers_wanted--;
         worker_gone(c, q->worker);
     }
-    reply_plain(c, from, request);
+    return 0;
 }
 
 void coord_work_expire(struct coord *c)
@@ -197,36 +155,30 @@ void coord_work_expire(struct coord *c)
 
 /* ---- what the input and the tables are ------------------------------------------------------- */
 
-void coord_work_index(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_work_index(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    const struct wire_INDEX_DONE *q = &request->u.INDEX_DONE;
+    const struct wire_INDEX_DONE *q = &a->request->u.INDEX_DONE;
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
     static const char *const name[] = {"train", "valid", "test"};
-    if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0) {
-        coord_send(
-            c, from,
-            wire_refusal(request, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split));
-        return;
-    }
+    if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split);
     struct coord_split *split = &c->job.at.split[q->split];
     if (q->fail_status != 0) {
         coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
                        q->fail_text);
-    } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_DATA,
-                                "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
-                                "), the others %" PRIu64 " (%016" PRIx64
-                                "): all workers must see the same files",
-                                name[q->split], worker->name, q->rows, q->digest, split->rows,
-                                split->digest));
-        return;
-    } else if (split->known == 0) {
+        return 0;
+    }
+    if (split->known == 0) {
         *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
         log_info("data.%s: %" PRIu64 " rows", name[q->split], q->rows);
     }
-    reply_plain(c, from, request);
+    if (split->rows != q->rows || split->digest != q->digest)
+        return err_set(
+            &a->e, SHOAL_E_DATA,
+            "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
+            " (%016" PRIx64 "): all workers must see the same files",
+            name[q->split], worker->name, q->rows, q->digest, split->rows, split->digest);
+    return 0;
 }
 
 /* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
@@ -235,95 +187,77 @@ _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=
                    sizeof(struct wire_TABLE_CREATE),
                "a declaration begins as a creation");
 
-void coord_work_declare(struct coord *c, peer_t from, const struct wire *request,
-                        const struct msg *m)
+int coord_work_declare(struct coord *c, struct coord_ask *a)
 {
     struct coord_job *j = &c->job;
     struct wire_TABLE_CREATE create;
-    struct err e = {0};
-    if (!coord_phase_running(c)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
-        return;
-    }
-    memcpy(&create, &request->u.TABLE_DECLARE, offsetof(struct wire_TABLE_DECLARE, declared_total));
+    if (!coord_phase_running(c))
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to declare tables for");
+    memcpy(&create, &a->request->u.TABLE_DECLARE,
+           offsetof(struct wire_TABLE_DECLARE, declared_total));
     struct table_schema *schema = malloc(sizeof *schema);
-    if (schema == NULL)
-        return; /* it is sent again */
+    if (schema == NULL) {
+        a->silent = true; /* it is sent again */
+        return 0;
+    }
     char difference[SCHEMA_DIFFERENCE_MAX];
-    uint32_t total = request->u.TABLE_DECLARE.declared_total;
-    int rc = wire_schema_from(&create, &m->frame[1], schema, &e);
+    uint32_t total = a->request->u.TABLE_DECLARE.declared_total;
+    int rc = wire_schema_from(&create, &a->m->frame[1], schema, &a->e);
     if (rc == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
-        rc = err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables", schema->table,
-                     total, LIMIT_TABLES);
+        rc = err_set(&a->e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables",
+                     schema->table, total, LIMIT_TABLES);
     if (rc == 0 && j->declared_total != 0 && j->declared_total != total)
-        rc = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u",
+        rc = err_set(&a->e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u",
                      total, j->declared_total);
     if (rc == 0 && j->declared[schema->table] && !schema_equal(schema, &j->table[schema->table]))
-        rc =
-            err_set(&e, SHOAL_E_SCHEMA,
-                    "table %s differs from what another worker declared (%s): run the same release "
-                    "on the same data",
-                    schema->name, schema_difference(&j->table[schema->table], schema, difference));
+        rc = err_set(&a->e, SHOAL_E_SCHEMA,
+                     "table %s differs from what another worker declared (%s): run the same "
+                     "release on the same data",
+                     schema->name, schema_difference(&j->table[schema->table], schema, difference));
     if (rc == 0 && !j->declared[schema->table]) {
         j->table[schema->table] = *schema;
         j->declared[schema->table] = true;
         j->declared_total = total;
     }
     free(schema);
-    if (rc != 0)
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
-    else
-        reply_plain(c, from, request);
+    return rc;
 }
 
-void coord_work_table_get(struct coord *c, peer_t from, const struct wire *request,
-                          const struct msg *m)
+int coord_work_table_get(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
-    uint32_t table = request->u.TABLE_GET.table;
+    uint32_t table = a->request->u.TABLE_GET.table;
     struct wire_TABLE_CREATE create;
-    struct wire w;
-    if (c->job.shard_of == NULL || table >= c->job.at.tables) {
-        if (c->job.shard_of == NULL && coord_phase_running(c))
-            coord_send(c, from,
-                       wire_refusal(request, SHOAL_E_AGAIN, "the tables are not known yet"));
-        else
-            coord_send(c, from,
-                       wire_refusal(request, SHOAL_E_NO_TABLE, "there is no table %u", table));
-        return;
-    }
+    if (c->job.shard_of == NULL && coord_phase_running(c))
+        return err_set(&a->e, SHOAL_E_AGAIN, "the tables are not known yet");
+    if (c->job.shard_of == NULL || table >= c->job.at.tables)
+        return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
     const struct table_schema *s = &c->job.table[table];
-    wire_reply_to(request, 0, &w);
     wire_schema_to(s, &create);
-    _Static_assert(sizeof create == sizeof w.u.TABLE_GET_reply, "both are the same list");
-    memcpy(&w.u.TABLE_GET_reply, &create, sizeof create);
-    reply_frame(c, from, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0]);
+    _Static_assert(sizeof create == sizeof a->reply.u.TABLE_GET_reply, "both are the same list");
+    memcpy(&a->reply.u.TABLE_GET_reply, &create, sizeof create);
+    a->frame = s->field_rule;
+    a->frame_bytes = s->field_rule_count * sizeof s->field_rule[0];
+    return 0;
 }
 
-void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request,
-                        const struct msg *m)
+int coord_work_map_get(struct coord *c, struct coord_ask *a)
 {
-    (void)m;
     const struct coord_members *members = &c->members;
-    struct wire w;
-    if (c->job.shard_of == NULL) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no map yet"));
-        return;
-    }
-    wire_reply_to(request, 0, &w);
-    w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch,
-                                                    .tablet_count = c->job.tablets,
-                                                    .shards = members->shards};
-    struct msg *reply = wire_encode(&w);
+    if (c->job.shard_of == NULL)
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no map yet");
+    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch,
+                                                           .tablet_count = c->job.tablets,
+                                                           .shards = members->shards};
+    struct msg *reply = wire_encode(&a->reply);
     void *map = reply == NULL ? NULL : msg_add(reply, c->job.tablets * sizeof(uint16_t));
     size_t bytes = 0;
     for (uint32_t s = 0; s < members->shards; s++)
         bytes += strlen(members->shard[s].endpoint) + 1;
     char *lines = map == NULL ? NULL : msg_add(reply, bytes);
+    a->silent = true; /* it has two frames; without memory it is asked again */
     if (lines == NULL) {
         msg_free(reply);
-        return;
+        return 0;
     }
     const char *end = lines + bytes;
     memcpy(map, c->job.shard_of, c->job.tablets * sizeof(uint16_t));
@@ -334,7 +268,8 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
         lines += length + 1;
     }
     SHOAL_ASSERT(lines == end);
-    coord_send(c, from, reply);
+    coord_send(c, a->from, reply);
+    return 0;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -387,41 +322,33 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
     return good;
 }
 
-void coord_work_task(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_work_task(struct coord *c, struct coord_ask *a)
 {
-    const struct wire_TASK_DONE *q = &request->u.TASK_DONE;
+    const struct wire_TASK_DONE *q = &a->request->u.TASK_DONE;
     struct coord_tasks *t = &c->job.tasks;
     struct coord_losses sum;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
     if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation ||
-        index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_FENCED,
-                                "lane %u generation %" PRIu64 " is not yours", q->lane,
-                                q->generation));
-        return;
-    }
-    if (!losses_take(c, q, m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
+        index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN)
+        return err_set(&a->e, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours",
+                       q->lane, q->generation);
+    if (!losses_take(c, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
         q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
-        q->refused > t->task[index].batch_count) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_MALFORMED,
-                                "task %" PRIu64 " cannot have %" PRIu64
-                                " examples of %u labels, %" PRIu64 " bad lines of %" PRIu64
-                                ", loss %g and weights of %g",
-                                q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum,
-                                q->weight_sum));
-        return;
-    }
+        q->refused > t->task[index].batch_count)
+        return err_set(&a->e, SHOAL_E_MALFORMED,
+                       "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
+                       " bad lines of %" PRIu64 ", loss %g and weights of %g",
+                       q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum,
+                       q->weight_sum);
     SHOAL_ASSERT(lane->state == LANE_HELD || lane->state == LANE_GRANTING); /* it has a worker */
     t->lane[q->lane].used = true;
     if (coord_task_report(t, index, &sum)) {
-        staleness_add(c, m->frame[1].data);
-        coord_trace_task(c, q, m->frame[2].data, m->frame[1].data);
+        staleness_add(c, a->m->frame[1].data);
+        coord_trace_task(c, q, a->m->frame[2].data, a->m->frame[1].data);
         bad_where_note(c, q->bad_where);
         if (!coord_grant_task_put(c, index, false))
-            return;
+            return 0;
         if (q->bad_lines > 0)
             bad_lines_look(c);
         if (q->refused > 0) {
@@ -429,21 +356,17 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
             coord_guard_look(c, q->refused_where);
         }
     }
-    reply_plain(c, from, request);
+    return 0;
 }
 
-void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+int coord_work_eval(struct coord *c, struct coord_ask *a)
 {
-    const struct wire_EVAL_DONE *q = &request->u.EVAL_DONE;
-    struct err e = {0};
+    const struct wire_EVAL_DONE *q = &a->request->u.EVAL_DONE;
     int rc = 0;
     if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
-        rc = coord_eval_done(&c->job.eval, q, m->frame[1].data, m->frame[2].data, &e);
+        rc = coord_eval_done(&c->job.eval, q, a->m->frame[1].data, a->m->frame[2].data, &a->e);
     /* diverged, or no memory: the rest would be in vain */
     if (rc != 0 && rc != SHOAL_E_MALFORMED)
-        coord_end_fail(c, rc, "%s", e.text);
-    if (rc != 0)
-        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
-    else
-        reply_plain(c, from, request);
+        coord_end_fail(c, rc, "%s", a->e.text);
+    return rc;
 }

@@ -57,7 +57,8 @@ static void ask(uint32_t lane, uint64_t id)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .id = id};
     w.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = worker, .lane = lane, .generation = 1};
-    coord_grant_next(c, 1, &w, NULL);
+    struct coord_ask a = {.from = 1, .request = &w};
+    (void)coord_grant_next(c, &a);
 }
 
 /* The worker asks for a lane, and gets it. */
@@ -120,7 +121,8 @@ static void a_worker_is_told_a_number_that_is_not_stored(void)
     begin(WIRE_ASYNC);
     c->members.next_worker = worker;
     w.u.WORKER_JOIN = (struct wire_WORKER_JOIN){.name = "w", .pid = 1};
-    coord_work_join(c, 1, &w, NULL);
+    struct coord_ask a = {.from = 1, .request = &w};
+    (void)coord_work_join(c, &a);
 }
 
 static void a_shard_number_changes_its_owner(void)

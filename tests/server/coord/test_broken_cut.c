@@ -60,20 +60,21 @@ static void checkpoint_ask(void)
 {
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .id = 1};
     (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "asked");
-    coord_checkpoint_request(c, 1, &w, NULL);
+    struct coord_ask a = {.from = 1, .request = &w};
+    (void)coord_checkpoint_request(c, &a);
 }
 
 static void a_cut_has_a_number_that_was_used(void)
 {
     coord_make();
     c->cut.stored = c->counters.next_cut;
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
 }
 
 static void a_shard_hears_of_a_number_that_is_not_stored(void)
 {
     coord_make();
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
     c->cut.stored--;
     answer(true);
 }
@@ -81,7 +82,7 @@ static void a_shard_hears_of_a_number_that_is_not_stored(void)
 static void a_cut_counts_that_a_shard_has_not_made(void)
 {
     coord_make();
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
     answer(true);
     answer(false);
 }
@@ -89,7 +90,7 @@ static void a_cut_counts_that_a_shard_has_not_made(void)
 static void a_shard_does_not_hold_at_the_instant(void)
 {
     coord_make();
-    coord_cut_make(c, cut_done);
+    coord_cut_order(c, &(struct coord_cut_order){.done = cut_done});
     answer(false);
 }
 

@@ -826,6 +826,30 @@ START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
 }
 END_TEST
 
+/* The list has gone round while the command ran: what was its record is a newer checkpoint's. */
+START_TEST(checkpoint_publish_that_outlives_its_record_is_told_of_nowhere)
+{
+    r.hooks = r.hook_holds = true;
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
+    run_batches(20);
+    (void)checkpoint_make("one");
+    const struct coord_checkpoint *k = &r.coord->checkpoint;
+    k->list->made = COORD_CHECKPOINTS_MAX;
+    (void)checkpoint_make("two");
+    ck_assert_str_eq(k->list->record[0].name, "two");
+    (void)checkpoint_make("three");
+    struct json *told = coord_checkpoint_publish_json(r.coord);
+    ck_assert_ptr_null(told);
+    r.hook_holds = false;
+    while (r.hook_count < 2)
+        ck_assert(sim_step(r.sim));
+    ck_assert_ptr_nonnull(strstr(r.hooked[1], "/three"));
+    ck_assert_uint_eq(k->list->record[0].published, 4); /* passed over, and still so */
+    ck_assert_uint_eq(k->list->record[1].published, 1);
+    rig_stop();
+}
+END_TEST
+
 /* A number is what checkpoints without a name have. */
 START_TEST(checkpoint_name_of_digits_is_refused)
 {
@@ -891,6 +915,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
     tcase_add_loop_test(t, checkpoint_publish_that_hangs_is_ended, 0, 2);
     tcase_add_test(t, checkpoint_publish_that_outlives_its_job_is_told_of_nowhere);
+    tcase_add_test(t, checkpoint_publish_that_outlives_its_record_is_told_of_nowhere);
     tcase_add_test(t, checkpoint_name_of_digits_is_refused);
     tcase_add_test(t, checkpoint_publish_needs_leave);
     suite_add_tcase(s, t);

@@ -590,6 +590,31 @@ START_TEST(coord_best_epoch_is_restored)
 }
 END_TEST
 
+/* After a checkpoint the first epoch is kept whatever it is, also one that beats the best of all by
+ * too little to be a gain; the next one may be a gain on the best and none on what was kept. */
+START_TEST(coord_gain_over_the_best_is_kept)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.8, 0.8, 0.6, 0.6, 0.6};
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++)
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2,
+              2, NULL);
+    struct coord_progress *at = &r.coord->job.at;
+    while (at->epoch < 3 || at->phase != PHASE_EVAL)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_eq(at->kept_epoch, 2);
+    at->best_epoch = 1;
+    at->best_value -= 1.2e-6; /* the third will be as good as the second */
+    at->kept_value -= 0.5e-6;
+    run_job(120);
+    job_done(5);
+    ck_assert_double_eq(report_number("best_epoch"), 3);
+    ck_assert_double_eq(report_number("final_epoch"), 3);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_refused_cut_is_made_again_under_a_new_number)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2,
@@ -770,6 +795,30 @@ START_TEST(coord_doubled_question_is_granted_once)
 }
 END_TEST
 
+/* A question of a former job that comes late, when this one has fewer lanes: where the lane stood
+ * that it was granted, there is none. */
+START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
+{
+    struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
+    rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, NULL);
+    r.worker[0].seats = 4;
+    struct coord_tasks *t = &r.coord->job.tasks;
+    while (t->lane == NULL || t->lanes < 4 || t->lane[3].state != LANE_GRANTING)
+        ck_assert(sim_step(r.sim));
+    const struct coord_worker *asker = &r.coord->members.worker[0];
+    ck_assert_uint_eq(asker->asked_lane, 3);
+    w.id = asker->asked_id;
+    w.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = asker->number, .lane = COORD_NO_LANE};
+    peer_t granted_to = t->lane[3].ask_peer;
+    t->lanes = 2; /* as the next job's */
+    struct coord_ask a = {.from = granted_to + 1, .request = &w};
+    ck_assert_int_eq(coord_grant_next(r.coord, &a), 0);
+    t->lanes = 4;
+    ck_assert_uint_eq(t->lane[3].ask_peer, granted_to);
+    rig_stop();
+}
+END_TEST
+
 /* A lane that its worker dropped without a word (a shard had refused it) is taken back and dealt
  * again. */
 START_TEST(coord_lane_dropped_in_silence_is_dealt_again)
@@ -823,6 +872,33 @@ START_TEST(coord_silent_server_is_named_in_the_status)
     text = coord_status_text(r.coord);
     ck_assert_ptr_null(strstr(text, "waiting"));
     free(text);
+    rig_stop();
+}
+END_TEST
+
+/* Whom a job waits for that has not begun: a server that never came has no name, so those are told
+ * that did come; then the workers. */
+START_TEST(coord_status_says_who_has_not_come)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 3, 1, NULL);
+    sim_kill(r.shard[1]->node); /* before its first beat: its port was taken */
+    sim_kill(r.client.node);
+    memset(&r.client, 0, sizeof r.client);
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    char *text = coord_status_text(r.coord);
+    ck_assert_msg(strstr(text, "2 of the 3 shards of the coordinator's file have come, of "
+                               "server-0, server-2; start the others") != NULL,
+                  "%s", text);
+    free(text);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 1);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    text = coord_status_text(r.coord);
+    ck_assert_msg(strstr(text, "waits for workers: 1 of the 2") != NULL, "%s", text);
+    free(text);
+    worker_add(1);
+    run_job(60);
+    job_done(1);
     rig_stop();
 }
 END_TEST
@@ -1178,6 +1254,7 @@ int main(void)
     tcase_add_test(t, coord_bsp_survives_a_death_with_the_same_batches);
     tcase_add_loop_test(t, coord_lost_doubled_and_reordered_messages_change_nothing, 0, 12);
     tcase_add_test(t, coord_best_epoch_is_restored);
+    tcase_add_test(t, coord_gain_over_the_best_is_kept);
     tcase_add_test(t, coord_refused_cut_is_made_again_under_a_new_number);
     tcase_add_test(t, coord_restarted_shard_is_set_up_again);
     tcase_add_test(t, coord_shard_that_reads_its_rows_back_has_the_map);
@@ -1187,9 +1264,11 @@ int main(void)
     tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);
     tcase_add_loop_test(t, coord_death_within_a_round_loses_no_task, 0, 8);
     tcase_add_test(t, coord_doubled_question_is_granted_once);
+    tcase_add_test(t, coord_late_copy_of_a_former_jobs_question_waits);
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);
+    tcase_add_test(t, coord_status_says_who_has_not_come);
     tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
     tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_the_drawn_ones, 0, 2);
     tcase_add_loop_test(t, coord_refused_batches_are_told, 0, 3);

@@ -34,6 +34,26 @@ static void open_rows(struct coord_eval *v, uint64_t rows)
     ck_assert_msg(coord_eval_open(v, 9, 1, rows, &job, &e) == 0, "%s", e.text);
 }
 
+static void open_leased(struct coord_eval *v, uint64_t rows)
+{
+    open_rows(v, rows);
+    while (coord_eval_lease(v, 1, 0) != COORD_NO_EVAL)
+        continue;
+}
+
+static bool no_memory; /* for the measures */
+
+int __real_measure_add(struct measure *m, const float *s, const float *l, const uint64_t *g,
+                       const uint64_t *b, uint32_t rows, struct err *e);
+int __wrap_measure_add(struct measure *m, const float *s, const float *l, const uint64_t *g,
+                       const uint64_t *b, uint32_t rows, struct err *e);
+int __wrap_measure_add(struct measure *m, const float *s, const float *l, const uint64_t *g,
+                       const uint64_t *b, uint32_t rows, struct err *e)
+{
+    return no_memory ? err_set(e, SHOAL_E_NOMEM, "no memory")
+                     : __real_measure_add(m, s, l, g, b, rows, e);
+}
+
 /* The frames of rows [position, position + count) as a worker sends them. */
 static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uint32_t count,
                      uint64_t bad, struct err *e)
@@ -101,7 +121,7 @@ START_TEST(coord_eval_measures_in_task_order_whoever_comes_first)
     }
     if (_i == 2)
         job.evaluate.exact = 300; /* beyond: cells and a sample of the groups, in the same order */
-    open_rows(&v, ROWS);
+    open_leased(&v, ROWS);
     ck_assert_uint_eq(v.tasks, 16);
     ck_assert_uint_eq(v.task[15].rows, 40);
     for (uint32_t i = v.tasks; i-- > 0;) {
@@ -118,7 +138,7 @@ START_TEST(coord_eval_first_result_counts)
 {
     struct coord_eval v;
     struct err e;
-    open_rows(&v, 64);
+    open_leased(&v, 64);
     uint64_t number = coord_eval_task_number(&v, 0);
     ck_assert_int_eq(give_part(&v, number + (1ull << 32), 500, 64, 0, &e), 0); /* of another one */
     ck_assert_uint_eq(v.measured, 0);
@@ -194,7 +214,7 @@ START_TEST(coord_eval_refuses_what_cannot_be)
     ck_assert_int_eq(coord_eval_open(&v, 9, 1, 0, &job, &e), SHOAL_E_DATA);
     ck_assert_int_eq(coord_eval_open(&v, 9, 1, COORD_EVAL_ROWS_MAX + 1ull, &job, &e),
                      SHOAL_E_TOO_BIG);
-    open_rows(&v, 64);
+    open_leased(&v, 64);
     uint64_t number = coord_eval_task_number(&v, 0);
     ck_assert_int_eq(give_part(&v, number, 0, 65, 0, &e), SHOAL_E_MALFORMED);
     ck_assert_int_eq(give_part(&v, number, 0, 60, 5, &e), SHOAL_E_MALFORMED);
@@ -211,6 +231,41 @@ START_TEST(coord_eval_refuses_what_cannot_be)
 }
 END_TEST
 
+/* A result that nobody was asked for would wait outside the window, and count. */
+START_TEST(coord_eval_refuses_a_task_that_was_never_leased)
+{
+    struct coord_eval v;
+    open_rows(&v, 128);
+    ck_assert_uint_eq(coord_eval_lease(&v, 1, 0), 0);
+    ck_assert_int_eq(give(&v, 1), SHOAL_E_MALFORMED);
+    ck_assert(!v.task[1].done && v.task[1].result == NULL);
+    ck_assert_int_eq(give(&v, 0), 0);
+    ck_assert_uint_eq(coord_eval_lease(&v, 1, 0), 1);
+    ck_assert_int_eq(give(&v, 1), 0);
+    same(&v, 128);
+    coord_eval_close(&v);
+}
+END_TEST
+
+START_TEST(coord_eval_counts_no_task_that_was_not_measured)
+{
+    struct coord_eval v;
+    uint32_t first = (uint32_t)_i;
+    open_leased(&v, 128);
+    for (uint32_t i = 0; i < first; i++)
+        ck_assert_int_eq(give(&v, i), 0);
+    no_memory = true;
+    ck_assert_int_eq(give(&v, first), SHOAL_E_NOMEM);
+    no_memory = false;
+    ck_assert_uint_eq(v.measured, first);
+    ck_assert(!coord_eval_complete(&v));
+    for (uint32_t i = first; i < v.tasks; i++)
+        ck_assert_int_eq(give(&v, i), 0);
+    same(&v, 128);
+    coord_eval_close(&v);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_eval");
@@ -222,6 +277,8 @@ int main(void)
     tcase_add_test(c, coord_eval_leases_within_a_window);
     tcase_add_test(c, coord_eval_tasks_fit_their_message);
     tcase_add_test(c, coord_eval_refuses_what_cannot_be);
+    tcase_add_test(c, coord_eval_refuses_a_task_that_was_never_leased);
+    tcase_add_loop_test(c, coord_eval_counts_no_task_that_was_not_measured, 0, 2);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);
