@@ -125,7 +125,8 @@ static void try_bsp(struct shard *s, struct request *q)
         answer(s, q, low, q->pull.clock);
 }
 
-void pull_try(struct shard *s, struct request *q)
+/* Answers q, refuses it or puts it to wait: for its clock (clock.h), or for its rows (park.h). */
+static void try(struct shard *s, struct request *q)
 {
     SHOAL_ASSERT(q->type == WIRE_TYPE_PULL);
     if (q->pull.lane == LANE_NONE) {
@@ -168,7 +169,7 @@ static void parked_try(struct shard *s)
             continue;
         }
         const struct request *tail = p->pulls.tail;
-        pull_try(s, q);
+        try(s, q);
         misses += p->pulls.tail != tail;
     }
 }
@@ -181,7 +182,7 @@ void pull_tick(struct shard *s)
     parked_try(s);
     clock_due(&s->clock, s->engine, &due);
     while ((q = request_pop(&due)) != NULL)
-        pull_try(s, q);
+        try(s, q);
     while ((q = request_pop(&s->arrived)) != NULL)
-        pull_try(s, q);
+        try(s, q);
 }

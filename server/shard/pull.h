@@ -17,7 +17,5 @@
 void pull_on_message(struct shard *s, peer_t from, struct msg *m);
 /* Answers what waited and is due, then answers or puts to wait what arrived. */
 void pull_tick(struct shard *s);
-/* Answers q, refuses it or puts it to wait: for its clock (clock.h), or for its rows (park.h). */
-void pull_try(struct shard *s, struct request *q);
 
 #endif
