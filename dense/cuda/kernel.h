@@ -167,11 +167,6 @@ void cuda_scratch_return(struct stream *s, struct scratch_mark mark);
 void cuda_zero(struct stream *s, void *to, size_t bytes);
 void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes); /* device -> device */
 
-/* As backend_ops.gemm, in the stream's precision. */
-void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
-               uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
-               float *c, uint32_t ldc);
-
 /* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that
  * takes all. Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into
  * partial[chunk * width + column] and these functions do the rest. partial is scratch

@@ -10,6 +10,14 @@
 
 #define READY_BYTES 16u
 
+/* Made ready once, it may serve several products of one op. */
+struct operand {
+    const float *x;
+    uint32_t rows, columns, ld; /* as it lies in memory */
+    const void *ready;          /* in the product's type; NULL: not ready yet */
+    uint32_t ready_ld;
+};
+
 static enum product_type product_type_of(const struct stream *s)
 {
     switch (s->spec.precision) {
@@ -60,9 +68,10 @@ static void operand_ready(struct stream *s, struct operand *o)
     o->ready = to;
 }
 
-void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
-                          uint32_t n, uint32_t k, struct operand *a, struct operand *b, float beta,
-                          float *c, uint32_t ldc, const float *bias)
+/* c of `product` from operands in fp32, in the stream's precision. */
+static void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
+                            uint32_t n, uint32_t k, struct operand *a, struct operand *b,
+                            float beta, float *c, uint32_t ldc, const float *bias)
 {
     if (m == 0 || n == 0 || k == 0) /* no layer has no inputs, and no pass is of no examples */
         return;
@@ -97,16 +106,17 @@ void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, 
     cuda_product_compute(s, &p);
 }
 
-void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
-               uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
-               float *c, uint32_t ldc)
+/* As backend_ops.gemm, in the stream's precision. */
+static void gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+                 uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
+                 float *c, uint32_t ldc)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     struct operand x = {
         .x = a, .rows = transpose_a ? k : m, .columns = transpose_a ? m : k, .ld = lda};
     struct operand y = {
         .x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
-    cuda_operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
+    operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
     cuda_scratch_return(s, mark);
 }
 
@@ -132,8 +142,8 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
     struct operand x = operand_of(a->x, a->count, a->in, a->ldx),
                    w = operand_of(a->w, a->out, a->in, a->in);
     bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
-    cuda_operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
-                         plain ? a->bias : NULL);
+    operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
+                    plain ? a->bias : NULL);
     if (!plain)
         ops->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
     cuda_scratch_return(s, mark);
@@ -147,12 +157,11 @@ static void linear_backward(struct stream *s, const struct linear_args *a)
                           a->lddy, a->dbias);
     struct operand dy = operand_of(a->dy, a->count, a->out, a->lddy),
                    x = operand_of(a->x, a->count, a->in, a->ldx);
-    cuda_operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in,
-                         NULL);
+    operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in, NULL);
     if (a->dx != NULL) {
         struct operand w = operand_of(a->w, a->out, a->in, a->in);
-        cuda_operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w,
-                             a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
+        operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w,
+                        a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
     }
     cuda_scratch_return(s, mark);
 }
@@ -160,7 +169,7 @@ static void linear_backward(struct stream *s, const struct linear_args *a)
 void cuda_product_fill(struct backend_ops *o)
 {
     ops = o;
-    o->gemm = cuda_gemm;
+    o->gemm = gemm;
     o->linear_forward = linear_forward;
     o->linear_backward = linear_backward;
 }

@@ -127,17 +127,6 @@ void stream_batch_begin(struct stream *s);
 void cuda_product_compute(struct stream *s, const struct product *p);
 void cuda_choices_free(struct stream *s);
 
-/* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made
- * ready once and may serve several products of one op. */
-struct operand {
-    const float *x;
-    uint32_t rows, columns, ld; /* as it lies in memory */
-    const void *ready;          /* in the product's type; NULL: not ready yet */
-    uint32_t ready_ld;
-};
-void cuda_operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
-                          uint32_t n, uint32_t k, struct operand *a, struct operand *b, float beta,
-                          float *c, uint32_t ldc, const float *bias);
 /* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros
  * behind. */
 void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns,

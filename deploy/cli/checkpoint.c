@@ -16,43 +16,6 @@
 
 enum { MAKE_MS = 3600000, SILENT_MS = 10000, BUSY_TRIES = 600, LIST_MAX = 100000 };
 
-static const struct cli_verb verbs[] = {
-    {"create", checkpoint_create_main},
-    {"list", checkpoint_list_main},
-    {"verify", checkpoint_verify_main},
-    {"diff", checkpoint_diff_main},
-    {"restore", checkpoint_restore_main},
-    {"export", checkpoint_export_main},
-    {NULL, NULL},
-};
-
-static void usage(FILE *f)
-{
-    fputs("usage: shoal checkpoint VERB [options]\n\n", f);
-    option_verbs("shoal checkpoint", f);
-    fputs("\n`shoal checkpoint VERB --help` tells more. A checkpoint is a folder: all tables with "
-          "their optimizers' state, and where the job stood.\n",
-          f);
-}
-
-int cli_checkpoint(int argc, char **argv)
-{
-    if (argc < 2) {
-        usage(stderr);
-        return 64;
-    }
-    if (strcmp(argv[1], "--help") == 0) {
-        usage(stdout);
-        return 0;
-    }
-    int rc = cli_verb(verbs, argc, argv);
-    if (rc >= 0)
-        return rc;
-    fprintf(stderr, "shoal checkpoint: unknown verb %s\n\n", argv[1]);
-    usage(stderr);
-    return 64;
-}
-
 /* ---- files ----------------------------------------------------------------------------------- */
 
 const char *checkpoint_size(double bytes, char out[32])
@@ -152,7 +115,7 @@ static int endpoint_find(const char *coordinator, const char *run_dir, char out[
     return 0;
 }
 
-int checkpoint_create_main(int argc, char **argv)
+static int create_main(int argc, char **argv)
 {
     struct option_line o;
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
@@ -266,7 +229,7 @@ static void list_json(const struct listed *l, size_t count)
     json_free(list);
 }
 
-int checkpoint_list_main(int argc, char **argv)
+static int list_main(int argc, char **argv)
 {
     struct option_line o;
     struct listed *list = NULL;
@@ -295,7 +258,7 @@ int checkpoint_list_main(int argc, char **argv)
 
 /* ---- restore --------------------------------------------------------------------------------- */
 
-int checkpoint_restore_main(int argc, char **argv)
+static int restore_main(int argc, char **argv)
 {
     struct option_line o;
     struct json *m = NULL;
@@ -320,4 +283,43 @@ int checkpoint_restore_main(int argc, char **argv)
                                                    .wait = !option_given(&o, "no-wait")},
                             &e);
     return cli_end(rc, &o, &e);
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------- */
+
+static const struct cli_verb verbs[] = {
+    {"create", create_main},
+    {"list", list_main},
+    {"verify", checkpoint_verify_main},
+    {"diff", checkpoint_diff_main},
+    {"restore", restore_main},
+    {"export", checkpoint_export_main},
+    {NULL, NULL},
+};
+
+static void usage(FILE *f)
+{
+    fputs("usage: shoal checkpoint VERB [options]\n\n", f);
+    option_verbs("shoal checkpoint", f);
+    fputs("\n`shoal checkpoint VERB --help` tells more. A checkpoint is a folder: all tables with "
+          "their optimizers' state, and where the job stood.\n",
+          f);
+}
+
+int cli_checkpoint(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return 64;
+    }
+    if (strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    int rc = cli_verb(verbs, argc, argv);
+    if (rc >= 0)
+        return rc;
+    fprintf(stderr, "shoal checkpoint: unknown verb %s\n\n", argv[1]);
+    usage(stderr);
+    return 64;
 }

@@ -5,10 +5,7 @@
 #include "deploy/cli/cli.h"
 #include "proto/job/manifest.h"
 
-/* ---- verbs behind `shoal checkpoint`: argv[0] is the verb; each returns an exit status ---- */
-int checkpoint_create_main(int argc, char **argv);
-int checkpoint_list_main(int argc, char **argv);
-int checkpoint_restore_main(int argc, char **argv);
+/* Verbs behind `shoal checkpoint`: argv[0] is the verb; each returns an exit status. */
 int checkpoint_verify_main(int argc, char **argv);
 int checkpoint_diff_main(int argc, char **argv);
 int checkpoint_export_main(int argc, char **argv);

@@ -9,10 +9,8 @@
 
 struct cluster; /* live: connections; offline: engines opened on the shards' folders */
 
-/* coordinator: "tcp://..." of a running one, or NULL. run_dir: a run folder of `shoal local` (live
- * when its coordinator answers, else offline). */
-int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e);
-/* As --coordinator and --run-dir of a verb say. */
+/* As --coordinator and --run-dir of a verb say: "tcp://..." of a running one; a run folder of
+ * `shoal local` (live when its coordinator answers, else offline). */
 int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e);
 void cluster_close(struct cluster *c); /* NULL: nothing */
 /* The coordinator's endpoint of a run folder, as `shoal local` wrote it; false: there is none. */

@@ -199,8 +199,9 @@ static int sidecar_write(const char *log, const struct synth_teacher *t,
     return finish(file, failed, temporary, path, e);
 }
 
-int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path,
-                struct synth_result *out, struct err *e)
+/* Writes PATH and PATH.teacher.json, each under a temporary name first. CANTCREATE, IO, NOMEM. */
+static int log_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path,
+                     struct synth_result *out, struct err *e)
 {
     char temporary[LIMIT_PATH + 32];
     if (strlen(path) >= LIMIT_PATH)
@@ -231,7 +232,7 @@ static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t r
                          const char *path, struct err *e)
 {
     struct synth_result r;
-    int rc = synth_write(t, part, (uint64_t)rows, path, &r, e);
+    int rc = log_write(t, part, (uint64_t)rows, path, &r, e);
     if (rc != 0)
         return rc;
     printf("%s: %" PRIu64 " rows", path, r.rows);

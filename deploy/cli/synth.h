@@ -64,8 +64,5 @@ struct synth_result {
 void synth_teacher_make(enum synth_kind kind, uint64_t seed, struct synth_teacher *t);
 /* The columns of a csv kind that are labels; the first is that of every kind. */
 const char *synth_label(enum synth_kind kind, uint32_t label);
-/* Writes PATH and PATH.teacher.json, each under a temporary name first. CANTCREATE, IO, NOMEM. */
-int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path,
-                struct synth_result *out, struct err *e);
 
 #endif

@@ -11,7 +11,8 @@ uint32_t admit_waiting_limit(const struct table_schema *s)
     return s->rules.admit_waiting > 0 ? s->rules.admit_waiting : WAITING_DEFAULT;
 }
 
-uint32_t admit_sketch_limit(const struct table_schema *s)
+/* The same for its sketch, which tells keys apart only as long as it has a column for each. */
+static uint32_t sketch_limit(const struct table_schema *s)
 {
     return s->rules.admit_waiting > 0 ? s->rules.admit_waiting
                                       : s->rules.admit_sketch / SKETCH_ROWS;
@@ -55,8 +56,8 @@ static int count_in_sketch(struct table *t, struct tablet_life *life, uint64_t k
                            float show, bool *in)
 {
     uint32_t count = 0;
-    int rc = sketch_add(&life->sketch, t->schema.rules.admit_sketch, admit_sketch_limit(&t->schema),
-                        key, whole_times(show), &count);
+    int rc = sketch_add(&life->sketch, t->schema.rules.admit_sketch, sketch_limit(&t->schema), key,
+                        whole_times(show), &count);
     *in = (float)count >= threshold;
     return rc;
 }

@@ -18,7 +18,5 @@ int admit_row(struct table *t, uint32_t tablet, uint64_t key, const float *value
               const struct push_args *args, float **row);
 /* Keys of a tablet that may wait. */
 uint32_t admit_waiting_limit(const struct table_schema *s);
-/* The same for its sketch, which tells keys apart only as long as it has a column for each. */
-uint32_t admit_sketch_limit(const struct table_schema *s);
 
 #endif

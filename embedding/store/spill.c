@@ -129,7 +129,6 @@ int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, 
         rc = write_out(s);
     if (rc == 0)
         rc = table_cold_drop(t, tablet, count);
-    s->spilled += *count;
     return rc == SHOAL_E_NOMEM
                ? err_set(e, rc, "no memory to move rows of table %s to the store", schema->name)
                : rc;

@@ -20,7 +20,6 @@ struct spill {
     char *value;                       /* owned; (batch) */
     struct store_item *item;           /* owned; (items_most) */
     size_t items, items_most, bytes;
-    uint64_t spilled; /* rows so far */
     struct err *err;
 };
 

@@ -42,10 +42,9 @@ struct store_ops {
      * waits for the one begun before it. Order is kept: whatever is durable, all written before it
      * is. A failure is told by a later write or flush. */
     int (*flush_begin)(struct store *s, struct err *e);
-    /* Every pair in order of key (bytewise); stops at visit's first non-zero, which is returned. */
-    int (*scan)(struct store *s, store_visit visit, void *context, struct err *e);
-    /* The same for keys from `from` on that are below `below` (of both the keys alone count; NULL:
-     * from the first on, up to the last). */
+    /* Every pair from `from` on that is below `below` (of both the keys alone count; NULL: from the
+     * first on, up to the last) in order of key (bytewise); stops at visit's first non-zero, which
+     * is returned. */
     int (*range)(struct store *s, const struct store_item *from, const struct store_item *below,
                  store_visit visit, void *context, struct err *e);
     /* Values of `bytes` bytes each, to values (count, bytes) in the keys' order; sizes[i]: bytes of
@@ -121,9 +120,10 @@ static inline int store_flush_begin(struct store *s, struct err *e)
 {
     return s->ops->flush_begin(s, e);
 }
+/* Every pair. */
 static inline int store_scan(struct store *s, store_visit visit, void *context, struct err *e)
 {
-    return s->ops->scan(s, visit, context, e);
+    return s->ops->range(s, NULL, NULL, visit, context, e);
 }
 static inline int store_range(struct store *s, const struct store_item *from,
                               const struct store_item *below, store_visit visit, void *context,

@@ -124,11 +124,6 @@ static int mem_range(struct store *base, const struct store_item *from,
     return 0;
 }
 
-static int mem_scan(struct store *base, store_visit visit, void *context, struct err *e)
-{
-    return mem_range(base, NULL, NULL, visit, context, e);
-}
-
 static int mem_get(struct store *base, const struct store_item *keys, size_t count, void *values,
                    size_t bytes, size_t *sizes, struct err *e)
 {
@@ -200,7 +195,6 @@ static int mem_tidy(struct store *base, const struct store_item *from,
 static const struct store_ops mem_ops = {.write = mem_write,
                                          .flush = mem_flush,
                                          .flush_begin = mem_flush,
-                                         .scan = mem_scan,
                                          .range = mem_range,
                                          .get = mem_get,
                                          .drop = mem_drop,

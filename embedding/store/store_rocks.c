@@ -137,11 +137,6 @@ static int rocks_range(struct store *base, const struct store_item *from,
     return rc;
 }
 
-static int rocks_scan(struct store *base, store_visit visit, void *context, struct err *e)
-{
-    return rocks_range(base, NULL, NULL, visit, context, e);
-}
-
 /* Asked for in batches, for each has to be told apart by pointers. */
 #define GET_BATCH 1024u
 
@@ -288,7 +283,6 @@ static int rocks_compact(struct store *base, struct err *e)
 static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .flush = rocks_flush,
                                            .flush_begin = rocks_flush_begin,
-                                           .scan = rocks_scan,
                                            .range = rocks_range,
                                            .get = rocks_get,
                                            .drop = rocks_drop,

@@ -56,36 +56,6 @@ struct control_lane {
 _Static_assert(sizeof(struct control_run) == 24 && sizeof(struct control_lane) == 24,
                "control values are a disk format");
 
-static void put_be32(char *out, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        out[i] = (char)(v >> (24 - 8 * i));
-}
-
-static uint32_t get_be32(const char *in)
-{
-    uint32_t v = 0;
-    for (int i = 0; i < 4; i++)
-        v = v << 8 | (unsigned char)in[i];
-    return v;
-}
-
-void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
-{
-    SHOAL_ASSERT(table <= LIMIT_TABLES && tablet <= LIMIT_TABLETS); /* or the end of a range */
-    item->key[0] = 'i';
-    put_be32(item->key + 1, table);
-    put_be32(item->key + 5, tablet);
-    item->key_bytes = 9;
-}
-
-/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16
- * million restores. */
-_Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536,
-               "a cold row's key has a byte for its table and two for its tablet");
-#define ROW_KEY_BYTES 15u
-#define EPOCH_MAX 0xffffffu
-
 static void put_be(char *out, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)
@@ -100,6 +70,21 @@ static uint64_t get_be(const char *in, int bytes)
     return v;
 }
 
+void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
+{
+    SHOAL_ASSERT(table <= LIMIT_TABLES && tablet <= LIMIT_TABLETS); /* or the end of a range */
+    item->key[0] = 'i';
+    put_be(item->key + 1, table, 4);
+    put_be(item->key + 5, tablet, 4);
+    item->key_bytes = 9;
+}
+
+/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16
+ * million restores. */
+_Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536,
+               "a cold row's key has a byte for its table and two for its tablet");
+#define ROW_KEY_BYTES 15u
+
 static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed,
                     struct store_item *item)
 {
@@ -107,7 +92,7 @@ static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mi
     item->key[0] = 'r';
     put_be(item->key + 1, table, 1);
     put_be(item->key + 2, tablet, 2);
-    put_be(item->key + 4, epoch & EPOCH_MAX, 3);
+    put_be(item->key + 4, epoch & STORED_EPOCH_MAX, 3);
     put_be(item->key + 7, mixed, 8);
     item->key_bytes = ROW_KEY_BYTES;
 }
@@ -158,8 +143,8 @@ bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32
     const char *at = key;
     if (key_bytes != 9 || at[0] != 'i')
         return false;
-    *table = get_be32(at + 1);
-    *tablet = get_be32(at + 5);
+    *table = (uint32_t)get_be(at + 1, 4);
+    *tablet = (uint32_t)get_be(at + 5, 4);
     return true;
 }
 

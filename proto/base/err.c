@@ -1,53 +1,35 @@
-/* err.c: names, texts and exit statuses of the one list of errors. */
+/* err.c: texts and exit statuses of the one list of errors. */
 #include "proto/base/err.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-const char *err_name(int code)
-{
-    switch (code) {
-    case SHOAL_OK:
-        return "OK";
-#define X(name, wire, status, text)                                                                \
-    case SHOAL_E_##name:                                                                           \
-        return #name;
-        SHOAL_ERR_MAP(X)
+struct fact {
+    int status;
+    const char *text;
+};
+
+static const struct fact unknown = {70, "unknown error"};
+#define X(name, wire, exit_status, what) [wire] = {exit_status, what},
+static const struct fact known[] = {[0] = {0, "ok"}, SHOAL_ERR_MAP(X)}; /* by wire value */
 #undef X
-    default:
-        return "UNKNOWN";
-    }
+
+static const struct fact *fact_of(int code)
+{
+    bool listed = code <= 0 && code > -(int)(sizeof known / sizeof known[0]);
+    return listed && known[-code].text != NULL ? &known[-code] : &unknown;
 }
 
 const char *err_text(int code)
 {
-    switch (code) {
-    case SHOAL_OK:
-        return "ok";
-#define X(name, wire, status, text)                                                                \
-    case SHOAL_E_##name:                                                                           \
-        return text;
-        SHOAL_ERR_MAP(X)
-#undef X
-    default:
-        return "unknown error";
-    }
+    return fact_of(code)->text;
 }
 
 int err_exit_status(int code)
 {
-    switch (code) {
-    case SHOAL_OK:
-        return 0;
-#define X(name, wire, status, text)                                                                \
-    case SHOAL_E_##name:                                                                           \
-        return status;
-        SHOAL_ERR_MAP(X)
-#undef X
-    default:
-        return 70;
-    }
+    return fact_of(code)->status;
 }
 
 int err_set(struct err *e, int code, const char *format, ...)

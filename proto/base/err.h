@@ -55,8 +55,7 @@ struct err {
     char text[ERR_TEXT_MAX];
 };
 
-/* "NOT_FOUND" and "not found" of a code; "OK" and "ok" of 0; "UNKNOWN" of anything else. */
-const char *err_name(int code);
+/* "not found" of a code; "ok" of 0; "unknown error" of anything else. */
 const char *err_text(int code);
 /* The process exit status (sysexits) that belongs to a code; 70 for an unknown one. */
 int err_exit_status(int code);

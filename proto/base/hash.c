@@ -63,9 +63,8 @@ void hash_stream_free(struct hash_stream *h)
 
 /* ---- CRC-32C --------------------------------------------------------------------------------- */
 
-/* By the processor's own instruction, three runs of bytes at a time; elsewhere
- * four bits a step through a table of the sixteen remainders of the reflected polynomial
- * 0x82F63B78.
+/* By the processor's own instruction, three runs of bytes at a time; elsewhere four bits a step
+ * through a table of the sixteen remainders of the reflected polynomial 0x82F63B78.
  *
  * The instruction takes eight bytes a cycle but answers after three, so three neighbouring runs go
  * side by side. The checksum of the first, moved behind n bytes, is its product with x^(8n) modulo

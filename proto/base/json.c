@@ -55,7 +55,8 @@ struct json *json_new_string(const char *s)
     return out_of(string_value(s));
 }
 
-struct json *json_new_number(double x)
+/* null when not finite: JSON has no NaN */
+static struct json *number_value(double x)
 {
     return out_of(isfinite(x) ? json_real(x) : json_null());
 }
@@ -82,7 +83,7 @@ int json_set_string(struct json *object, const char *key, const char *s)
 
 int json_set_number(struct json *object, const char *key, double x)
 {
-    return json_set(object, key, json_new_number(x));
+    return json_set(object, key, number_value(x));
 }
 
 int json_set_int(struct json *object, const char *key, int64_t x)
@@ -114,7 +115,7 @@ int json_append(struct json *array, struct json *child)
 
 int json_append_number(struct json *array, double x)
 {
-    return json_append(array, json_new_number(x));
+    return json_append(array, number_value(x));
 }
 
 int json_append_string(struct json *array, const char *s)

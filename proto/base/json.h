@@ -23,7 +23,6 @@ struct json;
 struct json *json_new_object(void); /* members keep the order in which they were set */
 struct json *json_new_array(void);
 struct json *json_new_string(const char *s);
-struct json *json_new_number(double x); /* null when not finite: JSON has no NaN */
 struct json *json_new_int(int64_t x);
 struct json *json_new_null(void);
 /* takes child in any case */

@@ -165,21 +165,6 @@ size_t msg_bytes(const struct msg *m)
     return bytes;
 }
 
-struct msg *msg_copy(const struct msg *m)
-{
-    struct msg *copy = msg_new();
-    for (uint32_t i = 0; copy != NULL && i < m->frame_count; i++) {
-        void *data = msg_add(copy, m->frame[i].bytes);
-        if (data == NULL) {
-            msg_free(copy);
-            return NULL;
-        }
-        if (m->frame[i].bytes > 0)
-            memcpy(data, m->frame[i].data, m->frame[i].bytes);
-    }
-    return copy;
-}
-
 uint64_t msg_frames_live(void)
 {
     return atomic_load(&frames_live);

@@ -37,8 +37,6 @@ int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(vo
                      void *hint);
 /* Bytes of all frames. */
 size_t msg_bytes(const struct msg *m);
-/* A deep copy from the pool, or NULL. */
-struct msg *msg_copy(const struct msg *m);
 
 /* Bounds what the pool keeps of released frames, all together; until then it is each size's own
  * bound alone. */

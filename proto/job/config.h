@@ -61,7 +61,6 @@ size_t config_count(const struct config *c, const char *path);
 const char *config_string(const struct config *c, const char *path);
 const char *config_string_or(const struct config *c, const char *path, const char *fallback);
 int64_t config_int(const struct config *c, const char *path);
-int64_t config_int_or(const struct config *c, const char *path, int64_t fallback);
 double config_float(const struct config *c, const char *path);
 double config_float_or(const struct config *c, const char *path, double fallback);
 bool config_bool(const struct config *c, const char *path);

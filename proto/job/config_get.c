@@ -129,11 +129,6 @@ const char *config_string_or(const struct config *c, const char *path, const cha
     return entry_typed(c, path, CONFIG_STRING) != NULL ? config_string(c, path) : fallback;
 }
 
-int64_t config_int_or(const struct config *c, const char *path, int64_t fallback)
-{
-    return entry_typed(c, path, CONFIG_INT) != NULL ? config_int(c, path) : fallback;
-}
-
 double config_float_or(const struct config *c, const char *path, double fallback)
 {
     return entry_typed(c, path, CONFIG_FLOAT) != NULL ? config_float(c, path) : fallback;

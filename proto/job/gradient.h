@@ -21,8 +21,6 @@ struct gradient_fault {
     uint32_t rows;         /* bad ones in all */
 };
 
-/* Whether all of values (count) are finite and within LIMIT_GRADIENT. */
-bool gradient_values_ok(const float *values, size_t count);
 /* What is wrong with values (key_count, schema_push_floats): the first bad row and how many there
  * are. Whether there is any. */
 bool gradient_fault_find(const struct table_schema *s, const float *values, uint32_t key_count,

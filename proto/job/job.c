@@ -11,17 +11,27 @@
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+int job_refuse(const struct config *c, const char *path, struct err *e, const char *format, ...)
+{
+    char text[ERR_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return err_set(e, SHOAL_E_CONFIG, "line %d: %s%s", config_line(c, path), path, text);
+}
 
 int job_name_take(const struct config *c, const char *path, const char *fallback,
                   char out[LIMIT_NAME], struct err *e)
 {
     const char *s = fallback != NULL ? config_string_or(c, path, fallback) : config_string(c, path);
     if (strlen(s) >= LIMIT_NAME || s[0] == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s must have 1 to %u bytes",
-                       config_line(c, path), path, LIMIT_NAME - 1);
+        return job_refuse(c, path, e, " must have 1 to %u bytes", LIMIT_NAME - 1);
     (void)snprintf(out, LIMIT_NAME, "%s", s);
     return 0;
 }
@@ -34,15 +44,12 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
     if (config_list(c, "evaluate.by", &j->evaluate.by) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->evaluate.by.count > LIMIT_BY)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: evaluate.by: at most %u fields",
-                       config_line(c, "evaluate.by"), LIMIT_BY);
+        return job_refuse(c, "evaluate.by", e, ": at most %u fields", LIMIT_BY);
     j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets");
     j->evaluate.exact = config_size(c, "evaluate.exact");
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
-        return err_set(e, SHOAL_E_CONFIG,
-                       "line %d: train.early_stop.metric is gauc: evaluate.group must name the "
-                       "field of the groups",
-                       config_line(c, "train.early_stop.metric"));
+        return job_refuse(c, "train.early_stop.metric", e,
+                          " is gauc: evaluate.group must name the field of the groups");
     (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start"));
     return 0;
 }
@@ -54,12 +61,9 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     if (rc != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (strlen(dir) >= LIMIT_PATH / 2) /* names are put behind it */
-        return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.dir has at most %u bytes",
-                       config_line(c, "checkpoint.dir"), LIMIT_PATH / 2 - 1);
+        return job_refuse(c, "checkpoint.dir", e, " has at most %u bytes", LIMIT_PATH / 2 - 1);
     if (j->checkpoint.publish.count > 32)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "line %d: checkpoint.publish: a command has at most 32 words",
-                       config_line(c, "checkpoint.publish"));
+        return job_refuse(c, "checkpoint.publish", e, ": a command has at most 32 words");
     (void)snprintf(j->checkpoint.dir, sizeof j->checkpoint.dir, "%s", dir);
     j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches");
     j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes");
@@ -102,8 +106,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->journal.max = config_size(c, "journal.max");
     j->journal.keep = config_size(c, "journal.keep");
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop needs data.valid",
-                       config_line(c, "train.early_stop"));
+        return job_refuse(c, "train.early_stop", e, " needs data.valid");
     if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)
         return err_set(
             e, SHOAL_E_CONFIG,
@@ -116,32 +119,27 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
                        "ever serve; take the cache away, or use ssp or async",
                        config_line(c, "train.cache.rows"));
     if (j->train.precision == PRECISION_FP16 && j->train.mode == 2) /* WIRE_BSP */
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "line %d: train.precision fp16 finds a loss scale for each lane where it runs, so a "
-            "lane that moves "
-            "to another worker would round differently, and bsp promises the same bits; use bf16",
-            config_line(c, "train.precision"));
-    return evaluate_take(c, j, e);
+        return job_refuse(
+            c, "train.precision", e,
+            " fp16 finds a loss scale for each lane where it runs, so a lane that moves to another "
+            "worker would round differently, and bsp promises the same bits; use bf16");
+    return 0;
+}
+
+static int names_take(const struct config *c, struct job *j, struct err *e)
+{
+    int rc = job_name_take(c, "job", NULL, j->name, e);
+    return rc == 0 ? job_name_take(c, "space", j->name, j->space, e) : rc;
 }
 
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
-    int rc = job_name_take(c, "job", NULL, j->name, e);
-    if (rc == 0)
-        rc = job_name_take(c, "space", j->name, j->space, e);
-    if (rc == 0)
-        rc = job_data_take(c, j, e);
-    if (rc == 0)
-        rc = job_features_take(c, j, e);
-    if (rc == 0)
-        rc = job_tables_take(c, j, e);
-    if (rc == 0)
-        rc = job_model_take(c, j, e);
-    if (rc == 0)
-        rc = train_take(c, j, e);
-    if (rc == 0)
-        rc = checkpoint_take(c, j, e);
+    static int (*const part[])(const struct config *, struct job *, struct err *) = {
+        names_take,     job_data_take, job_features_take, job_tables_take,
+        job_model_take, train_take,    evaluate_take,     checkpoint_take};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof part / sizeof part[0] && rc == 0; i++)
+        rc = part[i](c, j, e);
     return rc;
 }
 

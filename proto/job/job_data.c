@@ -17,84 +17,83 @@ static int character_take(const struct config *c, const char *path, char *out, s
     const char *s = config_string(c, path);
     *out = strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0 ? '\t' : s[0];
     if (s[0] != '\\' && strcmp(s, "tab") != 0 && strlen(s) != 1)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s must be one character, or tab",
-                       config_line(c, path), path);
+        return job_refuse(c, path, e, " must be one character, or tab");
     return 0;
+}
+
+#define PATH_BYTES 96
+
+/* "data.columns[i].key" */
+static const char *path_of(size_t i, const char *key, char out[PATH_BYTES])
+{
+    (void)snprintf(out, PATH_BYTES, "data.columns[%zu].%s", i, key);
+    return out;
 }
 
 /* The column that `key` (share, attend) of column i names; another one, that can be a field. */
 static int other_column(const struct config *c, const struct job *j, size_t i, const char *key,
                         const char *name, const struct column **out, struct err *e)
 {
-    char path[96];
-    (void)snprintf(path, sizeof path, "data.columns[%zu].%s", i, key);
+    char path[PATH_BYTES];
+    (void)path_of(i, key, path);
     *out = NULL;
     for (size_t k = 0; k < j->data.column_count; k++)
         if (strcmp(j->data.column[k].name, name) == 0)
             *out = &j->data.column[k];
     if (*out == NULL)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: data.columns has no column %s",
-                       config_line(c, path), path, name);
+        return job_refuse(c, path, e, ": data.columns has no column %s", name);
     if (*out == &j->data.column[i])
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s names the column itself",
-                       config_line(c, path), path);
+        return job_refuse(c, path, e, " names the column itself");
     if ((*out)->type == COLUMN_SKIP || (*out)->type == COLUMN_LABEL)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s is %s, not a field",
-                       config_line(c, path), path, name,
-                       (*out)->type == COLUMN_LABEL ? "a label" : "skipped");
+        return job_refuse(c, path, e, ": column %s is %s, not a field", name,
+                          (*out)->type == COLUMN_LABEL ? "a label" : "skipped");
     return 0;
 }
 
 static int share_check(const struct config *c, const struct job *j, size_t i, struct err *e)
 {
     const struct column *other, *k = &j->data.column[i];
-    char path[96];
+    char path[PATH_BYTES];
     if (k->share[0] == '\0')
         return 0;
     int rc = other_column(c, j, i, "share", k->share, &other, e);
-    (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
+    (void)path_of(i, "share", path);
     if (rc == 0 && other->share[0] != '\0')
-        rc = err_set(e, SHOAL_E_CONFIG,
-                     "line %d: %s: column %s itself shares with %s: name that one",
-                     config_line(c, path), path, k->share, other->share);
+        rc = job_refuse(c, path, e, ": column %s itself shares with %s: name that one", k->share,
+                        other->share);
     return rc;
 }
 
 static int attend_check(const struct config *c, const struct job *j, size_t i, struct err *e)
 {
     const struct column *other, *k = &j->data.column[i];
-    char path[96];
+    char path[PATH_BYTES];
     bool attention = k->pooling == POOL_ATTENTION;
-    (void)snprintf(path, sizeof path, "data.columns[%zu].%s", i, attention ? "pooling" : "attend");
+    (void)path_of(i, attention ? "pooling" : "attend", path);
     if (attention != (k->attend[0] != '\0'))
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "line %d: %s: pooling attention and attend (the column of the target) belong together",
-            config_line(c, path), path);
+        return job_refuse(
+            c, path, e,
+            ": pooling attention and attend (the column of the target) belong together");
     if (!attention)
         return 0;
     if (k->type != COLUMN_MULTI)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: attention is for columns of type multi",
-                       config_line(c, path), path);
+        return job_refuse(c, path, e, ": attention is for columns of type multi");
     int rc = other_column(c, j, i, "attend", k->attend, &other, e);
-    (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
+    (void)path_of(i, "attend", path);
     if (rc == 0 && other->type == COLUMN_MULTI)
-        rc = err_set(e, SHOAL_E_CONFIG,
-                     "line %d: %s: column %s has several values, a target has one",
-                     config_line(c, path), path, k->attend);
+        rc = job_refuse(c, path, e, ": column %s has several values, a target has one", k->attend);
     return rc;
 }
 
 /* Columns that stand on other columns, which may come later in the list. */
 static int columns_check(const struct config *c, const struct job *j, struct err *e)
 {
-    char path[96];
+    char path[PATH_BYTES];
     int rc = 0;
     for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
-        (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
+        (void)path_of(i, "max", path);
         if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
-            rc = err_set(e, SHOAL_E_CONFIG, "line %d: %s is for columns of type multi",
-                         config_line(c, path), path);
+            rc = job_refuse(c, path, e, " is for columns of type multi");
         if (rc == 0)
             rc = share_check(c, j, i, e);
         if (rc == 0)
@@ -105,7 +104,7 @@ static int columns_check(const struct config *c, const struct job *j, struct err
 
 static int columns_take(const struct config *c, struct job *j, struct err *e)
 {
-    char path[96];
+    char path[PATH_BYTES];
     int rc = 0;
     j->data.column_count = config_count(c, "data.columns");
     if (j->data.column_count == 0)
@@ -117,22 +116,15 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
         struct column *k = &j->data.column[i];
-        (void)snprintf(path, sizeof path, "data.columns[%zu].name", i);
-        rc = job_name_take(c, path, "", k->name, e);
-        (void)snprintf(path, sizeof path, "data.columns[%zu].type", i);
-        k->type = (enum column_type)config_enum(c, path);
-        (void)snprintf(path, sizeof path, "data.columns[%zu].pooling", i);
-        k->pooling = (enum pooling)config_enum(c, path);
-        (void)snprintf(path, sizeof path, "data.columns[%zu].separator", i);
+        rc = job_name_take(c, path_of(i, "name", path), "", k->name, e);
+        k->type = (enum column_type)config_enum(c, path_of(i, "type", path));
+        k->pooling = (enum pooling)config_enum(c, path_of(i, "pooling", path));
+        k->max = (uint32_t)config_int(c, path_of(i, "max", path));
         if (rc == 0)
-            rc = character_take(c, path, &k->separator, e);
-        (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
-        k->max = (uint32_t)config_int(c, path);
-        (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
-        if (rc == 0 && config_has(c, path))
+            rc = character_take(c, path_of(i, "separator", path), &k->separator, e);
+        if (rc == 0 && config_has(c, path_of(i, "share", path)))
             rc = job_name_take(c, path, "", k->share, e);
-        (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
-        if (rc == 0 && config_has(c, path))
+        if (rc == 0 && config_has(c, path_of(i, "attend", path)))
             rc = job_name_take(c, path, "", k->attend, e);
     }
     return rc != 0 ? rc : columns_check(c, j, e);
@@ -145,12 +137,10 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
     if (config_list(c, "data.label", &labels) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (labels.count > LIMIT_TASKS)
-        rc = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: at most %u labels",
-                     config_line(c, "data.label"), LIMIT_TASKS);
+        rc = job_refuse(c, "data.label", e, ": at most %u labels", LIMIT_TASKS);
     for (size_t i = 0; i < labels.count && rc == 0; i++) {
         if (strlen(labels.item[i]) >= LIMIT_NAME || labels.item[i][0] == '\0')
-            rc = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: a name must have 1 to %u bytes",
-                         config_line(c, "data.label"), LIMIT_NAME - 1);
+            rc = job_refuse(c, "data.label", e, ": a name must have 1 to %u bytes", LIMIT_NAME - 1);
         (void)snprintf(j->data.label[i], LIMIT_NAME, "%s", labels.item[i]);
     }
     j->data.label_count = (uint32_t)labels.count;
@@ -173,9 +163,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
         config_list(c, "data.test", &j->data.test) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->data.train.count == 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "line %d: data.train is empty: name the files to train on",
-                       config_line(c, "data.train"));
+        return job_refuse(c, "data.train", e, " is empty: name the files to train on");
     j->data.negatives = config_float(c, "data.negatives");
     if (config_has(c, "data.weight") && job_name_take(c, "data.weight", "", j->data.weight, e) != 0)
         return SHOAL_E_CONFIG;
@@ -191,12 +179,11 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (rc == 0)
         rc = labels_take(c, j, e);
     if (rc == 0 && j->data.negatives < 1 && j->data.label_count > 1)
-        rc =
-            err_set(e, SHOAL_E_CONFIG,
-                    "line %d: data.negatives is for one label, data.label names %u: a line is left "
-                    "out only where no label is "
-                    "positive, so no constant corrects the predictions of a task; leave it out",
-                    config_line(c, "data.negatives"), j->data.label_count);
+        rc = job_refuse(
+            c, "data.negatives", e,
+            " is for one label, data.label names %u: a line is left out only where no label is "
+            "positive, so no constant corrects the predictions of a task; leave it out",
+            j->data.label_count);
     return rc != 0 ? rc : columns_take(c, j, e);
 }
 

@@ -6,6 +6,9 @@
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
 
+/* CONFIG: "line N: PATH" and what stands in the format, which begins with ": " or with a verb. */
+int job_refuse(const struct config *c, const char *path, struct err *e, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* A name of 1 to LIMIT_NAME - 1 bytes. fallback: NULL for a key that has one. CONFIG. */
 int job_name_take(const struct config *c, const char *path, const char *fallback,
                   char out[LIMIT_NAME], struct err *e);

@@ -18,14 +18,12 @@ static int widths_take(const struct config *c, const char *path, struct widths *
     if (config_list(c, path, &list) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else if (list.count > 16)
-        rc = err_set(e, SHOAL_E_CONFIG, "line %d: %s: at most 16 layers", config_line(c, path),
-                     path);
+        rc = job_refuse(c, path, e, ": at most 16 layers");
     for (size_t i = 0; i < list.count && rc == 0; i++) {
         char *end;
         long units = strtol(list.item[i], &end, 10);
         if (*end != 0 || end == list.item[i] || units < 1 || units > 16384)
-            rc = err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s is not a number of units (1 to 16384)",
-                         config_line(c, path), path, list.item[i]);
+            rc = job_refuse(c, path, e, ": %s is not a number of units (1 to 16384)", list.item[i]);
         out->at[out->count++] = (uint32_t)units;
     }
     config_list_free(&list);
@@ -41,24 +39,20 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
     if (config_list(c, "model.task_weights", &list) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (list.count > 0 && list.count != j->data.label_count)
-        rc = err_set(e, SHOAL_E_CONFIG,
-                     "line %d: model.task_weights has %zu numbers, data.label names %u labels",
-                     config_line(c, "model.task_weights"), list.count, j->data.label_count);
+        rc = job_refuse(c, "model.task_weights", e, " has %zu numbers, data.label names %u labels",
+                        list.count, j->data.label_count);
     for (size_t i = 0; i < list.count && rc == 0; i++) {
         char *end;
         double weight = strtod(list.item[i], &end);
         if (*end != 0 || end == list.item[i] || !(weight >= 0 && weight <= 1e6))
-            rc = err_set(e, SHOAL_E_CONFIG,
-                         "line %d: model.task_weights: %s is not a number from 0 to 1e6",
-                         config_line(c, "model.task_weights"), list.item[i]);
+            rc = job_refuse(c, "model.task_weights", e, ": %s is not a number from 0 to 1e6",
+                            list.item[i]);
         j->model.task_weight[i] = weight;
     }
     config_list_free(&list);
     if (rc == 0 && j->data.label_count > 1 && job_task_weights(j) <= 0)
-        rc = err_set(
-            e, SHOAL_E_CONFIG,
-            "line %d: model.task_weights are all 0; give those above 0 that are to be learned",
-            config_line(c, "model.task_weights"));
+        rc = job_refuse(c, "model.task_weights", e,
+                        " are all 0; give those above 0 that are to be learned");
     return rc;
 }
 
@@ -74,20 +68,17 @@ static int gate_fields_take(const struct config *c, struct job *j, struct err *e
     if (config_list(c, path, &list) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else if (list.count != 2)
-        rc = err_set(
-            e, SHOAL_E_CONFIG,
-            "line %d: %s names %zu columns; it takes two, of the first network's gate and of the "
-            "second's, as in [user, item]",
-            config_line(c, path), path, list.count);
+        rc = job_refuse(c, path, e,
+                        " names %zu columns; it takes two, of the first network's gate and of the "
+                        "second's, as in [user, item]",
+                        list.count);
     else if (j->model.gate_hidden.count == 0)
-        rc = err_set(
-            e, SHOAL_E_CONFIG,
-            "line %d: %s: without model.gate_hidden there are no gates; give that too, as in [64]",
-            config_line(c, path), path);
+        rc =
+            job_refuse(c, path, e,
+                       ": without model.gate_hidden there are no gates; give that too, as in [64]");
     for (size_t i = 0; i < list.count && rc == 0; i++)
         if (list.item[i][0] == '\0' || strlen(list.item[i]) >= LIMIT_NAME)
-            rc = err_set(e, SHOAL_E_CONFIG, "line %d: %s: a column's name has 1 to %u characters",
-                         config_line(c, path), path, LIMIT_NAME - 1);
+            rc = job_refuse(c, path, e, ": a column's name has 1 to %u characters", LIMIT_NAME - 1);
         else
             (void)snprintf(j->model.gate_field[i], sizeof j->model.gate_field[i], "%s",
                            list.item[i]);
@@ -97,21 +88,21 @@ static int gate_fields_take(const struct config *c, struct job *j, struct err *e
 
 static int networks_take(const struct config *c, struct job *j, struct err *e)
 {
-    int rc = widths_take(c, "model.hidden", &j->model.hidden, e);
-    if (rc == 0)
-        rc = widths_take(c, "model.hidden2", &j->model.hidden2, e);
-    if (rc == 0 && !config_has(c, "model.hidden2"))
+    const struct {
+        const char *path;
+        struct widths *out;
+    } network[] = {{"model.hidden", &j->model.hidden},
+                   {"model.hidden2", &j->model.hidden2},
+                   {"model.bottom", &j->model.bottom},
+                   {"model.cin", &j->model.cin},
+                   {"model.tower", &j->model.tower},
+                   {"model.attention_hidden", &j->model.attention_hidden},
+                   {"model.gate_hidden", &j->model.gate_hidden}};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof network / sizeof network[0] && rc == 0; i++)
+        rc = widths_take(c, network[i].path, network[i].out, e);
+    if (!config_has(c, "model.hidden2"))
         j->model.hidden2 = j->model.hidden;
-    if (rc == 0)
-        rc = widths_take(c, "model.bottom", &j->model.bottom, e);
-    if (rc == 0)
-        rc = widths_take(c, "model.cin", &j->model.cin, e);
-    if (rc == 0)
-        rc = widths_take(c, "model.tower", &j->model.tower, e);
-    if (rc == 0)
-        rc = widths_take(c, "model.attention_hidden", &j->model.attention_hidden, e);
-    if (rc == 0)
-        rc = widths_take(c, "model.gate_hidden", &j->model.gate_hidden, e);
     return rc == 0 ? gate_fields_take(c, j, e) : rc;
 }
 
@@ -140,10 +131,9 @@ int job_model_take(const struct config *c, struct job *j, struct err *e)
         rc = task_weights_take(c, j, e);
     if (rc == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE &&
         j->model.kind != MODEL_PLE)
-        rc = err_set(e, SHOAL_E_CONFIG,
-                     "line %d: data.label names %u labels; only the models mmoe and ple have a "
-                     "task for each",
-                     config_line(c, "data.label"), j->data.label_count);
+        rc = job_refuse(c, "data.label", e,
+                        " names %u labels; only the models mmoe and ple have a task for each",
+                        j->data.label_count);
     return rc;
 }
 

@@ -12,7 +12,7 @@ enum { COLUMN = 22, WIDTH = 100 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-const struct option_command *option_command(const char *name)
+static const struct option_command *command_find(const char *name)
 {
     const struct option_command *c = option_commands;
     while (c->name != NULL && strcmp(c->name, name) != 0)
@@ -66,7 +66,7 @@ static int argument_take(struct option_line *l, const char *argument, const char
 
 int option_parse(const char *command, int argc, char **argv, struct option_line *l, struct err *e)
 {
-    *l = (struct option_line){.command = option_command(command)};
+    *l = (struct option_line){.command = command_find(command)};
     SHOAL_ASSERT(l->command->words <= OPTION_WORDS_MAX);
     for (int i = 1; i < argc;) {
         int rc = 1;
@@ -90,8 +90,7 @@ void option_free(struct option_line *l)
         config_list_free(&l->list[i]);
 }
 
-/* "tsv, csv or binary" */
-/* choices: "a|b|c". */
+/* Of the choices "tsv|csv|binary": "tsv, csv or binary". */
 static const char *choices_said(const char *choices, char text[128])
 {
     size_t at = 0;

@@ -26,8 +26,6 @@ struct option_command {
 };
 
 extern const struct option_command option_commands[]; /* ended by a NULL name */
-/* One that there is (asserted). */
-const struct option_command *option_command(const char *name);
 
 enum { OPTION_MAX = 20, OPTION_WORDS_MAX = 2 };
 

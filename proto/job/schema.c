@@ -48,7 +48,8 @@ const char *optimizer_decaying(char *text, size_t capacity)
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-bool gradient_values_ok(const float *values, size_t count)
+/* Whether all are finite and within LIMIT_GRADIENT. */
+static bool values_ok(const float *values, size_t count)
 {
     int bad = 0;
     for (size_t i = 0; i < count; i++)
@@ -99,7 +100,7 @@ bool gradient_fault_find(const struct table_schema *s, const float *values, uint
     uint32_t floats = schema_push_floats(s);
     bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
     *out = (struct gradient_fault){.why = GRADIENT_GOOD};
-    if (!norm && gradient_values_ok(values, (size_t)key_count * floats))
+    if (!norm && values_ok(values, (size_t)key_count * floats))
         return false;
     for (uint32_t k = 0; k < key_count; k++) {
         struct gradient_fault f = {.key = k};

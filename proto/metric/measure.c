@@ -12,10 +12,15 @@
 
 _Static_assert(MEASURE_VALUES / LIMIT_BY >= VALUES_LEAST, "MEASURE_VALUES is kept");
 
+static uint32_t tasks_of(const struct job *job)
+{
+    return job->data.label_count == 0 ? 1 : job->data.label_count;
+}
+
 struct measure_options measure_options_of(const struct job *job, uint64_t expected)
 {
     return (struct measure_options){
-        .tasks = job->data.label_count == 0 ? 1 : job->data.label_count,
+        .tasks = tasks_of(job),
         .group = job->evaluate.group[0] != '\0',
         .by_count = (uint32_t)job->evaluate.by.count,
         .buckets = job->evaluate.buckets == 0 ? MEASURE_BUCKETS : job->evaluate.buckets,
@@ -109,11 +114,6 @@ int measure_finish(struct measure *m, struct err *e)
 }
 
 /* ---- as JSON values: figures, curves and tables ---------------------------------------------- */
-
-static uint32_t tasks_of(const struct job *job)
-{
-    return job->data.label_count == 0 ? 1 : job->data.label_count;
-}
 
 static double ratio(double a, double b)
 {

@@ -27,7 +27,6 @@
 
 #include "proto/base/err.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define METRIC_EXAMPLES_MAX UINT32_MAX /* of one evaluation */

@@ -14,7 +14,6 @@
 #include "proto/base/limits.h"
 #include "proto/metric/metric.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct metric_group {

@@ -223,11 +223,6 @@ int sock_connect(struct sock *s, const char *endpoint, struct err *e)
     return 0;
 }
 
-bool sock_is_router(const struct sock *s)
-{
-    return s->router;
-}
-
 int sock_descriptor(const struct sock *s)
 {
     return s->descriptor;

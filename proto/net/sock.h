@@ -38,7 +38,6 @@ void sock_close(struct sock *s);
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e);
 int sock_connect(struct sock *s, const char *endpoint, struct err *e);
 
-bool sock_is_router(const struct sock *s);
 /* becomes readable when something may have changed; edge-triggered */
 int sock_descriptor(const struct sock *s);
 bool sock_readable(struct sock *s); /* re-arms the descriptor when it answers false */

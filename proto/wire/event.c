@@ -6,7 +6,6 @@
 #include "tensorboard.pb-c.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { HEAD_BYTES = 12, FOOT_BYTES = 4 };
 

@@ -56,7 +56,8 @@ static void count_add(struct coord_guard_count *to, const struct json *item)
     to->clipped += clipped > 0 ? (uint64_t)clipped : 0;
 }
 
-void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, uint64_t run)
+/* Adds the text of a shard's SHARD_STATUS, `gradients`, of a run from `run` on. */
+static void guard_add(struct coord_guard_sums *s, const struct json *gradients, uint64_t run)
 {
     const struct json *fields = json_get(gradients, "by_field"),
                       *workers = json_get(gradients, "by_worker");
@@ -76,6 +77,53 @@ void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, u
     }
 }
 
+/* ---- rules ---- */
+
+/* As admin.c of the shard calls them (embedding/table.h says what they count). */
+static const char *const names[COORD_RULES_COUNTS] = {
+    "not_admitted", "admitted", "aged", "expired", "evicted", "blocked", "clipped", "waiting"};
+
+static uint64_t *counts_of(struct coord_rules *r, const char *table)
+{
+    SHOAL_ASSERT(r->tables <= LIMIT_TABLES);
+    for (uint32_t i = 0; i < r->tables; i++)
+        if (strcmp(r->table[i].table, table) == 0)
+            return r->table[i].count;
+    if (r->tables == LIMIT_TABLES || strlen(table) >= LIMIT_NAME)
+        return NULL;
+    (void)snprintf(r->table[r->tables].table, LIMIT_NAME, "%s", table);
+    return r->table[r->tables++].count;
+}
+
+/* Adds the list of a shard; tables past LIMIT_TABLES, and what is no number from 0, are left
+ * out. */
+static void rules_add(struct coord_rules *r, const struct json *tables)
+{
+    for (size_t i = 0; i < json_count(tables); i++) {
+        const struct json *item = json_array_at(tables, i);
+        const char *table = json_as_string(json_get(item, "name"), NULL);
+        uint64_t *count = table == NULL ? NULL : counts_of(r, table);
+        for (uint32_t n = 0; count != NULL && n < COORD_RULES_COUNTS; n++) {
+            int64_t more = json_as_int(json_get(item, names[n]), 0);
+            count[n] += more > 0 ? (uint64_t)more : 0;
+        }
+    }
+}
+
+static struct json *rules_json(const struct coord_rules *r, const char *table)
+{
+    struct json *j = NULL;
+    for (uint32_t i = 0; i < r->tables; i++)
+        for (uint32_t n = 0; n < COORD_RULES_COUNTS && strcmp(r->table[i].table, table) == 0; n++) {
+            if (r->table[i].count[n] == 0)
+                continue;
+            if (j == NULL)
+                j = json_new_object();
+            json_set_int(j, names[n], (int64_t)r->table[i].count[n]);
+        }
+    return j;
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 static void shard_said(void *context, const struct coord_call *call, uint32_t shard,
@@ -88,8 +136,8 @@ static void shard_said(void *context, const struct coord_call *call, uint32_t sh
     if (c->job.guard.next == NULL)
         return;
     if (json_parse(m->frame[1].data, m->frame[1].bytes, &j, NULL) == 0) {
-        coord_guard_add(c->job.guard.next, json_get(j, "gradients"), c->job.at.number);
-        coord_rules_add(&c->job.guard.next->rules, json_get(j, "tables"));
+        guard_add(c->job.guard.next, json_get(j, "gradients"), c->job.at.number);
+        rules_add(&c->job.guard.next->rules, json_get(j, "tables"));
     } else
         log_warn("shard %u: its status is no JSON", shard);
     json_free(j);
@@ -182,7 +230,7 @@ static void item_append(struct json *list, struct json *item, const struct coord
 struct json *coord_guard_rules_json(const struct coord *c, const char *table)
 {
     const struct coord_guard_sums *s = c->job.guard.told;
-    return s == NULL ? NULL : coord_rules_json(&s->rules, table);
+    return s == NULL ? NULL : rules_json(&s->rules, table);
 }
 
 struct json *coord_guard_json(const struct coord *c)
@@ -214,50 +262,5 @@ struct json *coord_guard_json(const struct coord *c)
     }
     json_set(j, "by_field", fields);
     json_set(j, "by_worker", workers);
-    return j;
-}
-
-/* ---- rules ---- */
-
-/* As admin.c of the shard calls them (embedding/table.h says what they count). */
-static const char *const names[COORD_RULES_COUNTS] = {
-    "not_admitted", "admitted", "aged", "expired", "evicted", "blocked", "clipped", "waiting"};
-
-static uint64_t *counts_of(struct coord_rules *r, const char *table)
-{
-    SHOAL_ASSERT(r->tables <= LIMIT_TABLES);
-    for (uint32_t i = 0; i < r->tables; i++)
-        if (strcmp(r->table[i].table, table) == 0)
-            return r->table[i].count;
-    if (r->tables == LIMIT_TABLES || strlen(table) >= LIMIT_NAME)
-        return NULL;
-    (void)snprintf(r->table[r->tables].table, LIMIT_NAME, "%s", table);
-    return r->table[r->tables++].count;
-}
-
-void coord_rules_add(struct coord_rules *r, const struct json *tables)
-{
-    for (size_t i = 0; i < json_count(tables); i++) {
-        const struct json *item = json_array_at(tables, i);
-        const char *table = json_as_string(json_get(item, "name"), NULL);
-        uint64_t *count = table == NULL ? NULL : counts_of(r, table);
-        for (uint32_t n = 0; count != NULL && n < COORD_RULES_COUNTS; n++) {
-            int64_t more = json_as_int(json_get(item, names[n]), 0);
-            count[n] += more > 0 ? (uint64_t)more : 0;
-        }
-    }
-}
-
-struct json *coord_rules_json(const struct coord_rules *r, const char *table)
-{
-    struct json *j = NULL;
-    for (uint32_t i = 0; i < r->tables; i++)
-        for (uint32_t n = 0; n < COORD_RULES_COUNTS && strcmp(r->table[i].table, table) == 0; n++) {
-            if (r->table[i].count[n] == 0)
-                continue;
-            if (j == NULL)
-                j = json_new_object();
-            json_set_int(j, names[n], (int64_t)r->table[i].count[n]);
-        }
     return j;
 }

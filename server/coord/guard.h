@@ -29,13 +29,6 @@ struct coord_rules {
     uint32_t tables;
 };
 
-/* Adds the list of a shard; tables past LIMIT_TABLES, and what is no number from 0, are left
- * out. */
-void coord_rules_add(struct coord_rules *r, const struct json *tables);
-/* {"not_admitted", "admitted", ...}: those that are not 0, the caller's; NULL: all are, or the
- * table is not known. */
-struct json *coord_rules_json(const struct coord_rules *r, const char *table);
-
 #define COORD_GUARD_FIELDS 512u
 #define COORD_GUARD_WORKERS 512u
 /* refused batches that any job may have, unless train.max_refused is 0 */
@@ -73,14 +66,12 @@ struct coord_guard {
 void coord_guard_close(struct coord_guard *g);
 /* Asks all shards, unless they were within the last seconds. ending: now, whatever is under way. */
 void coord_guard_ask(struct coord *c, bool ending);
-/* Adds the text of a shard's SHARD_STATUS, `gradients`, of a run from `run` on; pure. */
-void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, uint64_t run);
 /* Refused batches of all epochs; *batches: of how many, as far as tasks are reported. */
 uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches);
 /* Ends the job when there are too many of them. where: of the first one in a task. */
 void coord_guard_look(struct coord *c, const char *where);
-/* What the rules of a table did, as coord_rules_json says it; NULL too where no shard has said
- * anything. */
+/* What the rules of a table did, {"not_admitted", "admitted", ...}: those that are not 0, the
+ * caller's; NULL: all are, or the table is not known, or no shard has said anything. */
 struct json *coord_guard_rules_json(const struct coord *c, const char *table);
 /* {"batches", "lost", "by_field": [{"table", "field", "refused", "clipped"}], "by_worker":
  * [{"worker", "refused", "clipped"}]} */

@@ -121,6 +121,9 @@ static void rate_sample(struct coord *c)
     j->rate_examples = sum.examples;
 }
 
+/* One sentence on what the job waits for; false (and an empty text) when nobody is missing. */
+static bool watch_missing(const struct coord *c, char *text, size_t bytes);
+
 char *coord_status_text(struct coord *c)
 {
     const struct coord_job *j = &c->job;
@@ -148,7 +151,7 @@ char *coord_status_text(struct coord *c)
     struct json *publish = coord_checkpoint_publish_json(c);
     if (publish != NULL)
         json_set(s, "publish", publish);
-    if (coord_watch_missing(c, missing, sizeof missing))
+    if (watch_missing(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
@@ -211,7 +214,7 @@ static void came_text(const struct coord_members *m, char *text, size_t bytes)
                    came, m->shards, names);
 }
 
-bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
+static bool watch_missing(const struct coord *c, char *text, size_t bytes)
 {
     text[0] = 0;
     if (!coord_phase_running(c))
@@ -266,7 +269,7 @@ void coord_watch_tick(struct coord *c)
         c->watch.worker_ns = now;
     memory_look(c);
     SHOAL_ASSERT(c->watch.said_ns <= now);
-    if (now - c->watch.said_ns < SAY_NS || !coord_watch_missing(c, text, sizeof text))
+    if (now - c->watch.said_ns < SAY_NS || !watch_missing(c, text, sizeof text))
         return;
     c->watch.said_ns = now;
     log_warn("job %s %s", c->job.spec.name, text);

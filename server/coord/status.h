@@ -18,7 +18,5 @@ char *coord_status_text(struct coord *c);
 
 /* On every tick of the coordinator. */
 void coord_watch_tick(struct coord *c);
-/* One sentence on what the job waits for; false (and an empty text) when nobody is missing. */
-bool coord_watch_missing(const struct coord *c, char *text, size_t bytes);
 
 #endif

@@ -156,7 +156,8 @@ uint64_t coord_task_last(const struct coord_task *task)
     return task->first_batch + task->batch_count - 1;
 }
 
-bool coord_task_left(const struct coord_tasks *t, uint32_t lane)
+/* There is a task to append to this lane. */
+static bool task_left(const struct coord_tasks *t, uint32_t lane)
 {
     SHOAL_ASSERT(lane < t->lanes && t->next <= t->tasks);
     return t->mode == WIRE_BSP ? t->lane[lane].next_task < t->tasks : t->next < t->tasks;
@@ -176,7 +177,7 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
     struct coord_lane *l = &t->lane[lane];
     SHOAL_ASSERT(lane < t->lanes && l->task == COORD_NO_TASK);
     SHOAL_ASSERT(l->appended == 0 || l->next_batch == l->appended + 1); /* 1 */
-    if (!coord_task_left(t, lane))
+    if (!task_left(t, lane))
         return COORD_NO_TASK;
     uint32_t index = t->mode == WIRE_BSP ? l->next_task : t->next;
     SHOAL_ASSERT(t->task[index].first_batch == 0); /* 3 */
@@ -277,7 +278,7 @@ uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t 
     if (coord_lane_held(t, worker) >= share)
         return COORD_NO_LANE;
     for (uint32_t l = 0; l < t->lanes; l++)
-        if (t->lane[l].state == LANE_FREE && coord_task_left(t, l))
+        if (t->lane[l].state == LANE_FREE && task_left(t, l))
             return l;
     return COORD_NO_LANE;
 }

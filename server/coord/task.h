@@ -115,8 +115,6 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
 /* Number of a task on the wire, and back: COORD_NO_TASK for another epoch's or a wrong one. */
 uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index);
 uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number);
-/* there is a task to append to this lane */
-bool coord_task_left(const struct coord_tasks *t, uint32_t lane);
 /* Appends the next task to the lane (which has none) and returns its index, or COORD_NO_TASK. The
  * caller stores it before it is told. */
 uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane);

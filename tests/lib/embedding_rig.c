@@ -159,7 +159,7 @@ void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, 
             embedding_env_run(&s->env);
             rc = rig_push(s, &p, &plan);
         }
-        ck_assert_msg(rc == 0, "batch %" PRIu64 ": %s", batch + 1, err_name(rc));
+        ck_assert_msg(rc == 0, "batch %" PRIu64 ": %s", batch + 1, err_text(rc));
         engine_flush_step(s->g);
         embedding_env_run(&s->env);
     }

@@ -106,6 +106,18 @@ void sim_event_drop(struct sim *s, struct event *e)
     heap_give(&s->heap, e);
 }
 
+/* A deep copy, out of the same pool. */
+static struct msg *message_copy(const struct msg *m)
+{
+    struct msg *copy = sim_need(msg_new());
+    for (uint32_t i = 0; i < m->frame_count; i++) {
+        void *data = sim_need(msg_add(copy, m->frame[i].bytes));
+        if (m->frame[i].bytes > 0)
+            memcpy(data, m->frame[i].data, m->frame[i].bytes);
+    }
+    return copy;
+}
+
 static void message_start(struct sim *s, struct channel *c, struct sim_node *node, peer_t from,
                           struct msg *m)
 {
@@ -144,7 +156,7 @@ int sim_send(struct env *env, peer_t to, struct msg *m)
         return 0;
     }
     if (twice)
-        message_start(s, c, node, from, sim_need(msg_copy(m)));
+        message_start(s, c, node, from, message_copy(m));
     message_start(s, c, node, from, m);
     return 0;
 }

@@ -1,4 +1,4 @@
-"""objects.py: what the compiler made of the product: symbols by nm; names and their headers; circles of calls inside a room."""
+"""objects.py: what the compiler made of the product: symbols by nm; names, their headers and who asks for them; circles of calls inside a room."""
 import json
 import os
 import re
@@ -7,7 +7,7 @@ import subprocess
 from rooms import room_of
 from tree import PRODUCT
 
-RULES = ("names", "declared", "circles")
+RULES = ("names", "declared", "asked", "circles")
 CIRCLE_MOST = 9
 DEFINES = "TDBRCVWG"
 # Asked for by name and not through a header: the system's main, a module's door (dlsym), what RocksDB's own code calls.
@@ -89,12 +89,27 @@ def stems(path):
     return [stem, stem[:-1] if stem.endswith("s") else stem + "s", *([PREFIXED[folder]] if folder in PREFIXED else [])]
 
 
+def askers(tree, objects):
+    """Name -> files whose objects ask for it, and those that say it where this build does not: under a macro, for a card, in a test."""
+    found = {}
+    for source in tree.sources.values():
+        if source.path.startswith("tests/") or not source.path.endswith(".h"):
+            for name in set(re.findall(r"\b[a-z]\w*", source.code)):
+                found.setdefault(name, set()).add(source.path)
+    for one in objects.all:
+        for symbol in one.undefined:
+            found.setdefault(symbol, set()).add(one.path)
+    return found
+
+
 def check(tree, objects, breach):
-    headers, lists = declarations(tree), listed(tree)
+    headers, lists, asking = declarations(tree), listed(tree), askers(tree, objects)
     for symbol, paths in sorted(objects.defined.items()):
         places = sorted(headers.get(symbol) or {header for name, header in lists.items() if name.fullmatch(symbol)})
         if ASKED.fullmatch(symbol):
             continue
+        if not asking.get(symbol, set()) - set(paths):
+            breach("asked", paths[0], 1, f"no other file asks for {symbol}: make it static, or let it go")
         if len(places) != 1:
             breach("declared", paths[0], 1, f"{symbol} is declared in {', '.join(places) or 'no header'}")
         elif not any(symbol == stem or symbol.startswith(stem + "_") for stem in stems(places[0])):

@@ -384,11 +384,6 @@ void lane_account(struct lane *l)
     stats_turn(l->base->stats, &l->clock, l->clock.kind, env_now_ns(l->base->env));
 }
 
-const struct wire_LANE_NEXT_reply *lane_task(const struct lane *l)
-{
-    return &l->task;
-}
-
 const struct lane_result *lane_result(const struct lane *l)
 {
     return &l->result;

@@ -113,8 +113,6 @@ uint64_t lane_computing_ns(const struct lane *l);
 /* The map has changed: what is under way is divided and sent anew. */
 void lane_remap(struct lane *l);
 
-/* the one running or run last */
-const struct wire_LANE_NEXT_reply *lane_task(const struct lane *l);
 /* of the task run last, from on_end on */
 const struct lane_result *lane_result(const struct lane *l);
 const struct scores *lane_scores(const struct lane *l); /* likewise, of an EVAL task */

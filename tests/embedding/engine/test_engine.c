@@ -297,7 +297,7 @@ START_TEST(a_full_journal_is_busy_until_rows_are_written)
     embedding_env_run(&s.env);
     for (int i = 0; i < 2000; i++, batch++) { /* and comes back by itself */
         rc = push_batch(0, batch, batch + 1, &plan);
-        ck_assert_msg(rc == 0, "%s", err_name(rc));
+        ck_assert_msg(rc == 0, "%s", err_text(rc));
         engine_flush_step(s.g);
         embedding_env_run(&s.env);
     }

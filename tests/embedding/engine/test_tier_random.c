@@ -467,7 +467,7 @@ static void side_cut(struct side *s, uint32_t i)
     while (rc == 0 && status == 1)
         wait_a_step(s, i, &tries, "a cut");
     if (rc != 0 || status != 0)
-        give_up(s, i, "cut", err_name(rc != 0 ? rc : status));
+        give_up(s, i, "cut", err_text(rc != 0 ? rc : status));
 }
 
 static void side_restore(struct side *s, uint32_t i)
@@ -528,7 +528,7 @@ static void side_close(struct side *s, uint32_t i)
     int rc = engine_close(s->rig.g, rng_below(&s->chance, 2) == 0);
     s->rig.g = NULL;
     if (rc != 0)
-        give_up(s, i, "close", err_name(rc));
+        give_up(s, i, "close", err_text(rc));
 }
 
 /* In steps, and somebody asks for a few keys now and then; killed on the way, or closed and opened
