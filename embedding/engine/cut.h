@@ -23,7 +23,7 @@ void cut_source_close(struct cut_source *s);
 /* replay.c: the tablets of a part of a checkpoint, as they were at the cut, into tables of g
  * (which exist, under the part's schemas). base[table] (tablets): 0 for a tablet that is wanted,
  * UINT64_MAX for the others; NULL: nothing of that table. Runs and marks go to `runs`, empty at
- * first. */
+ * first. For a checkpoint's parts only: what it fills is not noted for flushing. */
 int cut_recover(struct engine *g, const struct cut_source *source,
                 uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e);
 /* DIR/cuts/CUT and `tail`, LIMIT_PATH long at most. */

@@ -47,7 +47,8 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
 int journal_commit(struct journal *j, struct err *e);
 uint64_t journal_next(const struct journal *j);      /* sequence of the next record */
 uint64_t journal_committed(const struct journal *j); /* highest written one */
-uint64_t journal_synced(const struct journal *j);    /* highest one known to be on disk */
+uint64_t journal_synced(const struct journal *j);    /* highest one known to be on disk; only
+                                                      on_synced (fsync) tells that it moved */
 uint64_t journal_unsynced_bytes(const struct journal *j);
 uint64_t journal_bytes(const struct journal *j);   /* used by records that are not trimmed */
 uint64_t journal_written(const struct journal *j); /* appended since start */

@@ -11,12 +11,13 @@
  * keys that wait in the old generation are forgotten. Several boundaries passed at once come to the
  * same in one walk. A row whose time is not known never expires.
  *
- * That is so for rows in memory. A cold row ages, and ends, when it is next asked for
- * (table_cold_take), and its pair goes with the tablet's next image (flush_put_gone); one that
- * nobody asks for stays in the store, until its key is erased or a
- * restore gives its tablet a new epoch (flush_drop_stale). Coming in does not hasten
- * that image. No record says that it ended: after a kill before the image it is cold again and ends
- * again, by the same clock, in replay (fetch_now) as live.
+ * That is so for rows in memory. A cold row ages, and ends, when a pull, a push or replay next asks
+ * for it (table_cold_take), and its pair goes with the tablet's next image (flush_put_gone); one
+ * that nobody asks for stays in the store, its key in the tablet's set and in cold_rows, until the
+ * key is erased or a restore gives its tablet a new epoch (flush_drop_stale). Readers age a copy
+ * (table_cold_copy) and take nothing out. Coming in does not hasten that image. No record says that
+ * it ended: after a kill before the image it is cold again and ends again, by the same clock, in
+ * replay (fetch_now) as live. Tables with a capacity, and dense ones, have no cold rows.
  *
  * Decay and score: Paddle's CtrCommonAccessor::Shrink (table/ctr_accessor.cc); ttl in event time:
  * Monolith. */

@@ -141,17 +141,26 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     return rc;
 }
 
+/* A request that is sent again, its answer being lost: by the same peer, soon. After a restart
+ * nobody knows who had sent it; a job that runs is then shown to whoever sends the same file, one
+ * that has ended is begun anew. */
+static bool sent_again(const struct coord *c, peer_t from, const struct coord_submit *submit)
+{
+    const struct coord_job *j = &c->job;
+    if (!j->parsed || j->yaml_bytes != submit->bytes ||
+        memcmp(j->yaml, submit->yaml, submit->bytes) != 0 ||
+        strcmp(j->at.from_path, submit->from) != 0)
+        return false;
+    if (coord_phase_running(c))
+        return j->submitter == from || j->submitter == 0;
+    return j->submitter == from && env_now_ns(c->env) - j->phase_ns < UINT64_C(2000000000);
+}
+
 int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
                  struct err *e)
 {
     struct coord_job *j;
-    /* A request that is sent again, its answer being lost; after a restart nobody knows who had
-     * sent it. */
-    bool sender = c->job.submitter == from || c->job.submitter == 0;
-    if (c->job.parsed && sender && c->job.yaml_bytes == submit->bytes &&
-        memcmp(c->job.yaml, submit->yaml, submit->bytes) == 0 &&
-        strcmp(c->job.at.from_path, submit->from) == 0 &&
-        (coord_phase_running(c) || env_now_ns(c->env) - c->job.phase_ns < UINT64_C(2000000000))) {
+    if (sent_again(c, from, submit)) {
         *run = c->job.at.number;
         return 0;
     }

@@ -11,7 +11,7 @@
  *
  * So no reply leaves before its record is committed, a pull that came with a push sees that push,
  * and journal order is apply order. What a reply says is durable: `journal`: committed, which
- * outlives kill -9 (a sync follows within SHARD_SYNC_NS, for power); `fsync`: synced, for the reply
+ * outlives kill -9 (a sync begins within SHARD_SYNC_NS, for power); `fsync`: synced, for the reply
  * waits on (engine_acknowledged, on_synced); `memory`: nothing.
  *
  * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so
@@ -84,7 +84,7 @@ struct shard {
     struct survey digests, table_stats;
     struct audit audit;
     struct beat beat;
-    struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
+    struct env_timer sync; /* journal mode: a sync begins so late at most, or after the last */
     struct shard_counts counts;
     struct dispatch_counts dispatched;
     struct err fatal;    /* code 0 while all is well */

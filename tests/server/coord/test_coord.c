@@ -298,6 +298,27 @@ static void coord_restart(void)
     coord_start();
 }
 
+/* A coordinator that was restarted in the job does not know who had submitted it: the same file
+ * right after the job's end was taken for the first one sent again, and nothing ran. */
+START_TEST(coord_same_file_after_the_end_is_a_new_job)
+{
+    static struct fake_client next;
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.coord->job.at.epoch < 1)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(60);
+    job_done(1);
+    memset(&next, 0, sizeof next);
+    fake_client_start(&next, r.sim, r.yaml, 0);
+    while (next.run == 0 && next.submit_status == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert_int_eq(next.submit_status, 0);
+    ck_assert_uint_ne(next.run, r.client.run);
+    rig_stop();
+}
+END_TEST
+
 /* Figures of the test split outlive a death after it was evaluated, its bad lines too; damaged
  * curves do without. */
 START_TEST(coord_restart_keeps_the_test_splits_figures)
@@ -1240,6 +1261,7 @@ int main(void)
     tcase_add_test(t, coord_report_tells_the_measures);
     tcase_add_test(t, coord_report_has_the_training_curve);
     tcase_add_test(t, coord_restart_keeps_curve_and_details);
+    tcase_add_test(t, coord_same_file_after_the_end_is_a_new_job);
     tcase_add_loop_test(t, coord_restart_keeps_the_test_splits_figures, 0, 2);
     tcase_add_test(t, coord_restart_keeps_the_time_spent);
     tcase_add_loop_test(t, coord_scalars_have_no_rate_of_a_moment, 0, 3);
