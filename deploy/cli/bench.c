@@ -9,17 +9,20 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/key.h"
+#include "proto/base/process.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -289,10 +292,28 @@ static int durability_run(struct bench *b, const char *durability, double second
     return rc;
 }
 
+/* True when it ends well. What it says goes to a file of the bench's folder. */
+static bool logged_run(const struct bench *b, const char *const argv[], const char *file)
+{
+    char path[4200];
+    struct process p;
+    struct process_end end = {.code = -1};
+    struct err e = {0};
+    (void)snprintf(path, sizeof path, "%s/%s", b->dir, file);
+    int log = file_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (log < 0)
+        return false;
+    if (process_start(&p, argv, &(struct process_options){.out = log, .err = log}, &e) == 0)
+        end = process_wait(&p);
+    close(log);
+    return end.signal == 0 && end.code == 0;
+}
+
 /* Training is measured with the very command that people use. */
 static int train_run(struct bench *b, int64_t rows, struct err *e)
 {
-    char log[4200], job[4200], run[4200], command[32768], self[512];
+    char log[4200], job[4200], run[4200], count[32], self[512];
+    struct stat st;
     struct json *report = NULL;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0)
@@ -312,12 +333,11 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
             "durability: journal\n",
             log);
     fclose(f);
-    (void)snprintf(command, sizeof command,
-                   "test -s '%s' || '%s' synth --rows %" PRId64
-                   " --seed 1 --out '%s' >'%s/synth.log' "
-                   "2>&1 && '%s' local '%s' --run-dir '%s' >'%s/local.log' 2>&1",
-                   log, self, rows, log, b->dir, self, job, run, b->dir);
-    if (system(command) != 0)
+    (void)snprintf(count, sizeof count, "%" PRId64, rows);
+    const char *const synth[] = {self, "synth", "--rows", count, "--seed", "1", "--out", log, NULL};
+    const char *const local[] = {self, "local", job, "--run-dir", run, NULL};
+    bool rows_there = stat(log, &st) == 0 && st.st_size > 0;
+    if (!(rows_there || logged_run(b, synth, "synth.log")) || !logged_run(b, local, "local.log"))
         return err_set(e, SHOAL_E_INTERNAL,
                        "training did not run; see %s/local.log and %s/synth.log", b->dir, b->dir);
     (void)snprintf(run + strlen(run), sizeof run - strlen(run), "/report.json");

@@ -86,7 +86,7 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
 void bench_server_end(struct bench_server *s, int signo)
 {
     child_signal(&s->child, signo);
-    while (s->child.pid != 0 && !child_ended(&s->child))
+    while (s->child.process.pid != 0 && !child_ended(&s->child))
         usleep(1000);
 }
 
@@ -94,7 +94,7 @@ double bench_server_cpu(const struct bench_server *s)
 {
     char path[64];
     uint64_t user = 0, system = 0;
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)s->child.pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)s->child.process.pid);
     FILE *f = fopen(path, "r");
     if (f == NULL)
         return 0;

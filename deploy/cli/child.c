@@ -1,4 +1,4 @@
-/* child.c: fork, exec, and waiting without blocking. */
+/* child.c: what each child is started with, and what its end tells. */
 #include "deploy/cli/child.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
@@ -10,56 +10,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-static _Noreturn void child_run(struct child *c, pid_t parent)
-{
-    char *argv[CHILD_ARGS + 1] = {0};
-    int log = file_open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    sigset_t none;
-    /* A child must not outlive the command that started it, however that one ends. */
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(69);
-    setpgid(0, 0); /* Ctrl-C is for us: we end the job in good order */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    if (log >= 0) {
-        dup2(log, STDOUT_FILENO);
-        dup2(log, STDERR_FILENO);
-    }
-    int null = open("/dev/null", O_RDONLY);
-    /* worker-0 keeps standard input: `data.train: -` */
-    if (null >= 0 && strcmp(c->name, "worker-0") != 0)
-        dup2(null, STDIN_FILENO);
-    for (int i = 0; i < c->args; i++)
-        argv[i] = c->arg[i];
-    execv(argv[0], argv);
-    fprintf(stderr, "%s: cannot run it: %s\n", argv[0], strerror(errno));
-    _exit(70);
-}
 
 int child_start(struct child *c, struct err *e)
 {
-    pid_t parent = getpid(), pid = fork();
-    if (pid < 0)
-        return err_set(e, SHOAL_E_INTERNAL, "cannot start %s: %s", c->name, strerror(errno));
-    if (pid == 0)
-        child_run(c, parent);
-    c->pid = pid;
+    const char *argv[CHILD_ARGS + 1] = {0};
+    int log = file_open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    struct process_options options = {
+        /* worker-0 keeps standard input: `data.train: -` */
+        .in = strcmp(c->name, "worker-0") == 0 ? PROCESS_INHERIT : PROCESS_NULL,
+        .out = log < 0 ? PROCESS_INHERIT : log,
+        .err = log < 0 ? PROCESS_INHERIT : log,
+        .group = true, /* Ctrl-C is for us: we end the job in good order */
+        /* A child must not outlive the command that started it, however that one ends. */
+        .death_signal = SIGTERM};
+    for (int i = 0; i < c->args; i++)
+        argv[i] = c->arg[i];
+    int rc = process_start(&c->process, argv, &options, e);
+    if (log >= 0)
+        close(log);
     c->started_ns = time_monotonic_ns();
-    return 0;
+    return rc;
 }
 
 bool child_ended(struct child *c)
 {
-    int status;
-    if (c->pid == 0 || waitpid(c->pid, &status, WNOHANG) != c->pid)
+    struct process_end end;
+    if (!process_poll(&c->process, &end))
         return false;
-    c->pid = 0;
-    c->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    c->exit_status = process_exit_status(&end);
     /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the
      * program. A device that fails (69, 70) takes its time to be made ready first. */
     uint64_t quick_ns = c->exit_status == 69 || c->exit_status == 70 ? 60000000000u : 2000000000u;
@@ -71,8 +50,7 @@ bool child_ended(struct child *c)
 
 void child_signal(struct child *c, int signo)
 {
-    if (c->pid != 0)
-        kill(c->pid, signo);
+    process_signal(&c->process, signo);
 }
 
 void child_last_words(const struct child *c, char out[256])
@@ -97,18 +75,6 @@ void child_last_words(const struct child *c, char out[256])
 }
 
 /* ---- a program asked ------------------------------------------------------------------------- */
-
-static _Noreturn void asked_run(const char *path, const char *const argv[], int out, bool quiet)
-{
-    int null = open("/dev/null", O_RDWR);
-    dup2(out, STDOUT_FILENO);
-    if (quiet && null >= 0)
-        dup2(null, STDERR_FILENO);
-    execv(path, (char *const *)(uintptr_t)argv);
-    if (!quiet)
-        fprintf(stderr, "%s: cannot run it: %s\n", path, strerror(errno));
-    _exit(70);
-}
 
 static int read_all(int fd, char **out, size_t *bytes)
 {
@@ -143,7 +109,7 @@ static int code_of_exit(int exit_status)
 int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes, struct err *e)
 {
     char path[LIMIT_PATH];
-    int ends[2], status = 0;
+    struct process p;
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
     *out = NULL;
     if (n <= 0)
@@ -154,22 +120,20 @@ int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "%s is not there: install or build all of Shoal's programs into one folder",
                        path);
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return err_set(e, SHOAL_E_INTERNAL, "cannot run %s: %s", argv[0], strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0)
-        asked_run(path, argv, ends[1], quiet);
-    close(ends[1]);
-    int failed = pid < 0 ? SHOAL_E_INTERNAL : read_all(ends[0], out, bytes);
-    close(ends[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (failed == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    struct process_options options = {
+        .program = path, .out = PROCESS_PIPE, .err = quiet ? PROCESS_NULL : PROCESS_INHERIT};
+    int rc = process_start(&p, argv, &options, e);
+    if (rc != 0)
+        return rc;
+    int failed = read_all(p.out, out, bytes);
+    process_close_out(&p);
+    struct process_end end = process_wait(&p);
+    if (failed == 0 && end.signal == 0 && end.code == 0)
         return 0;
     free(*out);
     *out = NULL;
     if (failed != 0)
         return err_set(e, failed, "cannot run %s: %s", argv[0], err_text(failed));
-    return err_set(e, code_of_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 70),
+    return err_set(e, code_of_exit(end.signal == 0 ? end.code : 70),
                    "%s %s failed: it says why above", argv[0], argv[1]);
 }

@@ -4,11 +4,11 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/base/process.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 enum { CHILD_ARGS = 24 };
 
@@ -17,7 +17,7 @@ struct child {
     char arg[CHILD_ARGS][256]; /* arg[0] is the program's path */
     int args;
     char log[LIMIT_PATH];
-    pid_t pid; /* 0: not running */
+    struct process process;
     uint64_t started_ns;
     /* one after the other, within 2 s of the start (60 s with exit status 69 or 70) */
     uint32_t restarts, quick_deaths;

@@ -218,12 +218,12 @@ void local_stop(struct local *l)
                 if (strncmp(c->name, order[step], strlen(order[step])) != 0)
                     continue;
                 (void)child_ended(c);
-                if (c->pid != 0 && waited > 30000000000u)
+                if (c->process.pid != 0 && waited > 30000000000u)
                     child_signal(c, SIGKILL);
-                else if (c->pid != 0 && !told &&
+                else if (c->process.pid != 0 && !told &&
                          (step > 0 || waited > 1000000000u || interrupted != 0))
                     child_signal(c, SIGTERM);
-                running |= c->pid != 0;
+                running |= c->process.pid != 0;
             }
             told |= step > 0 || waited > 1000000000u || interrupted != 0;
             struct timespec pause = {0, 5000000};

@@ -3,18 +3,17 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/process.h"
 #include "proto/base/time.h"
 #include "proto/job/manifest.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static int failed(struct err *e, const char *what, const char *path)
@@ -312,65 +311,40 @@ const struct coord_folder_ops coord_folder_disk = {
 
 /* ---- hook ---- */
 
-extern char **environ;
-
 int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder,
                      struct err *e)
 {
-    posix_spawnattr_t attributes;
-    SHOAL_ASSERT(h->pid == 0 && words->count > 0);
-    char **argv = calloc(words->count + 2, sizeof *argv);
-    if (argv == NULL || posix_spawnattr_init(&attributes) != 0) {
-        free(argv);
+    /* A group of its own: what stops the coordinator does not cut a publication in two. */
+    static const struct process_options options = {.group = true};
+    SHOAL_ASSERT(h->process.pid == 0 && words->count > 0);
+    SHOAL_ASSERT(folder[0] == '/'); /* the command may look from elsewhere */
+    const char **argv = calloc(words->count + 2, sizeof *argv);
+    if (argv == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to start %s", words->item[0]);
-    }
     for (size_t i = 0; i < words->count; i++)
         argv[i] = words->item[i];
-    argv[words->count] = (char *)(uintptr_t)folder;
-    /* A group of its own: what stops the coordinator does not cut a publication in two. */
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    (void)posix_spawnattr_setpgroup(&attributes, 0);
-    SHOAL_ASSERT(folder[0] == '/'); /* the command may look from elsewhere */
-    h->stopped = false;
-    int failed = posix_spawnp(&h->pid, argv[0], NULL, &attributes, argv, environ);
-    posix_spawnattr_destroy(&attributes);
+    argv[words->count] = folder;
+    int rc = process_start(&h->process, argv, &options, e);
+    int why = errno;
     free(argv);
-    if (failed == 0)
-        return 0;
-    h->pid = 0;
-    return err_set(e, SHOAL_E_UNAVAILABLE,
-                   "the command %s of checkpoint.publish cannot be started: %s", words->item[0],
-                   strerror(failed));
+    return rc == 0 ? 0
+                   : err_set(e, SHOAL_E_UNAVAILABLE,
+                             "the command %s of checkpoint.publish cannot be started: %s",
+                             words->item[0], strerror(why));
 }
 
 bool coord_hook_poll(struct coord_hook *h, int *exit_status)
 {
-    siginfo_t info = {.si_pid = 0};
-    int status = 0;
-    if (h->pid == 0)
+    struct process_end end;
+    if (h->process.pid == 0)
         return true;
-    SHOAL_ASSERT(h->pid > 1); /* -1 is everybody's group */
-    /* It is reaped last: until then its number, which is the group's, is nobody else's. */
-    if (waitid(P_PID, (id_t)h->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
+    if (!process_poll(&h->process, &end))
         return false;
-    if (h->stopped && info.si_pid == h->pid)
-        (void)kill(-h->pid, SIGKILL);
-    pid_t got = waitpid(h->pid, &status, WNOHANG);
-    if (got == 0 || (got < 0 && errno == EINTR))
-        return false;
-    SHOAL_ASSERT(got < 0 || got == h->pid);
-    h->pid = 0;
-    *exit_status = got < 0               ? -1
-                   : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                         : WEXITSTATUS(status);
+    *exit_status = process_exit_status(&end);
     return true;
 }
 
 void coord_hook_stop(struct coord_hook *h, bool now)
 {
-    if (h->pid == 0)
-        return;
-    SHOAL_ASSERT(h->pid > 1); /* -1 is everybody's group */
-    h->stopped = true;
-    (void)kill(-h->pid, now ? SIGKILL : SIGTERM);
+    process_stop_group(&h->process, now ? SIGKILL : SIGTERM);
 }

@@ -20,12 +20,12 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/base/process.h"
 #include "proto/job/config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #define COORD_FOLDER_NONE (-1)
 #define COORD_FOLDER_MARK ".shoal-checkpoint"
@@ -64,8 +64,7 @@ extern const struct coord_folder_ops coord_folder_disk;
  * Thread: the coordinator's loop. */
 
 struct coord_hook {
-    pid_t pid;    /* 0: none runs */
-    bool stopped; /* by coord_hook_stop: nothing that it started may outlive it */
+    struct process process;
 };
 
 /* UNAVAILABLE: the program cannot be started. One at a time. */

@@ -65,7 +65,10 @@ DISK = re.compile(r"(?<![\w.>])(?:rename|renameat|link|symlink|unlink|unlinkat|r
                   r"|(?<![\w.>])(?:open\([^;()]*?\bO_CREAT\b|f?truncate\(|mkd?o?stemps?\()")
 WRITTEN = re.compile(r'(?<![\w.>])fopen\([^;()]*?,\s*"[wa]')
 DISK_DOOR = "proto/base/file.c"
-RULES = ("arrow", "inside", "door", "disk", "table", "link")
+# And other programs: one way to start them, which leaks no descriptor, mask or child.
+START = re.compile(r"(?<![\w.>])(?:v?fork|clone3?|f?exec(?:l|lp|le|v|vp|ve|vpe|veat)|posix_spawnp?|popen|system)\(")
+START_DOOR = "proto/base/process.c"
+RULES = ("arrow", "inside", "door", "disk", "start", "table", "link")
 
 
 def table_of(tree):
@@ -90,6 +93,9 @@ def check(tree, breach):
         disk = () if source.path.startswith("tests/") or source.path == DISK_DOOR else (*DISK.finditer(source.code), *WRITTEN.finditer(source.text))
         for m in disk:
             breach("disk", source.path, source.line(m.start()), f"{m[0].partition('(')[0]}: the disk is changed through proto/base/file.h")
+        start = () if source.path.startswith("tests/") or source.path == START_DOOR else START.finditer(source.code)
+        for m in start:
+            breach("start", source.path, source.line(m.start()), f"{m[0].partition('(')[0]}: programs are started through proto/base/process.h")
         for m in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)', source.text, re.M):
             check_include(tree, table, source, source.line(m.start()), m[1], m[2], breach)
 

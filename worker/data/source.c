@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/process.h"
 #include "proto/job/config.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -183,15 +183,17 @@ static uint32_t stream_count;
 
 static int decode_command(const char *name, decode_sink sink, void *to, struct err *e)
 {
-    FILE *pipe = popen(name + 4, "re");
-    if (pipe == NULL)
+    const char *const argv[] = {"/bin/sh", "-c", name + 4, NULL};
+    struct process p;
+    if (process_start(&p, argv, &(struct process_options){.out = PROCESS_PIPE}, e) != 0)
         return err_set(e, SHOAL_E_IO, "%s: cannot start it: %s", name, strerror(errno));
-    int rc = decode(fileno(pipe), name, sink, to, e);
-    int status = pclose(pipe);
-    if (rc == 0 && status != 0)
+    int rc = decode(p.out, name, sink, to, e);
+    process_close_out(&p);
+    struct process_end end = process_wait(&p);
+    if (rc == 0 && (end.signal != 0 || end.code != 0))
         rc = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d; run it by hand to see why", name,
-                     WIFSIGNALED(status) ? "was killed by signal" : "ended with status",
-                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+                     end.signal != 0 ? "was killed by signal" : "ended with status",
+                     end.signal != 0 ? end.signal : end.code);
     return rc;
 }
 

@@ -1,0 +1,273 @@
+/* test_process.c: what a started program gets, what is told of its end, what outlives whom. */
+#include "proto/base/file.h"
+#include "proto/base/process.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct process_options piped = {.in = PROCESS_NULL, .out = PROCESS_PIPE};
+
+/* /bin/sh -c words */
+static struct process sh(const char *words, const struct process_options *o)
+{
+    const char *const argv[] = {"/bin/sh", "-c", words, NULL};
+    struct process p;
+    struct err e = {0};
+    ck_assert_msg(process_start(&p, argv, o, &e) == 0, "%s", e.text);
+    return p;
+}
+
+/* The pipe up to its end, as a string. */
+static size_t told(struct process *p, char *out, size_t room)
+{
+    size_t bytes = 0;
+    ssize_t n;
+    while ((n = read(p->out, out + bytes, room - 1 - bytes)) > 0)
+        bytes += (size_t)n;
+    ck_assert_int_eq(n, 0);
+    out[bytes] = 0;
+    process_close_out(p);
+    return bytes;
+}
+
+static struct process_end polled(struct process *p)
+{
+    struct process_end end;
+    for (int ms = 0; !process_poll(p, &end); ms++) {
+        ck_assert_int_lt(ms, 10000);
+        usleep(1000);
+    }
+    return end;
+}
+
+/* The pipe of a program that lives is open: it ends when the last that could write is gone. */
+static void ends_soon(int fd)
+{
+    char byte;
+    alarm(10);
+    ck_assert_int_eq(read(fd, &byte, 1), 0);
+    alarm(0);
+}
+
+static int open_descriptors(void)
+{
+    struct file_walk w;
+    int count = 0;
+    ck_assert(file_walk_open(&w, "/proc/self/fd"));
+    while (file_walk_next(&w) != NULL)
+        count++;
+    file_walk_close(&w);
+    return count;
+}
+
+START_TEST(what_cannot_run_is_named)
+{
+    static const char *const missing[] = {"/nowhere/at-all", "no-such-program-of-ours"};
+    int before = open_descriptors();
+    for (size_t i = 0; i < 2; i++) {
+        const char *const argv[] = {missing[i], NULL};
+        char want[128];
+        struct process p;
+        struct err e = {0};
+        ck_assert_int_eq(process_start(&p, argv, &piped, &e), SHOAL_E_UNAVAILABLE);
+        ck_assert_int_eq(errno, ENOENT);
+        snprintf(want, sizeof want, "%s: cannot run it: No such file or directory", missing[i]);
+        ck_assert_str_eq(e.text, want);
+        ck_assert_int_eq(p.pid, 0);
+        ck_assert_int_eq(p.out, -1);
+    }
+    const char *const folder[] = {"/tmp", NULL};
+    struct process p;
+    struct err e = {0};
+    ck_assert_int_ne(process_start(&p, folder, &piped, &e), 0);
+    ck_assert_int_eq(errno, EACCES);
+    /* neither a descriptor nor a child is left */
+    ck_assert_int_eq(open_descriptors(), before);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
+START_TEST(it_is_found_along_the_path)
+{
+    const char *const argv[] = {"true", NULL};
+    struct process p;
+    struct err e = {0};
+    ck_assert_int_eq(process_start(&p, argv, &piped, &e), 0);
+    ck_assert_int_eq(process_wait(&p).code, 0);
+    process_close_out(&p);
+}
+END_TEST
+
+START_TEST(an_exit_and_a_signal_are_told_apart)
+{
+    struct process p = sh("exit 137", &piped);
+    struct process_end end = process_wait(&p);
+    process_close_out(&p);
+    ck_assert_int_eq(end.code, 137);
+    ck_assert_int_eq(end.signal, 0);
+    p = sh("kill -9 $$", &piped);
+    end = polled(&p);
+    process_close_out(&p);
+    ck_assert_int_eq(end.signal, SIGKILL);
+    ck_assert_int_eq(process_exit_status(&end), 137);
+    ck_assert(!process_poll(&p, &end)); /* once per end */
+}
+END_TEST
+
+START_TEST(the_pipe_is_read_to_its_end)
+{
+    static char out[300001];
+    struct process p = sh("head -c 300000 /dev/zero | tr '\\0' x", &piped);
+    ck_assert_uint_eq(told(&p, out, sizeof out), 300000);
+    ck_assert_uint_eq(strspn(out, "x"), 300000);
+    ck_assert_int_eq(process_wait(&p).code, 0);
+}
+END_TEST
+
+START_TEST(streams_go_where_they_are_sent)
+{
+    char path[] = "/tmp/shoal-process-XXXXXX", out[64];
+    int fd = file_temporary(path);
+    ck_assert_int_gt(fd, 2);
+    struct process_options o = {.in = PROCESS_NULL, .out = fd, .err = fd};
+    struct process p = sh("cat; echo out; echo err >&2", &o);
+    ck_assert_int_eq(process_wait(&p).code, 0);
+    ssize_t n = pread(fd, out, sizeof out - 1, 0);
+    ck_assert_int_eq(n, 8);
+    ck_assert(memcmp(out, "out\nerr\n", 8) == 0);
+    close(fd);
+    ck_assert_int_eq(file_unlink(path), 0);
+}
+END_TEST
+
+/* Two starts at once give neither child the other's pipe: it would keep it from ending. */
+START_TEST(no_descriptor_of_ours_is_in_the_child)
+{
+    char path[] = "/tmp/shoal-process-XXXXXX", out[8192], plain[8192];
+    struct process p = sh("ls -l /proc/self/fd | wc -l", &piped);
+    told(&p, plain, sizeof plain);
+    (void)process_wait(&p);
+    int fd = file_temporary(path);
+    struct process other = sh("sleep 30", &piped);
+    p = sh("ls -l /proc/self/fd | wc -l", &piped);
+    told(&p, out, sizeof out);
+    (void)process_wait(&p);
+    ck_assert_str_eq(out, plain);
+    process_signal(&other, SIGKILL);
+    (void)process_wait(&other);
+    process_close_out(&other);
+    close(fd);
+    ck_assert_int_eq(file_unlink(path), 0);
+}
+END_TEST
+
+static void handler(int signo)
+{
+    (void)signo;
+}
+
+/* Of /proc/self/status: "SigBlk:\t0000000000000000". */
+static unsigned long long mask_of(const char *status, const char *name)
+{
+    const char *line = strstr(status, name);
+    ck_assert_ptr_nonnull(line);
+    return strtoull(line + strlen(name), NULL, 16);
+}
+
+START_TEST(signals_are_as_in_a_fresh_program)
+{
+    char out[16384];
+    sigset_t some, before, after;
+    sigemptyset(&some);
+    sigaddset(&some, SIGTERM);
+    sigaddset(&some, SIGUSR1);
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &some, &before), 0);
+    signal(SIGUSR2, handler);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    const char *const argv[] = {"/bin/cat", "/proc/self/status", NULL};
+    struct process p;
+    struct err e = {0};
+    ck_assert_int_eq(process_start(&p, argv, &piped, &e), 0);
+    told(&p, out, sizeof out);
+    (void)process_wait(&p);
+    ck_assert_uint_eq(mask_of(out, "SigBlk:"), 0);
+    ck_assert_uint_eq(mask_of(out, "SigIgn:") & 1ull << (SIGPIPE - 1), 0);
+    ck_assert_uint_ne(mask_of(out, "SigIgn:") & 1ull << (SIGHUP - 1), 0); /* nohup */
+    /* ours are as they were */
+    ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
+    ck_assert(sigismember(&after, SIGUSR1) && !sigismember(&after, SIGINT));
+    struct sigaction action;
+    ck_assert_int_eq(sigaction(SIGUSR2, NULL, &action), 0);
+    ck_assert(action.sa_handler == handler);
+}
+END_TEST
+
+START_TEST(the_group_goes_with_it)
+{
+    char ready[8];
+    struct process_options o = {.in = PROCESS_NULL, .out = PROCESS_PIPE, .group = true};
+    /* the grandchild hears no TERM, and holds the pipe open */
+    struct process p = sh("(trap '' TERM; echo; while :; do sleep 1; done) & wait", &o);
+    ck_assert_int_eq(getpgid(p.pid), p.pid);
+    ck_assert_int_eq(read(p.out, ready, 1), 1);
+    process_stop_group(&p, SIGTERM);
+    ck_assert_int_eq(polled(&p).signal, SIGTERM);
+    ends_soon(p.out);
+    process_close_out(&p);
+}
+END_TEST
+
+/* A parent that is killed: nothing of its own can end the child. */
+START_TEST(it_dies_with_its_parent_where_asked)
+{
+    struct process_options o = {.in = PROCESS_NULL, .death_signal = SIGTERM};
+    int ends[2];
+    char byte;
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    o.out = ends[1];
+    pid_t parent = fork();
+    if (parent == 0) {
+        (void)sh("echo; exec sleep 30", &o);
+        pause();
+        _exit(1);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    ck_assert_int_eq(kill(parent, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(parent, NULL, 0), parent);
+    ends_soon(ends[0]);
+    close(ends[0]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("process");
+    TCase *t = tcase_create("process");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, what_cannot_run_is_named);
+    tcase_add_test(t, it_is_found_along_the_path);
+    tcase_add_test(t, an_exit_and_a_signal_are_told_apart);
+    tcase_add_test(t, the_pipe_is_read_to_its_end);
+    tcase_add_test(t, streams_go_where_they_are_sent);
+    tcase_add_test(t, no_descriptor_of_ours_is_in_the_child);
+    tcase_add_test(t, signals_are_as_in_a_fresh_program);
+    tcase_add_test(t, the_group_goes_with_it);
+    tcase_add_test(t, it_dies_with_its_parent_where_asked);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures != 0;
+}
