@@ -50,7 +50,7 @@ _shoal()
     'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --set --help --version' ;;
     'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
-    'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --field --value --share --insecure-plaintext --help --version' ;;
+    'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --field --value --share --insecure-plaintext --allow-commands --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;

@@ -36,7 +36,7 @@ struct arguments {
     uint32_t lanes, wait_s, split, cores, io_threads;
     int64_t device; /* -1: not given */
     enum backend_kind backend;
-    bool backend_given, insecure;
+    bool backend_given, insecure, commands;
 };
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -69,7 +69,8 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
                             .io_threads = number(o, "io-threads", 0),
                             .device = option_given(o, "device") ? option_int(o, "device") : -1,
                             .backend_given = option_given(o, "backend"),
-                            .insecure = option_given(o, "insecure-plaintext")};
+                            .insecure = option_given(o, "insecure-plaintext"),
+                            .commands = option_given(o, "allow-commands")};
     if (a->backend_given)
         a->backend = (enum backend_kind)option_choice(o, "backend");
     for (size_t i = 0; i < set->count; i++)
@@ -197,6 +198,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .pid = (uint32_t)getpid(),
                                       .lanes_max = a->lanes,
                                       .set = a->set,
+                                      .commands = a->commands,
                                       .backend = d->backend,
                                       .why = d->why,
                                       .replace =

@@ -184,6 +184,8 @@ static void worker_prepare(struct local *l, int i)
     child_arg(c, "--device", device);
     child_arg(c, "--cores", cores);
     child_arg(c, "--io-threads", io_threads);
+    if (job_command(&l->job) != NULL) /* the user's own; no other job's commands either without */
+        child_arg(c, "--allow-commands", NULL);
 }
 
 static int programs_find(struct local *l, struct err *e)

@@ -192,6 +192,16 @@ uint32_t job_lanes(const struct job *j)
     return j->train.lanes == 0 ? 2 : j->train.lanes;
 }
 
+const char *job_command(const struct job *j)
+{
+    const struct string_list *const input[] = {&j->data.train, &j->data.valid, &j->data.test};
+    for (size_t i = 0; i < sizeof input / sizeof input[0]; i++)
+        for (size_t k = 0; k < input[i]->count; k++)
+            if (strncmp(input[i]->item[k], "cmd:", 4) == 0)
+                return input[i]->item[k] + 4;
+    return NULL;
+}
+
 void job_free(struct job *j)
 {
     config_list_free(&j->data.train);

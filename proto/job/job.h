@@ -255,6 +255,8 @@ void job_free(struct job *j);
 double job_task_weights(const struct job *j);
 /* Lanes that the coordinator opens: train.lanes, or 2. */
 uint32_t job_lanes(const struct job *j);
+/* The first command among the inputs (data.train: {cmd: ...}), or NULL. */
+const char *job_command(const struct job *j);
 const char *job_model_name(enum model_kind kind); /* as in model.kind: "deepfm" */
 
 #endif

@@ -295,6 +295,8 @@ static const struct config_key options_worker[] = {
     {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
      .text = "count: share of the input"},
     {"insecure-plaintext", CONFIG_BOOL, .text = "allow an endpoint that is not loopback"},
+    {"allow-commands", CONFIG_BOOL,
+     .text = "train: run the commands of a job's input ({cmd: ...}), whoever submitted it"},
     OPTION_HELP,
     OPTION_VERSION,
     {0},

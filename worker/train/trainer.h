@@ -51,6 +51,9 @@ struct trainer_options {
     const struct string_list
         /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
         *set;
+    /* whether a job, which whoever reaches the coordinator may submit, may run commands here
+     * (data.train: {cmd: ...}); refused with DENIED otherwise */
+    bool commands;
     struct backend *backend; /* borrowed; NULL for models that need none */
     const char *why;         /* that backend, for people; copied, may be NULL */
     /* Another backend in the place of one whose device is lost; called on a thread of the pool,

@@ -48,6 +48,15 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
     int rc = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
     if (rc != 0)
         return rc;
+    const char *command = job_command(&t->job);
+    if (command != NULL && !t->options.commands) {
+        rc = err_set(e, SHOAL_E_DENIED,
+                     "the job's input is the command `%s`: this worker runs none unless it is "
+                     "started with --allow-commands",
+                     command);
+        job_free(&t->job);
+        return rc;
+    }
     t->have_job = true;
     t->job_hash = hash;
     client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);

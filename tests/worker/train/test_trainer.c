@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SECOND UINT64_C(1000000000)
 #define MAX_WORKERS 4
 
 static struct backend *backend;
 static uint32_t step_ms; /* of the workers that are added next */
+static bool commands;    /* these may run */
 static struct fake fake;
 static char text[4096];
 static struct trainer *worker[MAX_WORKERS];
@@ -101,7 +103,8 @@ static struct trainer *worker_add(uint32_t lanes)
                                       .lanes_max = lanes,
                                       .backend = backend,
                                       .wait_ms = 5000,
-                                      .step_ms = step_ms};
+                                      .step_ms = step_ms,
+                                      .commands = commands};
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
     ck_assert_int_eq(
@@ -394,6 +397,39 @@ START_TEST(trainer_says_why_it_cannot_go_on)
 }
 END_TEST
 
+/* Whoever reaches the coordinator submits jobs: their commands run only where that was allowed. */
+START_TEST(trainer_runs_commands_only_where_allowed)
+{
+    static const char *const input[] = {"{cmd: \"%s\"}", "\"cmd:%s\""};
+    struct err e = {0};
+    char command[512], item[600], from[600];
+    job_make(100, "{kind: probe}", "async");
+    (void)snprintf(from, sizeof from, "train: [%s]", worker_path("train.libsvm"));
+    char *at = strstr(text, from);
+    ck_assert_ptr_nonnull(at);
+    (void)snprintf(command, sizeof command, "touch %s; cat %s", worker_path("ran"),
+                   worker_path("train.libsvm"));
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    (void)snprintf(item, sizeof item, input[_i % 2], command);
+#pragma GCC diagnostic pop
+    static char rest[sizeof text];
+    (void)snprintf(rest, sizeof rest, "%s", at + strlen(from));
+    (void)snprintf(at, sizeof text - (size_t)(at - text), "train: [%s]%s", item, rest);
+    commands = _i >= 2;
+    fake_open(&fake, &calm, text, 1, 1);
+    worker_add(1);
+    run_to_the_end();
+    ck_assert_int_eq(trainer_status(worker[0], &e), commands ? 0 : SHOAL_E_DENIED);
+    ck_assert_int_eq(access(worker_path("ran"), F_OK), commands ? 0 : -1);
+    if (commands)
+        ck_assert_int_eq(remove(worker_path("ran")), 0);
+    else
+        ck_assert_ptr_nonnull(strstr(fake.fail_text, "--allow-commands"));
+    commands = false;
+}
+END_TEST
+
 /* A push that a shard refuses for its values goes out again as a tick: every lane comes to its end,
  * and what was refused is told once for each batch, however often it was asked for. */
 START_TEST(trainer_goes_on_after_a_poisoned_push)
@@ -606,6 +642,7 @@ int main(void)
     tcase_add_test(c, trainer_waits_for_a_job);
     tcase_add_test(c, trainer_ends_when_nobody_answers);
     tcase_add_test(c, trainer_says_why_it_cannot_go_on);
+    tcase_add_loop_test(c, trainer_runs_commands_only_where_allowed, 0, 4);
     tcase_add_loop_test(c, trainer_goes_on_after_a_poisoned_push, 0, 9);
     tcase_add_test(c, trainer_leaves_in_good_order);
     tcase_add_test(c, trainer_stops_pushing_when_its_lease_must_be_over);
