@@ -20,45 +20,47 @@
 #define AS_IT_IS false
 #define AWAY_TOO true /* also while tablets are away, after a start */
 #define BACK_ONLY false
+#define COORDINATOR true /* over the connection that the shard itself has opened; see may_ask */
+#define ANYBODY false
 
-/* X(TYPE, settle first, when, handler): the types that a shard answers; all others are somebody
- * else's. */
+/* X(TYPE, who may send it, settle first, when, handler): the types that a shard answers; all others
+ * are somebody else's. */
 #define DISPATCH_MAP(X)                                                                            \
-    X(HELLO, AS_IT_IS, AWAY_TOO, admin_hello)                                                      \
-    X(PULL, AS_IT_IS, AWAY_TOO, pull_on_message)                                                   \
-    X(PUSH, AS_IT_IS, BACK_ONLY, push_on_message)                                                  \
-    X(TABLE_CREATE, SETTLE, BACK_ONLY, admin_table_create)                                         \
-    X(RUN_OPEN, SETTLE, BACK_ONLY, admin_run_open)                                                 \
-    X(RUN_DROP, SETTLE, BACK_ONLY, admin_run_drop)                                                 \
-    X(FENCE, SETTLE, BACK_ONLY, admin_fence)                                                       \
-    X(MAP_SET, SETTLE, AWAY_TOO, admin_map_set)                                                    \
-    X(HOLD, SETTLE, BACK_ONLY, cut_on_hold)                                                        \
-    X(GO, SETTLE, BACK_ONLY, cut_on_go)                                                            \
-    X(RESTORE, SETTLE, BACK_ONLY, cut_on_restore)                                                  \
-    X(CUT_DROP, SETTLE, BACK_ONLY, cut_on_drop)                                                    \
-    X(CUT_KEEP, SETTLE, BACK_ONLY, cut_on_keep)                                                    \
-    X(CUT_EXPORT, SETTLE, BACK_ONLY, cut_on_export)                                                \
-    X(LOAD, SETTLE, BACK_ONLY, cut_on_load)                                                        \
-    X(LOAD_DROP, SETTLE, BACK_ONLY, cut_on_load_drop)                                              \
-    X(DIGEST, SETTLE, BACK_ONLY, survey_on_digest)                                                 \
-    X(INSPECT, SETTLE, AWAY_TOO, admin_inspect)                                                    \
-    X(BLAME, SETTLE, BACK_ONLY, keys_on_blame)                                                     \
-    X(KEYS, SETTLE, BACK_ONLY, keys_on_message)                                                    \
-    X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
-    X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
-    X(STOP, SETTLE, AWAY_TOO, admin_stop)
+    X(HELLO, ANYBODY, AS_IT_IS, AWAY_TOO, admin_hello)                                             \
+    X(PULL, ANYBODY, AS_IT_IS, AWAY_TOO, pull_on_message)                                          \
+    X(PUSH, ANYBODY, AS_IT_IS, BACK_ONLY, push_on_message)                                         \
+    X(TABLE_CREATE, COORDINATOR, SETTLE, BACK_ONLY, admin_table_create)                            \
+    X(RUN_OPEN, COORDINATOR, SETTLE, BACK_ONLY, admin_run_open)                                    \
+    X(RUN_DROP, COORDINATOR, SETTLE, BACK_ONLY, admin_run_drop)                                    \
+    X(FENCE, COORDINATOR, SETTLE, BACK_ONLY, admin_fence)                                          \
+    X(MAP_SET, COORDINATOR, SETTLE, AWAY_TOO, admin_map_set)                                       \
+    X(HOLD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_hold)                                           \
+    X(GO, COORDINATOR, SETTLE, BACK_ONLY, cut_on_go)                                               \
+    X(RESTORE, COORDINATOR, SETTLE, BACK_ONLY, cut_on_restore)                                     \
+    X(CUT_DROP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_drop)                                       \
+    X(CUT_KEEP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_keep)                                       \
+    X(CUT_EXPORT, COORDINATOR, SETTLE, BACK_ONLY, cut_on_export)                                   \
+    X(LOAD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_load)                                           \
+    X(LOAD_DROP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_load_drop)                                 \
+    X(DIGEST, ANYBODY, SETTLE, BACK_ONLY, survey_on_digest)                                        \
+    X(INSPECT, ANYBODY, SETTLE, AWAY_TOO, admin_inspect)                                           \
+    X(BLAME, ANYBODY, SETTLE, BACK_ONLY, keys_on_blame)                                            \
+    X(KEYS, ANYBODY, SETTLE, BACK_ONLY, keys_on_message)                                           \
+    X(TABLE_STATS, ANYBODY, SETTLE, BACK_ONLY, survey_on_table_stats)                              \
+    X(SHARD_STATUS, ANYBODY, SETTLE, AWAY_TOO, admin_status)                                       \
+    X(STOP, COORDINATOR, SETTLE, AWAY_TOO, admin_stop)
 
 struct handler {
     void (*run)(struct shard *s, peer_t from); /* of the request in s->in and s->m */
-    bool settle, away;
+    bool coordinator, settle, away;
 };
 
 static struct handler handler_of(enum wire_type type)
 {
     switch (type) {
-#define X(name, first, when, function)                                                             \
+#define X(name, who, first, when, function)                                                        \
     case WIRE_TYPE_##name:                                                                         \
-        return (struct handler){function, first, when};
+        return (struct handler){function, who, first, when};
         DISPATCH_MAP(X)
 #undef X
     default:
@@ -80,6 +82,12 @@ static bool count(struct dispatch_counts *c, enum wire_type type)
     default:
         return false;
     }
+}
+
+/* A shard without a coordinator (tests, shoal bench) obeys whoever reaches it. */
+static bool may_ask(const struct shard *s, const struct handler *h, peer_t from)
+{
+    return !h->coordinator || s->beat.coordinator == 0 || from == s->beat.coordinator;
 }
 
 /* Decodes s->m into s->in and calls its handler. What cannot be decoded costs its sender a
@@ -108,6 +116,10 @@ static void dispatch_message(struct shard *s, peer_t from)
     if (h.run == NULL) {
         shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE,
                      "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
+    } else if (!may_ask(s, &h, from)) {
+        shard_refuse(s, from, w->type, w->id, SHOAL_E_DENIED,
+                     "shard %s takes %s from its coordinator alone", s->name,
+                     wire_type_name(w->type));
     } else if (!h.away && !engine_back(s->engine)) {
         shard_refuse(s, from, w->type, w->id, SHOAL_E_AGAIN,
                      "shard %s reads its rows back after a start; ask again", s->name);

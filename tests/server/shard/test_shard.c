@@ -433,10 +433,62 @@ START_TEST(inspect_and_status_are_json)
 }
 END_TEST
 
+static int frames_of(enum wire_type type)
+{
+    switch (type) {
+#define X(name, number, request_frames, reply_frames)                                              \
+    case WIRE_TYPE_##name:                                                                         \
+        return request_frames;
+        WIRE_MAP(X)
+#undef X
+    default:
+        return 0;
+    }
+}
+
+/* Who is not the coordinator may read, pull and push; all else is refused, and nothing is done. */
+START_TEST(strangers_give_no_orders)
+{
+    static const enum wire_type order[] = {
+        WIRE_TYPE_TABLE_CREATE, WIRE_TYPE_RUN_OPEN, WIRE_TYPE_RUN_DROP,   WIRE_TYPE_FENCE,
+        WIRE_TYPE_MAP_SET,      WIRE_TYPE_HOLD,     WIRE_TYPE_GO,         WIRE_TYPE_RESTORE,
+        WIRE_TYPE_CUT_DROP,     WIRE_TYPE_CUT_KEEP, WIRE_TYPE_CUT_EXPORT, WIRE_TYPE_LOAD,
+        WIRE_TYPE_LOAD_DROP,    WIRE_TYPE_STOP};
+    static const enum wire_type question[] = {WIRE_TYPE_HELLO, WIRE_TYPE_DIGEST, WIRE_TYPE_INSPECT,
+                                              WIRE_TYPE_SHARD_STATUS};
+    static char byte[8];
+    struct rig r = {0};
+    uint64_t id;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    peer_t coordinator = r.to;
+    ck_assert_int_eq(env_connect(sim_node_env(r.client), "sim://shard", &r.to), 0);
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        struct wire w = rig_wire(&r, order[i]);
+        w.u.FENCE.generation = order[i] == WIRE_TYPE_FENCE ? UINT64_MAX : 0;
+        id = rig_send(&r, &w, frames_of(order[i]), byte, 0, byte, 0);
+        rig_run(&r, 3);
+        ck_assert_int_eq(rig_status(&r, id), SHOAL_E_DENIED);
+    }
+    for (size_t i = 0; i < sizeof question / sizeof question[0]; i++) {
+        id = rig_simple(&r, question[i]);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, id), 0);
+    }
+    id = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = 1, .gradient = 1});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, id), 0); /* its lane is as it was */
+    r.to = coordinator;
+    id = rig_fence(&r, 0, 2, true);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* Bytes from anybody: each costs its sender an error at most. */
 START_TEST(hostile_messages_cost_nobody_else_anything)
 {
-    struct rig r = {0};
+    struct rig r = {.alone = true}; /* so that handlers of orders see them too */
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     struct rng rng = {42};
     for (int i = 0; i < 3000; i++) {
@@ -827,6 +879,7 @@ int main(void)
         cuts_that_nobody_knows_are_deleted,
         digest_tells_equal_content_from_other_content,
         inspect_and_status_are_json,
+        strangers_give_no_orders,
         hostile_messages_cost_nobody_else_anything,
         waiting_requests_are_bounded,
         a_group_is_settled_when_it_has_many_keys,

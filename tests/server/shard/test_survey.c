@@ -92,8 +92,9 @@ START_TEST(requests_wait_for_each_other_and_are_bounded)
     for (uint32_t i = 0; i <= TABLE_STATS_ASKERS; i++) {
         struct wire w = rig_wire(&r, WIRE_TYPE_TABLE_STATS);
         struct msg *m = wire_encode(&w); /* straight in, so that none is answered in between */
-        shard_handler.on_message(r.shard, r.to, m);
-        shard_handler.on_message(r.shard, r.to, wire_encode(&w)); /* again: no second place */
+        shard_handler.on_message(r.shard, r.shard->beat.coordinator, m);
+        shard_handler.on_message(r.shard, r.shard->beat.coordinator,
+                                 wire_encode(&w)); /* again: no second place */
     }
     ck_assert_uint_eq(r.shard->table_stats.count, TABLE_STATS_ASKERS);
     ck_assert_uint_eq(r.shard->counts.refused, refused + 2); /* the one too many, both times */
