@@ -109,6 +109,8 @@ static void ballast_put(const char *dir)
     for (uint32_t i = 0; i < BALLAST / sizeof zeros; i++)
         ck_assert_uint_eq(fwrite(zeros, 1, sizeof zeros, f), sizeof zeros);
     ck_assert_int_eq(fclose(f), 0);
+    space_look(s.g); /* what others put there is known from a look on */
+    embedding_env_run(&s.env);
 }
 
 /* Batches from `from` + 1 on with a cut after every 40, which ties down what was written; until
