@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void help(const struct option_command *c)
@@ -152,6 +153,7 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-coordinator");
+    umask(077); /* rows, logs and jobs are nobody else's */
     int rc = option_parse("shoal-coordinator", argc, argv, &o, &e);
     if (rc == 0 && option_given(&o, "help"))
         help(o.command);

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -307,6 +308,7 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-server");
+    umask(077); /* rows, logs and jobs are nobody else's */
     int rc = option_parse("shoal-server", argc, argv, &o, &e);
     if (rc == 0 && option_given(&o, "help"))
         help(o.command);

@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct arguments {
@@ -392,6 +393,7 @@ int main(int argc, char **argv)
     struct job job;
     bool have_job = false;
     log_init("shoal-worker");
+    umask(077); /* rows, logs and jobs are nobody else's */
     int rc = arguments_take(argc, argv, &o, &a, &e);
     if (rc == 0)
         rc = settings_take(&a, &job, &have_job, &e);

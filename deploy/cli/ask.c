@@ -1,6 +1,7 @@
 /* ask.c: arguments of the command line, and one question at a time to a daemon. */
 #include "deploy/cli/cli.h"
 #include "proto/base/container_of.h"
+#include "proto/base/text.h"
 #include "proto/net/net.h"
 
 #include <errno.h>
@@ -46,7 +47,10 @@ void cli_json_print(const struct json *j)
 
 int cli_fail(const char *verb, const struct err *e)
 {
-    fprintf(stderr, "shoal %s: %s\n", verb, e->text);
+    char text[sizeof e->text];
+    memcpy(text, e->text, sizeof text);
+    text_clean(text); /* of files and peers, perhaps */
+    fprintf(stderr, "shoal %s: %s\n", verb, text);
     return err_exit_status(e->code);
 }
 

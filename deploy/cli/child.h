@@ -13,8 +13,8 @@
 enum { CHILD_ARGS = 24 };
 
 struct child {
-    char name[32];             /* "server-0": also its log file's name */
-    char arg[CHILD_ARGS][256]; /* arg[0] is the program's path */
+    char name[32];                    /* "server-0": also its log file's name */
+    char arg[CHILD_ARGS][LIMIT_PATH]; /* arg[0] is the program's path */
     int args;
     char log[LIMIT_PATH];
     struct process process;

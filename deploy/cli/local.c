@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the report ------------------------------------------------------------------------------ */
@@ -124,6 +125,8 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     if (rc == 0 && job_status != 0)
         rc = job_failure(l, job_status, e);
     local_stop(l);
+    if (l->sockets[0] != 0 && file_remove_tree(l->sockets) != 0)
+        fprintf(stderr, "cannot remove %s: %s\n", l->sockets, strerror(errno));
     if (rc == 0)
         rc = report_finish(l, e);
     cli_ask_close(l->ask);
@@ -160,6 +163,7 @@ int cli_local(int argc, char **argv)
                      "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
     if (rc == 0) {
         signals_take();
+        umask(077); /* the run's data, logs and sockets are its user's alone */
         l.job_path = o.word[0];
         l.servers = (int)option_int(&o, "servers");
         l.workers = (int)option_int(&o, "workers");

@@ -1,30 +1,27 @@
-/* local_setup.c: what `shoal local` makes before anything runs: the run folder, free ports, the
- * daemons' configuration and command lines, the job with what this run adds to it. */
+/* local_setup.c: what `shoal local` makes before anything runs: the run folder, that of the
+ * sockets, the daemons' configuration and command lines, the job with what this run adds to it. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/warm.h"
 #include "proto/base/file.h"
 #include "proto/base/time.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { SERVER_SETS_MAX = 8 };
 
-/* ---- folder and ports ------------------------------------------------------------------------ */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static int folder_make(const char *path, struct err *e)
 {
     char part[LIMIT_PATH];
-    if (file_make_folders(path, 0755, part) != 0)
+    if (file_make_folders(path, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
                        strerror(errno));
     return 0;
@@ -57,26 +54,21 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     return folder_make(path, e);
 }
 
-/* Free loopback ports, found by binding all of them at once; another process could take one before
- * the daemon does: it then says so. */
-static int ports_find(struct local *l, struct err *e)
+/* The daemons talk over sockets in a folder that nobody else may enter. Its path is short (a
+ * socket's has 107 bytes at most), however deep the run folder lies. */
+static int sockets_make(struct local *l, struct err *e)
 {
-    int fd[1 + LIMIT_LOCAL_SERVERS], count = 1 + l->servers, status = 0;
-    for (int i = 0; i < count; i++)
-        fd[i] = -1;
-    for (int i = 0; i < count && status == 0; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        socklen_t bytes = sizeof a;
-        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd[i] < 0 || bind(fd[i], (struct sockaddr *)&a, sizeof a) != 0 ||
-            getsockname(fd[i], (struct sockaddr *)&a, &bytes) != 0)
-            status = err_set(e, SHOAL_E_UNAVAILABLE, "no free loopback port: %s", strerror(errno));
-        l->ports[i] = ntohs(a.sin_port);
-    }
-    for (int i = 0; i < count; i++)
-        if (fd[i] >= 0)
-            close(fd[i]);
-    return status;
+    const char *own = getenv("XDG_RUNTIME_DIR");
+    bool fits = own != NULL && own[0] == '/' && strlen(own) <= sizeof l->sockets - 32;
+    (void)snprintf(l->sockets, sizeof l->sockets, "%s/shoal-XXXXXX", fits ? own : "/tmp");
+    if (mkdtemp(l->sockets) != NULL)
+        return 0;
+    (void)snprintf(l->sockets, sizeof l->sockets, "/tmp/shoal-XXXXXX");
+    if (mkdtemp(l->sockets) != NULL)
+        return 0;
+    l->sockets[0] = 0;
+    return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder for sockets in /tmp: %s",
+                   strerror(errno));
 }
 
 int local_file_write(const char *path, const char *text, struct err *e)
@@ -97,7 +89,7 @@ static struct child *child_add(struct local *l, const char *program, const char 
     struct child *c = &l->child[l->children++];
     (void)snprintf(c->name, sizeof c->name, "%s", name);
     (void)snprintf(c->log, sizeof c->log, "%s/log/%s.log", l->dir, name);
-    (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%.200s/%s", l->programs, program);
+    (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s/%s", l->programs, program);
     return c;
 }
 
@@ -105,13 +97,13 @@ static void child_arg(struct child *c, const char *format, const char *value)
 {
     (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", format);
     if (value != NULL)
-        (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%.255s", value);
+        (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", value);
 }
 
 static int coordinator_prepare(struct local *l, struct err *e)
 {
     char text[4096], path[LIMIT_PATH];
-    (void)snprintf(l->coordinator, sizeof l->coordinator, "tcp://127.0.0.1:%d", l->ports[0]);
+    (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
     (void)snprintf(
         text, sizeof text,
         "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: "
@@ -138,9 +130,9 @@ static int server_prepare(struct local *l, int i, struct err *e)
                        l->job.journal.max, l->job.journal.keep);
     (void)snprintf(text, sizeof text,
                    "# written by `shoal local`\nname: %s\nlisten: "
-                   "\"tcp://127.0.0.1:%d\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
+                   "\"ipc://%s/%s\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
                    "coordinator: \"%s\"\ndurability: %s\nnet: {drop: %g}\n%s",
-                   name, l->ports[1 + i], l->dir, name, l->coordinator,
+                   name, l->sockets, name, l->dir, name, l->coordinator,
                    durability[l->job.durability], l->job.net.drop, journal);
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
     struct child *c = child_add(l, "shoal-server", name);
@@ -233,7 +225,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     if (rc == 0 && l->job.warm_start[0] != 0)
         rc = warm_copy(l->job.warm_start, l->dir, l->servers, e);
     if (rc == 0)
-        rc = ports_find(l, e);
+        rc = sockets_make(l, e);
     if (rc == 0)
         rc = coordinator_prepare(l, e);
     for (int i = 0; i < l->servers && rc == 0; i++)

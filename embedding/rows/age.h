@@ -12,12 +12,13 @@
  * same in one walk. A row whose time is not known never expires.
  *
  * That is so for rows in memory. A cold row ages, and ends, when a pull, a push or replay next asks
- * for it (table_cold_take), and its pair goes with the tablet's next image (flush_put_gone); one
- * that nobody asks for stays in the store, its key in the tablet's set and in cold_rows, until the
- * key is erased or a restore gives its tablet a new epoch (flush_drop_stale). Readers age a copy
- * (table_cold_copy) and take nothing out. Coming in does not hasten that image. No record says that
- * it ended: after a kill before the image it is cold again and ends again, by the same clock, in
- * replay (fetch_now) as live. Tables with a capacity, and dense ones, have no cold rows.
+ * for it (table_cold_take in cold.c, from fetch.c live, from fetch_now.c in replay), and its pair
+ * goes with the tablet's next image (flush_put_gone); one that nobody asks for stays in the store,
+ * its key in the tablet's set and in cold_rows, until the key is erased or a restore gives its
+ * tablet a new epoch (flush_drop_stale). Readers age a copy (table_cold_copy) and take nothing out.
+ * Coming in does not hasten that image. No record says that it ended: after a kill before the image
+ * it is cold again and ends again, by the same clock, in replay (fetch_now) as live. Tables with a
+ * capacity, and dense ones, have no cold rows.
  *
  * Decay and score: Paddle's CtrCommonAccessor::Shrink (table/ctr_accessor.cc); ttl in event time:
  * Monolith. */

@@ -4,6 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/sm.h"
+#include "proto/base/text.h"
 #include "proto/base/time.h"
 
 #include <stdarg.h>
@@ -48,21 +49,41 @@ static int line_prefix(char *out, size_t size, enum log_level level)
                     utc.tm_min, utc.tm_sec, (unsigned)(now / 1000000u % 1000u), program_name);
 }
 
-void log_line(enum log_level level, const char *format, ...)
+/* Whether the place may say one line more now: each takes a step of time, and the place may be a
+ * burst of steps ahead. */
+static bool place_may(struct log_place *p)
+{
+    const uint64_t step = 1000000000u / LOG_RATE;
+    uint64_t now = time_monotonic_ns(), next = atomic_load(&p->next_ns), from;
+    do {
+        from = next > now ? next : now;
+        if (from - now >= LOG_BURST * step) {
+            atomic_fetch_add(&p->left_out, 1);
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&p->next_ns, &next, from + step));
+    return true;
+}
+
+void log_line(struct log_place *place, enum log_level level, const char *format, ...)
 {
     char line[2048];
     va_list arguments;
-    if ((int)level > atomic_load_explicit(&level_max, memory_order_relaxed))
+    if ((int)level > atomic_load_explicit(&level_max, memory_order_relaxed) ||
+        (level != LOG_LEVEL_DEBUG && !place_may(place)))
         return;
     int used = line_prefix(line, sizeof line, level);
+    unsigned left_out = atomic_exchange(&place->left_out, 0);
+    if (left_out > 0)
+        used += snprintf(line + used, sizeof line - (size_t)used,
+                         "(%u lines like this one were left out) ", left_out);
     va_start(arguments, format);
     int body = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
     va_end(arguments);
     if (body < 0)
         return;
-    size_t length = (size_t)used + (size_t)body;
-    if (length > sizeof line - 2)
-        length = sizeof line - 2;
+    text_clean(line + used);
+    size_t length = strlen(line);
     line[length++] = '\n';
     if (write(STDERR_FILENO, line, length) < 0)
         return; /* nobody is left to tell */

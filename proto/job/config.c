@@ -12,7 +12,7 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { DEPTH_MAX = 8 };
+enum { DEPTH_MAX = 8, VISITS_MAX = 65536 };
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
@@ -74,6 +74,10 @@ static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node,
     if (depth > DEPTH_MAX)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: nested deeper than %d levels", c->name, line,
                        DEPTH_MAX);
+    if (++c->visits > VISITS_MAX)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:%d: more than %d values, each alias (*name) counted as what it names",
+                       c->name, line, VISITS_MAX);
     switch (node->type) {
     case YAML_SCALAR_NODE:
         return entry_add(c, path, (const char *)node->data.scalar.value, line,

@@ -20,6 +20,7 @@ struct config {
     char name[LIMIT_PATH];
     struct entry *entry; /* owned */
     size_t count;
+    uint32_t visits; /* of nodes: an alias visits again what it names */
     const struct config_key *spec;
 };
 

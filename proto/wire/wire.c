@@ -11,6 +11,7 @@
  *    wire_count_that_does_not_fit_its_frame_is_refused] */
 #include "proto/wire/wire.h"
 #include "proto/base/assert.h"
+#include "proto/base/text.h"
 #include "proto/wire/wire_inner.h"
 
 #include "shoal.pb-c.h"
@@ -58,6 +59,7 @@ static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto,
                                s->proto->short_name, s->proto->fields[i].name, length,
                                s->field[i].capacity - 1);
             memcpy(to, length == 0 ? "" : text, length + 1);
+            text_clean(to);
         } else if (s->field[i].type == PROTOBUF_C_TYPE_BOOL) {
             *(bool *)(void *)to = *(const protobuf_c_boolean *)(const void *)from != 0;
         } else {

@@ -9,8 +9,8 @@
  *
  * Fields: every message struct is made from one list, so that struct, encoder, decoder and tests
  * never part: the proto file too is made from it. U32, U64, I32, F32, F64, B(ool), STR (name,
- * capacity with NUL), all required on the wire. A field's number is its place in the list, so that
- * new ones go to the end. */
+ * capacity with NUL; control characters arrive as '?'), all required on the wire. A field's number
+ * is its place in the list, so that new ones go to the end. */
 #ifndef PROTO_WIRE_WIRE_H
 #define PROTO_WIRE_WIRE_H
 

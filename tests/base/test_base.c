@@ -1,13 +1,20 @@
 /* test_base.c: errors, keys, messages, and checksums keep their word. */
 #include "proto/base/array.h"
 #include "proto/base/err.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/base/log.h"
 #include "proto/base/msg.h"
 #include "proto/base/rng.h"
+#include "proto/base/text.h"
 
 #include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 START_TEST(err_every_code_has_text_and_status)
 {
@@ -150,6 +157,79 @@ START_TEST(sort_u32_puts_numbers_in_order)
 }
 END_TEST
 
+static const char *cleaned(const char *text)
+{
+    static char out[64];
+    (void)snprintf(out, sizeof out, "%s", text);
+    text_clean(out);
+    return out;
+}
+
+START_TEST(text_that_would_speak_to_a_terminal_is_cleaned)
+{
+    ck_assert_str_eq(cleaned("plain, \xc3\xa9\xe2\x82\xac too"), "plain, \xc3\xa9\xe2\x82\xac too");
+    ck_assert_str_eq(cleaned("a\n<0>b\x1b[2J\x7f\r\tz"), "a?<0>b?[2J???z");
+    ck_assert_str_eq(cleaned("\x9b"
+                             "2J \xc2\x9b"
+                             "2J \xc2\xa0"),
+                     "?2J ??2J \xc2\xa0");
+    ck_assert_str_eq(cleaned(""), "");
+}
+END_TEST
+
+/* What `say` writes to stderr. The caller frees it. */
+static char *said(void (*say)(void))
+{
+    char path[] = "/tmp/shoal-log-XXXXXX", *text;
+    size_t bytes;
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    ck_assert_int_ge(dup2(file, STDERR_FILENO), 0);
+    say();
+    ck_assert_int_ge(dup2(before, STDERR_FILENO), 0);
+    close(before);
+    close(file);
+    ck_assert_int_eq(file_read_whole(path, 1u << 20, &text, &bytes), 0);
+    unlink(path);
+    return text;
+}
+
+static void say_forged(void)
+{
+    log_warn("worker %s leaves", "w\n<0>shoal-server: disk failed\x1b[2J");
+}
+
+START_TEST(log_lines_cannot_be_forged)
+{
+    char *text = said(say_forged);
+    ck_assert_ptr_nonnull(strstr(text, "worker w?<0>shoal-server: disk failed?[2J leaves\n"));
+    ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
+    free(text);
+}
+END_TEST
+
+static void say_much(void)
+{
+    for (int i = 0; i < 5000; i++)
+        log_warn("noise");
+}
+
+START_TEST(log_lines_of_one_place_are_bounded)
+{
+    char *text = said(say_much);
+    uint32_t lines = 0;
+    for (const char *c = text; *c != 0; c++)
+        lines += *c == '\n';
+    ck_assert_uint_ge(lines, LOG_BURST);
+    ck_assert_uint_le(lines, LOG_BURST + 10 * LOG_RATE); /* it takes less than 10 s */
+    free(text);
+    struct timespec pause = {0, 2 * 1000000000l / LOG_RATE};
+    nanosleep(&pause, NULL);
+    text = said(say_much); /* the same place */
+    ck_assert_ptr_nonnull(strstr(text, "lines like this one were left out) noise\n"));
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -165,6 +245,9 @@ int main(void)
     tcase_add_test(t, crc32c_of_the_known_words);
     tcase_add_test(t, crc32c_is_the_same_by_instruction_and_by_table);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
+    tcase_add_test(t, text_that_would_speak_to_a_terminal_is_cleaned);
+    tcase_add_test(t, log_lines_cannot_be_forged);
+    tcase_add_test(t, log_lines_of_one_place_are_bounded);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

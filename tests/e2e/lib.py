@@ -94,6 +94,11 @@ class Run:
                 return False
         return bool(pids)
 
+    def sockets(self):
+        """Paths at which its daemons listen, as far as they are there."""
+        found = {word[len("ipc://"):] for file in self.dir.glob("*.yaml") for word in file.read_text().split('"') if word.startswith("ipc://")}
+        return sorted(path for path in found if os.path.exists(path))
+
     def running(self):
         return self.process.poll() is None
 

@@ -454,6 +454,24 @@ START_TEST(job_text_survives_a_round_trip)
 }
 END_TEST
 
+/* Seven levels of sixty aliases: 2 KB that name 60^7 nodes. */
+START_TEST(job_aliases_count_as_what_they_name)
+{
+    static char text[8192];
+    struct job j;
+    struct err e = {0};
+    size_t used = (size_t)snprintf(text, sizeof text, "x0: &a0 {}\n");
+    for (int level = 1; level <= 7; level++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "x%d: &a%d [", level, level);
+        for (int i = 0; i < 60; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "*a%d,", level - 1);
+        used += (size_t)snprintf(text + used, sizeof text - used, "]\n");
+    }
+    ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "each alias (*name) counted as what it names"));
+}
+END_TEST
+
 START_TEST(job_missing_file_is_no_input)
 {
     struct job j;
@@ -787,6 +805,7 @@ int main(void)
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
     tcase_add_test(t, job_wrong_values_are_refused);
     tcase_add_test(t, job_text_survives_a_round_trip);
+    tcase_add_test(t, job_aliases_count_as_what_they_name);
     tcase_add_test(t, job_missing_file_is_no_input);
     tcase_add_test(t, job_labels_are_one_or_a_list);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);

@@ -1,0 +1,10 @@
+/* text.h: text of others before a person sees it. */
+#ifndef PROTO_BASE_TEXT_H
+#define PROTO_BASE_TEXT_H
+
+/* Turns what could speak to a terminal or begin a line of its own into '?', in place: bytes below
+ * 0x20, 0x7f, and the control characters of eight bits (0x80 to 0x9f, alone or as UTF-8). Other
+ * UTF-8 stays. */
+void text_clean(char *text);
+
+#endif

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""test_local: what `shoal local` leaves open to others, and where it may run."""
+from lib import *
+
+
+def long_run(space, name, **over):
+    return Run(job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{"train.epochs": 20000, **over}), space / name)
+
+
+def wait_for(what, run, seconds=60):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end and run.running(), run.output()[-2000:]
+        time.sleep(0.05)
+
+
+def stop(run):
+    run.process.send_signal(signal.SIGINT)
+    run.wait(60)
+
+
+def nobody_else_gets_in(space):
+    """Sockets in a folder of one's own, no port; what is written is this user's alone."""
+    run = long_run(space, "run")
+    wait_for(lambda: len(run.sockets()) == 2 and "train" in run.output(), run)
+    folder = pathlib.Path(run.sockets()[0]).parent
+    pids = [str(pid) for name in ("coordinator", "server-0", "worker-0") for pid in run.children(name)]
+    listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True).stdout
+    assert not [line for line in listening.splitlines() if any(f"pid={pid}," in line for pid in pids)], listening
+    loose = [f"{path} {oct(path.stat().st_mode)}" for path in [folder, *folder.rglob("*"), run.dir, *run.dir.rglob("*")]
+             if path.exists() and path.stat().st_mode & 0o077 and not path.is_socket()]
+    assert not loose, loose
+    if os.geteuid() == 0:
+        got = subprocess.run([SHOAL, "status", "--coordinator", f"ipc://{folder}/coordinator"], user="nobody", capture_output=True, text=True)
+        assert got.returncode == 69, (got.returncode, got.stderr)
+    got = subprocess.run([SHOAL, "status", "--run-dir", str(run.dir)], capture_output=True, text=True)
+    assert got.returncode == 0, got.stderr
+    stop(run)
+    assert not folder.exists(), "the sockets' folder is left behind"
+
+
+def a_deep_run_folder_works(space):
+    deep = space / "/".join(["a-folder-of-thirty-characters-"] * 9)
+    deep.parent.mkdir(parents=True)
+    assert len(str(deep)) > 270
+    run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 3000, 1)), deep)
+    assert run.wait() == 0, run.output()[-2000:]
+    assert run.report()["examples"] == 3000
+
+
+def the_runtime_folder_is_used_where_it_is_short(space):
+    for name, used in (("r", True), ("r" * 80, False)):
+        own = pathlib.Path("/tmp") / f"{name}{random.randrange(10**6)}"
+        own.mkdir(0o700)
+        os.environ["XDG_RUNTIME_DIR"] = str(own)
+        try:
+            run = long_run(space, f"run-{used}")
+            wait_for(lambda: len(run.sockets()) == 2, run)
+            assert (own in pathlib.Path(run.sockets()[0]).parents) == used, run.sockets()
+            stop(run)
+            own.rmdir()
+        finally:
+            del os.environ["XDG_RUNTIME_DIR"]
+
+
+if __name__ == "__main__":
+    main([nobody_else_gets_in, a_deep_run_folder_works, the_runtime_folder_is_used_where_it_is_short])
