@@ -41,10 +41,24 @@ int cache_init(struct cache *c, const char *configured, struct err *e)
     return 0;
 }
 
+/* Whose the folder at `path` is: ours, if the link to it (if it is one) is ours too. */
+static bool is_own(const char *path, uid_t *owner)
+{
+    struct stat st;
+    *owner = 0;
+    if (lstat(path, &st) != 0)
+        return false;
+    *owner = st.st_uid;
+    if (st.st_uid == geteuid() && S_ISLNK(st.st_mode) && stat(path, &st) == 0)
+        *owner = st.st_uid;
+    return *owner == geteuid();
+}
+
 static int folder_make(const struct cache *c, struct err *e)
 {
     char part[LIMIT_PATH];
     struct stat st;
+    uid_t owner;
     if (file_make_folders(c->folder, 0700, part) != 0 || lstat(c->folder, &st) != 0)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "cache folder %s: %s; set data.cache to a folder that can be written",
@@ -58,10 +72,10 @@ static int folder_make(const struct cache *c, struct err *e)
                        "cache folder %s is not a folder; set data.cache to another path",
                        c->folder);
     /* In /tmp anybody may have made it first, to feed us text of their own. */
-    if (st.st_uid != geteuid() && geteuid() != 0)
+    if (!is_own(c->folder, &owner))
         return err_set(e, SHOAL_E_DENIED,
                        "cache folder %s belongs to user %u; set data.cache to a folder of your own",
-                       c->folder, (unsigned)st.st_uid);
+                       c->folder, (unsigned)owner);
     if ((st.st_mode & S_IWOTH) != 0)
         return err_set(e, SHOAL_E_DENIED,
                        "cache folder %s may be written by anybody; chmod go-w it or set data.cache",
@@ -189,9 +203,9 @@ int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const c
 {
     char path[LIMIT_PATH + 64];
     struct stat st;
+    uid_t owner;
     /* A folder that others can write is not believed, as in folder_make. */
-    if (stat(c->folder, &st) != 0 || (st.st_uid != geteuid() && geteuid() != 0) ||
-        (st.st_mode & S_IWOTH) != 0)
+    if (!is_own(c->folder, &owner) || stat(c->folder, &st) != 0 || (st.st_mode & S_IWOTH) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s", c->folder, group, identity,
              suffix);

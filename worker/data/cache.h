@@ -32,8 +32,8 @@ struct cache_file {
     char name[64]; /* when kept */
 };
 
-/* Makes the folder (0700) if it is missing, and a temporary file in it. CANTCREATE, DENIED (the
- * default folder is someone else's). */
+/* Makes the folder (0700) if it is missing, and a temporary file in it. CANTCREATE, DENIED (it
+ * is, or the link to it, someone else's, or anybody may write there). */
 int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix,
                  struct cache_file *f, struct err *e);
 /* Syncs and renames. On success and on failure f is done; *fd_out (may be NULL) is then open for
