@@ -249,6 +249,25 @@ static int counters_load(struct coord *c, struct err *e)
     return 0;
 }
 
+/* A map deals the tablets over all shards. Once there are tables, another number of shards would
+ * look for most rows where they are not, and find initial values. */
+static int shards_check(const struct coord *c, struct err *e)
+{
+    uint32_t given;
+    if (c->job.at.map_epoch == 0)
+        return 0; /* no job has made tables yet */
+    int rc = coord_member_given(&c->members, c->store, &given, e);
+    if (rc != 0 || given == c->members.shards)
+        return rc;
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "shards: %u, but the tables of this cluster lie on %u: rows would be looked for "
+        "where they are not. Set `shards: %u` again. For another number take a checkpoint "
+        "of a job (shoal checkpoint create), start a cluster with empty data_dirs, its "
+        "coordinator's too, and go on there with shoal submit JOB --from CHECKPOINT",
+        c->members.shards, given, given);
+}
+
 int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
               struct coord **out, struct err *e)
 {
@@ -276,6 +295,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
         rc = coord_lease_open(&c->leases, store, e);
     if (rc == 0)
         rc = coord_flow_open(c, e);
+    if (rc == 0)
+        rc = shards_check(c, e);
     if (rc == 0)
         rc = coord_checkpoint_open(c, e);
     if (rc != 0) {

@@ -54,6 +54,26 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
+int coord_member_given(const struct coord_members *m, struct coord_store *store, uint32_t *given,
+                       struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    *given = 0;
+    for (uint32_t s = 0; s < m->shards; s++)
+        *given += m->shard[s].server[0] != 0;
+    for (uint32_t s = m->shards; s < LIMIT_SHARDS; s++) { /* numbers are given from 0 on */
+        struct shard_record record;
+        (void)snprintf(key, sizeof key, "shard/%u", s);
+        int rc = coord_store_get_fixed(store, key, &record, sizeof record, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            break;
+        if (rc != 0)
+            return rc;
+        (*given)++;
+    }
+    return 0;
+}
+
 void coord_member_close(struct coord_members *m)
 {
     free(m->shard);
@@ -90,7 +110,8 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
     }
     return err_set(e, SHOAL_E_BUSY,
                    "server %s: all %u shard numbers belong to other servers; a server keeps its "
-                   "name in its data_dir, or raise `shards` of the coordinator",
+                   "name in its data_dir: start the one that is missing on its own; `shards` of "
+                   "the coordinator can be raised until the first job has made tables",
                    beat->server, m->shards);
 }
 

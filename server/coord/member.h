@@ -105,6 +105,9 @@ enum coord_beat { COORD_BEAT_SAME, COORD_BEAT_NEW, COORD_BEAT_READY, COORD_BEAT_
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
                       struct err *e);
 void coord_member_close(struct coord_members *m);
+/* Shard numbers that are given, those past `shards` too, which an earlier start gave. */
+int coord_member_given(const struct coord_members *m, struct coord_store *store, uint32_t *given,
+                       struct err *e);
 
 /* Takes a beat: finds or gives the number (synced first). BUSY when all numbers are given to other
  * servers. */

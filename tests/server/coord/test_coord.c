@@ -298,6 +298,34 @@ static void coord_restart(void)
     coord_start();
 }
 
+/* Between two jobs and in the middle of one; raised and lowered. Taken, two thirds or so of all
+ * rows were read as initial values, with status 0. */
+START_TEST(coord_other_number_of_shards_is_refused_once_there_are_tables)
+{
+    struct err e = {0};
+    struct coord *other = NULL;
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 2, NULL);
+    if (_i % 2 == 0)
+        run_job(60);
+    else
+        while (r.coord->job.at.phase != PHASE_TRAIN)
+            ck_assert(sim_step(r.sim));
+    sim_kill(r.node);
+    coord_free(r.coord);
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    struct coord_options o = {.shards = _i < 2 ? 3 : 1, .version = "test"};
+    ck_assert_int_eq(coord_new(&o, sim_node_env(r.node), r.store, &other, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "lie on 2"));
+    ck_assert_ptr_nonnull(strstr(e.text, "Set `shards: 2` again"));
+    sim_kill(r.node);
+    coord_start(); /* as it says */
+    if (_i % 2 != 0)
+        run_job(60);
+    job_done(1);
+    rig_stop();
+}
+END_TEST
+
 /* A coordinator that was restarted in the job does not know who had submitted it: the same file
  * right after the job's end was taken for the first one sent again, and nothing ran. */
 START_TEST(coord_same_file_after_the_end_is_a_new_job)
@@ -1261,6 +1289,7 @@ int main(void)
     tcase_add_test(t, coord_report_tells_the_measures);
     tcase_add_test(t, coord_report_has_the_training_curve);
     tcase_add_test(t, coord_restart_keeps_curve_and_details);
+    tcase_add_loop_test(t, coord_other_number_of_shards_is_refused_once_there_are_tables, 0, 4);
     tcase_add_test(t, coord_same_file_after_the_end_is_a_new_job);
     tcase_add_loop_test(t, coord_restart_keeps_the_test_splits_figures, 0, 2);
     tcase_add_test(t, coord_restart_keeps_the_time_spent);
