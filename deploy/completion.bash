@@ -17,6 +17,7 @@ _shoal()
         'shoal checkpoint restore') at=$word ;;
         'shoal checkpoint export') at=$word ;;
         'shoal status') at=$word ;;
+        'shoal doctor') at=$word ;;
         'shoal digest') at=$word ;;
         'shoal tables') at=$word ;;
         'shoal inspect') at=$word ;;
@@ -28,7 +29,7 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local submit stop checkpoint status digest tables inspect blame erase report synth bench --help --version' ;;
+    'shoal') words='local submit stop checkpoint status doctor digest tables inspect blame erase report synth bench --help --version' ;;
     'shoal local') words='--servers --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --warm-start --from --help' ;;
     'shoal submit') words='--coordinator --workers --set --from --no-wait --help' ;;
     'shoal stop') words='--coordinator --help' ;;
@@ -40,6 +41,7 @@ _shoal()
     'shoal checkpoint restore') words='--coordinator --workers --set --no-wait --help' ;;
     'shoal checkpoint export') words='--out --format --state --help' ;;
     'shoal status') words='--coordinator --run-dir --json --help' ;;
+    'shoal doctor') words='--cluster --coordinator --run-dir --json --help' ;;
     'shoal digest') words='--coordinator --run-dir --json --help' ;;
     'shoal tables') words='--what-if --sample --share --job --coordinator --run-dir --json --help' ;;
     'shoal inspect') words='--field --value --job --coordinator --run-dir --json --help' ;;
@@ -76,6 +78,8 @@ _shoal()
     'shoal checkpoint export --format') words='tsv csv binary'; file=yes ;;
     'shoal status --coordinator') words=''; file=yes ;;
     'shoal status --run-dir') words=''; file=yes ;;
+    'shoal doctor --coordinator') words=''; file=yes ;;
+    'shoal doctor --run-dir') words=''; file=yes ;;
     'shoal digest --coordinator') words=''; file=yes ;;
     'shoal digest --run-dir') words=''; file=yes ;;
     'shoal tables --what-if') words=''; file=yes ;;

@@ -91,6 +91,25 @@ bool engine_back(const struct engine *g);
  * replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
 
+/* ---- where the shard belongs ---- */
+/* The cluster, the shard's number there, and the newest map that it has taken: kept in its folder,
+ * so that none is taken for another one: neither an empty one for this, nor this for an empty
+ * one. */
+struct engine_place {
+    uint64_t cluster[2];      /* 0, 0: of none yet, and all else is 0 */
+    uint32_t number, shards;  /* of the shard; of the cluster */
+    uint64_t map_epoch;       /* 0: no map yet */
+    uint32_t tablets;         /* of the map */
+    const uint16_t *shard_of; /* borrowed, (tablets): the owner of each global tablet */
+};
+/* Good until the next engine_place_set. */
+const struct engine_place *engine_place(const struct engine *g);
+/* On disk when it returns; the map is copied. IO, NOMEM: nothing has changed. */
+int engine_place_set(struct engine *g, const struct engine_place *place, struct err *e);
+/* Whether the map of `next` would take a tablet away that has rows or marks here: CONFIG names it;
+ * AGAIN while rows are read back and it cannot be known. */
+int engine_place_leaves(const struct engine *g, const struct engine_place *next, struct err *e);
+
 /* ---- records ---- */
 struct push_plan {             /* what engine_admit_push decided; handed to engine_apply_push */
     uint32_t applied, skipped; /* tablets */
@@ -128,6 +147,10 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
 /* Highest sequence that may be acknowledged: all committed ones (memory, journal), or those synced
  * (fsync). */
 uint64_t engine_acknowledged(const struct engine *g);
+/* Highest sequence that is on disk, whatever the durability; 0 where none ever is (memory). */
+uint64_t engine_synced(const struct engine *g);
+/* The newest run that is open; 0: none. */
+uint64_t engine_newest_run(const struct engine *g);
 /* journal mode, called by a timer (the engine has no clock): starts a sync of what is committed,
  * unless one is under way. Whether there was anything that is not synced yet: then the timer is
  * wanted again. */
@@ -145,6 +168,8 @@ int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mod
  * those created later. */
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
                            uint64_t tables, struct err *e);
+/* Whether the run that was opened here before still is: 0, or NOT_FOUND with what that means. */
+int engine_run_still(const struct engine *g, uint64_t run, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
 /* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark:
  * lowest mark of the lane over led tablets. */
@@ -198,9 +223,10 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
 /* ---- the cut ---- */
 /* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */
 int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e);
-/* Notes sequence and marks of this instant and pins the journal; pushes must not be admitted
- * between hold and go (the shard queues them). NO_SPACE: engine_cut_room says why. */
-int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence);
+/* Notes sequence and the run's marks of this instant and pins the journal; pushes must not be
+ * admitted between hold and go (the shard queues them). run 0: the cut is of none, and cannot be
+ * restored. OLD_RUN: that one is not open here. NO_SPACE: engine_cut_room says why. */
+int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence);
 /* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible
  * by one rename. done comes on the loop. */
 int engine_go(struct engine *g, uint64_t cut,

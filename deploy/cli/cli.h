@@ -18,6 +18,7 @@ int cli_submit(int argc, char **argv);
 int cli_stop(int argc, char **argv);
 int cli_checkpoint(int argc, char **argv);
 int cli_status(int argc, char **argv);
+int cli_doctor(int argc, char **argv);
 int cli_digest(int argc, char **argv);
 int cli_inspect(int argc, char **argv);
 int cli_tables(int argc, char **argv);

@@ -9,13 +9,21 @@
 #include <string.h>
 
 static const struct cli_verb verbs[] = {
-    {"local", cli_local},   {"submit", cli_submit},
-    {"stop", cli_stop},     {"checkpoint", cli_checkpoint},
-    {"status", cli_status}, {"digest", cli_digest},
-    {"tables", cli_tables}, {"inspect", cli_inspect},
-    {"blame", cli_blame},   {"erase", cli_erase},
-    {"report", cli_report}, {"synth", cli_synth},
-    {"bench", cli_bench},   {"reference", reference_main}, /* for those who build, not told */
+    {"local", cli_local},
+    {"submit", cli_submit},
+    {"stop", cli_stop},
+    {"checkpoint", cli_checkpoint},
+    {"status", cli_status},
+    {"digest", cli_digest},
+    {"tables", cli_tables},
+    {"inspect", cli_inspect},
+    {"blame", cli_blame},
+    {"erase", cli_erase},
+    {"report", cli_report},
+    {"synth", cli_synth},
+    {"doctor", cli_doctor},
+    {"bench", cli_bench},
+    {"reference", reference_main}, /* for those who build, not told */
     {NULL, NULL},
 };
 

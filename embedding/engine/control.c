@@ -159,6 +159,16 @@ int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mod
     return engine_run_open_tables(g, run, lanes, mode, UINT64_MAX, e);
 }
 
+int engine_run_still(const struct engine *g, uint64_t run, struct err *e)
+{
+    if (runs_find(&g->runs, run) != NULL || g->opening == run)
+        return 0;
+    return err_set(e, SHOAL_E_NOT_FOUND,
+                   "run %" PRIu64 " was open here and is not any more: this folder is older than "
+                   "it was; bring the newest one back, or go on from a checkpoint",
+                   run);
+}
+
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
 {
     struct run *known = runs_find(&g->runs, run);

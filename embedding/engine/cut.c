@@ -67,10 +67,13 @@ int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e)
     return space_check_for(g, flush_image_bytes(g), what, e);
 }
 
-int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
+int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence)
 {
+    const struct run *of = run == 0 ? NULL : runs_find(&g->runs, run);
     if (g->broken)
         return SHOAL_E_IO;
+    if (run != 0 && of == NULL)
+        return SHOAL_E_OLD_RUN;
     if (g->cut_busy || g->loading != 0 || (g->holding && g->held.cut != cut))
         return SHOAL_E_BUSY;
     if (g->pending > 0)
@@ -87,17 +90,14 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
             g->held.rows += table_rows(g->table[i].table);
             g->held.existing |= 1ull << i;
         }
-    for (uint32_t i = 0; i < g->runs.count; i++) {
-        const struct run *run = g->runs.run[i];
-        if (run->id > g->held.run) {
-            SHOAL_ASSERT(run->lanes <= LIMIT_LANES);
-            g->held.run = run->id;
-            g->held.tables = run->tables;
-            g->held.lanes = run->lanes;
-            g->held.mode = run->mode;
-            for (uint32_t lane = 0; lane < run->lanes; lane++)
-                g->held.lowest[lane] = run->lane[lane].lowest;
-        }
+    if (of != NULL) {
+        SHOAL_ASSERT(of->lanes <= LIMIT_LANES);
+        g->held.run = of->id;
+        g->held.tables = of->tables;
+        g->held.lanes = of->lanes;
+        g->held.mode = of->mode;
+        for (uint32_t lane = 0; lane < of->lanes; lane++)
+            g->held.lowest[lane] = of->lane[lane].lowest;
     }
     *sequence = g->sequence;
     return 0;

@@ -5,6 +5,7 @@
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/place.h"
 #include "embedding/engine/reload.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
@@ -86,6 +87,20 @@ uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, 
         lowest = mark < lowest ? mark : lowest;
     }
     return lowest;
+}
+
+uint64_t engine_newest_run(const struct engine *g)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        if (g->runs.run[i]->id > newest)
+            newest = g->runs.run[i]->id;
+    return newest;
+}
+
+uint64_t engine_synced(const struct engine *g)
+{
+    return g->journal == NULL ? 0 : journal_synced(g->journal);
 }
 
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane)
@@ -221,6 +236,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         else
             rc = lock_dir(g, e);
         if (rc == 0)
+            rc = place_open(g, e);
+        if (rc == 0)
             rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
         if (rc == 0) {
             cut_clean(g);
@@ -276,6 +293,7 @@ int engine_close(struct engine *g, bool flush)
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         arena_free(g->loaded_arena[i]);
     free(g->led);
+    place_free(g);
     if (g->lock_fd >= 0)
         close(g->lock_fd);
     free(g->dir);

@@ -30,7 +30,7 @@ struct cut_ref { /* a cut that an untrimmed RESTORE record names */
     bool drop; /* asked for while it was needed */
 };
 
-/* What a cut is of. The run is the newest one open; 0: none, and the cut cannot be restored. */
+/* What a cut is of. run 0: none, and the cut cannot be restored. */
 struct cut_facts {
     uint64_t cut, sequence, rows, bytes;
     uint64_t existing; /* bit t: table t was there */
@@ -156,6 +156,10 @@ struct engine {
     struct engine_options options;
     char *dir; /* owned; NULL: all in memory */
     int lock_fd;
+    struct {
+        struct engine_place at;
+        uint16_t *shard_of; /* owned: at's */
+    } place;
     struct env *env; /* borrowed */
     struct work_list works;
     struct arena *arena;

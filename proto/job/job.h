@@ -250,6 +250,9 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
  * owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
 void job_free(struct job *j);
+/* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
+ * of input, tables or network that decides otherwise. */
+int job_same_model(const struct job *was, const struct job *is, struct err *e);
 /* Sum of the weights of the tasks' losses, above 0: what divides the loss of several labels to make
  * it a mean. */
 double job_task_weights(const struct job *j);

@@ -140,6 +140,14 @@ static const struct config_key options_export[] = {
 static const struct config_key options_look[] = {
     OPTION_COORDINATOR, OPTION_RUN_DIR, OPTION_JSON, OPTION_HELP, {0}};
 
+static const struct config_key options_doctor[] = {
+    {"cluster", CONFIG_BOOL, .text = "the shards, what each owns, and who was refused"},
+    OPTION_COORDINATOR,
+    OPTION_RUN_DIR,
+    OPTION_JSON,
+    OPTION_HELP,
+    {0}};
+
 static const struct config_key options_tables[] = {
     {"what-if", CONFIG_LIST, .values = "RULE=VALUE",
      .text = "what would be left if rows went, a dry run, nothing changes: shows=N: with fewer "
@@ -363,6 +371,10 @@ const struct option_command option_commands[] = {
     {"shoal status", "what a cluster is doing, or how a run ended", "[options]",
      "Phase, speed, shards, workers and lanes of a running cluster; the report of an ended run.",
      NULL, options_look, 0},
+    {"shoal doctor", "who owns what in a cluster, and what does not fit", "--cluster [options]",
+     "The cluster, its map, each shard's server, tablets and rows, and who was refused, why. Ends "
+     "with 0 when all of it fits.",
+     NULL, options_doctor, 0},
     {"shoal digest", "rows and digest of each table", "[TABLE] [options]",
      "Rows and digest of each table: XXH3 over the tablets in order, each over its rows (weights "
      "and "

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 3u
+#define WIRE_VERSION 4u
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
@@ -75,8 +75,10 @@
 
 /* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
  * run pushes to table t, so that it counts in the run's clocks and lowest marks; 0: all tables.
- * Journalled. All marks start at 0. Again: no change. */
-#define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lanes) U32(mode) U64(tables)
+ * Journalled. All marks start at 0. Again: no change. must_exist: it was open here before, so
+ * nothing is made: NOT_FOUND where it is not. */
+#define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U32(lanes) U32(mode) U64(tables) B(must_exist)
 #define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
@@ -88,15 +90,23 @@
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(generation) B(live)
 #define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark)
 
-/* frame 1: u16 shard of each global tablet number. Every shard keeps only the newest epoch. */
-#define WIRE_MAP_SET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
+/* frame 1: u16 shard of each global tablet number. Kept on disk before it is answered. Refused
+ * (CONFIG): the map of another cluster, one older than the shard has, another one of the same
+ * epoch, and one that would take tablets away that have rows or marks here. */
+#define WIRE_MAP_SET(U32, U64, I32, F32, F64, B, STR) \
+    U64(map_epoch) U32(tablet_count) U64(cluster_high) U64(cluster_low)
 #define WIRE_MAP_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
+/* The map that a shard keeps: a coordinator that has lost its own, or has an older one, takes it.
+ * Reply frame 1 as in MAP_SET. */
+#define WIRE_MAP_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_MAP_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
 
-/* The cut: HOLD queues pushes and notes sequence and marks; GO makes the shard's part of cut `cut`
- * and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD alone ends
- * by itself after 10 s. RESTORE puts the shard's tables back to cut `cut` (journalled), opens run
- * `run` with the marks of the cut and drops every other run. CUT_DROP deletes a cut. */
-#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut)
+/* The cut: HOLD queues pushes and notes sequence and the marks of run `run` (OLD_RUN where it is
+ * not open; 0: the cut is of no run, and cannot be restored); GO makes the shard's part of cut
+ * `cut` and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD
+ * alone ends by itself after 10 s. RESTORE puts the shard's tables back to cut `cut` (journalled),
+ * opens run `run` with the marks of the cut and drops every other run. CUT_DROP deletes a cut. */
+#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence) U64(rows) U64(bytes)
@@ -166,15 +176,23 @@
  * free figures for `shoal status`: rows in the store (cold), rows that came from it (fetched) and
  * went there (evicted; clean: without a write), bytes of memory and disk against the shard's part
  * of the budgets (0: none), requests that wait for rows or room (parked), whether pushes are
- * refused for lack of disk. */
+ * refused for lack of disk.
+ *
+ * Where it belongs, as its folder says: the cluster (0, 0: none yet), its number there and the
+ * cluster's number of shards, the epoch of the map that it keeps. What it has: tables at all
+ * (holds), the newest run that is open and the newest cut, the sequence of its last record, and the
+ * one up to which all is on disk (0 in memory mode: in_memory). The reply says cluster and number;
+ * shard 4294967295: they are not known yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
     B(ready) U64(rows) U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) \
     U64(keys_pulled) U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) U64(evicted) \
     U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
-    B(disk_short)
+    B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
+    B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(shard) U64(map_epoch) U32(lease_ms)
+    U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
+#define WIRE_NO_SHARD UINT32_MAX
 
 /* ---- worker -> coordinator ------------------------------------------------------------------- */
 
@@ -350,7 +368,8 @@
     X(CHECKPOINT, 36, 0, 0)                                                                        \
     X(WHO, 37, 1, 1)                                                                               \
     X(LOAD_DROP, 38, 0, 0)                                                                         \
-    X(CUT_KEEP, 39, 0, 0)
+    X(CUT_KEEP, 39, 0, 0)                                                                          \
+    X(MAP_HELD, 40, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
@@ -367,6 +386,7 @@
 #define WIRE_COUNTED_REPLY(X)                                                                      \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
+    X(MAP_HELD, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                              \
     X(DIGEST, 1, tablet_count, 8, LIMIT_TABLETS)
 
 enum wire_type {

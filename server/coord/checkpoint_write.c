@@ -16,22 +16,24 @@
 /* ---- facts ----------------------------------------------------------------------------------- */
 
 /* Neighbouring tablets of one shard as one range. */
-static struct json *map_json(const struct coord_job *j, uint32_t shards)
+static struct json *map_json(const struct coord *c)
 {
+    const struct coord_cluster *cl = &c->cluster;
+    uint32_t shards = c->members.shards, tablets = c->job.tablets;
     struct json *map = json_new_object(), *ranges = json_new_array();
-    for (uint32_t from = 0, to; from < j->tablets; from = to) {
+    for (uint32_t from = 0, to; from < tablets; from = to) {
         struct json *range = json_new_array();
-        for (to = from + 1; to < j->tablets && j->shard_of[to] == j->shard_of[from]; to++)
+        for (to = from + 1; to < tablets && cl->shard_of[to] == cl->shard_of[from]; to++)
             continue;
-        SHOAL_ASSERT(to <= j->tablets && j->shard_of[from] < shards);
+        SHOAL_ASSERT(to <= tablets && cl->shard_of[from] < shards);
         json_append(range, json_new_int(from));
         json_append(range, json_new_int(to - from));
-        json_append(range, json_new_int(j->shard_of[from]));
+        json_append(range, json_new_int(cl->shard_of[from]));
         json_append(ranges, range);
     }
-    json_set_int(map, "epoch", (int64_t)j->at.map_epoch);
+    json_set_int(map, "epoch", (int64_t)cl->map_epoch);
     json_set_int(map, "shards", shards);
-    json_set_int(map, "tablets", j->tablets);
+    json_set_int(map, "tablets", tablets);
     json_set(map, "ranges", ranges);
     return map;
 }
@@ -88,7 +90,7 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_string(m, "phase", coord_phase_name(c));
     json_set_int(m, "epoch", j->at.epoch);
     json_set_int(m, "examples", (int64_t)coord_examples(j));
-    json_set(m, "map", map_json(j, c->members.shards));
+    json_set(m, "map", map_json(c));
     json_set(m, "tables", tables_json(j));
     json_set(m, "lanes", lanes_json(&j->tasks));
     return m;

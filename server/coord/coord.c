@@ -43,26 +43,65 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
     coord_call_forget_shard(&c->calls, shard);
 }
 
-static int on_shard_beat(struct coord *c, struct coord_ask *a)
+static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)
+{
+    struct wire w = {.type = WIRE_TYPE_SHARD_BEAT, .reply = true, .id = id};
+    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){.shard = shard,
+                                                          .map_epoch = c->cluster.map_epoch,
+                                                          .lease_ms = c->options.lease_ms,
+                                                          .cluster_high = c->cluster.id[0],
+                                                          .cluster_low = c->cluster.id[1],
+                                                          .shards = c->members.shards};
+    coord_send(c, to, wire_encode(&w));
+}
+
+/* The beat of a shard that belongs here. */
+static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from, uint64_t id,
+                     struct err *e)
 {
     enum coord_beat what;
     uint32_t shard;
-    int rc = coord_member_shard_beat(&c->members, c->store, &a->request->u.SHARD_BEAT, a->from,
-                                     env_now_ns(c->env), &shard, &what, &a->e);
+    uint64_t now = env_now_ns(c->env);
+    int rc = coord_member_shard_beat(&c->members, c->store, beat, from, now, &shard, &what, e);
+    if (rc == 0)
+        rc = coord_member_note_synced(&c->members, shard, c->store, now, e);
     if (rc != 0)
         return rc;
     if (what == COORD_BEAT_NEW)
-        log_info("server %s is shard %u at %s", a->request->u.SHARD_BEAT.server, shard,
-                 a->request->u.SHARD_BEAT.endpoint);
-    if (what != COORD_BEAT_SAME || !a->request->u.SHARD_BEAT.ready)
+        log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
+    coord_cluster_learn(c, shard, beat);
+    if (what != COORD_BEAT_SAME || !beat->ready)
         shard_came_back(c, shard, what);
-    a->reply.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){
-        .shard = shard, .map_epoch = c->job.at.map_epoch, .lease_ms = c->options.lease_ms};
-    a->silent = true; /* the answer goes before the map */
-    coord_send(c, a->from, wire_encode(&a->reply));
-    if (!a->request->u.SHARD_BEAT.ready)
+    beat_answer(c, from, id, shard); /* it goes before the map */
+    if (!beat->ready)
         coord_setup_map_early(c, shard);
     return 0;
+}
+
+/* The cluster has just become known: those that waited for that hear of it. */
+static void claims_take(struct coord *c)
+{
+    struct coord_cluster *cl = &c->cluster;
+    struct err e;
+    for (uint32_t i = 0; i < cl->claims && c->fatal == 0; i++)
+        (void)beat_take(c, &cl->claim[i].beat, cl->claim[i].peer, 0, &e); /* it beats again */
+    cl->claims = 0;
+}
+
+static int on_shard_beat(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
+    int rc = coord_cluster_claim(c, beat, a->from, &a->e);
+    a->silent = true;
+    if (rc == SHOAL_E_AGAIN) {
+        beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
+        return 0;
+    }
+    if (rc != 0)
+        return rc;
+    if (c->cluster.claims > 0)
+        claims_take(c);
+    return beat_take(c, beat, a->from, a->request->id, &a->e);
 }
 
 /* ---- the operator ---------------------------------------------------------------------------- */
@@ -125,7 +164,7 @@ static int on_stop(struct coord *c, struct coord_ask *a)
 static int on_hello(struct coord *c, struct coord_ask *a)
 {
     a->reply.u.HELLO_reply = (struct wire_HELLO_reply){
-        .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
+        .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->cluster.map_epoch};
     return 0;
 }
 
@@ -254,7 +293,7 @@ static int counters_load(struct coord *c, struct err *e)
 static int shards_check(const struct coord *c, struct err *e)
 {
     uint32_t given;
-    if (c->job.at.map_epoch == 0)
+    if (c->cluster.map_epoch == 0)
         return 0; /* no job has made tables yet */
     int rc = coord_member_given(&c->members, c->store, &given, e);
     if (rc != 0 || given == c->members.shards)
@@ -290,6 +329,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * UINT64_C(1000000));
     int rc = coord_member_open(&c->members, c->options.shards, store, e);
     if (rc == 0)
+        rc = coord_cluster_open(c, e);
+    if (rc == 0)
         rc = counters_load(c, e);
     if (rc == 0)
         rc = coord_lease_open(&c->leases, store, e);
@@ -322,6 +363,7 @@ void coord_free(struct coord *c)
     coord_call_cancel_all(&c->calls);
     coord_submit_close(c);
     coord_member_close(&c->members);
+    coord_cluster_close(&c->cluster);
     coord_lease_close(&c->leases);
     free(c);
 }

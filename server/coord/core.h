@@ -8,6 +8,7 @@
 #include "proto/metric/metric.h"
 #include "proto/wire/wire.h"
 #include "server/coord/checkpoint.h"
+#include "server/coord/cluster.h"
 #include "server/coord/coord.h"
 #include "server/coord/cut.h"
 #include "server/coord/eval.h"
@@ -188,8 +189,8 @@ struct coord_job {
     struct table_schema *table; /* (LIMIT_TABLES), owned */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
-    uint16_t *shard_of; /* (tablets), owned; NULL: no map yet */
-    uint32_t tablets;
+    uint32_t tablets; /* of its tables: the map has these, and may have more; 0: not in it yet */
+    uint64_t opened;  /* the run that all shards have opened; 0: none yet */
     struct coord_epoch *epoch; /* (epochs), owned; [0] is epoch 1 */
     struct coord_tasks tasks;
     struct coord_eval eval;
@@ -221,6 +222,7 @@ struct coord {
     struct env_timer timer;
     struct coord_counters counters;
     struct coord_members members;
+    struct coord_cluster cluster;
     struct coord_calls calls;
     struct coord_cut cut;
     struct coord_checkpoint checkpoint;

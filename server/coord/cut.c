@@ -73,6 +73,7 @@ static void cut_begin(struct coord *c)
     sm_move(&coord_cut_moves, &c->cut.state, CUT_HOLDING);
     c->cut.since_ns = env_now_ns(c->env);
     w.u.HOLD.cut = cut;
+    w.u.HOLD.run = c->job.at.run;
     if (!cut_call(c, &w, cut, held))
         cut_end(c, SHOAL_E_NOMEM, "no memory to ask for a cut");
 }

@@ -194,6 +194,7 @@ static void restored(struct coord *c, int status, const char *text, uint64_t cut
                        text);
         return;
     }
+    c->job.opened = c->job.at.run;
     (void)coord_epoch_resume(c, c->job.at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
 }
 

@@ -89,6 +89,8 @@ static int job_resume(struct coord *c, struct err *e)
         j->started_ns = 0;
         return 0;
     }
+    if (was > PHASE_SETUP && was != PHASE_RESTORE)
+        j->opened = j->at.run; /* all were set up: what is missing now was lost */
     rc = coord_setup_load(c, e);
     if (rc == 0)
         rc = past_load(c, e);
@@ -125,8 +127,7 @@ int coord_flow_open(struct coord *c, struct err *e)
     if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) {
         /* its tables can be read; without a map they cannot, no more */
         log_warn("tables of the last job: %s", e->text);
-        free(c->job.shard_of);
-        c->job.shard_of = NULL;
+        c->job.tablets = 0;
     }
     return coord_report_load(c, e);
 }
@@ -135,8 +136,8 @@ int coord_flow_open(struct coord *c, struct err *e)
 
 static bool step_waiting(struct coord *c)
 {
-    if (!coord_member_shards_ready(&c->members) || c->members.workers == 0 ||
-        c->members.workers < c->job.at.workers_wanted ||
+    if (!coord_cluster_ready(&c->cluster) || !coord_member_shards_ready(&c->members) ||
+        c->members.workers == 0 || c->members.workers < c->job.at.workers_wanted ||
         coord_call_open_type(&c->calls, WIRE_TYPE_LOAD_DROP))
         return false;
     c->job.started_ns = env_now_ns(c->env);
@@ -173,7 +174,9 @@ static bool step_tables(struct coord *c)
     for (uint32_t t = 0; t < j->declared_total; t++)
         if (!j->declared[t])
             return false;
-    SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->shard_of == NULL);
+    SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->tablets == 0);
+    if (!coord_cluster_ready(&c->cluster))
+        return false; /* a server came back with a newer map than the store's */
     int rc = coord_setup_map(c, &e);
     if (rc == 0 && j->at.from == FROM_TO_LOAD)
         rc = past_load(c, &e);
@@ -192,6 +195,7 @@ static bool step_setup(struct coord *c)
 {
     if (!coord_setup_complete(c))
         return false;
+    c->job.opened = c->job.at.run;
     if (c->job.at.from == FROM_TO_LOAD) {
         c->job.at.from = FROM_LOADED; /* stored with the phase that follows */
         coord_from_let_go(c, &c->job);
@@ -269,6 +273,7 @@ void coord_flow_step(struct coord *c)
 {
     if (c->fatal != 0)
         return;
+    coord_cluster_step(c);
     coord_setup_greet(c);
     if (c->job.at.phase >= PHASE_SETUP && coord_phase_running(c))
         coord_setup_step(c);

@@ -18,13 +18,30 @@
 struct shard_record { /* value of "shard/N" */
     char server[LIMIT_NAME];
     uint32_t index;
-    uint32_t zero;
+    uint32_t placed; /* 1: its folder knows where it belongs */
     /* of its process: a server that died while no coordinator was there is noticed */
     uint64_t incarnation;
 };
 _Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is stored");
 
 static const char WORKER_KEY[] = "next-worker";
+#define SYNCED_NS UINT64_C(1000000000)
+
+/* How far a shard was on disk: noted now and then, beside its record. */
+static void synced_key(uint32_t shard, char key[COORD_KEY_MAX])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "synced/%u", shard);
+}
+
+static int synced_load(struct coord_shard *s, uint32_t shard, struct coord_store *store,
+                       struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    synced_key(shard, key);
+    int rc = coord_store_get_fixed(store, key, &s->synced, sizeof s->synced, e);
+    s->noted = s->synced;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
 
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
                       struct err *e)
@@ -49,6 +66,10 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
         memcpy(m->shard[s].server, record.server, LIMIT_NAME);
         m->shard[s].index = record.index;
         m->shard[s].incarnation = record.incarnation;
+        m->shard[s].placed = record.placed != 0;
+        rc = synced_load(&m->shard[s], s, store, e);
+        if (rc != 0)
+            return rc;
     }
     int rc = coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
@@ -89,11 +110,17 @@ static uint32_t shard_number(const struct coord_members *m, const char *server, 
     return COORD_NOBODY;
 }
 
+static bool belongs(const struct wire_SHARD_BEAT *beat)
+{
+    return (beat->cluster_high | beat->cluster_low) != 0;
+}
+
 static int shard_put(struct coord_store *store, uint32_t shard, const struct wire_SHARD_BEAT *beat,
                      struct err *e)
 {
     char key[COORD_KEY_MAX];
-    struct shard_record record = {.index = beat->shard_index, .incarnation = beat->incarnation};
+    struct shard_record record = {
+        .index = beat->shard_index, .placed = belongs(beat), .incarnation = beat->incarnation};
     memcpy(record.server, beat->server, LIMIT_NAME);
     (void)snprintf(key, sizeof key, "shard/%u", shard);
     return coord_store_put(store, key, &record, sizeof record, e);
@@ -103,7 +130,8 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
                       struct err *e)
 {
     for (uint32_t s = 0; s < m->shards; s++) {
-        if (m->shard[s].server[0] != 0)
+        /* its folder has the number: the store was lost, or put back */
+        if (m->shard[s].server[0] != 0 || (belongs(beat) && beat->number != s))
             continue;
         *shard = s;
         return 0;
@@ -139,7 +167,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
             return rc;
     }
     struct coord_shard *s = &m->shard[*shard];
-    if (s->server[0] == 0 || s->incarnation != beat->incarnation) {
+    if (s->server[0] == 0 || s->incarnation != beat->incarnation || s->placed != belongs(beat)) {
         int rc = shard_put(store, *shard, beat, e);
         if (rc != 0)
             return rc;
@@ -151,8 +179,12 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
         *what = COORD_BEAT_READY;
     if (s->incarnation != 0 && s->incarnation != beat->incarnation)
         *what = COORD_BEAT_RESTARTED;
-    if (s->incarnation != beat->incarnation)
+    if (s->incarnation != beat->incarnation) {
         s->map_told = 0;
+        s->former = s->seen ? s->incarnation : 0;
+    }
+    s->placed = belongs(beat);
+    s->synced = beat->synced > s->synced ? beat->synced : s->synced;
     memcpy(s->server, beat->server, LIMIT_NAME);
     s->index = beat->shard_index;
     s->seen = true;
@@ -164,6 +196,20 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     memcpy(s->endpoint, beat->endpoint, sizeof s->endpoint);
     rss_note(m);
     return 0;
+}
+
+int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                             uint64_t now_ns, struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(shard < m->shards);
+    if (s->synced == s->noted || (s->noted != 0 && now_ns - s->noted_ns < SYNCED_NS))
+        return 0;
+    s->noted = s->synced;
+    s->noted_ns = now_ns;
+    synced_key(shard, key);
+    return coord_store_note(store, key, &s->synced, sizeof s->synced, e);
 }
 
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)

@@ -60,6 +60,11 @@ struct coord_shard {
     uint32_t index;          /* on its server */
     char endpoint[256];
     uint64_t incarnation;
+    uint64_t former;   /* the incarnation before, since this coordinator started; 0: none */
+    bool placed;       /* its folder knows where it belongs */
+    uint64_t synced;   /* sequence that was on its disk when it was last heard */
+    uint64_t noted;    /* of it, what is stored */
+    uint64_t noted_ns; /* when */
     bool seen;         /* since this coordinator started */
     bool ready;        /* recovered, takes work */
     uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
@@ -109,11 +114,14 @@ void coord_member_close(struct coord_members *m);
 int coord_member_given(const struct coord_members *m, struct coord_store *store, uint32_t *given,
                        struct err *e);
 
-/* Takes a beat: finds or gives the number (synced first). BUSY when all numbers are given to other
- * servers. */
+/* Takes a beat of a shard that belongs here (cluster.h): finds or gives the number (synced first);
+ * a folder that has a number keeps it. BUSY when all numbers are given to other servers. */
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
                             uint32_t *shard, enum coord_beat *what, struct err *e);
+/* Stores how far the shard was on disk, at most every few seconds; not synced by itself. */
+int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                             uint64_t now_ns, struct err *e);
 /* Shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);

@@ -445,6 +445,8 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     if (rc != 0)
         return rc;
     rc = spec_compare(&was, spec, &f->saved, e);
+    if (rc == 0)
+        rc = job_same_model(&was, spec, e);
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
                      same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);

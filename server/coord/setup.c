@@ -12,18 +12,21 @@
 
 static void step_done(void *context, const struct coord_call *call, int status, const char *text);
 
-static int map_alloc(struct coord *c, struct err *e)
+/* The job's tables are in the map. */
+static int tablets_take(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
-    SHOAL_ASSERT(j->at.tables > 0 && j->at.tables <= LIMIT_TABLES);
-    j->tablets = coord_map_tablets(j->table, j->at.tables);
-    free(j->shard_of);
+    uint32_t tablets = coord_map_tablets(j->table, j->at.tables);
+    if (tablets > c->cluster.tablets)
+        return err_set(e, SHOAL_E_CORRUPT, "the map has %u tablets, the job's tables %u",
+                       c->cluster.tablets, tablets);
     free(j->digest);
-    j->shard_of = calloc(j->tablets, sizeof *j->shard_of);
-    j->digest = calloc(j->tablets, sizeof *j->digest);
-    if (j->shard_of == NULL || j->digest == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", j->tablets);
-    return coord_map_make(j->table, j->at.tables, c->members.shards, j->shard_of, e);
+    j->digest = calloc(tablets, sizeof *j->digest);
+    if (j->digest == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the digests of %u tablets", tablets);
+    j->tablets = tablets;
+    j->at.map_epoch = c->cluster.map_epoch;
+    return 0;
 }
 
 int coord_setup_map(struct coord *c, struct err *e)
@@ -33,11 +36,13 @@ int coord_setup_map(struct coord *c, struct err *e)
     int rc = coord_map_check(j->table, j->declared_total, e);
     if (rc != 0)
         return rc;
-    j->at.tables = j->declared_total;
-    rc = map_alloc(c, e);
+    rc = coord_cluster_map(c, j->table, j->declared_total, e);
     if (rc != 0)
         return rc;
-    j->at.map_epoch++;
+    j->at.tables = j->declared_total;
+    rc = tablets_take(c, e);
+    if (rc != 0)
+        return rc;
     return coord_put(c, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
 }
 
@@ -53,7 +58,7 @@ int coord_setup_load(struct coord *c, struct err *e)
     if (rc == 0)
         rc = coord_map_check(j->table, j->at.tables, e);
     if (rc == 0)
-        rc = map_alloc(c, e);
+        rc = tablets_take(c, e);
     j->declared_total = j->at.tables;
     for (uint32_t t = 0; rc == 0 && t < j->at.tables; t++)
         j->declared[t] = true;
@@ -83,21 +88,29 @@ static bool shard_ask(struct coord *c, uint32_t shard, const struct wire *w, voi
                                                             .on_done = done});
 }
 
-static size_t map_wire(const struct coord_job *j, struct wire *w)
+static size_t map_wire(const struct coord_cluster *cl, struct wire *w)
 {
+    SHOAL_ASSERT(coord_cluster_ready(cl) && cl->map_epoch > 0);
     memset(w, 0, sizeof *w);
     w->type = WIRE_TYPE_MAP_SET;
-    w->u.MAP_SET.map_epoch = j->at.map_epoch;
-    w->u.MAP_SET.tablet_count = j->tablets;
-    return j->tablets * sizeof *j->shard_of;
+    w->u.MAP_SET = (struct wire_MAP_SET){.map_epoch = cl->map_epoch,
+                                         .tablet_count = cl->tablets,
+                                         .cluster_high = cl->id[0],
+                                         .cluster_low = cl->id[1]};
+    return cl->tablets * sizeof *cl->shard_of;
 }
 
 static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
 {
     struct wire w;
-    SHOAL_ASSERT(c->job.at.tables > 0 && c->job.tablets > 0);
-    size_t bytes = map_wire(&c->job, &w);
-    return shard_ask(c, shard, &w, c->job.shard_of, bytes, done);
+    size_t bytes = map_wire(&c->cluster, &w);
+    return shard_ask(c, shard, &w, c->cluster.shard_of, bytes, done);
+}
+
+/* A newer one that a shard has is taken first. */
+static bool map_there(const struct coord *c)
+{
+    return coord_cluster_ready(&c->cluster) && c->cluster.map_epoch > 0;
 }
 
 void coord_setup_map_early(struct coord *c, uint32_t shard)
@@ -105,18 +118,18 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
     struct coord_shard *s = &c->members.shard[shard];
     struct wire w;
     SHOAL_ASSERT(shard < c->members.shards && s->seen);
-    if (c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch)
+    if (!map_there(c) || s->map_told == c->cluster.map_epoch)
         return;
-    size_t bytes = map_wire(&c->job, &w);
-    if (coord_send_frame(c, s->peer, &w, c->job.shard_of, bytes))
-        s->map_told = c->job.at.map_epoch;
+    size_t bytes = map_wire(&c->cluster, &w);
+    if (coord_send_frame(c, s->peer, &w, c->cluster.shard_of, bytes))
+        s->map_told = c->cluster.map_epoch;
 }
 
 static bool greet(struct coord *c, uint32_t shard)
 {
     struct wire w;
     /* a job's setting up begins with it */
-    if (!coord_phase_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted))
+    if (!coord_phase_running(c) && map_there(c) && !map_tell(c, shard, greeted))
         return false;
 
     memset(&w, 0, sizeof w);
@@ -129,7 +142,7 @@ void coord_setup_greet(struct coord *c)
 {
     for (uint32_t i = 0; i < c->members.shards; i++) {
         struct coord_shard *s = &c->members.shard[i];
-        if (s->seen && s->ready && !s->greeted)
+        if (s->seen && s->ready && !s->greeted && coord_cluster_ready(&c->cluster))
             s->greeted = greet(c, i); /* out of memory: again with the next step */
     }
 }
@@ -143,7 +156,7 @@ static bool step_start(struct coord *c, uint32_t shard)
     struct wire w;
     memset(&w, 0, sizeof w);
     if (step == 0)
-        return map_tell(c, shard, step_done);
+        return map_there(c) && map_tell(c, shard, step_done);
     if (step <= j->at.tables) {
         struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;
@@ -161,7 +174,8 @@ static bool step_start(struct coord *c, uint32_t shard)
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
-                                          .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables)};
+                                          .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables),
+                                          .must_exist = j->opened == j->at.run};
     return shard_ask(c, shard, &w, NULL, 0, step_done);
 }
 
@@ -232,7 +246,8 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
     SHOAL_ASSERT(s->tablet_first + (1u << s->tablet_bits) <= j->tablets);
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
     for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
-        if (j->shard_of[s->tablet_first + t] == shard && at < reply->u.DIGEST_reply.tablet_count)
+        if (c->cluster.shard_of[s->tablet_first + t] == shard &&
+            at < reply->u.DIGEST_reply.tablet_count)
             j->digest[s->tablet_first + t] = value[at++];
 }
 

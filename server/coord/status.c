@@ -56,6 +56,10 @@ static struct json *servers_json(const struct coord *c)
         struct json *item = json_new_object();
         json_set_string(item, "name", shard->server);
         json_set_int(item, "shard", s);
+        json_set_int(item, "index", shard->index);
+        json_set_int(item, "tablets", coord_cluster_led(&c->cluster, s));
+        json_set_int(item, "map_epoch", (int64_t)shard->figures.map_epoch);
+        json_set_bool(item, "placed", shard->placed);
         json_set_string(item, "endpoint", shard->endpoint);
         json_set_int(item, "rows", (int64_t)shard->figures.rows);
         json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
@@ -110,8 +114,9 @@ static void rate_sample(struct coord *c)
     if (j->rate_ns == 0 || sum.examples < j->rate_examples) { /* the first, or another job */
         j->rate = j->rate_step = 0;
     } else if (sum.examples > j->rate_examples) {
+        bool from_jump = j->rate_step > 0; /* the first one came after who knows how long */
         j->rate_step = (double)(sum.examples - j->rate_examples);
-        j->rate = j->rate_step / elapsed;
+        j->rate = from_jump ? j->rate_step / elapsed : 0;
     } else {
         if (j->rate > j->rate_step / elapsed)
             j->rate = j->rate_step / elapsed;
@@ -157,6 +162,7 @@ char *coord_status_text(struct coord *c)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)
         json_set(s, "refused", coord_guard_json(c));
+    json_set(s, "cluster", coord_cluster_json(c));
     json_set(s, "lanes", lanes_json(&j->tasks));
     json_set(s, "workers", workers_json(c));
     json_set(s, "servers", servers_json(c));
@@ -194,19 +200,25 @@ static const struct coord_shard *server_reading(const struct coord *c)
     return NULL;
 }
 
-/* A server that never came has no name here: those that came are told instead. */
-static void came_text(const struct coord_members *m, char *text, size_t bytes)
+/* A server that never came has no name here: those that came are told instead, also those that
+ * wait until all have come (cluster.h). */
+static void came_text(const struct coord *c, char *text, size_t bytes)
 {
-    uint32_t came = 0;
-    int n = 0;
+    const struct coord_members *m = &c->members;
+    uint32_t came = c->cluster.claims;
+    size_t n = 0;
     char names[ERR_TEXT_MAX / 2] = "";
+    for (uint32_t i = 0; i < c->cluster.claims && n < sizeof names; i++)
+        if (c->cluster.claim[i].beat.shard_index == 0)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : ", of ",
+                                  c->cluster.claim[i].beat.server);
     for (uint32_t i = 0; i < m->shards; i++) {
         if (!m->shard[i].seen)
             continue;
         came++;
-        if (m->shard[i].index == 0 && n < (int)sizeof names)
-            n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", n > 0 ? ", " : ", of ",
-                          m->shard[i].server);
+        if (m->shard[i].index == 0 && n < sizeof names)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : ", of ",
+                                  m->shard[i].server);
     }
     (void)snprintf(text, bytes,
                    "waits for servers: %u of the %u shards of the coordinator's file have come%s; "
@@ -226,7 +238,7 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
                        s->server, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
                        (silent_ns(c, s) / UINT64_C(1000000000)));
     else if (s != NULL)
-        came_text(&c->members, text, bytes);
+        came_text(c, text, bytes);
     else if ((s = server_reading(c)) != NULL)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s): it has started and reads its rows back",

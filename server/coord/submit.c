@@ -49,7 +49,6 @@ static void job_close(struct coord *c, struct coord_job *j)
         job_free(&j->spec);
     free(j->yaml);
     free(j->table);
-    free(j->shard_of);
     free(j->epoch);
     free(j->digest);
     free(j->report);

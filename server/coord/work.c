@@ -227,9 +227,9 @@ int coord_work_table_get(struct coord *c, struct coord_ask *a)
 {
     uint32_t table = a->request->u.TABLE_GET.table;
     struct wire_TABLE_CREATE create;
-    if (c->job.shard_of == NULL && coord_phase_running(c))
+    if (c->job.tablets == 0 && coord_phase_running(c))
         return err_set(&a->e, SHOAL_E_AGAIN, "the tables are not known yet");
-    if (c->job.shard_of == NULL || table >= c->job.at.tables)
+    if (c->job.tablets == 0 || table >= c->job.at.tables)
         return err_set(&a->e, SHOAL_E_NO_TABLE, "there is no table %u", table);
     const struct table_schema *s = &c->job.table[table];
     wire_schema_to(s, &create);
@@ -243,13 +243,13 @@ int coord_work_table_get(struct coord *c, struct coord_ask *a)
 int coord_work_map_get(struct coord *c, struct coord_ask *a)
 {
     const struct coord_members *members = &c->members;
-    if (c->job.shard_of == NULL)
+    const struct coord_cluster *cl = &c->cluster;
+    if (c->job.tablets == 0)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no map yet");
-    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch,
-                                                           .tablet_count = c->job.tablets,
-                                                           .shards = members->shards};
+    a->reply.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
+        .map_epoch = cl->map_epoch, .tablet_count = cl->tablets, .shards = members->shards};
     struct msg *reply = wire_encode(&a->reply);
-    void *map = reply == NULL ? NULL : msg_add(reply, c->job.tablets * sizeof(uint16_t));
+    void *map = reply == NULL ? NULL : msg_add(reply, cl->tablets * sizeof(uint16_t));
     size_t bytes = 0;
     for (uint32_t s = 0; s < members->shards; s++)
         bytes += strlen(members->shard[s].endpoint) + 1;
@@ -260,7 +260,7 @@ int coord_work_map_get(struct coord *c, struct coord_ask *a)
         return 0;
     }
     const char *end = lines + bytes;
-    memcpy(map, c->job.shard_of, c->job.tablets * sizeof(uint16_t));
+    memcpy(map, cl->shard_of, cl->tablets * sizeof(uint16_t));
     for (uint32_t s = 0; s < members->shards; s++) {
         size_t length = strlen(members->shard[s].endpoint);
         memcpy(lines, members->shard[s].endpoint, length);

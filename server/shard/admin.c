@@ -6,6 +6,7 @@
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/shard/park.h"
+#include "server/shard/place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +63,10 @@ void admin_run_open(struct shard *s, peer_t from)
     const struct wire_RUN_OPEN r = s->in.u.RUN_OPEN;
     uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
-    if (refused(s, from, engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e), &e))
+    int rc = r.must_exist ? engine_run_still(s->engine, r.run, &e) : 0;
+    if (!rc)
+        rc = engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e);
+    if (refused(s, from, rc, &e))
         return;
     shard_reply(s, WIRE_TYPE_RUN_OPEN, id)->u.RUN_OPEN_reply.run = r.run;
     shard_send_reply(s, from);
@@ -107,17 +111,12 @@ void admin_map_set(struct shard *s, peer_t from)
     const struct wire_MAP_SET r = s->in.u.MAP_SET;
     uint64_t id = s->in.id;
     struct err e = {0};
-    int rc = 0;
-    if (r.map_epoch == 0 || r.tablet_count > LIMIT_TABLES * LIMIT_TABLETS)
-        rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %" PRIu64 " with %u tablets", r.map_epoch,
-                     r.tablet_count);
-    if (!rc && lead_set_map(&s->lead, r.map_epoch, s->m->frame[1].data, r.tablet_count))
-        rc = err_set(&e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", r.tablet_count);
+    int rc = place_map(s, &r, s->m->frame[1].data, &e);
     if (!rc)
         rc = admin_take_map(s, &e);
     if (refused(s, from, rc, &e))
         return;
-    SHOAL_ASSERT(s->lead.epoch >= r.map_epoch); /* the newest wins */
+    SHOAL_ASSERT(s->lead.epoch == r.map_epoch);
     shard_reply(s, WIRE_TYPE_MAP_SET, id)->u.MAP_SET_reply.map_epoch = s->lead.epoch;
     shard_send_reply(s, from);
 }

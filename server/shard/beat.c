@@ -3,11 +3,15 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "server/shard/admin.h"
+#include "server/shard/place.h"
 #include "server/shard/shard.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LEASE_MS_DEFAULT 3000u /* until the coordinator says what it is */
 #define LEASE_MS_MIN 100u
@@ -47,6 +51,7 @@ static void send_beat(struct shard *s)
         .parked = park_count(s),
         .disk_short = stats.disk_short,
     };
+    place_beat(s, r);
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
     snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
     if (s->options.process != NULL) {
@@ -97,6 +102,15 @@ void beat_now(struct shard *s)
         send_beat(s);
 }
 
+/* Once for each sentence: it comes again with every beat. */
+static void say_refused(struct shard *s, const char *text)
+{
+    uint64_t sum = hash_bytes(text, strlen(text), 0);
+    if (s->beat.said != sum)
+        log_warn("shard %s is not taken: %s", s->name, text);
+    s->beat.said = sum;
+}
+
 void beat_on_reply(struct shard *s, peer_t from)
 {
     struct beat *b = &s->beat;
@@ -104,20 +118,28 @@ void beat_on_reply(struct shard *s, peer_t from)
     if (from != b->coordinator)
         return;
     if (s->in.status) {
-        log_warn("shard %s: the coordinator refuses it: %s", s->name,
-                 s->in.error[0] ? s->in.error : err_text(s->in.status));
+        say_refused(s, s->in.error[0] ? s->in.error : err_text(s->in.status));
         return;
     }
     const struct wire_SHARD_BEAT_reply *r = &s->in.u.SHARD_BEAT_reply;
     if (r->lease_ms >= LEASE_MS_MIN && r->lease_ms <= LEASE_MS_MAX)
         b->lease_ms = r->lease_ms;
-    if (r->shard >= LIMIT_SHARDS || r->shard == s->lead.self)
+    if (r->shard == WIRE_NO_SHARD)
         return;
-    log_info("shard %s is number %u of the cluster", s->name, r->shard);
+    struct err e = {0};
+    if (place_told(s, r, &e)) {
+        say_refused(s, e.text);
+        return;
+    }
+    if (r->shard == s->lead.self)
+        return;
+    log_info("shard %s is number %u of cluster %016" PRIx64 "%016" PRIx64, s->name, r->shard,
+             r->cluster_high, r->cluster_low);
+    SHOAL_ASSERT(s->lead.self == LEAD_NO_SHARD); /* its folder has one number */
     s->lead.self = r->shard;
-    struct err e;
     if (admin_take_map(s, &e))
         log_error("shard %s: %s", s->name, e.text);
+    send_beat(s); /* that the folder knows it now */
 }
 
 void beat_close(struct shard *s)

@@ -16,6 +16,7 @@ struct beat {
     uint64_t incarnation;
     uint64_t id; /* of the newest beat */
     uint32_t lease_ms;
+    uint64_t said; /* XXH3 of the last refusal that was logged */
     struct env_timer timer;
 };
 

@@ -17,6 +17,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define CUTS_AT_ONCE 256u
+
 static void let_go(struct shard *s)
 {
     struct request_list queue = s->hold.queue;
@@ -56,6 +58,15 @@ void cut_close(struct shard *s)
     env_timer_stop(s->env, &s->hold.timer);
 }
 
+void cut_find_newest(struct shard *s)
+{
+    uint64_t cut[CUTS_AT_ONCE];
+    uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
+    SHOAL_ASSERT(count <= CUTS_AT_ONCE);
+    for (uint32_t i = 0; i < count; i++)
+        s->newest_cut = cut[i] > s->newest_cut ? cut[i] : s->newest_cut;
+}
+
 void cut_on_hold(struct shard *s, peer_t from)
 {
     struct hold *h = &s->hold;
@@ -79,8 +90,8 @@ void cut_on_hold(struct shard *s, peer_t from)
         cut = 0;
     }
     if (cut) {
-        SHOAL_ASSERT(s->group.head == NULL);                /* all of it is in the cut */
-        int rc = engine_hold(s->engine, cut, &h->sequence); /* 1. */
+        SHOAL_ASSERT(s->group.head == NULL); /* all of it is in the cut */
+        int rc = engine_hold(s->engine, cut, s->in.u.HOLD.run, &h->sequence); /* 1. */
         if (rc) {
             struct err e = {0};
             bool full = rc == SHOAL_E_NO_SPACE && engine_cut_room(s->engine, cut, &e) != 0;
@@ -91,6 +102,7 @@ void cut_on_hold(struct shard *s, peer_t from)
             return;
         }
         h->cut = cut;
+        s->newest_cut = cut > s->newest_cut ? cut : s->newest_cut;
     }
     env_timer_start(s->env, &h->timer, HOLD_NS);
     shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence = h->sequence;
@@ -205,8 +217,6 @@ void cut_on_drop(struct shard *s, peer_t from)
     shard_reply(s, WIRE_TYPE_CUT_DROP, id)->u.CUT_DROP_reply.cut = cut;
     shard_send_reply(s, from);
 }
-
-#define CUTS_AT_ONCE 256u
 
 static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
 {

@@ -36,6 +36,7 @@ struct hold {
 };
 
 void cut_init(struct shard *s);
+void cut_find_newest(struct shard *s); /* of those kept here, into s->newest_cut */
 /* Handlers: s->in holds the request. */
 void cut_on_hold(struct shard *s, peer_t from);
 void cut_on_go(struct shard *s, peer_t from);

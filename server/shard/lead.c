@@ -31,8 +31,7 @@ static bool leads(const struct lead *l, uint64_t global)
 int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count)
 {
     SHOAL_ASSERT(epoch > 0 && tablet_count <= LIMIT_TABLES * LIMIT_TABLETS);
-    if (epoch < l->epoch)
-        return 0;
+    SHOAL_ASSERT(epoch >= l->epoch);
     uint16_t *copy = malloc(tablet_count ? tablet_count * sizeof *copy : 1);
     if (copy == NULL)
         return SHOAL_E_NOMEM;

@@ -2,8 +2,8 @@
  * each table.
  *
  * Nothing is led until both the map (MAP_SET) and the shard's own number (reply to SHARD_BEAT) are
- * known: until then pulls and pushes are answered AGAIN and the worker sends again. The newest
- * epoch wins; an older one is no error and changes nothing. Thread: the shard's. */
+ * known: until then pulls and pushes are answered AGAIN and the worker sends again. Which maps are
+ * taken at all says place.c. Thread: the shard's. */
 #ifndef SERVER_SHARD_LEAD_H
 #define SERVER_SHARD_LEAD_H
 
@@ -28,7 +28,8 @@ struct lead {
 void lead_init(struct lead *l);
 void lead_close(struct lead *l);
 bool lead_ready(const struct lead *l);
-/* Copies the map unless it is older; the caller then calls lead_apply. 0 or SHOAL_E_NOMEM. */
+/* Copies the map, which is no older than the one at hand; the caller then calls lead_apply. 0 or
+ * SHOAL_E_NOMEM. */
 int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count);
 /* Tells the engine and works the ranges out anew: after a new map, number or table. *changed (may
  * be NULL): other tablets are led. */

@@ -7,6 +7,7 @@
 #include "server/shard/admin.h"
 #include "server/shard/group.h"
 #include "server/shard/keys.h"
+#include "server/shard/place.h"
 #include "server/shard/pull.h"
 #include "server/shard/push.h"
 
@@ -34,6 +35,7 @@
     X(RUN_DROP, COORDINATOR, SETTLE, BACK_ONLY, admin_run_drop)                                    \
     X(FENCE, COORDINATOR, SETTLE, BACK_ONLY, admin_fence)                                          \
     X(MAP_SET, COORDINATOR, SETTLE, AWAY_TOO, admin_map_set)                                       \
+    X(MAP_HELD, COORDINATOR, AS_IT_IS, AWAY_TOO, place_held)                                       \
     X(HOLD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_hold)                                           \
     X(GO, COORDINATOR, SETTLE, BACK_ONLY, cut_on_go)                                               \
     X(RESTORE, COORDINATOR, SETTLE, BACK_ONLY, cut_on_restore)                                     \
@@ -253,6 +255,7 @@ static int open_parts(struct shard *s, struct err *e)
     struct engine_stats stats;
     engine_stats_get(s->engine, &stats);
     s->sequence = stats.sequence;
+    cut_find_newest(s);
     return 0;
 }
 

@@ -75,6 +75,7 @@ struct shard {
     uint64_t group_keys;          /* of the group */
     struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
     uint64_t sequence;            /* of the newest push admitted */
+    uint64_t newest_cut;          /* that was ever held or kept here; 0: none */
     struct request_list arrived;  /* pulls since the last tick */
     struct clock clock;           /* pulls that wait for a clock */
     struct park park;             /* pushes and pulls that wait for rows, pushes for room */

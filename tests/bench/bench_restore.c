@@ -113,7 +113,7 @@ static void save(const char *dir, const char *path, uint64_t rows)
     int rc = 1;
     check(engine_run_open(g, 1, 1, 1, &e), &e);
     fill(g, rows);
-    check(engine_hold(g, 1, &sequence), &e);
+    check(engine_hold(g, 1, engine_newest_run(g), &sequence), &e);
     check(engine_go(g, 1, cut_done, &rc), &e);
     embedding_env_run(&env);
     (void)mkdir(path, 0755);

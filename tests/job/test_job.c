@@ -793,6 +793,47 @@ START_TEST(job_checkpoints_have_defaults_and_ranges)
 }
 END_TEST
 
+/* What changes what a row or a layer means is named; what does not is free to change. */
+START_TEST(job_same_model_names_the_key_that_differs)
+{
+    static const struct {
+        const char *set, *says;
+    } differs[] = {
+        {"model.hidden=[200, 400]", "model.hidden is 200, 400, in the checkpoint it was 400, 200"},
+        {"model.hidden=[400]", "model.hidden is 400, in"},
+        {"model.kind=dcnv2", "model.kind is dcnv2, in the checkpoint it was deepfm"},
+        {"model.norm=none", "model.norm is 0"},
+        {"model.cross_layers=2", "model.cross_layers is 2"},
+        {"features.fields=[user, item]", "features.fields auto is 0"},
+        {"tables[0].name=other", "tables[0].name is other, in the checkpoint it was emb"},
+        {"tables[0].dim=4", "tables[0].dim is 4"},
+        {"data.label=item", "data.label is item"},
+        {"data.columns=[{name: a}, {name: b, type: number}]",
+         "data.columns, number 0, is a (category"},
+        {"data.format=libsvm", "data.format"},
+    };
+    static const char *const free_to_change[] = {
+        "train.epochs=3", "data.train=[other.csv]",     "model.dropout=0.5",
+        "model.l2=0",     "tables[0].optimizer.lr=0.1", "train.batch=7",
+        "job=another"};
+    struct job was, is;
+    struct err e = {0};
+    ck_assert_int_eq(parse(good, NULL, &was, &e), 0);
+    for (size_t i = 0; i < sizeof differs / sizeof differs[0]; i++) {
+        ck_assert_msg(parse(good, differs[i].set, &is, &e) == 0, "%s: %s", differs[i].set, e.text);
+        ck_assert_int_eq(job_same_model(&was, &is, &e), SHOAL_E_CONFIG);
+        ck_assert_msg(strstr(e.text, differs[i].says) != NULL, "%s", e.text);
+        job_free(&is);
+    }
+    for (size_t i = 0; i < sizeof free_to_change / sizeof free_to_change[0]; i++) {
+        ck_assert_int_eq(parse(good, free_to_change[i], &is, &e), 0);
+        ck_assert_msg(job_same_model(&was, &is, &e) == 0, "%s", e.text);
+        job_free(&is);
+    }
+    job_free(&was);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job");
@@ -827,6 +868,7 @@ int main(void)
     tcase_add_loop_test(t, job_ageing_needs_event_times, 0, 4);
     tcase_add_test(t, job_time_has_a_unit);
     tcase_add_test(t, job_checkpoints_have_defaults_and_ranges);
+    tcase_add_test(t, job_same_model_names_the_key_that_differs);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -189,7 +189,7 @@ void fleet_cut(struct fleet *f, uint64_t cut)
     uint64_t sequence;
     struct answers a = {0};
     for (uint32_t i = 0; i < f->shards; i++)
-        ck_assert_int_eq(engine_hold(f->s[i].g, cut, &sequence), 0);
+        ck_assert_int_eq(engine_hold(f->s[i].g, cut, engine_newest_run(f->s[i].g), &sequence), 0);
     for (uint32_t i = 0; i < f->shards; i++)
         ck_assert_int_eq(engine_go(f->s[i].g, cut, gone, &a), 0);
     fleet_run(f);

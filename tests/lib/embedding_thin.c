@@ -194,7 +194,7 @@ void thin_cut(struct rig *s, uint64_t cut)
 {
     uint64_t sequence;
     int status = 1;
-    ck_assert_int_eq(engine_hold(s->g, cut, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s->g, cut, engine_newest_run(s->g), &sequence), 0);
     ck_assert_int_eq(engine_go(s->g, cut, on_gone, &status), 0);
     embedding_env_run(&s->env);
     ck_assert_int_eq(status, 0);

@@ -35,7 +35,18 @@ static void shard_beat(struct env_timer *t)
                                               .shard_count = 1,
                                               .incarnation = s->incarnation,
                                               .ready = s->ready,
-                                              .rss_peak_bytes = 1000};
+                                              .rss_peak_bytes = 1000,
+                                              .cluster_high = s->cluster[0],
+                                              .cluster_low = s->cluster[1],
+                                              .number = s->number,
+                                              .shards = s->shards,
+                                              .map_epoch = s->map_epoch,
+                                              .holds = s->tablets[0] != 0,
+                                              .in_memory = s->in_memory,
+                                              .newest_run = s->run.run,
+                                              .newest_cut = s->held > s->cut ? s->held : s->cut,
+                                              .sequence = s->sequence,
+                                              .synced = s->sequence};
     (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
     (void)snprintf(w.u.SHARD_BEAT.endpoint, 256, "sim://%s", s->server);
     (void)env_send(s->env, s->coordinator, wire_encode(&w));
@@ -194,10 +205,15 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         s->map_count = q->u.MAP_SET.tablet_count;
         s->map_epoch = q->u.MAP_SET.map_epoch;
         return 0;
+    case WIRE_TYPE_MAP_HELD:
+        w->u.MAP_HELD_reply = (struct wire_MAP_HELD_reply){s->map_epoch, s->map_count};
+        return 0;
     case WIRE_TYPE_TABLE_CREATE:
         s->tablets[q->u.TABLE_CREATE.table] = 1u << q->u.TABLE_CREATE.tablet_bits;
         return s->map_count == 0 ? SHOAL_E_INTERNAL : 0; /* order: the map first */
     case WIRE_TYPE_RUN_OPEN:
+        if (q->u.RUN_OPEN.must_exist && s->run.run != q->u.RUN_OPEN.run)
+            return SHOAL_E_NOT_FOUND;
         if (s->run.run != q->u.RUN_OPEN.run)
             s->run = (struct fake_run){.run = q->u.RUN_OPEN.run};
         return s->tablets[0] == 0 ? SHOAL_E_INTERNAL : 0;
@@ -242,6 +258,22 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     }
 }
 
+static void shard_told(struct fake_shard *s, const struct wire *q)
+{
+    const struct wire_SHARD_BEAT_reply *r = &q->u.SHARD_BEAT_reply;
+    if (q->status != 0) {
+        (void)snprintf(s->refused, sizeof s->refused, "%s", q->error);
+        return;
+    }
+    s->refused[0] = 0;
+    if (r->shard == WIRE_NO_SHARD)
+        return;
+    s->number = r->shard;
+    s->shards = r->shards;
+    s->cluster[0] = r->cluster_high;
+    s->cluster[1] = r->cluster_low;
+}
+
 static void shard_message(void *core, peer_t from, struct msg *m)
 {
     struct fake_shard *s = core;
@@ -249,8 +281,8 @@ static void shard_message(void *core, peer_t from, struct msg *m)
     uint64_t value[1024];
     if (wire_decode(m, &q, NULL) == 0) {
         if (q.reply) {
-            if (q.type == WIRE_TYPE_SHARD_BEAT && q.status == 0)
-                s->number = q.u.SHARD_BEAT_reply.shard;
+            if (q.type == WIRE_TYPE_SHARD_BEAT)
+                shard_told(s, &q);
         } else {
             wire_reply_to(&q, 0, &w);
             if (q.type == WIRE_TYPE_CUT_EXPORT && s->export_how == FAKE_EXPORT_NEVER) {
@@ -267,6 +299,8 @@ static void shard_message(void *core, peer_t from, struct msg *m)
             const char *status = s->status == NULL ? "{}" : s->status;
             if (q.type == WIRE_TYPE_SHARD_STATUS)
                 reply_send(s->env, from, &w, status, strlen(status), true);
+            else if (q.type == WIRE_TYPE_MAP_HELD)
+                reply_send(s->env, from, &w, s->shard_of, 2ull * s->map_count, true);
             else
                 reply_send(s->env, from, &w, value, 8ull * count, q.type == WIRE_TYPE_DIGEST);
         }
@@ -288,7 +322,8 @@ void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server,
     s->index = index;
     s->incarnation = incarnation;
     s->ready = true;
-    s->number = UINT32_MAX;
+    if (s->cluster[0] == 0) /* its folder says it */
+        s->number = UINT32_MAX;
     s->node = sim_node_new(sim, server, &fake_shard_handler, s);
     s->env = sim_node_env(s->node);
     (void)env_connect(s->env, "sim://coordinator", &s->coordinator);

@@ -45,7 +45,12 @@ struct fake_shard {
     uint32_t index;
     uint64_t incarnation;
     bool ready;
-    uint32_t number; /* as told; UINT32_MAX before */
+    uint32_t number;     /* as told; UINT32_MAX before */
+    uint64_t cluster[2]; /* as told: where it belongs; 0, 0: nowhere yet */
+    uint32_t shards;
+    uint64_t sequence; /* of its last record, as its beats say; all of it is on disk */
+    bool in_memory;
+    char refused[ERR_TEXT_MAX]; /* the last refusal of a beat */
     uint64_t map_epoch;
     uint32_t tablets[2]; /* of tables 0 and 1, 0: not created */
     uint16_t *shard_of;  /* owned */

@@ -22,6 +22,7 @@
 #define RIG_IDS 4096
 #define RIG_BITS 4u
 #define RIG_RUN 7u
+#define RIG_CLUSTER 5u
 #define MS UINT64_C(1000000)
 #define RIG_WAITING 1
 
@@ -45,6 +46,8 @@ struct rig {
     bool stalled;         /* after a start tablets do not come back of themselves */
     bool alone;           /* the shard knows no coordinator and obeys whoever asks */
     uint32_t beats, ready_beats;
+    struct wire_SHARD_BEAT beat; /* the last one */
+    uint32_t number, foreign;    /* what the coordinator calls it; added to the cluster's name */
 };
 
 static void rig_on_message(void *core, peer_t from, struct msg *m)
@@ -55,7 +58,10 @@ static void rig_on_message(void *core, peer_t from, struct msg *m)
     ck_assert_int_eq(wire_decode(m, &w, &e), 0);
     if (w.type == WIRE_TYPE_SHARD_BEAT && !w.reply) {
         wire_reply_to(&w, 0, &out);
-        out.u.SHARD_BEAT_reply.shard = 0;
+        out.u.SHARD_BEAT_reply.shard = r->number;
+        out.u.SHARD_BEAT_reply.shards = 2;
+        out.u.SHARD_BEAT_reply.cluster_high = RIG_CLUSTER + r->foreign;
+        r->beat = w.u.SHARD_BEAT;
         r->beats++;
         r->to = from;
         r->ready_beats += w.u.SHARD_BEAT.ready;
@@ -196,7 +202,9 @@ __attribute__((unused)) static uint64_t rig_map(struct rig *r, uint64_t epoch, u
     for (uint32_t i = 0; i < 2u << RIG_BITS; i++)
         shard_of[i] = i >= foreign;
     struct wire w = rig_wire(r, WIRE_TYPE_MAP_SET);
-    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = epoch, .tablet_count = 2u << RIG_BITS};
+    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = epoch,
+                                        .tablet_count = 2u << RIG_BITS,
+                                        .cluster_high = RIG_CLUSTER + r->foreign};
     return rig_send(r, &w, 1, shard_of, sizeof shard_of, NULL, 0);
 }
 

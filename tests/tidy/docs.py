@@ -6,7 +6,8 @@ import re
 from rooms import DOORS
 
 RULES = ("words", "gone", "listed", "pointed")
-WORDS = 15000
+WORDS = 13600
+GENERATED = re.compile(r"<!-- (keys|accuracy)[^>]*-->.*?<!-- /\1 -->", re.S)  # written by programs, from tables of the sources
 FILE = re.compile(r"(?<![\w<])[\w/{},*.-]*[\w}*]\.(?:\{[chu,]+\}|cu|[ch])\b")
 POINTED = re.compile(r"((?:`\w+`[^`(|\n]*)+)\(([\w/*{},]+\.c)\)")
 # Made by a reader who follows the page.
@@ -34,9 +35,9 @@ def exists(name, paths):
 
 def check(tree, breach):
     found = pages(tree)
-    words = sum(len(text.split()) for text in found.values())
+    words = sum(len(GENERATED.sub("", text).split()) for text in found.values())
     if words > WORDS:
-        breach("words", "*.md", 1, f"{words} words in all pages, {WORDS} at most")
+        breach("words", "*.md", 1, f"{words} words in all pages beside what is generated, {WORDS} at most")
     for page, text in found.items():
         for m in FILE.finditer(text):
             for name in spread(m[0]):

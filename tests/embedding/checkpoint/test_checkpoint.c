@@ -287,7 +287,7 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
     ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), 0);
     ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), SHOAL_E_BUSY);
     ck_assert(embedding_env_step(&to.s[0].env)); /* built: the first images wait for their thread */
-    ck_assert_int_eq(engine_hold(g, 1, &sequence), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_hold(g, 1, engine_newest_run(g), &sequence), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_restore(g, 1, 30, &e), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_run_open(g, 7, 2, 1, &e), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_run_drop(g, 7, &e), SHOAL_E_AGAIN);
@@ -302,7 +302,7 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
     ck_assert_msg(out.status == 0, "%s", out.text);
     note(&to, 7, &got);
     check_same(&saved, &got);
-    ck_assert_int_eq(engine_hold(g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_hold(g, 1, engine_newest_run(g), &sequence), 0);
     ck_assert_int_eq(engine_release(g, 1), 0);
     ck_assert_uint_eq(table_rows(engine_table(g, 2)), 512);
     fleet_close(&to, false);
@@ -340,11 +340,11 @@ START_TEST(a_load_that_cannot_begin_to_write_closes_nothing)
     starved = sizeof(struct load_write);
     ck_assert(embedding_env_step(&to.s[0].env)); /* built */
     engine_flush_step(g);
-    ck_assert_int_eq(engine_hold(g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_hold(g, 1, engine_newest_run(g), &sequence), 0);
     ck_assert_int_eq(engine_release(g, 1), 0);
     starved = 0;
     engine_flush_step(g);
-    ck_assert_int_eq(engine_hold(g, 1, &sequence), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_hold(g, 1, engine_newest_run(g), &sequence), SHOAL_E_BUSY);
     embedding_env_run(&to.s[0].env);
     ck_assert_msg(out.status == 0, "%s", out.text);
     note(&to, 7, &got);

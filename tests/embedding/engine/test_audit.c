@@ -307,7 +307,7 @@ START_TEST(erased_keys_stay_gone)
     begin_new(64u << 20);
     for (uint64_t to = 1; to < 30; to++)
         push(to, to % 10 == 0);
-    ck_assert_int_eq(engine_hold(s.g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 1, engine_newest_run(s.g), &sequence), 0);
     ck_assert_int_eq(engine_go(s.g, 1, on_go, NULL), 0);
     embedding_env_run(&s.env);
     ck_assert_ptr_nonnull(table_row(engine_table(s.g, 0), key));

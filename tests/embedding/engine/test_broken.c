@@ -125,7 +125,7 @@ static void a_batch_is_under_way_beside_a_cut(void)
 {
     struct engine *g = an_engine();
     uint64_t sequence;
-    ck_assert_int_eq(engine_hold(g, 7, &sequence), 0);
+    ck_assert_int_eq(engine_hold(g, 7, engine_newest_run(g), &sequence), 0);
     ck_assert_int_eq(engine_go(g, 7, cut_made, NULL), 0);
     g->flush.busy = true;
     embedding_env_run(&s.env);
@@ -135,7 +135,7 @@ static void a_tablet_younger_than_the_restore_is_put_back(void)
 {
     struct engine *g = an_engine();
     uint64_t sequence;
-    ck_assert_int_eq(engine_hold(g, 7, &sequence), 0);
+    ck_assert_int_eq(engine_hold(g, 7, engine_newest_run(g), &sequence), 0);
     ck_assert_int_eq(engine_go(g, 7, cut_made, NULL), 0);
     embedding_env_run(&s.env);
     g->table[0].changed[3] = g->sequence + 100;

@@ -45,7 +45,7 @@ START_TEST(a_cut_while_rows_leave_is_its_instant)
     ck_assert(s.g->flush.busy);
     ck_assert_uint_gt(s.g->tier.leaving_count, 0);
     uint64_t at_cut = thin_digest(&s);
-    ck_assert_int_eq(engine_hold(s.g, 5, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 5, engine_newest_run(s.g), &sequence), 0);
     if (_i == 1)
         embedding_env_run(&s.env); /* they leave between HOLD and GO */
     ck_assert_int_eq(engine_go(s.g, 5, on_gone, &status), 0);

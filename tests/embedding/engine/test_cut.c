@@ -58,7 +58,7 @@ static void make_cut(uint64_t cut)
 {
     uint64_t sequence;
     struct gone gone = {0};
-    ck_assert_int_eq(engine_hold(s.g, cut, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, cut, engine_newest_run(s.g), &sequence), 0);
     ck_assert_int_eq(engine_go(s.g, cut, on_gone, &gone), 0);
     embedding_env_run(&s.env);
     ck_assert_int_eq(gone.calls, 1);
@@ -151,8 +151,8 @@ START_TEST(pushes_during_the_cut_are_not_in_it)
     begin(DURABLE_JOURNAL, dir);
     rig_train(&s, 1, 0, 0, 0, 800);
     uint64_t at_cut = rig_digest(&s);
-    ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
-    ck_assert_int_eq(engine_hold(s.g, 4, &sequence), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_hold(s.g, 3, engine_newest_run(s.g), &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 4, engine_newest_run(s.g), &sequence), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_go(s.g, 4, on_gone, &gone), SHOAL_E_NOT_FOUND);
     ck_assert_int_eq(engine_go(s.g, 3, on_gone, &gone), 0);
     for (uint64_t batch = 800; batch < 1500; batch++) {
@@ -330,7 +330,7 @@ static void close_beside(bool go)
     begin(DURABLE_JOURNAL, dir);
     fill_beside_a_batch();
     digest = rig_digest(&s);
-    ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 3, engine_newest_run(s.g), &sequence), 0);
     ck_assert_int_eq(go ? engine_go(s.g, 3, on_gone, &gone) : 0, 0);
     rig_close(&s, true);
     ck_assert_int_eq(gone.calls, 0);
@@ -358,7 +358,7 @@ START_TEST(release_lets_the_shard_go_on)
     uint64_t sequence;
     begin(DURABLE_JOURNAL, dir);
     rig_train(&s, 1, 0, 0, 0, 5);
-    ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 3, engine_newest_run(s.g), &sequence), 0);
     ck_assert_int_eq(engine_release(s.g, 4), SHOAL_E_NOT_FOUND);
     ck_assert_int_eq(engine_release(s.g, 3), 0);
     rig_train(&s, 1, 0, 0, 5, 10);
@@ -424,7 +424,7 @@ static void unfinished_child(void *context)
     (void)context;
     begin(DURABLE_JOURNAL, dir);
     rig_train(&s, 1, 0, 0, 0, 20);
-    ck_assert_int_eq(engine_hold(s.g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 1, engine_newest_run(s.g), &sequence), 0);
     ck_assert_int_eq(engine_go(s.g, 1, on_gone, &gone), 0);
     char command[LIMIT_PATH + 64];
     snprintf(command, sizeof command, "mkdir -p '%s/cuts/1.tmp/journal'", dir);

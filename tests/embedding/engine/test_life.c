@@ -258,7 +258,7 @@ START_TEST(restored_cut_goes_on_the_same)
     rig_open(&s, dir, DURABLE_JOURNAL);
     begin(&s, RUN_SSP);
     train(&s, 0, 100);
-    ck_assert_int_eq(engine_hold(s.g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_hold(s.g, 1, engine_newest_run(s.g), &sequence), 0);
     ck_assert_int_eq(engine_go(s.g, 1, cut_done, &done), 0);
     embedding_env_run(&s.env);
     ck_assert_int_eq(done, 1);

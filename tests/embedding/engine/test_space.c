@@ -84,7 +84,7 @@ static void made_cb(void *context, int status, uint64_t rows, uint64_t bytes)
 static int make_cut(uint64_t cut)
 {
     uint64_t sequence;
-    int outcome = -1, rc = engine_hold(s.g, cut, &sequence);
+    int outcome = -1, rc = engine_hold(s.g, cut, engine_newest_run(s.g), &sequence);
     if (rc != 0)
         return rc;
     ck_assert_int_eq(engine_go(s.g, cut, made_cb, &outcome), 0);
@@ -287,7 +287,7 @@ START_TEST(a_full_file_system_refuses_pushes_and_stops_writing)
     ck_assert_ptr_nonnull(strstr(e.text, "watermark"));
     engine_stats_get(s.g, &before);
     ck_assert_uint_gt(before.tablets_dirty, 0);
-    ck_assert_int_ne(engine_hold(s.g, 1, &(uint64_t){0}), 0);
+    ck_assert_int_ne(engine_hold(s.g, 1, engine_newest_run(s.g), &(uint64_t){0}), 0);
     for (int i = 0; i < 20; i++) {
         engine_flush_step(s.g);
         embedding_env_run(&s.env);

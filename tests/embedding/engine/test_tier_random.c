@@ -458,7 +458,9 @@ static void side_cut(struct side *s, uint32_t i)
     for (uint32_t k = 0; k < count; k++)
         if (have[k] == cut) /* made in an earlier life */
             return;
-    while ((rc = engine_hold(s->rig.g, cut, &sequence)) == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN)
+    while ((rc = engine_hold(s->rig.g, cut, engine_newest_run(s->rig.g), &sequence)) ==
+               SHOAL_E_BUSY ||
+           rc == SHOAL_E_AGAIN)
         wait_a_step(s, i, &tries, "a hold");
     work_some(s);
     while (rc == 0 && ((rc = engine_go(s->rig.g, cut, on_cut, &status)) == SHOAL_E_BUSY ||

@@ -138,6 +138,20 @@ static void a_shard_number_changes_its_owner(void)
     (void)coord_member_shard_beat(&c->members, c->store, &beat, 2, 0, &shard, &what, &e);
 }
 
+/* ---- cluster.c ---- */
+
+static void a_map_is_shorter_than_its_tables(void)
+{
+    static struct table_schema table[2] = {{.table = 0, .tablet_bits = 6},
+                                           {.table = 1, .tablet_bits = 6, .tablet_first = 64}};
+    begin(WIRE_ASYNC);
+    c->cluster.id[0] = 1;
+    c->cluster.tables = 1;
+    c->cluster.bits[0] = 6;
+    c->cluster.tablets = 4;
+    (void)coord_cluster_map(c, table, 2, &e);
+}
+
 static const struct broken list[] = {
     {"server/coord/grant.c", 1, a_lane_that_is_not_fenced_is_told, "l->state == LANE_HELD && "},
     {"server/coord/grant.c", 1, a_task_that_is_not_stored_is_told, "task->stored && "},
@@ -147,6 +161,7 @@ static const struct broken list[] = {
     {"server/coord/task.c", 3, a_task_is_on_two_lanes, "t->task[index].first_batch == 0"},
     {"server/coord/work.c", 1, a_worker_is_told_a_number_that_is_not_stored,
      "number < c->members.next_worker"},
+    {"server/coord/cluster.c", 1, a_map_is_shorter_than_its_tables, "same <= cl->tablets"},
     {"server/coord/member.c", 2, a_shard_number_changes_its_owner, "s->server[0] == 0 || "},
 };
 

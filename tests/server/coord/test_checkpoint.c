@@ -646,6 +646,8 @@ START_TEST(checkpoint_for_another_job_is_refused)
     refused_from("epochs: 2, consistency: bsp", path, SHOAL_E_CONFIG, "train.consistency is bsp");
     refused_from("epochs: 1, consistency: ssp", path, SHOAL_E_CONFIG, "epoch 2");
     refused_from("epochs: 2, consistency: ssp, seed: 5", path, SHOAL_E_CONFIG, "train.seed is 5");
+    refused_from("epochs: 2, consistency: ssp}\nfeatures: {fields: [1, 2]", path, SHOAL_E_CONFIG,
+                 "features.fields auto is 0");
     r.digest = 43;
     refused_from("epochs: 2, consistency: ssp", path, SHOAL_E_DATA, "data.train has 1005 rows");
     refused_from("epochs: 2, consistency: ssp", "relative", SHOAL_E_USAGE, "absolute");

@@ -93,6 +93,16 @@ static void a_lane_holds_parts_of_two_batches(void)
     rig_run(&rig, 5);
 }
 
+/* ---- place.c ---- */
+
+static void a_map_is_led_that_is_not_kept(void)
+{
+    struct shard *s = shard_make(WIRE_ASYNC);
+    s->lead.epoch = 9;
+    rig_map(&rig, 10, 1000);
+    rig_run(&rig, 5);
+}
+
 static const struct broken list[] = {
     {"server/shard/group.c", 1, an_answer_goes_out_before_its_record_is_kept,
      "plan->sequence <= engine_acknowledged"},
@@ -101,6 +111,8 @@ static const struct broken list[] = {
     {"server/shard/group.c", 4, a_push_has_no_message_when_it_is_applied, "q->bytes > 0"},
     {"server/shard/group.c", 1, a_push_is_admitted_while_a_cut_is_held, "s->hold.cut == 0"},
     {"server/shard/push.c", 1, a_push_goes_on_while_a_cut_is_held, "s->hold.cut == 0"},
+    {"server/shard/place.c", 1, a_map_is_led_that_is_not_kept,
+     "s->beat.coordinator == 0 || s->lead.epoch"},
     {"server/shard/bsp.c", 3, a_lane_holds_parts_of_two_batches, "lane->part == "},
 };
 

@@ -175,7 +175,8 @@ static void map_with_hole(struct rig *r, uint64_t epoch, uint32_t hole)
     uint16_t shard_of[2u << RIG_BITS] = {0};
     shard_of[hole] = 1;
     struct wire w = rig_wire(r, WIRE_TYPE_MAP_SET);
-    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = epoch, .tablet_count = 2u << RIG_BITS};
+    w.u.MAP_SET = (struct wire_MAP_SET){
+        .map_epoch = epoch, .tablet_count = 2u << RIG_BITS, .cluster_high = RIG_CLUSTER};
     rig_send(r, &w, 1, shard_of, sizeof shard_of, NULL, 0);
     rig_run(r, 5);
 }

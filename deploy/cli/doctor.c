@@ -1,0 +1,103 @@
+/* doctor.c: `shoal doctor`: who owns what in a cluster, and what does not fit. */
+#include "deploy/cli/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A shard's own part of the picture: what is wrong with it, or "". */
+static const char *shard_wrong(const struct json *shard, const struct json *cluster)
+{
+    int64_t silent = json_as_int(json_get(shard, "silent_ms"), -1);
+    if (json_as_string(json_get(shard, "name"), "")[0] == 0)
+        return "has not come";
+    if (silent < 0)
+        return "not heard since the coordinator started";
+    if (silent > 10000)
+        return "silent";
+    if (!json_as_bool(json_get(shard, "ready"), false))
+        return "reads its rows back";
+    if (!json_as_bool(json_get(shard, "placed"), false))
+        return "does not know yet where it belongs";
+    if (json_as_int(json_get(shard, "map_epoch"), 0) <
+        json_as_int(json_get(cluster, "map_epoch"), 0))
+        return "has an older map";
+    return "";
+}
+
+static uint32_t shards_print(const struct json *servers, const struct json *cluster)
+{
+    uint32_t wrong = 0;
+    printf("%-5s  %-24s %-26s %8s %12s  %s\n", "shard", "server", "endpoint", "tablets", "rows",
+           "");
+    for (size_t i = 0; i < json_count(servers); i++) {
+        const struct json *s = json_array_at(servers, i);
+        const char *what = shard_wrong(s, cluster);
+        char name[LIMIT_NAME + 16];
+        (void)snprintf(name, sizeof name, "%s/%" PRId64, json_as_string(json_get(s, "name"), "?"),
+                       json_as_int(json_get(s, "index"), 0));
+        printf("%-5" PRId64 "  %-24s %-26s %8" PRId64 " %12" PRId64 "  %s\n",
+               json_as_int(json_get(s, "shard"), 0), name,
+               json_as_string(json_get(s, "endpoint"), "?"), json_as_int(json_get(s, "tablets"), 0),
+               json_as_int(json_get(s, "rows"), 0), what[0] != 0 ? what : "fits");
+        wrong += what[0] != 0;
+    }
+    return wrong;
+}
+
+static uint32_t strangers_print(const struct json *cluster)
+{
+    const struct json *come = json_get(cluster, "come"), *list = json_get(cluster, "strangers");
+    for (size_t i = 0; i < json_count(come); i++)
+        printf("waits for the others: server %s/%" PRId64 "\n",
+               json_as_string(json_get(json_array_at(come, i), "name"), "?"),
+               json_as_int(json_get(json_array_at(come, i), "index"), 0));
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *s = json_array_at(list, i);
+        printf("refused: server %s/%" PRId64 ", %" PRId64 " s ago: %s\n",
+               json_as_string(json_get(s, "name"), "?"), json_as_int(json_get(s, "index"), 0),
+               json_as_int(json_get(s, "silent_ms"), 0) / 1000,
+               json_as_string(json_get(s, "why"), "?"));
+    }
+    return (uint32_t)json_count(list);
+}
+
+/* Prints it; how many things do not fit. */
+static uint32_t cluster_print(const struct json *status)
+{
+    const struct json *cluster = json_get(status, "cluster");
+    const char *id = json_as_string(json_get(cluster, "id"), "");
+    if (id[0] == 0)
+        printf("no cluster yet: its %" PRId64 " shards have not all come, or do not agree\n",
+               json_as_int(json_get(cluster, "shards"), 0));
+    else
+        printf("cluster %s: %" PRId64 " shards, map of epoch %" PRId64 ", %" PRId64 " tablets\n",
+               id, json_as_int(json_get(cluster, "shards"), 0),
+               json_as_int(json_get(cluster, "map_epoch"), 0),
+               json_as_int(json_get(cluster, "tablets"), 0));
+    uint32_t wrong = shards_print(json_get(status, "servers"), cluster);
+    return wrong + strangers_print(cluster) + (id[0] == 0);
+}
+
+int cli_doctor(int argc, char **argv)
+{
+    struct option_line o;
+    struct cluster *c = NULL;
+    struct json *status = NULL;
+    struct err e = {0};
+    int rc = cli_options("shoal doctor", argc, argv, &o, &e);
+    if (rc == 0 && !option_given(&o, "cluster"))
+        rc = err_set(&e, SHOAL_E_USAGE, "say what to look at: --cluster");
+    if (rc == 0)
+        rc = cluster_open_option(&o, &c, &e);
+    if (rc == 0 && !cluster_live(c))
+        rc = err_set(&e, SHOAL_E_UNAVAILABLE, "the run is over: there is no cluster to ask");
+    if (rc == 0)
+        rc = cluster_status(c, &status, &e);
+    if (rc == 0 && option_given(&o, "json"))
+        cli_json_print(json_get(status, "cluster"));
+    else if (rc == 0 && cluster_print(status) > 0)
+        rc = err_set(&e, SHOAL_E_UNAVAILABLE, "not all of it fits: see above");
+    json_free(status);
+    cluster_close(c);
+    return cli_end(rc, &o, &e);
+}

@@ -1,0 +1,163 @@
+/* job_same.c: whether two jobs have the same model over the same input, so that the rows of one
+ * mean to the other what they meant. The keys that decide it, as facts. */
+#include "proto/base/assert.h"
+#include "proto/job/job.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static int differ(const char *key, const char *was, const char *is, struct err *e)
+{
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s is %.160s, in the checkpoint it was %.160s: rows and layers would mean "
+                   "something else; set it to what it was",
+                   key, is[0] != 0 ? is : "empty", was[0] != 0 ? was : "empty");
+}
+
+static int same_text(const char *key, const char *was, const char *is, struct err *e)
+{
+    return strcmp(was, is) == 0 ? 0 : differ(key, was, is, e);
+}
+
+static int same_number(const char *key, uint64_t was, uint64_t is, struct err *e)
+{
+    char a[24], b[24];
+    (void)snprintf(a, sizeof a, "%" PRIu64, was);
+    (void)snprintf(b, sizeof b, "%" PRIu64, is);
+    return same_text(key, a, b, e);
+}
+
+static void list_text(const struct string_list *l, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < l->count && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", i > 0 ? ", " : "", l->item[i]);
+}
+
+static int same_list(const char *key, const struct string_list *was, const struct string_list *is,
+                     struct err *e)
+{
+    bool same = was->count == is->count;
+    char a[160], b[160];
+    for (size_t i = 0; same && i < was->count; i++)
+        same = strcmp(was->item[i], is->item[i]) == 0;
+    list_text(was, a, sizeof a);
+    list_text(is, b, sizeof b);
+    return same ? 0 : differ(key, a, b, e);
+}
+
+static void widths_text(const struct widths *w, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < w->count && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%u", i > 0 ? ", " : "", w->at[i]);
+}
+
+/* ---- the input: what a key is made of ---- */
+
+static void column_text(const struct job *j, size_t i, char *out, size_t bytes)
+{
+    static const char *const types[] = {"skipped", "label", "category", "multi", "number"};
+    out[0] = 0;
+    if (i >= j->data.column_count)
+        return;
+    const struct column *c = &j->data.column[i];
+    SHOAL_ASSERT((size_t)c->type < sizeof types / sizeof types[0]);
+    (void)snprintf(out, bytes, "%s (%s%s%s%s%s, pooling %d, max %u)", c->name, types[c->type],
+                   c->share[0] != 0 ? ", rows of " : "", c->share,
+                   c->attend[0] != 0 ? ", attends " : "", c->attend, (int)c->pooling, c->max);
+}
+
+static int same_columns(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && (i < was->data.column_count || i < is->data.column_count); i++) {
+        char key[64], a[512], b[512];
+        (void)snprintf(key, sizeof key, "data.columns, number %zu,", i);
+        column_text(was, i, a, sizeof a);
+        column_text(is, i, b, sizeof b);
+        rc = same_text(key, a, b, e);
+    }
+    return rc;
+}
+
+static int same_input(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc = same_number("data.format's number", was->data.format, is->data.format, e);
+    if (rc == 0)
+        rc = same_number("the count of data.label", was->data.label_count, is->data.label_count, e);
+    for (uint32_t i = 0; rc == 0 && i < was->data.label_count; i++)
+        rc = same_text("data.label", was->data.label[i], is->data.label[i], e);
+    if (rc == 0)
+        rc = same_columns(was, is, e);
+    if (rc == 0)
+        rc = same_number("features.fields auto", was->features.fields_auto,
+                         is->features.fields_auto, e);
+    if (rc == 0)
+        rc = same_list("features.fields", &was->features.fields, &is->features.fields, e);
+    return rc == 0
+               ? same_number("features.number's kind", was->features.number, is->features.number, e)
+               : rc;
+}
+
+/* ---- the tables: where a key's row lies ---- */
+
+static int same_tables(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc = same_number("the count of tables", was->table_count, is->table_count, e);
+    for (size_t t = 0; rc == 0 && t < was->table_count; t++) {
+        const struct job_table *a = &was->table[t], *b = &is->table[t];
+        char key[48];
+        (void)snprintf(key, sizeof key, "tables[%zu].name", t);
+        rc = same_text(key, a->name, b->name, e);
+        (void)snprintf(key, sizeof key, "tables[%zu].dim", t);
+        if (rc == 0)
+            rc = same_number(key, a->dim, b->dim, e);
+        (void)snprintf(key, sizeof key, "tables[%zu].fields", t);
+        if (rc == 0)
+            rc = same_list(key, &a->fields, &b->fields, e);
+    }
+    return rc;
+}
+
+/* ---- the network: what a dense block is ---- */
+
+#define WIDTHS(X) X(hidden) X(hidden2) X(bottom) X(cin) X(tower) X(attention_hidden) X(gate_hidden)
+#define COUNTS(X)                                                                                  \
+    X(cross_layers)                                                                                \
+    X(heads)                                                                                       \
+    X(attention_layers) X(attention_dim) X(interaction) X(experts) X(own_experts) X(levels) X(norm)
+
+static int same_network(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc =
+        same_text("model.kind", job_model_name(was->model.kind), job_model_name(is->model.kind), e);
+    char a[160], b[160];
+#define X(name)                                                                                    \
+    widths_text(&was->model.name, a, sizeof a);                                                    \
+    widths_text(&is->model.name, b, sizeof b);                                                     \
+    if (rc == 0)                                                                                   \
+        rc = same_text("model." #name, a, b, e);
+    WIDTHS(X)
+#undef X
+#define X(name)                                                                                    \
+    if (rc == 0)                                                                                   \
+        rc = same_number("model." #name, (uint64_t)was->model.name, (uint64_t)is->model.name, e);
+    COUNTS(X)
+#undef X
+    for (uint32_t i = 0; rc == 0 && i < 2; i++)
+        rc = same_text("model.gate_fields", was->model.gate_field[i], is->model.gate_field[i], e);
+    return rc;
+}
+
+int job_same_model(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc = same_input(was, is, e);
+    if (rc == 0)
+        rc = same_tables(was, is, e);
+    return rc == 0 ? same_network(was, is, e) : rc;
+}

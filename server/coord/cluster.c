@@ -1,0 +1,558 @@
+/* cluster.c: invariants and diagram in cluster.h. */
+#include "server/coord/cluster.h"
+
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char ID_KEY[] = "cluster", MAP_KEY[] = "map";
+
+struct map_record { /* value of "map", then the owners, u16 each */
+    uint64_t epoch;
+    uint32_t tables, tablets;
+    uint8_t bits[LIMIT_TABLES];
+};
+_Static_assert(sizeof(struct map_record) == 16 + LIMIT_TABLES, "map_record is stored");
+
+bool coord_cluster_known(const struct coord_cluster *cl)
+{
+    return (cl->id[0] | cl->id[1]) != 0;
+}
+
+bool coord_cluster_ready(const struct coord_cluster *cl)
+{
+    return coord_cluster_known(cl) && cl->newest_epoch <= cl->map_epoch;
+}
+
+/* ---- the store ---- */
+
+static bool id_put(struct coord *c, const uint64_t id[2])
+{
+    if (!coord_put(c, ID_KEY, id, 2 * sizeof id[0]))
+        return false;
+    memcpy(c->cluster.id, id, sizeof c->cluster.id);
+    return true;
+}
+
+/* Takes shard_of over, stored or not; false: the store failed. */
+static bool map_put(struct coord *c, const struct map_record *r, uint16_t *shard_of)
+{
+    struct coord_cluster *cl = &c->cluster;
+    size_t bytes = sizeof *r + r->tablets * sizeof *shard_of;
+    char *value = malloc(bytes);
+    SHOAL_ASSERT(r->epoch > cl->map_epoch);
+    if (value != NULL) {
+        memcpy(value, r, sizeof *r);
+        memcpy(value + sizeof *r, shard_of, r->tablets * sizeof *shard_of);
+    }
+    bool good = value != NULL && coord_put(c, MAP_KEY, value, bytes);
+    free(value);
+    if (!good) {
+        free(shard_of);
+        return false;
+    }
+    free(cl->shard_of);
+    cl->shard_of = shard_of;
+    cl->map_epoch = r->epoch;
+    cl->tables = r->tables;
+    cl->tablets = r->tablets;
+    memcpy(cl->bits, r->bits, sizeof cl->bits);
+    return true;
+}
+
+static bool map_fits(const struct map_record *r, const uint16_t *shard_of, uint32_t shards)
+{
+    uint64_t tablets = 0;
+    if (r->epoch == 0 || r->tables > LIMIT_TABLES)
+        return false;
+    for (uint32_t t = 0; t < r->tables; t++)
+        tablets += r->bits[t] < 32 ? 1ull << r->bits[t] : UINT32_MAX;
+    bool good = r->tablets == tablets || r->tables == 0; /* of shards: they know no tables */
+    for (uint32_t i = 0; good && i < r->tablets; i++)
+        good = shard_of[i] < shards;
+    return good;
+}
+
+static int map_load(struct coord *c, struct err *e)
+{
+    struct coord_cluster *cl = &c->cluster;
+    struct map_record r = {0};
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(c->store, MAP_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes >= sizeof r)
+        memcpy(&r, value, sizeof r);
+    if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *cl->shard_of) {
+        free(value);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored map has %zu bytes", bytes);
+    }
+    memmove(value, (char *)value + sizeof r, bytes - sizeof r);
+    cl->shard_of = value;
+    cl->map_epoch = r.epoch;
+    cl->tables = r.tables;
+    cl->tablets = r.tablets;
+    memcpy(cl->bits, r.bits, sizeof cl->bits);
+    /* whether they are as many as the coordinator's file says is asked later (shards_check) */
+    if (!map_fits(&r, cl->shard_of, LIMIT_SHARDS))
+        return err_set(e, SHOAL_E_CORRUPT, "the stored map of epoch %" PRIu64 " cannot be",
+                       r.epoch);
+    return 0;
+}
+
+int coord_cluster_open(struct coord *c, struct err *e)
+{
+    struct coord_cluster *cl = &c->cluster;
+    SHOAL_ASSERT(!coord_cluster_known(cl));
+    int rc = coord_store_get_fixed(c->store, ID_KEY, cl->id, sizeof cl->id, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (!coord_cluster_known(cl))
+        return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name");
+    return map_load(c, e);
+}
+
+void coord_cluster_close(struct coord_cluster *cl)
+{
+    free(cl->shard_of);
+    free(cl->claim);
+    memset(cl, 0, sizeof *cl);
+}
+
+/* ---- refusing ---- */
+
+/* In the place of its last refusal, of a free one, or of the one longest silent. */
+static void stranger_note(struct coord *c, const struct wire_SHARD_BEAT *b, const char *text)
+{
+    struct coord_cluster *cl = &c->cluster;
+    struct coord_stranger *to = NULL;
+    for (uint32_t i = 0; i < cl->strangers && to == NULL; i++)
+        if (cl->stranger[i].index == b->shard_index &&
+            strcmp(cl->stranger[i].server, b->server) == 0)
+            to = &cl->stranger[i];
+    if (to == NULL && cl->strangers < COORD_STRANGERS)
+        to = &cl->stranger[cl->strangers++];
+    for (uint32_t i = 0; to == NULL || i < cl->strangers; i++)
+        if (to == NULL || (to->index != b->shard_index && cl->stranger[i].beat_ns < to->beat_ns))
+            to = &cl->stranger[i];
+    if (strcmp(to->text, text) != 0)
+        log_warn("server %s is not taken: %s", b->server, text);
+    memcpy(to->server, b->server, sizeof to->server);
+    (void)snprintf(to->text, sizeof to->text, "%s", text);
+    to->index = b->shard_index;
+    to->beat_ns = env_now_ns(c->env);
+}
+
+static void stranger_forget(struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
+{
+    for (uint32_t i = 0; i < cl->strangers; i++)
+        if (cl->stranger[i].index == b->shard_index &&
+            strcmp(cl->stranger[i].server, b->server) == 0)
+            cl->stranger[i] = cl->stranger[--cl->strangers];
+}
+
+static bool belongs(const struct wire_SHARD_BEAT *b)
+{
+    return (b->cluster_high | b->cluster_low) != 0;
+}
+
+/* ---- a cluster that is not known yet ---- */
+
+static struct coord_claim *claim_of(struct coord *c, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_cluster *cl = &c->cluster;
+    for (uint32_t i = 0; i < cl->claims; i++)
+        if (cl->claim[i].beat.shard_index == b->shard_index &&
+            strcmp(cl->claim[i].beat.server, b->server) == 0)
+            return &cl->claim[i];
+    return NULL;
+}
+
+/* Those that came once and do not come any more have no say. */
+static void claims_expire(struct coord *c)
+{
+    struct coord_cluster *cl = &c->cluster;
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t i = 0; i < cl->claims;)
+        if (now - cl->claim[i].beat_ns > coord_lease_ns(c))
+            cl->claim[i] = cl->claim[--cl->claims];
+        else
+            i++;
+}
+
+static int claim_note(struct coord *c, const struct wire_SHARD_BEAT *b, peer_t from, struct err *e)
+{
+    struct coord_cluster *cl = &c->cluster;
+    struct coord_claim *at = claim_of(c, b);
+    claims_expire(c);
+    at = claim_of(c, b);
+    if (at == NULL && cl->claims == c->members.shards)
+        return err_set(e, SHOAL_E_BUSY,
+                       "all %u shards of the coordinator's file are there without it: see "
+                       "`shards` there",
+                       c->members.shards);
+    if (at == NULL && array_room(&cl->claim, cl->claims, &cl->claim_capacity, 8) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for one more shard");
+    if (at == NULL)
+        at = &cl->claim[cl->claims++];
+    *at = (struct coord_claim){*b, from, env_now_ns(c->env)};
+    SHOAL_ASSERT(cl->claims <= c->members.shards);
+    return 0;
+}
+
+/* "server a, shard 0: number 1 of cluster ..; server b, shard 0: empty" */
+static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
+{
+    size_t n = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < cl->claims && n < bytes; i++) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
+        char what[80];
+        if (belongs(b))
+            (void)snprintf(what, sizeof what, "shard %u of %u of cluster %016" PRIx64, b->number,
+                           b->shards, b->cluster_high);
+        else
+            (void)snprintf(what, sizeof what, "%s", b->holds ? "tables of no cluster" : "empty");
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s/%u: %s", i > 0 ? "; " : "", b->server,
+                              b->shard_index, what);
+    }
+}
+
+/* Whether all shards say the same cluster, and each number once. */
+static bool claims_agree(const struct coord_cluster *cl, uint32_t shards)
+{
+    uint8_t taken[LIMIT_SHARDS] = {0};
+    for (uint32_t i = 0; i < cl->claims; i++) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[i].beat, *first = &cl->claim[0].beat;
+        if (!belongs(b) || b->cluster_high != first->cluster_high ||
+            b->cluster_low != first->cluster_low || b->shards != shards || b->number >= shards ||
+            taken[b->number]++ != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool claims_empty(const struct coord_cluster *cl)
+{
+    for (uint32_t i = 0; i < cl->claims; i++)
+        if (belongs(&cl->claim[i].beat) || cl->claim[i].beat.holds)
+            return false;
+    return true;
+}
+
+/* All shards have come: whose they are is decided here, once. */
+static int claims_judge(struct coord *c, struct err *e)
+{
+    struct coord_cluster *cl = &c->cluster;
+    char text[ERR_TEXT_MAX / 2];
+    SHOAL_ASSERT(cl->claims == c->members.shards && !coord_cluster_known(cl));
+    if (claims_empty(cl)) {
+        const uint64_t id[2] = {env_random(c->env) | 1, env_random(c->env)};
+        if (!id_put(c, id))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        log_info("cluster %016" PRIx64 "%016" PRIx64 " is founded with %u shards", id[0], id[1],
+                 cl->claims);
+        return 0;
+    }
+    if (claims_agree(cl, c->members.shards)) {
+        const struct wire_SHARD_BEAT *b = &cl->claim[0].beat;
+        const uint64_t id[2] = {b->cluster_high, b->cluster_low};
+        if (!id_put(c, id))
+            return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+        log_warn("this data_dir was empty; cluster %016" PRIx64 "%016" PRIx64
+                 " is taken over from its %u shards, who all agree",
+                 id[0], id[1], cl->claims);
+        return 0;
+    }
+    claims_text(cl, text, sizeof text);
+    return err_set(e, SHOAL_E_CONFIG,
+                   "the coordinator's data_dir is empty and the shards do not agree on a cluster "
+                   "to take over (%s): bring back the coordinator's data_dir, or start only "
+                   "servers of one cluster, all of them",
+                   text);
+}
+
+static int claim_unknown(struct coord *c, const struct wire_SHARD_BEAT *b, peer_t from,
+                         struct err *e)
+{
+    if (belongs(b) && b->shards != c->members.shards)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "it belongs to a cluster of %u shards, the coordinator's file says "
+                       "`shards: %u`: set `shards: %u` there",
+                       b->shards, c->members.shards, b->shards);
+    int rc = claim_note(c, b, from, e);
+    if (rc == 0 && c->cluster.claims == c->members.shards)
+        return claims_judge(c, e);
+    return rc == 0 ? SHOAL_E_AGAIN : rc;
+}
+
+/* ---- a known one ---- */
+
+/* The number of (server, index), or COORD_NOBODY. */
+static uint32_t number_of(const struct coord_members *m, const struct wire_SHARD_BEAT *b)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        if (m->shard[s].index == b->shard_index && strcmp(m->shard[s].server, b->server) == 0)
+            return s;
+    return COORD_NOBODY;
+}
+
+static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
+                       uint32_t number, struct err *e)
+{
+    if (!s->placed || b->in_memory)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s comes with an empty folder for shard %u of it, which held shard %u "
+                   "of the cluster: its rows would read as new ones. Bring its data_dir back; if "
+                   "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
+                   "go on there with shoal submit JOB --from CHECKPOINT",
+                   b->server, b->shard_index, number);
+}
+
+/* A folder has less than was on its disk when it was last heard. */
+static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    if (s->incarnation == b->incarnation || b->in_memory || b->sequence >= s->synced)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s comes with data that is older than it was: record %" PRIu64
+                   " is its last, %" PRIu64 " was on its disk. Bring the newest data_dir back; if "
+                   "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
+                   "go on there with shoal submit JOB --from CHECKPOINT",
+                   b->server, b->sequence, s->synced);
+}
+
+/* Two processes beat in turn: the one that came first speaks again after the other. */
+static int copy_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    if (s->former == 0 || s->former != b->incarnation)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "two servers run as %s, each on a copy of one data_dir: stop the wrong one, "
+                   "then start the other one again",
+                   b->server);
+}
+
+static int claim_known(const struct coord *c, const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    const struct coord_cluster *cl = &c->cluster;
+    uint32_t number = number_of(&c->members, b);
+    if (!belongs(b))
+        return number == COORD_NOBODY ? 0 : empty_check(&c->members.shard[number], b, number, e);
+    if (b->cluster_high != cl->id[0] || b->cluster_low != cl->id[1])
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s has rows of cluster %016" PRIx64 "%016" PRIx64
+                       ", this is %016" PRIx64 "%016" PRIx64
+                       ": see `coordinator` and `data_dir` in its file",
+                       b->server, b->cluster_high, b->cluster_low, cl->id[0], cl->id[1]);
+    if (b->number >= c->members.shards || b->shards != c->members.shards)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s holds shard %u of %u, the coordinator's file says `shards: %u`",
+                       b->server, b->number, b->shards, c->members.shards);
+    const struct coord_shard *owner = &c->members.shard[b->number];
+    if (number == COORD_NOBODY && owner->server[0] == 0)
+        return 0; /* the store was older than its coming: it takes its place again */
+    if (number != b->number)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "server %s comes with the rows of shard %u, which server %s holds: one of "
+                       "the two runs on a copy of the other's folder; see `data_dir` in its file",
+                       b->server, b->number, owner->server);
+    int rc = copy_check(owner, b, e);
+    return rc == 0 ? older_check(owner, b, e) : rc;
+}
+
+int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from,
+                        struct err *e)
+{
+    if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
+        return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
+                       LIMIT_SHARDS);
+    int rc = coord_cluster_known(&c->cluster) ? claim_known(c, beat, e)
+                                              : claim_unknown(c, beat, from, e);
+    if (rc != 0 && rc != SHOAL_E_AGAIN)
+        stranger_note(c, beat, e->text);
+    else
+        stranger_forget(&c->cluster, beat);
+    return rc;
+}
+
+/* ---- what shards know more of ---- */
+
+#define NUMBER_MOST (1ull << 60)
+
+static void held(void *context, const struct coord_call *call, uint32_t shard,
+                 const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+    const struct wire_MAP_HELD_reply *r = &reply->u.MAP_HELD_reply;
+    struct map_record record = {.epoch = r->map_epoch, .tablets = r->tablet_count};
+    (void)call;
+    if (r->map_epoch <= c->cluster.map_epoch)
+        return;
+    if (!map_fits(&record, m->frame[1].data, c->members.shards)) {
+        log_error("the map of shard %u cannot be: it is not taken", shard);
+        return;
+    }
+    uint16_t *copy = malloc(r->tablet_count * sizeof *copy + 1);
+    if (copy == NULL)
+        return; /* asked again */
+    if (r->tablet_count > 0)
+        memcpy(copy, m->frame[1].data, r->tablet_count * sizeof *copy);
+    if (!map_put(c, &record, copy))
+        return;
+    log_warn("the map of epoch %" PRIu64 " (%u tablets) is taken from shard %u: the coordinator's "
+             "own was older",
+             r->map_epoch, r->tablet_count, shard);
+}
+
+static void held_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    (void)call;
+    if (status != 0)
+        log_warn("a shard does not say its map: %s", text);
+}
+
+void coord_cluster_step(struct coord *c)
+{
+    const struct coord_cluster *cl = &c->cluster;
+    struct wire w = {.type = WIRE_TYPE_MAP_HELD};
+    if (cl->newest_epoch <= cl->map_epoch || coord_call_open_type(&c->calls, WIRE_TYPE_MAP_HELD))
+        return;
+    SHOAL_ASSERT(cl->newest_shard < c->members.shards);
+    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                           .target = cl->newest_shard,
+                                                           .early = true,
+                                                           .owner = cl->newest_shard,
+                                                           .on_reply = held,
+                                                           .on_done = held_done});
+}
+
+void coord_cluster_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_cluster *cl = &c->cluster;
+    if (!belongs(b) || b->newest_run >= NUMBER_MOST || b->newest_cut >= NUMBER_MOST)
+        return;
+    if (b->map_epoch > cl->map_epoch && b->map_epoch > cl->newest_epoch) {
+        cl->newest_epoch = b->map_epoch;
+        cl->newest_shard = shard;
+    }
+    if (b->newest_run < c->counters.next_run && b->newest_cut < c->counters.next_cut)
+        return;
+    bool older = coord_phase_running(c) && b->newest_run > c->job.at.run;
+    uint64_t run = c->counters.next_run, cut = c->counters.next_cut;
+    c->counters.next_run = b->newest_run >= run ? b->newest_run + 1 : run;
+    c->counters.next_cut = b->newest_cut >= cut ? b->newest_cut + 1 : cut;
+    if (!coord_put(c, "counters", &c->counters, sizeof c->counters))
+        return;
+    log_warn("shard %u knows run %" PRIu64 " and cut %" PRIu64
+             ", newer than the coordinator's: its data_dir was put back",
+             shard, b->newest_run, b->newest_cut);
+    if (older)
+        coord_end_fail(c, SHOAL_E_STOPPED,
+                       "the coordinator's data_dir is older than it was: since then run %" PRIu64
+                       " was opened, this job is run %" PRIu64 "; submit the job again",
+                       b->newest_run, c->job.at.run);
+}
+
+/* ---- the map ---- */
+
+/* Of the job's first tables so many are in the map as they are. */
+static uint32_t tables_kept(const struct coord_cluster *cl, const struct table_schema *table,
+                            uint32_t tables)
+{
+    uint32_t kept = 0;
+    while (kept < tables && kept < cl->tables && cl->bits[kept] == table[kept].tablet_bits)
+        kept++;
+    return kept;
+}
+
+/* The map of shards names no tables: where it ends at one of the job's, it is of those before. */
+static void tables_adopt(struct coord_cluster *cl, const struct table_schema *table,
+                         uint32_t tables)
+{
+    uint32_t at = 0;
+    for (uint32_t t = 0; cl->tables == 0 && at < cl->tablets && t < tables; t++) {
+        at += 1u << table[t].tablet_bits;
+        cl->bits[t] = (uint8_t)table[t].tablet_bits;
+        if (at == cl->tablets)
+            cl->tables = t + 1;
+    }
+}
+
+int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_t tables,
+                      struct err *e)
+{
+    struct coord_cluster *cl = &c->cluster;
+    SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
+    tables_adopt(cl, table, tables);
+    uint32_t kept = tables_kept(cl, table, tables), tablets = coord_map_tablets(table, tables);
+    if (kept == tables)
+        return 0;
+    uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
+    if (shard_of == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", tablets);
+    struct map_record r = {.epoch = cl->map_epoch + 1, .tables = tables, .tablets = tablets};
+    int rc = coord_map_make(table, tables, c->members.shards, shard_of, e);
+    if (rc != 0) {
+        free(shard_of);
+        return rc;
+    }
+    for (uint32_t t = 0; t < tables; t++)
+        r.bits[t] = (uint8_t)table[t].tablet_bits;
+    uint32_t same =
+        kept == 0 ? 0 : table[kept - 1].tablet_first + (1u << table[kept - 1].tablet_bits);
+    SHOAL_ASSERT(same <= cl->tablets); /* 1 */
+    if (same > 0)
+        memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
+    return map_put(c, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* ---- for people ---- */
+
+uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard)
+{
+    uint32_t led = 0;
+    for (uint32_t i = 0; i < cl->tablets; i++)
+        led += cl->shard_of[i] == shard;
+    return led;
+}
+
+struct json *coord_cluster_json(const struct coord *c)
+{
+    const struct coord_cluster *cl = &c->cluster;
+    struct json *j = json_new_object(), *come = json_new_array(), *strangers = json_new_array();
+    char id[40];
+    (void)snprintf(id, sizeof id, "%016" PRIx64 "%016" PRIx64, cl->id[0], cl->id[1]);
+    json_set_string(j, "id", coord_cluster_known(cl) ? id : "");
+    json_set_int(j, "shards", c->members.shards);
+    json_set_int(j, "map_epoch", (int64_t)cl->map_epoch);
+    json_set_int(j, "tablets", cl->tablets);
+    for (uint32_t i = 0; i < cl->claims && !coord_cluster_known(cl); i++) {
+        struct json *item = json_new_object();
+        json_set_string(item, "name", cl->claim[i].beat.server);
+        json_set_int(item, "index", cl->claim[i].beat.shard_index);
+        json_append(come, item);
+    }
+    for (uint32_t i = 0; i < cl->strangers; i++) {
+        struct json *item = json_new_object();
+        json_set_string(item, "name", cl->stranger[i].server);
+        json_set_int(item, "index", cl->stranger[i].index);
+        json_set_string(item, "why", cl->stranger[i].text);
+        json_set_int(item, "silent_ms",
+                     (int64_t)((env_now_ns(c->env) - cl->stranger[i].beat_ns) / 1000000));
+        json_append(strangers, item);
+    }
+    json_set(j, "come", come);
+    json_set(j, "strangers", strangers);
+    return j;
+}

@@ -1,0 +1,86 @@
+/* cluster.h: whose shards these are, and who owns what: the cluster's identity and its map, both
+ * stored before anybody is told.
+ *
+ * A cluster is founded once: when as many shards as the coordinator's file says have come, and none
+ * belongs anywhere. A coordinator whose store is empty, but whose shards belong to one cluster, has
+ * lost its store: once all of them have come and agree it takes the cluster over, its map too, from
+ * them. Anything else is refused in words.
+ *
+ *     shard beats -> coord_cluster_claim -> [unknown: waits for all] -> founded, or taken over
+ *                                        -> [known: fits, or is refused] -> member.c
+ *     a shard knows a newer map -> MAP_HELD -> stored -> MAP_SET to all
+ *
+ * Invariants:
+ *  1. An owner in the map never changes: tables that come are dealt over the shards, the others
+ *     stay. [test: coord_map_of_more_tables_keeps_the_owners] [assert: coord_cluster_map]
+ *  2. No shard is told a cluster, or a map, that is not in the store.
+ *     [test: coord_nobody_is_told_what_is_not_stored]
+ *  3. A shard that held rows is taken with these rows or not at all.
+ *     [test: coord_empty_folder_under_an_old_name_is_refused, coord_older_folder_is_refused] */
+#ifndef SERVER_COORD_CLUSTER_H
+#define SERVER_COORD_CLUSTER_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/job/schema.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+
+#define COORD_STRANGERS 16u
+
+struct coord_cluster {
+    uint64_t id[2];             /* 0, 0: not known yet */
+    uint64_t map_epoch;         /* 0: no map yet */
+    uint32_t tablets, tables;   /* of the map */
+    uint8_t bits[LIMIT_TABLES]; /* log2 of each table's tablets */
+    uint16_t *shard_of;         /* owned, (tablets) */
+    uint64_t newest_epoch;      /* that a shard has told of */
+    uint32_t newest_shard;      /* which has it */
+    struct coord_claim {        /* of a shard, while the cluster is not known */
+        struct wire_SHARD_BEAT beat;
+        peer_t peer;
+        uint64_t beat_ns;
+    } * claim; /* owned, (claims) */
+    uint32_t claims, claim_capacity;
+    struct coord_stranger { /* who was refused last */
+        char server[LIMIT_NAME], text[ERR_TEXT_MAX];
+        uint32_t index;
+        uint64_t beat_ns;
+    } stranger[COORD_STRANGERS];
+    uint32_t strangers;
+};
+
+/* Reads identity and map back. CORRUPT, IO. */
+int coord_cluster_open(struct coord *c, struct err *e);
+void coord_cluster_close(struct coord_cluster *cl);
+bool coord_cluster_known(const struct coord_cluster *cl);
+/* Known, and no shard has a newer map than it: a job may begin. */
+bool coord_cluster_ready(const struct coord_cluster *cl);
+
+/* A beat, before anybody believes it. 0: the shard belongs here; AGAIN: nobody knows yet, the
+ * answer is "wait"; else why it is refused, noted for people. */
+int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from,
+                        struct err *e);
+/* What a shard that belongs here knows more of than the coordinator, which was put back to an older
+ * state: newer runs, cuts and maps. Ends a job that is older than them. */
+void coord_cluster_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *beat);
+/* Asks for the newer map, if there is one. Cheap. */
+void coord_cluster_step(struct coord *c);
+
+/* The map with a job's tables in it, stored: those that are in it keep their owners, the others are
+ * dealt. CONFIG, NOMEM, IO. */
+int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_t tables,
+                      struct err *e);
+
+/* Tablets of the map that a shard leads. */
+uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
+/* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], those who wait until all
+ * have come, "strangers": [{"name", "index", "why", "silent_ms"}]} */
+struct json *coord_cluster_json(const struct coord *c);
+
+#endif

@@ -1,0 +1,133 @@
+/* place.c: invariants in place.h. */
+#include "server/shard/place.h"
+
+#include "proto/base/assert.h"
+#include "server/shard/shard.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool nowhere(const struct engine_place *p)
+{
+    return (p->cluster[0] | p->cluster[1]) == 0;
+}
+
+void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    struct engine_stats stats;
+    engine_stats_get(s->engine, &stats);
+    out->cluster_high = p->cluster[0];
+    out->cluster_low = p->cluster[1];
+    out->number = nowhere(p) ? WIRE_NO_SHARD : p->number;
+    out->shards = p->shards;
+    out->map_epoch = p->map_epoch;
+    out->holds = stats.tables > 0;
+    out->in_memory = s->options.engine.durability == DURABLE_MEMORY;
+    out->newest_run = engine_newest_run(s->engine);
+    out->newest_cut = s->newest_cut;
+    out->sequence = stats.sequence;
+    out->synced = engine_synced(s->engine);
+}
+
+int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct err *e)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    if ((r->cluster_high | r->cluster_low) == 0 || r->shards > LIMIT_SHARDS ||
+        r->shard >= r->shards)
+        return err_set(e, SHOAL_E_MALFORMED, "the coordinator calls it shard %u of %u", r->shard,
+                       r->shards);
+    if (nowhere(p))
+        return engine_place_set(s->engine,
+                                &(struct engine_place){.cluster = {r->cluster_high, r->cluster_low},
+                                                       .number = r->shard,
+                                                       .shards = r->shards},
+                                e);
+    if (p->cluster[0] != r->cluster_high || p->cluster[1] != r->cluster_low)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "its rows are of cluster %016" PRIx64 "%016" PRIx64
+                       ", the coordinator's is %016" PRIx64 "%016" PRIx64
+                       ": see `coordinator` and `data_dir` in the server's file",
+                       p->cluster[0], p->cluster[1], r->cluster_high, r->cluster_low);
+    if (p->number != r->shard || p->shards != r->shards)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "its rows are those of shard %u of %u, the coordinator calls it %u of %u: "
+                       "see `data_dir` in the server's file",
+                       p->number, p->shards, r->shard, r->shards);
+    return 0;
+}
+
+/* The epoch of the newest map taken. */
+static uint64_t epoch_of(const struct shard *s)
+{
+    uint64_t kept = engine_place(s->engine)->map_epoch;
+    SHOAL_ASSERT(s->beat.coordinator == 0 || s->lead.epoch <= kept); /* 1 */
+    return s->lead.epoch > kept ? s->lead.epoch : kept;
+}
+
+static bool same_map(const struct engine_place *p, const uint16_t *shard_of, uint32_t tablets)
+{
+    return p->tablets == tablets &&
+           (tablets == 0 || memcmp(p->shard_of, shard_of, tablets * sizeof *shard_of) == 0);
+}
+
+static int map_check(const struct shard *s, const struct wire_MAP_SET *r, struct err *e)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    if (r->map_epoch == 0 || r->tablet_count > LIMIT_TABLES * LIMIT_TABLETS)
+        return err_set(e, SHOAL_E_MALFORMED, "map of epoch %" PRIu64 " with %u tablets",
+                       r->map_epoch, r->tablet_count);
+    if (s->beat.coordinator != 0 && nowhere(p))
+        return err_set(e, SHOAL_E_AGAIN, "it has not been told its number yet; ask again");
+    if (s->beat.coordinator != 0 &&
+        (r->cluster_high != p->cluster[0] || r->cluster_low != p->cluster[1]))
+        return err_set(e, SHOAL_E_CONFIG, "the map is of another cluster");
+    if (r->map_epoch < epoch_of(s))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the map is of epoch %" PRIu64 ", this shard has that of epoch %" PRIu64
+                       ": the coordinator's data_dir is older than it was",
+                       r->map_epoch, epoch_of(s));
+    return 0;
+}
+
+int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *shard_of,
+              struct err *e)
+{
+    struct engine_place next = *engine_place(s->engine);
+    int rc = map_check(s, r, e);
+    if (rc != 0)
+        return rc;
+    if (r->map_epoch == next.map_epoch && !same_map(&next, shard_of, r->tablet_count))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "two maps of epoch %" PRIu64 ": two coordinators have run on copies of one "
+                       "data_dir",
+                       r->map_epoch);
+    if (s->beat.coordinator != 0 && r->map_epoch > next.map_epoch) {
+        next.map_epoch = r->map_epoch;
+        next.tablets = r->tablet_count;
+        next.shard_of = shard_of;
+        rc = engine_place_leaves(s->engine, &next, e);
+        if (rc == 0)
+            rc = engine_place_set(s->engine, &next, e);
+    }
+    if (rc == 0 && lead_set_map(&s->lead, r->map_epoch, shard_of, r->tablet_count) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", r->tablet_count);
+    return rc;
+}
+
+void place_held(struct shard *s, peer_t from)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    uint64_t id = s->in.id;
+    shard_reply(s, WIRE_TYPE_MAP_HELD, id)->u.MAP_HELD_reply =
+        (struct wire_MAP_HELD_reply){p->map_epoch, p->tablets};
+    struct msg *m = wire_encode(&s->out);
+    void *map = m == NULL ? NULL : msg_add(m, p->tablets * sizeof *p->shard_of);
+    if (map == NULL) {
+        msg_free(m);
+        return; /* out of memory: it is asked again */
+    }
+    if (p->tablets > 0)
+        memcpy(map, p->shard_of, p->tablets * sizeof *p->shard_of);
+    shard_send(s, from, m);
+}

@@ -1,0 +1,32 @@
+/* place.h: where this shard belongs: what the coordinator says of it, against what its folder says
+ * (engine_place). Thread: the shard's.
+ *
+ *     SHARD_BEAT --place_beat: what the folder says--> coordinator
+ *     its reply  --place_told: cluster and number, kept before anything is led--> lead.self
+ *     MAP_SET    --place_map: the map, kept before it is answered--> lead
+ *     MAP_HELD   --place_held: the map that is kept--> a coordinator that has lost its own
+ *
+ * 1. Nothing is led that the folder does not say it leads. [assert: epoch_of]
+ *    [test: a_map_is_kept_before_it_is_led]
+ * 2. No map takes a tablet with rows or marks away. [test: a_map_that_leaves_rows_is_refused]
+ *
+ * A shard without a coordinator (tests, shoal bench) belongs nowhere: it takes any map, and keeps
+ * none. */
+#ifndef SERVER_SHARD_PLACE_H
+#define SERVER_SHARD_PLACE_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/wire/wire.h"
+
+struct shard;
+
+void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out);
+/* CONFIG: the coordinator's cluster, or number, is not the one of this folder. */
+int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct err *e);
+/* The map of a MAP_SET. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
+int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *shard_of,
+              struct err *e);
+void place_held(struct shard *s, peer_t from); /* answers MAP_HELD */
+
+#endif

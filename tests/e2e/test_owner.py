@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""test_owner: who owns which rows, with real daemons: folders lost, put back, swapped, of others, and another number of shards. The probe model
+counts, so a row that is read as a new one changes the digest. Each advice that is printed is followed."""
+import re
+
+from lib import *
+
+KEYS = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
+ROWS = 6000
+
+
+def shoal(*words):
+    return subprocess.run([SHOAL, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
+
+
+def within(seconds, what, look):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = look()
+        if got:
+            return got
+        time.sleep(0.1)
+    raise AssertionError(f"{what}: not within {seconds} s")
+
+
+class Fleet:
+    """A coordinator and servers with names, folders and ports that stay; what runs goes with it."""
+
+    def __init__(self, space, name, shards=2):
+        self.space, self.name, self.shards = space, name, shards
+        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.ports, self.running, self.logs = {}, {}, 0
+
+    def folder(self, who):
+        return self.space / f"{self.name}-{who}"
+
+    def start(self, who, *words, program=None):
+        self.logs += 1
+        log = self.space / f"{self.name}-{who}-{self.logs}.log"
+        with open(log, "w", encoding="utf-8") as f:
+            process = subprocess.Popen([BIN / (program or "shoal-server"), *map(str, words)], stdout=f, stderr=f)
+        process.log = log
+        self.running[who] = process
+        return process
+
+    def coordinator(self, shards=None, folder=None):
+        return self.start("coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={folder or self.folder('coordinator')}",
+                          "--set", f"report={self.space / 'report.json'}", "--set", f"shards={shards or self.shards}", "--set", "lease=2s",
+                          program="shoal-coordinator")
+
+    def server(self, who, folder=None, coordinator=None, name=None):
+        port = self.ports.setdefault(who, free_port())
+        return self.start(who, "--set", f"listen=tcp://127.0.0.1:{port}", "--set", f"data_dir={folder or self.folder(who)}", "--set",
+                          f"name={name or who}", "--set", f"coordinator={coordinator or self.endpoint}")
+
+    def up(self):
+        self.coordinator()
+        for i in range(self.shards):
+            self.server(f"s{i}")
+        return self
+
+    def stop(self, *who):
+        for one in who or list(self.running):
+            process = self.running.pop(one)
+            process.terminate()
+            process.wait(30)
+
+    def said(self, who):
+        return self.running[who].log.read_text(errors="replace")
+
+    def doctor(self):
+        return shoal("doctor", "--cluster", "--coordinator", self.endpoint)
+
+    def fits(self):
+        within(15, "the cluster to fit", lambda: self.doctor().returncode == 0)
+
+    def job(self, path, *words):
+        """One more epoch of the job, to its end; its digests."""
+        worker = self.start("worker", "train", "--config", path, "--coordinator", self.endpoint, program="shoal-worker")
+        got = shoal("submit", path, "--coordinator", self.endpoint, *words)
+        assert got.returncode == 0, got
+        assert worker.wait(30) == 0
+        del self.running["worker"]
+        return digests(json.loads((self.space / "report.json").read_text()))
+
+    def refused(self, text, who="coordinator"):
+        """Waits until a daemon's log, and the doctor, say why somebody is not taken."""
+        within(15, f"{who} to say: {text}", lambda: text in self.said(who))
+        told = within(15, f"the doctor to say: {text}", lambda: (d := self.doctor()).returncode == 69 and text in d.stdout and d)
+        return told.stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+
+
+def prepared(space):
+    """The job file, and what its tables are after 1, 2 and 3 epochs."""
+    train = synth(space / "train.tsv", ROWS, 1)
+    job = job_file(space / "job.yaml", train, **KEYS)
+    whole = []
+    for epochs in (1, 2, 3):
+        more = job_file(space / f"job-{epochs}.yaml", train, **KEYS, **{"train.epochs": epochs})
+        whole.append(digests(run_job(more, space / f"whole-{epochs}")))
+    assert len({str(w) for w in whole}) == 3, "each epoch counts"
+    return job, whole
+
+
+def lost_coordinator_folder_is_taken_over(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        assert fleet.job(job) == whole[0]
+        before = json.loads(shoal("doctor", "--cluster", "--coordinator", fleet.endpoint, "--json").stdout)
+        fleet.stop("coordinator", "s1")
+        fleet.folder("coordinator").rename(space / "aside")
+        fleet.coordinator()
+        told = within(15, "s0 to wait", lambda: (d := fleet.doctor()).returncode == 69 and "waits for the others: server s0/0" in d.stdout and d)
+        assert "no cluster yet" in told.stdout, told.stdout
+        fleet.server("s1")
+        fleet.fits()
+        after = json.loads(shoal("doctor", "--cluster", "--coordinator", fleet.endpoint, "--json").stdout)
+        assert (after["id"], after["map_epoch"]) == (before["id"], before["map_epoch"])
+        assert "taken over from its 2 shards" in fleet.said("coordinator")
+        assert fleet.job(job) == whole[1]
+
+
+def another_number_of_shards_is_refused_and_the_way_is_told(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        assert fleet.job(job) == whole[0]
+        fleet.stop("coordinator")
+        fleet.server("s2")
+        process = fleet.coordinator(shards=3)
+        assert process.wait(15) == 78
+        text = fleet.said("coordinator")
+        assert "Set `shards: 2` again" in text and "shoal checkpoint create" in text and "--from CHECKPOINT" in text, text
+        fleet.stop("s2")
+        fleet.coordinator()  # the first advice
+        fleet.fits()
+        assert fleet.job(job) == whole[1]
+        # the second: a checkpoint of a job, a new cluster of the wanted size, on from there
+        long = job_file(space / "long.yaml", space / "train.tsv", **KEYS, **{"train.epochs": 30, "checkpoint.dir": str(space / "points"),
+                                                                         "train.batch": 64})
+        fleet.start("worker", "train", "--config", long, "--coordinator", fleet.endpoint, program="shoal-worker")
+        assert shoal("submit", long, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+        made = within(30, "a checkpoint", lambda: (g := shoal("checkpoint", "create", "all", "--coordinator", fleet.endpoint)).returncode == 0 and g)
+        assert made.returncode == 0, made
+        within(60, "the job's end", lambda: "job e2e: done" in shoal("status", "--coordinator", fleet.endpoint).stdout)
+        expected = digests(json.loads((space / "report.json").read_text()))
+        fleet.stop()
+        with Fleet(space, "b", shards=3).up() as larger:
+            got = larger.job(long, "--from", space / "points" / "all")
+            assert got == expected, (got, expected)
+            assert "3 shards" in larger.doctor().stdout
+
+
+def empty_folder_under_an_old_name_is_refused(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        assert fleet.job(job) == whole[0]
+        fleet.stop("s1")
+        fleet.folder("s1").rename(space / "aside")
+        fleet.server("s1")
+        told = fleet.refused("server s1 comes with an empty folder")
+        assert "Bring its data_dir back" in told, told
+        fleet.stop("s1")
+        shutil.rmtree(fleet.folder("s1"))
+        (space / "aside").rename(fleet.folder("s1"))
+        fleet.server("s1")
+        fleet.fits()
+        assert fleet.job(job) == whole[1]
+
+
+def another_servers_folder_is_refused(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        assert fleet.job(job) == whole[0]
+        fleet.stop("s0", "s1")
+        shutil.copytree(fleet.folder("s0"), space / "copy")
+        (space / "copy" / "name").write_text("s1\n", encoding="utf-8")
+        fleet.server("s0")
+        fleet.server("s1", folder=space / "copy")
+        told = fleet.refused("server s1 comes with the rows of shard")
+        assert "server s0 holds" in told or "server s1 holds" in told, told
+        fleet.stop("s1")
+        fleet.server("s1")
+        fleet.fits()
+        assert fleet.job(job) == whole[1]
+
+
+def a_copy_of_a_running_server_is_refused(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        assert fleet.job(job) == whole[0]
+        fleet.stop("s1")
+        shutil.copytree(fleet.folder("s1"), space / "copy")
+        fleet.server("s1")
+        fleet.fits()
+        fleet.server("twin", folder=space / "copy", name="s1")
+        fleet.refused("two servers run as s1")
+        fleet.stop("twin")
+        fleet.stop("s1")
+        fleet.server("s1")
+        fleet.fits()
+        assert fleet.job(job) == whole[1]
+
+
+def a_second_coordinator_gets_no_part_of_a_fleet(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet, Fleet(space, "b") as second:
+        assert fleet.job(job) == whole[0]
+        second.coordinator()
+        fleet.stop("s1")
+        fleet.server("s1", coordinator=second.endpoint)
+        told = within(15, "s1 to wait there", lambda: (d := second.doctor()).returncode == 69 and "server s1/0" in d.stdout and d)
+        assert "no cluster yet" in told.stdout, told.stdout
+        assert fleet.doctor().returncode == 69  # it misses s1
+        fleet.stop("s1")
+        fleet.server("s1")
+        fleet.fits()
+        assert fleet.job(job) == whole[1]
+        # all of them go over: it is the same cluster, under another coordinator; and back again
+        fleet.stop("s0", "s1")
+        for who in ("s0", "s1"):
+            fleet.server(who, coordinator=second.endpoint)
+        second.fits()
+        assert second.job(job) == whole[2]
+
+
+def older_coordinator_folder_is_brought_up_to_date(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        fleet.fits()
+        fleet.stop("coordinator")
+        shutil.copytree(fleet.folder("coordinator"), space / "before")
+        fleet.coordinator()
+        assert fleet.job(job) == whole[0]
+        fleet.stop("coordinator")
+        shutil.rmtree(fleet.folder("coordinator"))
+        (space / "before").rename(fleet.folder("coordinator"))
+        fleet.coordinator()
+        fleet.fits()
+        within(10, "the map to be taken", lambda: "is taken from shard" in fleet.said("coordinator"))
+        assert fleet.job(job) == whole[1]
+
+
+def older_server_folder_is_refused(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        assert fleet.job(job) == whole[0]
+        fleet.stop("s1")
+        shutil.copytree(fleet.folder("s1"), space / "before")
+        fleet.server("s1")
+        fleet.fits()
+        assert fleet.job(job) == whole[1]
+        time.sleep(3)  # it has told how far it is on disk
+        fleet.stop("s1")
+        fleet.server("s1", folder=space / "before")
+        told = fleet.refused("server s1 comes with data that is older than it was")
+        assert "Bring the newest data_dir back" in told, told
+        fleet.stop("s1")
+        fleet.server("s1")
+        fleet.fits()
+        assert fleet.job(job) == whole[2]
+
+
+def rows_of_another_cluster_are_refused(space):
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        assert fleet.job(job) == whole[0]
+        with Fleet(space, "b").up() as other:
+            other.job(job)
+            other.stop()
+        fleet.stop("s1")
+        fleet.server("s1", folder=space / "b-s1")
+        told = fleet.refused("server s1 has rows of cluster")
+        assert re.search("rows of cluster [0-9a-f]{32}, this is [0-9a-f]{32}", told), told
+        fleet.stop("s1")
+        fleet.server("s1")
+        fleet.fits()
+        assert fleet.job(job) == whole[1]
+
+
+def a_checkpoint_of_another_model_is_refused_by_name(space):
+    train = synth(space / "train.tsv", longer(ROWS), 1)
+    job = job_file(space / "job.yaml", train, **{"train.epochs": 200, "train.batch": 64})
+    run = Run(job, space / "run")
+    made = within(60, "a checkpoint", lambda: (g := shoal("checkpoint", "create", "one", "--run-dir", space / "run")).returncode == 0 and g)
+    assert made.returncode == 0
+    still_going(run)
+    run.process.terminate()
+    run.process.wait()
+    for key, value in (("model.hidden", [8, 16]), ("model.kind", "dcnv2"), ("features.fields", ["C1", "C2"]), ("tables[0].name", "other")):
+        other = job_file(space / "other.yaml", train, **{"train.epochs": 200, "train.batch": 64, key: value})
+        got = shoal("local", other, "--run-dir", space / "again", "--from", space / "run" / "checkpoints" / "one")
+        assert got.returncode == 78 and key.split(".")[1] in got.stderr + got.stdout, (key, got)
+        assert "in the checkpoint it was" in got.stderr + got.stdout, got
+        shutil.rmtree(space / "again", ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main([lost_coordinator_folder_is_taken_over, another_number_of_shards_is_refused_and_the_way_is_told,
+          empty_folder_under_an_old_name_is_refused, another_servers_folder_is_refused, a_copy_of_a_running_server_is_refused,
+          a_second_coordinator_gets_no_part_of_a_fleet, older_coordinator_folder_is_brought_up_to_date, older_server_folder_is_refused,
+          rows_of_another_cluster_are_refused, a_checkpoint_of_another_model_is_refused_by_name])

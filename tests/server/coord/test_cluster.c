@@ -1,0 +1,524 @@
+/* test_cluster.c: whose shards these are, and who owns what: founding, a lost store, a store or a
+ * folder that was put back, folders of others. The real coordinator with fake shards. */
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "server/coord/coord.h"
+#include "server/coord/core.h"
+#include "tests/lib/server_fake.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static struct {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard shard[FAKE_SHARDS];
+    struct fake_worker worker;
+    struct fake_client client;
+    uint32_t shards;
+    char yaml[512];
+} r;
+
+static void coord_start(void)
+{
+    struct coord_options o = {
+        .shards = r.shards, .lease_ms = 1000, .resend_ms = 200, .version = "test"};
+    struct err e = {0};
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+}
+
+static void coord_kill(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+}
+
+static void shard_start(uint32_t i, uint64_t incarnation)
+{
+    char name[24];
+    (void)snprintf(name, sizeof name, "server-%u", i);
+    fake_shard_start(&r.shard[i], r.sim, name, 0, incarnation);
+}
+
+/* An empty folder from now on. */
+static void shard_wipe(uint32_t i)
+{
+    struct fake_shard *s = &r.shard[i];
+    free(s->shard_of);
+    memset(s, 0, sizeof *s);
+}
+
+static void go(uint64_t ms)
+{
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + ms * 1000000, NULL, NULL);
+}
+
+static void rig_start(uint32_t shards)
+{
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    log_set_level(LOG_LEVEL_ERROR);
+    r.sim = sim_new(&calm);
+    r.store = coord_store_memory();
+    r.shards = shards;
+    coord_start();
+}
+
+static void fleet_start(uint32_t shards)
+{
+    rig_start(shards);
+    for (uint32_t i = 0; i < shards; i++)
+        shard_start(i, 1);
+    go(500);
+    ck_assert(coord_cluster_ready(&r.coord->cluster));
+}
+
+static void rig_stop(void)
+{
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t i = 0; i < FAKE_SHARDS; i++)
+        free(r.shard[i].shard_of);
+    memset(&r, 0, sizeof r);
+}
+
+/* ---- jobs ---- */
+
+static bool job_over(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE ||
+           r.client.state == WIRE_JOB_FAILED;
+}
+
+static void job_start(uint64_t step_ns)
+{
+    static struct fake_shard *shards[FAKE_SHARDS];
+    struct fake_worker *w = &r.worker;
+    if (r.worker.node != NULL)
+        sim_kill(r.worker.node);
+    if (r.client.node != NULL)
+        sim_kill(r.client.node);
+    memset(&r.worker, 0, sizeof r.worker);
+    memset(&r.client, 0, sizeof r.client);
+    (void)snprintf(r.yaml, sizeof r.yaml,
+                   "job: t\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: 4}]\n"
+                   "model: {kind: probe}\n"
+                   "train: {batch: 10, task_batches: 4, epochs: 1, consistency: ssp, lanes: 2}\n");
+    w->rows[0] = 1005;
+    w->batch = 10;
+    w->seats = 2;
+    w->step_ns = step_ns;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    for (uint32_t i = 0; i < r.shards; i++)
+        shards[i] = &r.shard[i];
+    fake_worker_start(w, r.sim, "worker-0", shards, r.shards);
+    fake_client_start(&r.client, r.sim, r.yaml, 1);
+}
+
+static void job_run(void)
+{
+    job_start(5000000);
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL),
+                  "job hangs in phase %u", r.coord->job.at.phase);
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+}
+
+/* ---- stores ---- */
+
+static int copy_one(void *context, const char *key, const void *value, size_t bytes)
+{
+    struct err e;
+    return coord_store_put(context, key, value, bytes, &e);
+}
+
+static struct coord_store *store_copy(void)
+{
+    struct coord_store *copy = coord_store_memory();
+    ck_assert_int_eq(coord_store_memory_visit(r.store, copy_one, copy), 0);
+    return copy;
+}
+
+/* The coordinator starts again on another store. */
+static void store_change(struct coord_store *store)
+{
+    coord_kill();
+    coord_store_close(r.store);
+    r.store = store;
+    coord_start();
+}
+
+/* ---- founding ---- */
+
+START_TEST(coord_cluster_is_founded_when_all_have_come)
+{
+    rig_start(3);
+    shard_start(0, 1);
+    shard_start(1, 1);
+    go(2000);
+    ck_assert(!coord_cluster_known(&r.coord->cluster));
+    ck_assert_uint_eq(r.shard[0].number, UINT32_MAX);
+    shard_start(2, 1);
+    go(500);
+    ck_assert(coord_cluster_known(&r.coord->cluster));
+    uint32_t numbers = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        numbers |= 1u << r.shard[i].number;
+        ck_assert_uint_eq(r.shard[i].cluster[0], r.coord->cluster.id[0]);
+    }
+    ck_assert_uint_eq(numbers, 7);
+    shard_start(3, 1); /* one too many */
+    go(500);
+    ck_assert_ptr_nonnull(strstr(r.shard[3].refused, "shard numbers belong to other servers"));
+    rig_stop();
+}
+END_TEST
+
+/* One came, and its machine was taken away: it has no say in what is founded. */
+START_TEST(coord_cluster_waits_for_nobody_who_left)
+{
+    rig_start(2);
+    shard_start(0, 1);
+    go(500);
+    sim_kill(r.shard[0].node);
+    go(3000);
+    shard_start(1, 1);
+    shard_start(2, 1);
+    go(500);
+    ck_assert(coord_cluster_known(&r.coord->cluster));
+    ck_assert_uint_lt(r.shard[2].number, 2);
+    rig_stop();
+}
+END_TEST
+
+/* ---- a store that fails at one key ---- */
+
+static struct {
+    struct coord_store base, *under;
+    const char *key;
+} failing;
+
+static int failing_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                       bool sync, struct err *e)
+{
+    (void)s;
+    (void)sync;
+    if (strcmp(key, failing.key) == 0)
+        return err_set(e, SHOAL_E_IO, "a test");
+    return coord_store_put(failing.under, key, value, bytes, e);
+}
+
+static int failing_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+                       struct err *e)
+{
+    (void)s;
+    return coord_store_get(failing.under, key, value, bytes, e);
+}
+
+static int failing_remove(struct coord_store *s, const char *key, struct err *e)
+{
+    (void)s;
+    return coord_store_remove(failing.under, key, e);
+}
+
+static void failing_close(struct coord_store *s)
+{
+    (void)s;
+    coord_store_close(failing.under);
+}
+
+START_TEST(coord_nobody_is_told_what_is_not_stored)
+{
+    static const struct coord_store_ops ops = {failing_put, failing_get, failing_remove,
+                                               failing_close};
+    static const char *const keys[] = {"cluster", "map", "none"};
+    rig_start(2);
+    failing.base.ops = &ops;
+    failing.key = keys[_i];
+    failing.under = coord_store_memory();
+    store_change(&failing.base);
+    shard_start(0, 1);
+    shard_start(1, 1);
+    job_start(5000000);
+    go(10000);
+    ck_assert_int_eq(coord_fatal(r.coord), _i < 2 ? SHOAL_E_IO : 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(r.shard[i].number != UINT32_MAX, _i > 0);
+        ck_assert_uint_eq(r.shard[i].map_epoch != 0, _i > 1);
+    }
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_restart_keeps_the_cluster)
+{
+    fleet_start(2);
+    job_run();
+    uint64_t id = r.coord->cluster.id[0], epoch = r.coord->cluster.map_epoch;
+    coord_kill();
+    coord_start();
+    go(500);
+    ck_assert_uint_eq(r.coord->cluster.id[0], id);
+    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch);
+    job_run();
+    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch); /* the same tables: the same map */
+    rig_stop();
+}
+END_TEST
+
+/* ---- the coordinator's store is lost ---- */
+
+START_TEST(coord_lost_store_is_taken_over_from_all_shards)
+{
+    fleet_start(2);
+    job_run();
+    uint64_t id = r.coord->cluster.id[0], run = r.coord->job.at.run;
+    uint32_t tablets = r.coord->cluster.tablets, number = r.shard[0].number;
+    uint16_t *owners = malloc(tablets * sizeof *owners);
+    r.shard[0].shard_of[3] = r.shard[1].shard_of[3] = 1; /* no formula would say so */
+    memcpy(owners, r.coord->cluster.shard_of, tablets * sizeof *owners);
+    owners[3] = 1;
+    sim_kill(r.shard[1].node);
+    store_change(coord_store_memory());
+    go(3000);
+    ck_assert(!coord_cluster_known(&r.coord->cluster)); /* one of them is not enough */
+    shard_start(1, 2);
+    go(1000);
+    ck_assert_uint_eq(r.coord->cluster.id[0], id);
+    ck_assert_uint_eq(r.coord->cluster.tablets, tablets);
+    ck_assert_mem_eq(r.coord->cluster.shard_of, owners, tablets * sizeof *owners);
+    ck_assert_uint_eq(r.shard[0].number, number);
+    job_run();
+    ck_assert_mem_eq(r.coord->cluster.shard_of, owners, tablets * sizeof *owners);
+    ck_assert_uint_gt(r.coord->job.at.run, run);
+    free(owners);
+    rig_stop();
+}
+END_TEST
+
+/* _i 0: a folder is empty; 1: it is of another cluster; 2: both say the same number. */
+START_TEST(coord_lost_store_and_shards_that_differ_are_refused)
+{
+    fleet_start(2);
+    job_run();
+    sim_kill(r.shard[0].node);
+    sim_kill(r.shard[1].node);
+    if (_i == 0)
+        shard_wipe(1);
+    else if (_i == 1)
+        r.shard[1].cluster[0]++;
+    else
+        r.shard[1].number = r.shard[0].number;
+    store_change(coord_store_memory());
+    shard_start(0, 2);
+    shard_start(1, 2);
+    go(2000);
+    ck_assert(!coord_cluster_known(&r.coord->cluster));
+    const char *text = r.shard[0].refused;
+    ck_assert_ptr_nonnull(strstr(text, "do not agree"));
+    ck_assert_ptr_nonnull(strstr(text, "server-0/0: shard"));
+    ck_assert_msg(strstr(text, _i == 0 ? "server-1/0: empty" : "server-1/0: shard") != NULL, "%s",
+                  text);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_lost_store_with_another_number_of_shards_is_refused)
+{
+    fleet_start(2);
+    job_run();
+    r.shards = 3;
+    store_change(coord_store_memory());
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[0].refused, "set `shards: 2` there"));
+    r.shards = 2;
+    store_change(coord_store_memory()); /* as it says */
+    go(1000);
+    ck_assert(coord_cluster_ready(&r.coord->cluster));
+    job_run();
+    rig_stop();
+}
+END_TEST
+
+/* ---- the coordinator's store was put back ---- */
+
+START_TEST(coord_older_store_takes_the_newer_map_and_numbers)
+{
+    fleet_start(2);
+    struct coord_store *older = store_copy(); /* before the first job */
+    job_run();
+    uint64_t epoch = r.coord->cluster.map_epoch, run = r.coord->job.at.run;
+    uint16_t owner = r.coord->cluster.shard_of[5];
+    store_change(older);
+    go(1000);
+    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch);
+    ck_assert_uint_eq(r.coord->cluster.shard_of[5], owner);
+    job_run();
+    ck_assert_uint_gt(r.coord->job.at.run, run);
+    ck_assert_uint_eq(r.coord->cluster.map_epoch, epoch);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_older_store_ends_the_job_that_it_remembers)
+{
+    fleet_start(2);
+    job_start(5000000);
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    struct coord_store *older = store_copy();
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    job_run(); /* one more, which the copy does not know */
+    store_change(older);
+    go(1000);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "data_dir is older than it was"));
+    job_run(); /* as it says */
+    rig_stop();
+}
+END_TEST
+
+/* ---- folders ---- */
+
+START_TEST(coord_empty_folder_under_an_old_name_is_refused)
+{
+    fleet_start(2);
+    job_run();
+    sim_kill(r.shard[1].node);
+    shard_wipe(1);
+    r.shard[1].in_memory = _i == 1; /* then no start has rows */
+    shard_start(1, 2);
+    go(1000);
+    ck_assert(_i == 1 || strstr(r.shard[1].refused, "comes with an empty folder") != NULL);
+    ck_assert_uint_eq(r.shard[1].number != UINT32_MAX, _i == 1);
+    ck_assert(coord_member_shards_ready(&r.coord->members));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_older_folder_is_refused)
+{
+    fleet_start(2);
+    r.shard[1].sequence = 500;
+    go(20000);
+    coord_kill(); /* it remembers */
+    coord_start();
+    sim_kill(r.shard[1].node);
+    r.shard[1].sequence = 499;
+    shard_start(1, 2);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[1].refused, "record 499 is its last, 500 was"));
+    sim_kill(r.shard[1].node);
+    r.shard[1].sequence = 500;
+    shard_start(1, 3);
+    go(1000);
+    ck_assert_str_eq(r.shard[1].refused, "");
+    rig_stop();
+}
+END_TEST
+
+/* _i 0: another cluster's; 1: the number of one that is there; 2: another number of shards. */
+START_TEST(coord_folder_of_another_place_is_refused)
+{
+    static const char *const says[] = {"has rows of cluster", "which server server-0 holds",
+                                       "the coordinator's file says `shards: 2`"};
+    fleet_start(2);
+    sim_kill(r.shard[1].node);
+    if (_i == 0)
+        r.shard[1].cluster[1]++;
+    else if (_i == 1)
+        r.shard[1].number = r.shard[0].number;
+    else
+        r.shard[1].shards = 5;
+    shard_start(1, 2);
+    go(1000);
+    ck_assert_msg(strstr(r.shard[1].refused, says[_i]) != NULL, "%s", r.shard[1].refused);
+    struct json *j = coord_cluster_json(r.coord);
+    ck_assert_str_eq(json_as_string(json_get(j, "strangers.0.name"), ""), "server-1");
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_two_copies_of_a_folder_are_found)
+{
+    fleet_start(2);
+    r.shard[2] = r.shard[1]; /* the folder, copied to another machine */
+    r.shard[2].shard_of = NULL;
+    fake_shard_start(&r.shard[2], r.sim, "server-1", 0, 9);
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[1].refused, "two servers run as server-1"));
+    ck_assert_str_eq(r.shard[2].refused, "");
+    rig_stop();
+}
+END_TEST
+
+/* ---- the map ---- */
+
+START_TEST(coord_map_of_more_tables_keeps_the_owners)
+{
+    static struct table_schema table[3];
+    struct err e = {0};
+    fleet_start(2);
+    for (uint32_t t = 0; t < 3; t++) {
+        table[t].table = t;
+        table[t].tablet_bits = t == 1 ? 4 : 6;
+        table[t].tablet_first =
+            t == 0 ? 0 : table[t - 1].tablet_first + (1u << table[t - 1].tablet_bits);
+        table[t].dense = t == 1;
+    }
+    struct coord_cluster *cl = &r.coord->cluster;
+    ck_assert_int_eq(coord_cluster_map(r.coord, table, 2, &e), 0);
+    ck_assert_uint_eq(cl->map_epoch, 1);
+    cl->shard_of[7] ^= 1;
+    uint16_t moved = cl->shard_of[7];
+    ck_assert_int_eq(coord_cluster_map(r.coord, table, 3, &e), 0);
+    ck_assert_uint_eq(cl->map_epoch, 2);
+    ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
+    ck_assert_uint_eq(cl->shard_of[7], moved);
+    ck_assert_uint_eq(cl->shard_of[80], 0);
+    ck_assert_uint_eq(cl->shard_of[143], 1);
+    ck_assert_int_eq(coord_cluster_map(r.coord, table, 1, &e), 0); /* fewer: it stays whole */
+    ck_assert_uint_eq(cl->map_epoch, 2);
+    ck_assert_uint_eq(cl->tablets, 64 + 16 + 64);
+    rig_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cluster");
+    TCase *t = tcase_create("cluster");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, coord_cluster_is_founded_when_all_have_come);
+    tcase_add_test(t, coord_cluster_waits_for_nobody_who_left);
+    tcase_add_loop_test(t, coord_nobody_is_told_what_is_not_stored, 0, 3);
+    tcase_add_test(t, coord_restart_keeps_the_cluster);
+    tcase_add_test(t, coord_lost_store_is_taken_over_from_all_shards);
+    tcase_add_loop_test(t, coord_lost_store_and_shards_that_differ_are_refused, 0, 3);
+    tcase_add_test(t, coord_lost_store_with_another_number_of_shards_is_refused);
+    tcase_add_test(t, coord_older_store_takes_the_newer_map_and_numbers);
+    tcase_add_test(t, coord_older_store_ends_the_job_that_it_remembers);
+    tcase_add_loop_test(t, coord_empty_folder_under_an_old_name_is_refused, 0, 2);
+    tcase_add_test(t, coord_older_folder_is_refused);
+    tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);
+    tcase_add_test(t, coord_two_copies_of_a_folder_are_found);
+    tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,186 @@
+/* test_place.c: where a shard belongs: told once, kept in its folder, and no map that leaves rows
+ * behind. */
+#include "tests/server/shard_rig.h"
+
+#include "server/shard/place.h"
+
+#define EVAL UINT32_MAX
+
+static char dir[64];
+
+static void setup(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/shoal-place-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void teardown(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static uint64_t push_to(struct rig *r, uint32_t tablet, uint64_t from)
+{
+    return rig_push(r, (struct rig_push_args){
+                           .from = from, .to = from + 1, .key = rig_key(tablet, 0), .gradient = 2});
+}
+
+START_TEST(a_map_is_kept_before_it_is_led)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    sim_kill(r.shard_node); /* nothing was written since but what was answered */
+    shard_close(r.shard, false);
+    rig_shard(&r);
+    const struct engine_place *p = engine_place(r.shard->engine);
+    ck_assert_uint_eq(p->cluster[0], RIG_CLUSTER);
+    ck_assert_uint_eq(p->number, 0);
+    ck_assert_uint_eq(p->shards, 2);
+    ck_assert_uint_eq(p->map_epoch, 1);
+    ck_assert_uint_eq(p->tablets, 2u << RIG_BITS);
+    ck_assert_uint_eq(r.beat.cluster_high, RIG_CLUSTER);
+    ck_assert_uint_eq(r.beat.map_epoch, 1);
+    ck_assert_uint_eq(r.beat.newest_run, RIG_RUN);
+    ck_assert(r.beat.holds);
+    struct wire w = rig_wire(&r, WIRE_TYPE_MAP_HELD);
+    uint64_t held = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, held)->u.MAP_HELD_reply.map_epoch, 1);
+    ck_assert_uint_eq(r.answer[held].m->frame[1].bytes, 2 * (2u << RIG_BITS));
+    rig_free(&r);
+}
+END_TEST
+
+/* _i 0: a row is there; 1: a mark alone; 2: neither, and it is taken. */
+START_TEST(a_map_that_leaves_rows_is_refused)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    if (_i == 0)
+        rig_push(
+            &r,
+            (struct rig_push_args){
+                .from = 0, .to = 1, .first = 9, .count = 1, .key = rig_key(9, 0), .gradient = 2});
+    else if (_i == 1)
+        rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .first = 9, .count = 1});
+    else
+        rig_push(&r, (struct rig_push_args){
+                         .from = 0, .to = 1, .count = 8, .key = rig_key(7, 0), .gradient = 2});
+    rig_run(&r, 5);
+    uint64_t taken = rig_map(&r, 2, 8);
+    rig_run(&r, 5);
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(9, 0));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, taken), _i < 2 ? SHOAL_E_CONFIG : 0);
+    ck_assert_int_eq(rig_status(&r, pull), _i < 2 ? 0 : SHOAL_E_NOT_LEADER);
+    if (_i == 0)
+        ck_assert(rig_value(&r, pull) == -2);
+    if (_i < 2)
+        ck_assert_ptr_nonnull(strstr(rig_reply(&r, taken)->error, "tablet 9 of table t0"));
+    ck_assert_uint_eq(engine_place(r.shard->engine)->map_epoch, _i < 2 ? 1 : 2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_foreign_or_older_or_other_map_is_refused)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    r.foreign = 1;
+    uint64_t foreign = rig_map(&r, 9, 1000);
+    r.foreign = 0;
+    uint64_t other = rig_map(&r, 1, 8), same = rig_map(&r, 1, 1000), next = rig_map(&r, 3, 1000),
+             older = rig_map(&r, 2, 1000);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, foreign), SHOAL_E_CONFIG);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_CONFIG);
+    ck_assert_int_eq(rig_status(&r, same), 0);
+    ck_assert_int_eq(rig_status(&r, next), 0);
+    ck_assert_int_eq(rig_status(&r, older), SHOAL_E_CONFIG);
+    rig_free(&r);
+}
+END_TEST
+
+/* The folder of shard 0 of one cluster meets a coordinator that calls it another one: _i 0: the
+ * number, 1: the cluster. It answers nobody, and goes on when its own is back. */
+START_TEST(another_place_is_not_taken)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    push_to(&r, 3, 0);
+    rig_run(&r, 5);
+    r.number = _i == 0;
+    r.foreign = _i;
+    rig_restart(&r, false);
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, pull), SHOAL_E_AGAIN);
+    r.number = r.foreign = 0;
+    rig_restart(&r, false);
+    pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, pull) == -2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(a_run_that_must_exist_is_not_made)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN =
+        (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = 1, .mode = WIRE_ASYNC, .must_exist = true};
+    uint64_t here = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    w.id = r.next_id++;
+    w.u.RUN_OPEN.run = RIG_RUN + 1;
+    uint64_t gone = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, here), 0);
+    ck_assert_int_eq(rig_status(&r, gone), SHOAL_E_NOT_FOUND);
+    ck_assert_uint_eq(engine_newest_run(r.shard->engine), RIG_RUN);
+    rig_free(&r);
+}
+END_TEST
+
+/* A cut is of the run that the coordinator means, not of the newest one that is open. */
+START_TEST(a_cut_is_of_the_run_that_is_named)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_open(&r, RIG_RUN + 5, 1, WIRE_ASYNC); /* of a coordinator that is no more */
+    struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
+    w.u.HOLD = (struct wire_HOLD){3, RIG_RUN + 1};
+    uint64_t closed = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, closed), SHOAL_E_OLD_RUN);
+    w.id = r.next_id++;
+    w.u.HOLD.run = RIG_RUN;
+    uint64_t open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, open), 0);
+    ck_assert_uint_eq(r.shard->engine->held.run, RIG_RUN);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("place");
+    TCase *t = tcase_create("place");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, a_map_is_kept_before_it_is_led);
+    tcase_add_loop_test(t, a_map_that_leaves_rows_is_refused, 0, 3);
+    tcase_add_test(t, a_foreign_or_older_or_other_map_is_refused);
+    tcase_add_loop_test(t, another_place_is_not_taken, 0, 2);
+    tcase_add_test(t, a_run_that_must_exist_is_not_made);
+    tcase_add_test(t, a_cut_is_of_the_run_that_is_named);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
