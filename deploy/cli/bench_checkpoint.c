@@ -69,7 +69,7 @@ static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, str
     struct wire w = {.type = WIRE_TYPE_HOLD};
     l->pulled = during;
     uint64_t began = time_monotonic_ns();
-    w.u.HOLD.cut = cut;
+    w.u.HOLD = (struct wire_HOLD){.cut = cut, .run = 1};
     int rc = bench_load_ask(l, &w, e);
     *held_ms = (double)(time_monotonic_ns() - began) / 1e6;
     w = (struct wire){.type = WIRE_TYPE_GO};

@@ -235,11 +235,10 @@ static int ready_check(const struct coord *c, struct err *e)
     if (!coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
                        c->job.spec.name, coord_phase_name(c));
-    for (uint32_t s = 0; s < c->members.shards; s++)
-        if (!c->members.shard[s].set_up)
-            return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
-                           c->members.shard[s].server);
-    return 0;
+    const struct coord_shard *away = coord_server_away(c);
+    return away == NULL ? 0
+                        : err_set(e, SHOAL_E_UNAVAILABLE,
+                                  "server %s is away: ask again when it is back", away->server);
 }
 
 /* name "": the next number. */
@@ -348,8 +347,8 @@ static void automatic_step(struct coord *c)
         k->last_ns = env_now_ns(c->env);
         k->last_batches = coord_checkpoint_batches(c);
     }
-    if (k->state != CHECKPOINT_IDLE || !due(c))
-        return;
+    if (k->state != CHECKPOINT_IDLE || !due(c) || coord_server_away(c) != NULL)
+        return; /* one that is away is waited for, without a word: the status says who it is */
     if (begin(c, "", &e) != 0) {
         log_warn("no checkpoint could be begun: %s", e.text);
         k->retry_ns = env_now_ns(c->env) + RETRY_NS;

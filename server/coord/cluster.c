@@ -108,13 +108,26 @@ static int map_load(struct coord *c, struct err *e)
     return 0;
 }
 
+/* A store of before clusters had names, in which shards have numbers: it gets one. Their folders
+ * say nothing yet, and are told. */
+static int older_open(struct coord *c, struct err *e)
+{
+    bool given = false;
+    for (uint32_t s = 0; s < c->members.shards; s++)
+        given |= c->members.shard[s].server[0] != 0;
+    const uint64_t id[2] = {env_random(c->env) | 1, env_random(c->env)};
+    return !given || id_put(c, id) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
 int coord_cluster_open(struct coord *c, struct err *e)
 {
     struct coord_cluster *cl = &c->cluster;
     SHOAL_ASSERT(!coord_cluster_known(cl));
     int rc = coord_store_get_fixed(c->store, ID_KEY, cl->id, sizeof cl->id, e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return older_open(c, e);
     if (rc != 0)
-        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+        return rc;
     if (!coord_cluster_known(cl))
         return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name");
     return map_load(c, e);
@@ -515,6 +528,21 @@ int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_
     if (same > 0)
         memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
     return map_put(c, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+int coord_cluster_shards(const struct coord *c, struct err *e)
+{
+    uint32_t given;
+    int rc = coord_member_given(&c->members, c->store, &given, e);
+    if (rc != 0 || given == c->members.shards)
+        return rc;
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "shards: %u, but the tables of this cluster lie on %u: rows would be looked for "
+        "where they are not. Set `shards: %u` again. For another number take a checkpoint "
+        "of a job (shoal checkpoint create), start a cluster with empty data_dirs, its "
+        "coordinator's too, and go on there with shoal submit JOB --from CHECKPOINT",
+        c->members.shards, given, given);
 }
 
 /* ---- for people ---- */

@@ -77,6 +77,8 @@ void coord_cluster_step(struct coord *c);
 int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_t tables,
                       struct err *e);
 
+/* Whether the coordinator's file says as many shards as the tables lie on: 0, or CONFIG. */
+int coord_cluster_shards(const struct coord *c, struct err *e);
 /* Tablets of the map that a shard leads. */
 uint32_t coord_cluster_led(const struct coord_cluster *cl, uint32_t shard);
 /* {"id", "shards", "map_epoch", "tablets", "come": [{"name", "index"}], those who wait until all

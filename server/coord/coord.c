@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define TICK_NS UINT64_C(50000000)
+#define LATE_NS (10 * TICK_NS)
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
@@ -262,11 +263,30 @@ static void on_drained(void *core)
 
 const struct env_handler coord_handler = {on_message, on_drained, NULL};
 
+/* A tick that comes late: the coordinator stood still (stopped, a paused machine, a slow disk), and
+ * the beats of that time lie unread in its sockets. */
+static void time_forgive(struct coord *c)
+{
+    uint64_t now = env_now_ns(c->env), gap = now - c->ticked_ns;
+    c->ticked_ns = now;
+    if (gap <= LATE_NS)
+        return;
+    gap -= TICK_NS;
+    log_warn("the coordinator stood still for %.1f s: leases are longer by that",
+             (double)gap * 1e-9);
+    coord_member_forgive(&c->members, gap);
+    for (uint32_t i = 0; i < c->cluster.claims; i++)
+        c->cluster.claim[i].beat_ns += gap;
+    c->watch.begun_ns += gap;
+    c->watch.worker_ns += c->members.workers == 0 ? gap : 0;
+}
+
 static void on_tick(struct env_timer *t)
 {
     struct coord *c = container_of(t, struct coord, timer);
     if (c->fatal != 0 || c->stopping)
         return;
+    time_forgive(c);
     coord_work_expire(c);
     coord_call_tick(&c->calls);
     coord_watch_tick(c);
@@ -288,25 +308,6 @@ static int counters_load(struct coord *c, struct err *e)
     return 0;
 }
 
-/* A map deals the tablets over all shards. Once there are tables, another number of shards would
- * look for most rows where they are not, and find initial values. */
-static int shards_check(const struct coord *c, struct err *e)
-{
-    uint32_t given;
-    if (c->cluster.map_epoch == 0)
-        return 0; /* no job has made tables yet */
-    int rc = coord_member_given(&c->members, c->store, &given, e);
-    if (rc != 0 || given == c->members.shards)
-        return rc;
-    return err_set(
-        e, SHOAL_E_CONFIG,
-        "shards: %u, but the tables of this cluster lie on %u: rows would be looked for "
-        "where they are not. Set `shards: %u` again. For another number take a checkpoint "
-        "of a job (shoal checkpoint create), start a cluster with empty data_dirs, its "
-        "coordinator's too, and go on there with shoal submit JOB --from CHECKPOINT",
-        c->members.shards, given, given);
-}
-
 int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
               struct coord **out, struct err *e)
 {
@@ -325,8 +326,9 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     c->env = env;
     c->store = store;
     c->timer.fire = on_tick;
-    c->watch.begun_ns = c->watch.worker_ns = env_now_ns(env);
-    coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * UINT64_C(1000000));
+    c->watch.begun_ns = c->watch.worker_ns = c->ticked_ns = env_now_ns(env);
+    coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * UINT64_C(1000000),
+                    c->options.lease_ms * UINT64_C(1000000));
     int rc = coord_member_open(&c->members, c->options.shards, store, e);
     if (rc == 0)
         rc = coord_cluster_open(c, e);
@@ -336,8 +338,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
         rc = coord_lease_open(&c->leases, store, e);
     if (rc == 0)
         rc = coord_flow_open(c, e);
-    if (rc == 0)
-        rc = shards_check(c, e);
+    if (rc == 0 && (c->cluster.map_epoch != 0 || c->job.at.map_epoch != 0))
+        rc = coord_cluster_shards(c, e);
     if (rc == 0)
         rc = coord_checkpoint_open(c, e);
     if (rc != 0) {

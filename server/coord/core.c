@@ -69,6 +69,14 @@ uint64_t coord_lease_ns(const struct coord *c)
     return ms * UINT64_C(1000000);
 }
 
+const struct coord_shard *coord_server_away(const struct coord *c)
+{
+    for (uint32_t s = 0; s < c->members.shards; s++)
+        if (!coord_shard_there(&c->members.shard[s], env_now_ns(c->env), c->calls.lease_ns))
+            return &c->members.shard[s];
+    return NULL;
+}
+
 uint32_t coord_live_workers(const struct coord *c)
 {
     uint32_t wanted = c->job.at.workers_wanted, deaths = c->job.at.worker_deaths;
@@ -94,10 +102,13 @@ uint32_t coord_retry_ms(const struct coord *c)
 /* ---- call ---- */
 
 void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
-                     void *context, uint64_t resend_ns)
+                     void *context, uint64_t resend_ns, uint64_t lease_ns)
 {
-    *c = (struct coord_calls){
-        .env = env, .members = members, .context = context, .resend_ns = resend_ns};
+    *c = (struct coord_calls){.env = env,
+                              .members = members,
+                              .context = context,
+                              .resend_ns = resend_ns,
+                              .lease_ns = lease_ns};
     c->next_id = env_random(env) | 1; /* answers to a former coordinator must not match */
 }
 
@@ -146,15 +157,35 @@ static void call_send_all(struct coord_calls *c, struct coord_call *call)
         call_send(c, call, s);
 }
 
+/* Who is away is not asked. How many are. */
+static uint32_t present_mark(const struct coord_calls *c, struct coord_call *call)
+{
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t s = 0; s < c->members->shards; s++) {
+        if (coord_shard_there(&c->members->shard[s], now, c->lease_ns))
+            continue;
+        call->answered[s / 8] |= (uint8_t)(1u << (s % 8));
+        call->missing--;
+    }
+    return call->missing;
+}
+
 bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
 {
     SHOAL_ASSERT(asked->target == COORD_NOBODY || asked->target < c->members->shards);
     SHOAL_ASSERT(asked->frame != NULL || asked->frame_bytes == 0);
     SHOAL_ASSERT(asked->request.type != WIRE_TYPE_NONE && c->count <= COORD_CALLS_MAX);
-    struct coord_call *call = c->count >= COORD_CALLS_MAX ? NULL : malloc(sizeof *call);
+    SHOAL_ASSERT(!asked->present || asked->target == COORD_NOBODY);
+    uint32_t most = asked->early ? COORD_CALLS_MAX : COORD_CALLS_MAX - LIMIT_SHARDS;
+    struct coord_call *call = c->count >= most ? NULL : malloc(sizeof *call);
     if (call == NULL)
         return false;
     *call = *asked;
+    call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
+    if (asked->present && present_mark(c, call) == 0) {
+        free(call);
+        return true; /* nobody is there to be asked */
+    }
     if (asked->frame != NULL) {
         call->frame = malloc(asked->frame_bytes + 1);
         if (call->frame == NULL) {
@@ -165,7 +196,6 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
     }
     call->request.reply = false;
     call->request.id = c->next_id++;
-    call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
     call->next = c->head;
     c->head = call;
     c->count++;
@@ -258,6 +288,23 @@ void coord_call_shard_ready(struct coord_calls *c, uint32_t shard)
             call_send(c, call, shard);
 }
 
+/* A shard that comes back is told by its registration: those calls wait for it no longer. */
+static void present_forget(struct coord_calls *c, uint32_t shard)
+{
+    struct coord_call *next;
+    for (struct coord_call *call = c->head; call != NULL; call = next) {
+        next = call->next;
+        if (!call->present || call_answered(call, shard))
+            continue;
+        call->answered[shard / 8] |= (uint8_t)(1u << (shard % 8));
+        SHOAL_ASSERT(call->missing > 0);
+        if (--call->missing > 0)
+            continue;
+        call_unlink(c, call);
+        call_free(call);
+    }
+}
+
 void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members->shard[shard];
@@ -268,6 +315,7 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
     coord_call_cancel(c, WIRE_TYPE_LOAD, shard);
     coord_call_cancel(c, WIRE_TYPE_CUT_KEEP, shard);
     coord_call_cancel(c, WIRE_TYPE_MAP_HELD, shard);
+    present_forget(c, shard);
     s->set_up = s->busy = s->greeted = false;
     s->step = 0;
 }

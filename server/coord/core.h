@@ -48,9 +48,11 @@ struct coord_call {
     struct wire request;
     void *frame; /* owned: the raw frame sent along; NULL: the type has none */
     size_t frame_bytes;
-    uint32_t target;           /* a shard, or COORD_NOBODY: all */
-    uint64_t owner;            /* the caller's: a lane, a table */
-    bool early;                /* is part of setting a shard up: does not wait for that */
+    uint32_t target; /* a shard, or COORD_NOBODY: all */
+    uint64_t owner;  /* the caller's: a lane, a table */
+    bool early;      /* is part of setting a shard up: does not wait for that */
+    /* only those that are there now, and as long as they are: who comes back is told otherwise */
+    bool present;
     coord_call_reply on_reply; /* may be NULL */
     coord_call_done on_done;
     uint64_t sent_ns;
@@ -63,16 +65,17 @@ struct coord_calls {
     struct env *env;               /* borrowed */
     struct coord_members *members; /* borrowed */
     void *context;                 /* borrowed: first argument of both callbacks */
-    uint64_t resend_ns;
+    uint64_t resend_ns, lease_ns;
     uint64_t next_id;
     struct coord_call *head; /* owned */
     uint32_t count;
 };
 
 void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
-                     void *context, uint64_t resend_ns);
+                     void *context, uint64_t resend_ns, uint64_t lease_ns);
 /* asked: filled in from `request` (type and u) to `on_done`; the frame is copied. Never calls back
- * by itself. False when out of memory or when COORD_CALLS_MAX are open. */
+ * by itself. False when out of memory or when COORD_CALLS_MAX are open; the last places are for those
+ * that set shards up. */
 bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
 /* Ends calls of a type without a callback; owner UINT64_MAX: all of the type. */
 void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner);
@@ -145,7 +148,7 @@ struct coord_progress {
     /* the best of those whose tables can be had again: best_epoch, unless that was before a
      * checkpoint; 0: none */
     uint32_t kept_epoch;
-    uint32_t unused;
+    uint32_t cut_epoch;  /* best_cut is of it; 0: none */
     uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
     /* enum coord_from_state; the phase in which the checkpoint was made */
     uint32_t from, from_phase;
@@ -232,6 +235,7 @@ struct coord {
         /* start; a worker was there; last said who is missing */
         uint64_t begun_ns, worker_ns, said_ns;
     } watch;
+    uint64_t ticked_ns; /* when the last tick was */
     int fatal;
     bool stopping;
 };
@@ -259,6 +263,9 @@ void coord_send(struct coord *c, peer_t to, struct msg *m);
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
 uint64_t coord_lease_ns(const struct coord *c);
+/* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
+ * there. */
+const struct coord_shard *coord_server_away(const struct coord *c);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord *c);
 /* of all epochs so far, by finished tasks */

@@ -49,13 +49,30 @@ static void cut_end(struct coord *c, int status, const char *text)
     waiting_start(c);
 }
 
+/* What a shard says at HOLD, and again at GO. */
+static void sequence_note(void *context, const struct coord_call *call, uint32_t shard,
+                          const struct wire *reply, const struct msg *m)
+{
+    struct coord_cut *cut = &((struct coord *)context)->cut;
+    (void)m;
+    SHOAL_ASSERT(call->owner == cut->cut && shard < LIMIT_SHARDS);
+    if (reply->type == WIRE_TYPE_HOLD)
+        cut->sequence[shard] = reply->u.HOLD_reply.sequence;
+    else if (reply->type == WIRE_TYPE_GO)
+        cut->uneven |= cut->sequence[shard] != reply->u.GO_reply.sequence;
+}
+
 static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_call_done done)
 {
     bool makes = w->type == WIRE_TYPE_HOLD || w->type == WIRE_TYPE_GO;
     SHOAL_ASSERT(!makes || cut == c->cut.stored); /* 1 */
-    return coord_call_start(
-        &c->calls,
-        &(struct coord_call){.request = *w, .target = COORD_NOBODY, .owner = cut, .on_done = done});
+    return coord_call_start(&c->calls,
+                            &(struct coord_call){.request = *w,
+                                                 .target = COORD_NOBODY,
+                                                 .owner = cut,
+                                                 .present = w->type == WIRE_TYPE_CUT_DROP,
+                                                 .on_reply = makes ? sequence_note : NULL,
+                                                 .on_done = done});
 }
 
 static void cut_begin(struct coord *c)
@@ -70,6 +87,7 @@ static void cut_begin(struct coord *c)
         !coord_put(c, "counters", &c->counters, sizeof c->counters))
         return;
     c->cut.cut = c->cut.stored = cut;
+    c->cut.uneven = false;
     sm_move(&coord_cut_moves, &c->cut.state, CUT_HOLDING);
     c->cut.since_ns = env_now_ns(c->env);
     w.u.HOLD.cut = cut;
@@ -86,7 +104,8 @@ static void cut_again(struct coord *c, int status, const char *text)
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
     coord_cut_drop(c, c->cut.cut);
-    if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) {
+    bool waits = c->cut.order.patient && coord_server_away(c) != NULL;
+    if ((!waits && ++c->cut.attempt >= ATTEMPTS) || status == SHOAL_E_NO_SPACE) {
         /* room does not come back in a moment */
         cut_end(c, status, text);
     } else {
@@ -102,6 +121,8 @@ static void gone(void *context, const struct coord_call *call, int status, const
     SHOAL_ASSERT(status != 0 || call->missing == 0); /* 2 */
     if (status != 0)
         cut_again(c, status, text);
+    else if (c->cut.uneven)
+        cut_again(c, SHOAL_E_AGAIN, "a shard let go before the cut was complete");
     else
         cut_end(c, 0, "");
 }
@@ -201,7 +222,8 @@ void coord_cut_tick(struct coord *c)
     uint64_t most = c->cut.order.hold_max_ns != 0 ? c->cut.order.hold_max_ns : HOLD_MAX_NS;
     if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > most)
         cut_again(c, SHOAL_E_TIMEOUT, "not every shard held in time");
-    else if (c->cut.state == CUT_PAUSED && env_now_ns(c->env) - c->cut.since_ns > PAUSE_NS)
+    else if (c->cut.state == CUT_PAUSED && env_now_ns(c->env) - c->cut.since_ns > PAUSE_NS &&
+             (!c->cut.order.patient || coord_server_away(c) == NULL))
         cut_begin(c);
 }
 

@@ -10,8 +10,9 @@
  *   HOLDING, GOING --cut_end: complete (gone), not wanted (held), no attempt is left--> IDLE
  *   any but IDLE --coord_cut_withdraw, coord_cut_cancel--> IDLE, without `done`
  *
- * In PAUSED pushes go on; then it is tried again under a new number, ATTEMPTS times. HOLD ends by
- * itself after 10 s.
+ * In PAUSED pushes go on; then it is tried again under a new number, ATTEMPTS times, for a patient
+ * order as often as a server was away. HOLD ends by itself after 10 s: a shard that let go in
+ * between says another sequence at GO than at HOLD, and the cut is made again.
  *
  * Invariants:
  *  1. A cut's number is stored before a shard hears of it, and never drawn twice. [test:
@@ -25,6 +26,7 @@
 #define SERVER_COORD_CUT_H
 
 #include "proto/base/err.h"
+#include "proto/base/limits.h"
 #include "proto/base/sm.h"
 
 #include <stdbool.h>
@@ -45,6 +47,7 @@ struct coord_cut_order {
     bool restore;
     uint64_t cut, run;    /* of a restore; run: drawn, so that no shard has rows of it */
     uint64_t hold_max_ns; /* of an attempt: pushes wait for no longer; 0: as long as HOLD lasts */
+    bool patient;         /* a server that is away is waited for, however long */
     coord_cut_held held;  /* at the instant of the cut; NULL: none */
     coord_cut_done done;
 };
@@ -56,11 +59,14 @@ struct coord_cut {
     uint64_t since_ns;
     struct coord_cut_order order, waiting; /* at hand; the next one */
     bool waits;                            /* there is a next one */
+    uint64_t sequence[LIMIT_SHARDS];       /* of each shard when it held */
+    bool uneven;                           /* at GO one said another */
 };
 
 /* Makes a cut, or restores one: begun at once, or after the one at hand. */
 void coord_cut_order(struct coord *c, const struct coord_cut_order *order);
-void coord_cut_drop(struct coord *c, uint64_t cut); /* asked for, not waited for */
+/* Asked of those who are there, not waited for; who comes back is told by CUT_KEEP. */
+void coord_cut_drop(struct coord *c, uint64_t cut);
 /* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others
  * was given up. */
 uint64_t coord_cut_known(const struct coord *c, uint64_t *keep);

@@ -251,9 +251,10 @@ static bool training_ended(struct coord *c)
     struct coord_job *j = &c->job;
     if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 &&
         j->at.best_epoch != j->at.kept_epoch)
-        log_warn("the best epoch, %u, was before the checkpoint that the job went on from, which "
-                 "has not its tables: the job ends with those of epoch %u",
-                 j->at.best_epoch, j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch);
+        log_warn(
+            "the tables of the best epoch, %u, are not there (it was before the checkpoint that "
+            "the job went on from, or there was no room): the job ends with those of epoch %u",
+            j->at.best_epoch, j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch);
     if (j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != j->at.epoch &&
         j->at.best_cut != 0)
         return coord_epoch_resume(c, PHASE_RESTORE);
@@ -270,24 +271,6 @@ static bool epoch_ended(struct coord *c)
     return epoch_next(c);
 }
 
-static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
-{
-    uint64_t former = c->job.at.best_cut;
-    SHOAL_ASSERT(c->job.at.phase == PHASE_CUT && c->job.at.kept_epoch == c->job.at.epoch);
-    if (status != 0) {
-        coord_end_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
-        return;
-    }
-    SHOAL_ASSERT(cut < c->counters.next_cut);
-    c->job.at.best_cut = cut;
-    c->job.at.cuts++;
-    if (!coord_phase_put(c))
-        return;
-    if (former != 0)
-        coord_cut_drop(c, former);
-    (void)epoch_ended(c);
-}
-
 /* What early stopping looks at: over several labels the mean, of logloss by the tasks' weights. */
 static double early_value(const struct coord_job *j, const struct metric *mean)
 {
@@ -299,6 +282,48 @@ static double early_value(const struct coord_job *j, const struct metric *mean)
     default:
         return mean->logloss;
     }
+}
+
+/* No room for the tables of this epoch: those kept before stay the best there are. */
+static void cut_missed(struct coord *c, const char *text)
+{
+    struct coord_job *j = &c->job;
+    uint32_t older = j->at.cut_epoch;
+    struct metric mean;
+    SHOAL_ASSERT((older != 0) == (j->at.best_cut != 0) && older < j->at.epoch);
+    log_warn("epoch %u is the best so far and cannot be kept: %s; kept stays epoch %u (0: none)",
+             j->at.epoch, text, older);
+    j->at.kept_epoch = older;
+    j->at.kept_value = 0;
+    if (older == 0)
+        return;
+    metric_mean(j->epoch[older - 1].valid, j->spec.model.task_weight, j->spec.data.label_count,
+                &mean);
+    j->at.kept_value = early_value(j, &mean);
+}
+
+static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
+{
+    uint64_t former = c->job.at.best_cut;
+    SHOAL_ASSERT(c->job.at.phase == PHASE_CUT && c->job.at.kept_epoch == c->job.at.epoch);
+    if (status == SHOAL_E_NO_SPACE) {
+        cut_missed(c, text);
+        (void)epoch_ended(c);
+        return;
+    }
+    if (status != 0) {
+        coord_end_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
+        return;
+    }
+    SHOAL_ASSERT(cut < c->counters.next_cut);
+    c->job.at.best_cut = cut;
+    c->job.at.cut_epoch = c->job.at.epoch;
+    c->job.at.cuts++;
+    if (!coord_phase_put(c))
+        return;
+    if (former != 0)
+        coord_cut_drop(c, former);
+    (void)epoch_ended(c);
 }
 
 /* Whether the epoch at hand is better than `epoch` (0: none) was. */
@@ -362,7 +387,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
         return epoch_ended(c);
     if (!coord_phase_enter(c, PHASE_CUT))
         return false;
-    coord_cut_order(c, &(struct coord_cut_order){.done = cut_made});
+    coord_cut_order(c, &(struct coord_cut_order){.patient = true, .done = cut_made});
     return false;
 }
 

@@ -212,6 +212,20 @@ int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coo
     return coord_store_note(store, key, &s->synced, sizeof s->synced, e);
 }
 
+bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t lease_ns)
+{
+    SHOAL_ASSERT(s->beat_ns <= now_ns);
+    return s->seen && s->set_up && now_ns - s->beat_ns <= lease_ns;
+}
+
+void coord_member_forgive(struct coord_members *m, uint64_t gap_ns)
+{
+    for (uint32_t s = 0; s < m->shards; s++)
+        m->shard[s].beat_ns += m->shard[s].seen ? gap_ns : 0;
+    for (uint32_t i = 0; i < m->workers; i++)
+        m->worker[i].beat_ns += gap_ns;
+}
+
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)
 {
     for (uint32_t s = 0; s < m->shards; s++)

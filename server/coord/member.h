@@ -122,6 +122,10 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
 /* Stores how far the shard was on disk, at most every few seconds; not synced by itself. */
 int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coord_store *store,
                              uint64_t now_ns, struct err *e);
+/* Set up, and heard within its lease. */
+bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t lease_ns);
+/* The coordinator itself stood still for so long: nobody's silence of that time counts. */
+void coord_member_forgive(struct coord_members *m, uint64_t gap_ns);
 /* Shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);

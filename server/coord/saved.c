@@ -77,6 +77,7 @@ static void progress_write(struct writer *w, const struct coord *c)
         at.counted_ns = coord_phase_trained_ns(c); /* as after a restart: coord_trace_load */
     at.cuts = at.restarts = at.worker_deaths = 0;
     at.best_cut = 0;
+    at.cut_epoch = 0;
     if (at.phase != PHASE_TEST && at.phase != PHASE_CUT) {
         /* in these the tables, and the checkpoint's, are that epoch's */
         at.kept_epoch = 0;

@@ -46,6 +46,14 @@ int coord_setup_map(struct coord *c, struct err *e)
     return coord_put(c, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
 }
 
+/* A store of before the map was in it: it is what it was then, dealt over the shards that there
+ * were. */
+static int older_map(struct coord *c, struct err *e)
+{
+    int rc = coord_cluster_shards(c, e);
+    return rc == 0 ? coord_cluster_map(c, c->job.table, c->job.at.tables, e) : rc;
+}
+
 int coord_setup_load(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
@@ -57,6 +65,8 @@ int coord_setup_load(struct coord *c, struct err *e)
         coord_store_get_fixed(c->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
     if (rc == 0)
         rc = coord_map_check(j->table, j->at.tables, e);
+    if (rc == 0 && c->cluster.map_epoch == 0)
+        rc = older_map(c, e);
     if (rc == 0)
         rc = tablets_take(c, e);
     j->declared_total = j->at.tables;

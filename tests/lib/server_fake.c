@@ -222,9 +222,14 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_FENCE:
         return shard_fence(s, &q->u.FENCE, w);
     case WIRE_TYPE_HOLD:
+        if (s->no_room)
+            return SHOAL_E_NO_SPACE;
         shard_hold(s, q->u.HOLD.cut);
+        w->u.HOLD_reply.sequence = 7;
         return 0;
     case WIRE_TYPE_GO:
+        w->u.GO_reply.sequence = 7 + s->lets_go;
+        s->lets_go = false;
         return shard_go(s, q->u.GO.cut);
     case WIRE_TYPE_CUT_EXPORT:
         return shard_export(s, &q->u.CUT_EXPORT, w);

@@ -67,6 +67,8 @@ struct fake_shard {
     const char *status;                   /* answer to SHARD_STATUS; NULL: {} */
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
     bool refuse_go;                       /* once: answers GO with an error */
+    bool no_room;                         /* HOLD is refused: the disk is full */
+    bool lets_go;                         /* once: says another sequence at GO than at HOLD */
 };
 
 struct fake_seat {

@@ -45,7 +45,7 @@ static void begin(uint32_t mode)
     c->env = sim_node_env(sim_node_new(sim_new(&options), "coordinator", &handler, NULL));
     c->store = coord_store_memory();
     ck_assert_int_eq(coord_member_open(&c->members, 1, c->store, &e), 0);
-    coord_call_open(&c->calls, c->env, &c->members, c, 1);
+    coord_call_open(&c->calls, c->env, &c->members, c, 1, UINT64_MAX);
     ck_assert_int_eq(coord_member_join(&c->members, c->store, &join, 1, 0, &worker, &e), 0);
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
     ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, 100, 10, 2, 0, &e), 0);

@@ -515,6 +515,42 @@ START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
 }
 END_TEST
 
+/* A server away for four hours, with a checkpoint due each minute: none is begun, no question piles
+ * up, and it is taken back. */
+START_TEST(checkpoint_waits_for_a_server_that_is_away)
+{
+    rig_start("epochs: 2, consistency: ssp", ", every_minutes: 1", NULL);
+    run_batches(20);
+    sim_kill(r.shard[1]->node);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 4 * 3600 * SECOND, NULL, NULL);
+    ck_assert_uint_lt(r.coord->calls.count, 20);
+    ck_assert_uint_le(r.coord->checkpoint.list->failed, 1);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    job_done();
+    rig_stop();
+}
+END_TEST
+
+/* Whatever is asked of all while one is away fills no table: it is told when it comes back. */
+START_TEST(checkpoint_cuts_given_up_ask_nothing_of_who_is_away)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(20);
+    sim_kill(r.shard[1]->node);
+    r.shard[1]->kept[3].cut = r.coord->counters.next_cut - 1;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, NULL, NULL);
+    for (uint32_t i = 0; i < 3000; i++)
+        coord_cut_drop(r.coord, r.coord->counters.next_cut - 1);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 20 * SECOND, NULL, NULL);
+    ck_assert_uint_lt(r.coord->calls.count, 20);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    ck_assert_uint_eq(r.shard[1]->kept[3].cut, 0);
+    job_done();
+    rig_stop();
+}
+END_TEST
+
 START_TEST(checkpoint_goes_on_at_the_very_batch)
 {
     static const char *const modes[] = {"epochs: 2, consistency: async",
@@ -907,6 +943,8 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_ends_with_the_shard_that_dies, 0, 2);
     tcase_add_test(t, checkpoint_of_a_dead_coordinator_is_removed);
     tcase_add_test(t, checkpoint_cuts_that_were_given_up_go_at_registration);
+    tcase_add_test(t, checkpoint_waits_for_a_server_that_is_away);
+    tcase_add_test(t, checkpoint_cuts_given_up_ask_nothing_of_who_is_away);
     tcase_add_loop_test(t, checkpoint_goes_on_at_the_very_batch, 0, 10);
     tcase_add_test(t, checkpoint_of_an_evaluation_goes_on);
     tcase_add_loop_test(t, checkpoint_goes_on_with_the_best_epoch, 0, 3);

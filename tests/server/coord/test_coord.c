@@ -952,6 +952,105 @@ START_TEST(coord_status_says_who_has_not_come)
 }
 END_TEST
 
+/* SIGSTOP, a paused machine, a slow disk: for far longer than a lease, ten times. The beats of that
+ * time lie in its sockets, and nobody is dead. */
+START_TEST(coord_that_stood_still_kills_nobody)
+{
+    rig_start(_i == 0 ? "epochs: 3, consistency: ssp, lanes: 2"
+                      : "epochs: 3, consistency: ssp, lanes: 2}\ndurability: memory\n#",
+              2, 2, NULL);
+    for (uint32_t n = 1; n <= 10; n++) {
+        while (r.worker[0].batches < 6 * n && r.client.state != WIRE_JOB_DONE)
+            ck_assert(sim_step(r.sim));
+        sim_pause(r.node, sim_now_ns(r.sim) + 15 * SECOND);
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + 16 * SECOND, NULL, NULL);
+    }
+    run_job(120);
+    job_done(3);
+    ck_assert_double_eq(report_number("worker_deaths"), 0);
+    ck_assert_double_eq(report_number("restarts"), 0);
+    rig_stop();
+}
+END_TEST
+
+/* But who dies while it stands still is found dead afterwards. */
+START_TEST(coord_that_stood_still_finds_the_dead)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    sim_pause(r.node, sim_now_ns(r.sim) + 15 * SECOND);
+    sim_kill(r.worker[0].node);
+    run_job(120);
+    job_done(3);
+    ck_assert_double_eq(report_number("worker_deaths"), 1);
+    rig_stop();
+}
+END_TEST
+
+static bool best_cut_waits(void *context)
+{
+    (void)context;
+    return r.coord->job.at.phase == PHASE_CUT;
+}
+
+/* A server dies at the end of the evaluation and stays away: the best epoch's cut waits for it. */
+START_TEST(coord_cut_of_the_best_epoch_waits_for_a_server)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2,
+              NULL);
+    ck_assert(sim_run(r.sim, 60 * SECOND, best_cut_waits, NULL));
+    sim_kill(r.shard[1]->node);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3600 * SECOND, NULL, NULL);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_CUT);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    run_job(60);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
+/* The disk is full at an epoch's cut: the older one is kept, and the job goes on. _i: at the first
+ * epoch (none is kept), at the second. */
+START_TEST(coord_cut_without_room_keeps_the_older_one)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 3}", 1, 2,
+              NULL);
+    for (uint32_t n = 0; n < 2; n++)
+        for (uint32_t e = 0; e < 3; e++)
+            r.worker[n].quality[e + 1] = e == (uint32_t)_i ? 0.9 : 0.6 - 0.1 * e;
+    while (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.at.epoch != 1u + (uint32_t)_i)
+        ck_assert(sim_step(r.sim));
+    r.shard[0]->no_room = true;
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    r.shard[0]->no_room = false;
+    run_job(60);
+    job_done(3);
+    ck_assert_double_eq(report_number("best_epoch"), 1 + _i);
+    /* the first epoch was kept before the second; without any the last one's tables stay */
+    ck_assert_double_eq(report_number("final_epoch"), _i == 0 ? 2 : 1);
+    rig_stop();
+}
+END_TEST
+
+/* A shard that let its pushes go before GO was stopped for longer than its HOLD: its part is of
+ * another instant, and the cut is made again. */
+START_TEST(coord_uneven_cut_is_made_again)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2,
+              NULL);
+    ck_assert(sim_run(r.sim, 60 * SECOND, best_cut_waits, NULL));
+    r.shard[1]->lets_go = true;
+    uint64_t first = r.coord->counters.next_cut;
+    run_job(60);
+    job_done(2);
+    ck_assert_uint_ge(r.coord->counters.next_cut, first + 1);
+    ck_assert(!r.shard[1]->lets_go);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_too_many_bad_lines_end_the_job)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -1320,6 +1419,11 @@ int main(void)
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);
     tcase_add_test(t, coord_status_says_who_has_not_come);
+    tcase_add_loop_test(t, coord_that_stood_still_kills_nobody, 0, 2);
+    tcase_add_test(t, coord_that_stood_still_finds_the_dead);
+    tcase_add_test(t, coord_cut_of_the_best_epoch_waits_for_a_server);
+    tcase_add_loop_test(t, coord_cut_without_room_keeps_the_older_one, 0, 2);
+    tcase_add_test(t, coord_uneven_cut_is_made_again);
     tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
     tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_the_drawn_ones, 0, 2);
     tcase_add_loop_test(t, coord_refused_batches_are_told, 0, 3);
