@@ -101,7 +101,7 @@ static int map_load(struct coord *c, struct err *e)
     cl->tables = r.tables;
     cl->tablets = r.tablets;
     memcpy(cl->bits, r.bits, sizeof cl->bits);
-    /* whether they are as many as the coordinator's file says is asked later (shards_check) */
+    /* whether the coordinator's file says as many is asked later (coord_cluster_shards) */
     if (!map_fits(&r, cl->shard_of, LIMIT_SHARDS))
         return err_set(e, SHOAL_E_CORRUPT, "the stored map of epoch %" PRIu64 " cannot be",
                        r.epoch);

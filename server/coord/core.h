@@ -74,8 +74,8 @@ struct coord_calls {
 void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
                      void *context, uint64_t resend_ns, uint64_t lease_ns);
 /* asked: filled in from `request` (type and u) to `on_done`; the frame is copied. Never calls back
- * by itself. False when out of memory or when COORD_CALLS_MAX are open; the last places are for those
- * that set shards up. */
+ * by itself. False when out of memory or when COORD_CALLS_MAX are open; the last places are for
+ * those that set shards up. */
 bool coord_call_start(struct coord_calls *c, const struct coord_call *asked);
 /* Ends calls of a type without a callback; owner UINT64_MAX: all of the type. */
 void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner);

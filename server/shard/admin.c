@@ -228,7 +228,8 @@ void admin_status(struct shard *s, peer_t from)
     }
     const struct shard_counts *c = &s->counts;
     /* each waits in one place */
-    SHOAL_ASSERT(s->clock.waiting + bsp_held(&s->bsp) + park_count(s) <= s->pool.used);
+    SHOAL_ASSERT(s->clock.waiting + bsp_held(&s->bsp) + park_count(s) <=
+                 request_pool_used(&s->pool));
     struct engine_stats g;
     engine_stats_get(s->engine, &g);
     struct json *j = json_new_object(), *types = json_new_object();
@@ -279,8 +280,8 @@ void admin_status(struct shard *s, peer_t from)
         {"parked", park_count(s)},
         {"cold_pulls", c->cold_pulls},
         {"cold_pushes", c->cold_pushes},
-        {"requests", s->pool.used},
-        {"request_bytes", s->pool.bytes},
+        {"requests", request_pool_used(&s->pool)},
+        {"request_bytes", request_pool_bytes(&s->pool)},
         {"frames_live", msg_frames_live()},
         {"allocations", msg_allocations()},
         {"cut_held", s->hold.cut},

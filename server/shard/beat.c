@@ -7,6 +7,7 @@
 #include "proto/base/log.h"
 #include "server/shard/admin.h"
 #include "server/shard/place.h"
+#include "server/shard/pull.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -68,6 +69,7 @@ static void beat_timer_cb(struct env_timer *t)
     struct shard *s = container_of(t, struct shard, beat.timer);
     SHOAL_ASSERT(s->beat.lease_ms >= LEASE_MS_MIN && s->beat.lease_ms <= LEASE_MS_MAX);
     send_beat(s);
+    pull_expire(s);
     env_timer_start(s->env, t, (uint64_t)s->beat.lease_ms * 1000000 / 3);
 }
 

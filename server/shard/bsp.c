@@ -202,12 +202,62 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
     return true;
 }
 
+/* Whether tablets [first, first + count) have batch `to` of the lanes before `lane`, and the one
+ * before it of all others: then the lane's part is the next one in order. */
+static bool next_in_order(const struct engine *g, uint64_t run, uint32_t table, uint32_t lanes,
+                          uint32_t lane, uint64_t to, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = 0; i < lanes; i++)
+        if (engine_mark_range(g, run, i, table, first, count) < (i < lane ? to : to - 1))
+            return false;
+    return true;
+}
+
+bool bsp_next(const struct shard *s, const struct wire_PUSH *w)
+{
+    uint32_t mode, lanes;
+    return engine_run_mode(s->engine, w->run, &mode, &lanes) == 0 && mode == WIRE_BSP &&
+           w->lane < lanes && w->to > 0 && engine_table(s->engine, w->table) != NULL &&
+           next_in_order(s->engine, w->run, w->table, lanes, w->lane, w->to, w->tablet_first,
+                         w->tablet_count);
+}
+
+/* The first part that is next in order, taken out; NULL: there is none whose rows are in memory. */
+static struct request *next_take(struct shard *s, struct bsp_hold *h, struct bsp_lane **of)
+{
+    for (uint32_t i = 0; i < h->lanes; i++)
+        for (struct request **at = &h->lane[i].part; *at != NULL; at = &(*at)->next) {
+            const struct push_record *r = &(*at)->push.r;
+            if (!next_in_order(s->engine, h->run, h->table, h->lanes, i, r->to, r->tablet_first,
+                               r->tablet_count) ||
+                !engine_warm(s->engine, h->table, r->keys, r->key_count))
+                continue;
+            *of = &h->lane[i];
+            return part_take(h, *of, at);
+        }
+    return NULL;
+}
+
+/* The pool is pressed: what may go before its clock is complete does. */
+static void release_early(struct shard *s, struct bsp_hold *h)
+{
+    struct bsp_lane *lane;
+    struct request *q;
+    while (request_pool_pressed(&s->pool) && (q = next_take(s, h, &lane)) != NULL)
+        if (group_admit(s, q) == SHOAL_E_BUSY) {
+            part_put(s, h, q);
+            park_short(s);
+            return;
+        }
+}
+
 static void release(struct shard *s, struct bsp_hold *h)
 {
     uint64_t clock;
     while ((clock = complete_clock(s, h)) != 0 && clock_warm(s, h, clock) &&
            admit_clock(s, h, clock))
         ;
+    release_early(s, h);
 }
 
 void bsp_retry(struct shard *s)

@@ -11,6 +11,8 @@
  *          -> checked for all that admission could refuse, then held; replaces older parts that
  *             it overlaps or whose batch differs
  *     all lanes here, and all rows of their keys in memory -> group_admit in lane order
+ *     pushes have half of their share -> a part goes on alone once its tablets have the clock of
+ *             all lanes before it: what is released is that lane order, sooner
  *
  * All lanes of the run count, live or not. Thread: the shard's. */
 #ifndef SERVER_SHARD_BSP_H
@@ -41,6 +43,9 @@ struct bsp {
 
 /* Takes q: answers, or holds it and releases what has become complete. */
 void bsp_push(struct shard *s, struct request *q, uint32_t lanes);
+/* Whether the push would be applied now, however full the pool is: all of its tablets have this
+ * clock of the lanes before it, and the clock before of all. */
+bool bsp_next(const struct shard *s, const struct wire_PUSH *w);
 /* Rows have come, or room: clocks that waited for them are released. */
 void bsp_retry(struct shard *s);
 /* A lane's generation was raised: what older generations had held is refused. */

@@ -111,13 +111,14 @@ void clock_due(struct clock *c, const struct engine *g, struct request_list *out
     close_empty_gates(c);
 }
 
-void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out)
+/* Those of a peer (0: of any) that arrived before an instant. */
+static void take_out(struct clock *c, peer_t peer, uint64_t before_ns, struct request_list *out)
 {
     for (uint32_t i = 0; i < c->gate_count; i++) {
         struct request **at = &c->gate[i].head;
         while (*at != NULL) {
             struct request *q = *at;
-            if (q->peer != peer) {
+            if ((peer != 0 && q->peer != peer) || q->arrived_ns >= before_ns) {
                 at = &q->next;
                 continue;
             }
@@ -128,4 +129,15 @@ void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out)
         }
     }
     close_empty_gates(c);
+}
+
+void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out)
+{
+    SHOAL_ASSERT(peer != 0);
+    take_out(c, peer, UINT64_MAX, out);
+}
+
+void clock_expire(struct clock *c, uint64_t before_ns, struct request_list *out)
+{
+    take_out(c, 0, before_ns, out);
 }

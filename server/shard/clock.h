@@ -46,5 +46,7 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full);
 void clock_due(struct clock *c, const struct engine *g, struct request_list *out);
 /* Takes out the pulls of a peer that is gone. */
 void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out);
+/* Takes out what arrived before an instant: a sender that still wants it has sent again since. */
+void clock_expire(struct clock *c, uint64_t before_ns, struct request_list *out);
 
 #endif

@@ -131,6 +131,15 @@ void park_pull(struct shard *s, struct request *q)
         request_append(&s->park.pulls, q);
 }
 
+void park_expire(struct shard *s, uint64_t before_ns, struct request_list *out)
+{
+    struct request_list all = s->park.pulls;
+    struct request *q;
+    s->park.pulls = (struct request_list){0};
+    while ((q = request_pop(&all)) != NULL)
+        request_append(q->arrived_ns < before_ns ? out : &s->park.pulls, q);
+}
+
 void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out)
 {
     struct request_list all = s->park.pulls;
@@ -151,7 +160,7 @@ static uint32_t count(const struct request_list *l)
 uint32_t park_count(const struct shard *s)
 {
     uint32_t n = count(&s->park.pushes) + count(&s->park.pulls);
-    SHOAL_ASSERT(n <= s->pool.used);
+    SHOAL_ASSERT(n <= request_pool_used(&s->pool));
     return n;
 }
 

@@ -45,6 +45,8 @@ bool park_same_lane(const struct push_record *a, const struct push_record *b);
 bool park_lane_waits(const struct request_list *l, const struct push_record *r);
 /* Takes out the pulls of a peer that is gone. Its pushes stay: they are the lane's. */
 void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out);
+/* Takes out the pulls that arrived before an instant. */
+void park_expire(struct shard *s, uint64_t before_ns, struct request_list *out);
 void park_close(struct shard *s);
 uint32_t park_count(const struct shard *s); /* of pushes and pulls that wait; counted one by one */
 

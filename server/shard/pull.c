@@ -7,6 +7,10 @@
 #include <inttypes.h>
 
 #define LANE_NONE UINT32_MAX
+/* No worker pulls so many batches ahead of what it has pushed (train.prefetch). */
+#define BATCHES_AHEAD 4096u
+/* A pull whose sender has not asked again for so long is nobody's (net.resend is 60 s at most). */
+#define AGE_NS UINT64_C(180000000000)
 
 static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
 {
@@ -87,6 +91,12 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
 static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
 {
     bool full;
+    uint64_t mark = engine_mark(s->engine, q->pull.run, q->pull.lane, q->pull.table);
+    if (q->pull.batch > mark && q->pull.batch - mark > BATCHES_AHEAD) {
+        shard_refuse_request(s, q, SHOAL_E_MALFORMED,
+                             "the pull is of a batch thousands ahead of what its lane has pushed");
+        return;
+    }
     q->pull.need = need;
     struct request *older = clock_wait(&s->clock, q, &full);
     SHOAL_ASSERT(!full || older == NULL);
@@ -160,6 +170,20 @@ static void parked_try(struct shard *s)
         try(s, q);
         misses += p->pulls.tail != tail;
     }
+}
+
+void pull_expire(struct shard *s)
+{
+    struct request_list old = {0};
+    struct request *q;
+    uint64_t now = env_now_ns(s->env);
+    if (now < AGE_NS)
+        return;
+    clock_expire(&s->clock, now - AGE_NS, &old);
+    park_expire(s, now - AGE_NS, &old);
+    while ((q = request_pop(&old)) != NULL)
+        shard_refuse_request(s, q, SHOAL_E_TIMEOUT,
+                             "the pull has waited for minutes and was not asked for again");
 }
 
 void pull_tick(struct shard *s)

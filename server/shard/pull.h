@@ -17,5 +17,7 @@
 void pull_on_message(struct shard *s, peer_t from);
 /* Answers what waited and is due, then answers or puts to wait what arrived. */
 void pull_tick(struct shard *s);
+/* Now and then: refuses what waits for nobody any more. */
+void pull_expire(struct shard *s);
 
 #endif

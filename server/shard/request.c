@@ -5,13 +5,23 @@
 
 #include <stdlib.h>
 
+#define PLACES (REQUEST_KINDS * LIMIT_WAITING)
+
+static struct request_share *share_of(struct request_pool *p, enum wire_type type)
+{
+    SHOAL_ASSERT(type == WIRE_TYPE_PULL || type == WIRE_TYPE_PUSH);
+    return &p->share[type == WIRE_TYPE_PULL ? REQUEST_PULL : REQUEST_PUSH];
+}
+
 int request_pool_init(struct request_pool *p, uint64_t bytes_max)
 {
-    *p = (struct request_pool){.bytes_max = bytes_max ? bytes_max : 1ull << 30};
-    p->block = calloc(LIMIT_WAITING, sizeof *p->block);
+    uint64_t all = bytes_max ? bytes_max : 1ull << 30;
+    *p = (struct request_pool){.share[REQUEST_PULL].bytes_max = all / 4,
+                               .share[REQUEST_PUSH].bytes_max = all - all / 4};
+    p->block = calloc(PLACES, sizeof *p->block);
     if (p->block == NULL)
         return SHOAL_E_NOMEM;
-    for (uint32_t i = LIMIT_WAITING; i-- > 0;) {
+    for (uint32_t i = PLACES; i-- > 0;) {
         p->block[i].next = p->free;
         p->free = &p->block[i];
     }
@@ -20,10 +30,55 @@ int request_pool_init(struct request_pool *p, uint64_t bytes_max)
 
 void request_pool_close(struct request_pool *p)
 {
-    for (uint32_t i = 0; p->block != NULL && i < LIMIT_WAITING; i++)
+    for (uint32_t i = 0; p->block != NULL && i < PLACES; i++)
         msg_free(p->block[i].m);
     free(p->block);
     *p = (struct request_pool){0};
+}
+
+uint32_t request_pool_used(const struct request_pool *p)
+{
+    return p->share[REQUEST_PULL].used + p->share[REQUEST_PUSH].used;
+}
+
+uint64_t request_pool_bytes(const struct request_pool *p)
+{
+    return p->share[REQUEST_PULL].bytes + p->share[REQUEST_PUSH].bytes;
+}
+
+bool request_pool_pressed(const struct request_pool *p)
+{
+    const struct request_share *s = &p->share[REQUEST_PUSH];
+    return s->used > LIMIT_WAITING / 2 || s->bytes > s->bytes_max / 2;
+}
+
+/* Whether one peer has half of a share of which three quarters are taken. Only then it is counted:
+ * that looks at all requests. */
+static bool greedy(const struct request_pool *p, const struct request_share *s, peer_t from,
+                   enum wire_type type)
+{
+    uint64_t bytes = 0;
+    uint32_t used = 0;
+    if (s->used < LIMIT_WAITING / 4 * 3 && s->bytes < s->bytes_max / 4 * 3)
+        return false;
+    for (uint32_t i = 0; i < PLACES; i++) {
+        const struct request *q = &p->block[i];
+        if (!q->taken || q->type != type || q->peer != from)
+            continue;
+        used++;
+        bytes += q->bytes;
+    }
+    return used > LIMIT_WAITING / 2 || bytes > s->bytes_max / 2;
+}
+
+static bool room(const struct request_pool *p, const struct request_share *s, peer_t from,
+                 enum wire_type type, size_t bytes, bool at_once)
+{
+    if (s->used == LIMIT_WAITING)
+        return false;
+    if (at_once)
+        return s->bytes + bytes <= 2 * s->bytes_max;
+    return s->bytes + bytes <= s->bytes_max && !greedy(p, s, from, type);
 }
 
 static void fill_pull(struct request *q, const struct wire_PULL *w)
@@ -68,17 +123,19 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
 }
 
 struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
-                             struct msg *m, uint64_t now_ns)
+                             struct msg *m, bool at_once, uint64_t now_ns)
 {
     size_t bytes = msg_bytes(m);
+    struct request_share *s = share_of(p, w->type);
     struct request *q = p->free;
-    SHOAL_ASSERT((q == NULL) == (p->used == LIMIT_WAITING));
-    if (q == NULL || p->bytes + bytes > p->bytes_max)
+    SHOAL_ASSERT(q != NULL || request_pool_used(p) == PLACES);
+    if (!room(p, s, from, w->type, bytes, at_once))
         return NULL;
     p->free = q->next;
-    p->used++;
-    p->bytes += bytes;
-    SHOAL_ASSERT(q->m == NULL && q->bytes == 0); /* nobody has it */
+    s->used++;
+    s->bytes += bytes;
+    SHOAL_ASSERT(!q->taken && q->m == NULL && q->bytes == 0); /* nobody has it */
+    q->taken = true;
     q->next = NULL;
     q->m = m;
     q->bytes = bytes;
@@ -86,7 +143,6 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
     q->id = w->id;
     q->arrived_ns = now_ns;
     q->type = w->type;
-    SHOAL_ASSERT(w->type == WIRE_TYPE_PULL || w->type == WIRE_TYPE_PUSH);
     if (w->type == WIRE_TYPE_PULL)
         fill_pull(q, &w->u.PULL);
     else
@@ -96,8 +152,9 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
 
 void request_drop_message(struct request_pool *p, struct request *q)
 {
-    SHOAL_ASSERT(p->bytes >= q->bytes);
-    p->bytes -= q->bytes;
+    struct request_share *s = share_of(p, q->type);
+    SHOAL_ASSERT(s->bytes >= q->bytes);
+    s->bytes -= q->bytes;
     q->bytes = 0;
     msg_free(q->m);
     q->m = NULL;
@@ -105,14 +162,16 @@ void request_drop_message(struct request_pool *p, struct request *q)
 
 void request_give(struct request_pool *p, struct request *q)
 {
-    SHOAL_ASSERT(p->used > 0 && p->used <= LIMIT_WAITING);
-    SHOAL_ASSERT(q >= p->block && q < p->block + LIMIT_WAITING);
+    struct request_share *s = share_of(p, q->type);
+    SHOAL_ASSERT(s->used > 0 && s->used <= LIMIT_WAITING);
+    SHOAL_ASSERT(q >= p->block && q < p->block + PLACES && q->taken);
     SHOAL_ASSERT(q->next == NULL); /* it is off its list */
     request_drop_message(p, q);
     q->next = p->free;
     p->free = q;
-    p->used--;
-    SHOAL_ASSERT(p->used > 0 || p->bytes == 0);
+    q->taken = false;
+    s->used--;
+    SHOAL_ASSERT(s->used > 0 || s->bytes == 0);
 }
 
 void request_append(struct request_list *l, struct request *q)

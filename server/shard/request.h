@@ -1,9 +1,11 @@
 /* request.h: pulls and pushes on their way through a shard, taken from one bounded pool.
  *
  * A request owns its message until it is given back: keys and gradients are read, journalled and
- * applied from the very bytes that came in. The pool has LIMIT_WAITING requests and a cap on their
- * bytes; past either a newcomer is refused with BUSY, so a shard's memory for waiting work has a
- * bound whatever the peers do. A request is on one list at a time. Thread: the shard's. */
+ * applied from the very bytes that came in. Pulls and pushes have a share of the pool each, so that
+ * those who wait for a clock never keep out what would bring it: LIMIT_WAITING requests, and a cap
+ * on their bytes. Past either a newcomer is refused with BUSY, so a shard's memory for waiting work
+ * has a bound whatever the peers do; the last quarter of a share is not for a peer that has half of
+ * it. A request is on one list at a time. Thread: the shard's. */
 #ifndef SERVER_SHARD_REQUEST_H
 #define SERVER_SHARD_REQUEST_H
 
@@ -19,6 +21,7 @@ struct request {
     uint64_t id;
     uint64_t arrived_ns;
     enum wire_type type; /* PULL or PUSH */
+    bool taken;          /* from the pool */
     union {
         struct {
             uint64_t run, batch;
@@ -41,22 +44,33 @@ struct request_list {
     struct request *head, *tail;
 };
 
-struct request_pool {
-    struct request *block; /* owned, (LIMIT_WAITING) */
-    struct request *free;
+enum request_kind { REQUEST_PULL, REQUEST_PUSH, REQUEST_KINDS };
+
+struct request_share {
     uint32_t used;
     uint64_t bytes, bytes_max;
 };
 
-/* 0 or SHOAL_E_NOMEM. bytes_max 0: 1 GiB. */
+struct request_pool {
+    struct request *block; /* owned, (REQUEST_KINDS * LIMIT_WAITING) */
+    struct request *free;
+    struct request_share share[REQUEST_KINDS];
+};
+
+/* 0 or SHOAL_E_NOMEM. bytes_max 0: 1 GiB; a quarter of it is for pulls. */
 int request_pool_init(struct request_pool *p, uint64_t bytes_max);
+uint32_t request_pool_used(const struct request_pool *p);
+uint64_t request_pool_bytes(const struct request_pool *p);
+/* Whether pushes have taken half of their share: what can go on early should. */
+bool request_pool_pressed(const struct request_pool *p);
 /* Frees the messages of all requests still out, wherever they are. */
 void request_pool_close(struct request_pool *p);
 
-/* Takes m and the fields of a decoded PULL or PUSH. NULL when the pool is full: m then stays the
- * caller's. */
+/* Takes m and the fields of a decoded PULL or PUSH. NULL when its share is full: m then stays the
+ * caller's. at_once: it will not wait, so that a full share does not matter, unless twice as much
+ * is there. */
 struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
-                             struct msg *m, uint64_t now_ns);
+                             struct msg *m, bool at_once, uint64_t now_ns);
 /* Frees the message early, when only the answer is outstanding. */
 void request_drop_message(struct request_pool *p, struct request *q);
 void request_give(struct request_pool *p, struct request *q);

@@ -115,7 +115,10 @@ int shard_schema(struct shard *s, uint32_t table, const struct table_schema **ou
 struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e)
 {
     const struct wire *w = &s->in;
-    struct request *q = found ? NULL : request_take(&s->pool, from, w, s->m, env_now_ns(s->env));
+    bool at_once = !found && w->type == WIRE_TYPE_PUSH && request_pool_pressed(&s->pool) &&
+                   bsp_next(s, &w->u.PUSH);
+    struct request *q =
+        found ? NULL : request_take(&s->pool, from, w, s->m, at_once, env_now_ns(s->env));
     if (q != NULL) {
         s->m = NULL;
         return q;
@@ -123,7 +126,7 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
     if (!found)
         found = err_set(e, SHOAL_E_BUSY,
                         "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
-                        s->name, s->pool.used, s->pool.bytes);
+                        s->name, request_pool_used(&s->pool), request_pool_bytes(&s->pool));
     shard_refuse(s, from, w->type, w->id, found, "%s", e->text);
     return NULL;
 }

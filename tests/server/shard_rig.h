@@ -42,6 +42,7 @@ struct rig {
     const char *dir; /* NULL: the engine keeps all in memory */
     enum durability durability;
     uint64_t journal_max; /* 0: the engine's default */
+    uint64_t waiting_max; /* of the pool of requests; 0: its default */
     uint64_t work_ns;     /* of the engine's slow work; 0: 1 ms */
     bool stalled;         /* after a start tablets do not come back of themselves */
     bool alone;           /* the shard knows no coordinator and obeys whoever asks */
@@ -246,6 +247,7 @@ __attribute__((unused)) static void rig_shard(struct rig *r)
     o.engine.dir = r->dir;
     o.engine.durability = r->durability;
     o.engine.journal_max = r->journal_max;
+    o.waiting_max = r->waiting_max;
     o.engine.segment_bytes = 1u << 20;
     o.engine.disk_watermark = 1;
     ck_assert_msg(shard_open(&o, sim_node_env(r->shard_node), &r->shard, &e) == 0, "%s", e.text);
@@ -313,7 +315,8 @@ __attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32
 __attribute__((unused)) static void rig_free(struct rig *r)
 {
     /* no request is lost */
-    ck_assert_uint_eq(r->shard->pool.used, r->shard->clock.waiting + bsp_held(&r->shard->bsp));
+    ck_assert_uint_eq(request_pool_used(&r->shard->pool),
+                      r->shard->clock.waiting + bsp_held(&r->shard->bsp));
     shard_close(r->shard, false);
     for (int i = 0; i < RIG_IDS; i++)
         msg_free(r->answer[i].m);

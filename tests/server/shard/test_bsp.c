@@ -343,6 +343,74 @@ START_TEST(undo_of_a_former_run_is_not_seen)
 }
 END_TEST
 
+/* ---- a pool that is too small ---- */
+
+#define MANY 64u
+
+/* Batch `to` of a lane: MANY keys, a step over every tablet; some 1.3 kB. */
+static uint64_t wide_push(struct rig *r, uint32_t lane, uint64_t to)
+{
+    uint64_t key[MANY];
+    float g[2 * MANY];
+    struct wire w = rig_wire(r, WIRE_TYPE_PUSH);
+    for (uint32_t i = 0; i < MANY; i++) {
+        key[i] = rig_key(i / 4, i % 4);
+        g[2 * i] = g[2 * i + 1] = 0.01f * (float)(lane + 1) * (float)(i + to);
+    }
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                  .lane = lane,
+                                  .generation = 1,
+                                  .from = to - 1,
+                                  .to = to,
+                                  .tablet_count = 1u << RIG_BITS,
+                                  .lr_scale = 1,
+                                  .key_count = MANY,
+                                  .map_epoch = 1};
+    return rig_send(r, &w, 2, key, sizeof key, g, sizeof g);
+}
+
+/* Five clocks of eight lanes, each sent until it is taken, in an order that changes. With 2.6 kB
+ * for pushes, which two of them do not leave room for a third in, they must all get through, with
+ * the rows of a roomy pool. */
+static uint64_t digest_with_pool(uint64_t bytes, uint32_t *busy)
+{
+    struct rig r = {.waiting_max = bytes};
+    rig_new(&r, WIRE_BSP, 8, OPT_ADAGRAD);
+    *busy = 0;
+    for (uint64_t clock = 1; clock <= 5; clock++) {
+        uint64_t id[8] = {0};
+        for (uint32_t round = 0, done = 0; done < 8; round++) {
+            ck_assert_msg(round < 40, "clock %d does not end", (int)clock);
+            done = 0;
+            for (uint32_t n = 0; n < 8; n++) {
+                uint32_t lane = (uint32_t)((7 - n + clock) % 8);
+                int status = id[lane] == 0 ? SHOAL_E_BUSY : rig_status(&r, id[lane]);
+                if (status != 0) /* or it is lost: sent again, as workers do */
+                    id[lane] = wide_push(&r, lane, clock);
+                rig_run(&r, 3);
+                *busy += rig_status(&r, id[lane]) == SHOAL_E_BUSY;
+                done += rig_status(&r, id[lane]) == 0;
+            }
+        }
+    }
+    uint64_t id = rig_simple(&r, WIRE_TYPE_DIGEST);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    uint64_t sum = hash_bytes(r.answer[id].m->frame[1].data, r.answer[id].m->frame[1].bytes, 0);
+    rig_free(&r);
+    return sum;
+}
+
+START_TEST(a_clock_that_the_pool_cannot_hold_gets_through)
+{
+    uint32_t calm, pressed;
+    uint64_t roomy = digest_with_pool(1u << 20, &calm);
+    ck_assert_uint_eq(calm, 0);
+    ck_assert_uint_eq(digest_with_pool(3500, &pressed), roomy);
+    ck_assert_uint_gt(pressed, 0); /* it was too small indeed */
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -351,6 +419,7 @@ int main(void)
         second_push_of_a_held_batch_replaces_the_first,
         wrong_push_is_refused_before_it_is_held,
         push_that_no_segment_takes_is_refused_before_it_is_held,
+        a_clock_that_the_pool_cannot_hold_gets_through,
         hole_that_moves_lets_no_held_push_stay,
         batch_in_several_parts_counts_when_all_are_there,
         dead_lane_is_waited_for_and_its_held_push_refused,
@@ -358,6 +427,7 @@ int main(void)
         tables_move_on_by_themselves,
         parts_applied_before_count,
         undo_of_a_former_run_is_not_seen,
+        a_clock_that_the_pool_cannot_hold_gets_through,
     };
     return rig_main("bsp", tests, sizeof tests / sizeof tests[0]);
 }

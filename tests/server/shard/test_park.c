@@ -165,7 +165,7 @@ START_TEST(what_is_sent_again_takes_the_place_of_the_older)
         rig_run(&r, 5);
     }
     uint64_t behind = push(&r, 0, 2, key);
-    ck_assert_uint_eq(r.shard->pool.used, 3);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), 3);
     fetch(&r, key);
     ck_assert_int_eq(rig_status(&r, id[0]), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, id[1]), 0);
@@ -370,7 +370,7 @@ START_TEST(pulls_of_a_peer_that_left_go_and_its_pushes_stay)
     pull(&r, key);
     shard_handler.on_peer_gone(r.shard, r.shard->park.pulls.head->peer);
     ck_assert_ptr_null(r.shard->park.pulls.head);
-    ck_assert_uint_eq(r.shard->pool.used, 1);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), 1);
     fetch(&r, key);
     ck_assert_int_eq(rig_status(&r, id), 0);
     finish(&r);

@@ -527,26 +527,73 @@ START_TEST(hostile_messages_cost_nobody_else_anything)
 }
 END_TEST
 
+/* Pulls of a lane that others must move first, by a peer of a number. */
+static void pulls_that_wait(struct rig *r, peer_t from, uint32_t count, uint64_t batch)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_PULL);
+    w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .key_count = 1, .batch = batch};
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t key = rig_key(3, (uint32_t)from * 10000 + i);
+        w.id = 1000;
+        struct msg *m = wire_encode(&w);
+        memcpy(msg_add(m, 8), &key, 8);
+        shard_handler.on_message(r->shard, from, m);
+        shard_handler.on_drained(r->shard);
+    }
+}
+
+/* All that may wait does, and no more; one peer leaves the last quarter to others; and whoever
+ * would bring the clock gets in. */
 START_TEST(waiting_requests_are_bounded)
 {
     struct rig r = {0};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
-    struct wire w = rig_wire(&r, WIRE_TYPE_PULL);
-    uint64_t key = rig_key(3, 0);
-    w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .key_count = 1};
-    for (uint32_t i = 0; i < LIMIT_WAITING + 100; i++) {
-        w.u.PULL.batch = 100 + i;
-        w.id = 1000;
-        struct msg *m = wire_encode(&w);
-        memcpy(msg_add(m, 8), &key, 8);
-        shard_handler.on_message(r.shard, 1, m);
-        shard_handler.on_drained(r.shard);
-    }
-    ck_assert_uint_eq(r.shard->pool.used, LIMIT_WAITING);
-    ck_assert_uint_eq(r.shard->counts.refused, 100);
+    pulls_that_wait(&r, 1, LIMIT_WAITING + 100, 100);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), LIMIT_WAITING / 4 * 3);
+    ck_assert_uint_eq(r.shard->counts.refused, LIMIT_WAITING / 4 + 100);
+    pulls_that_wait(&r, 2, LIMIT_WAITING, 100);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), LIMIT_WAITING);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, push), 0);
     shard_handler.on_peer_gone(r.shard, 1);
-    ck_assert_uint_eq(r.shard->pool.used, 0);
-    ck_assert_uint_eq(r.shard->pool.bytes, 0);
+    shard_handler.on_peer_gone(r.shard, 2);
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), 0);
+    ck_assert_uint_eq(request_pool_bytes(&r.shard->pool), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Of a clock that never comes. */
+START_TEST(far_pulls_are_refused)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    uint64_t near = rig_pull(&r, 0, 4096, 0, rig_key(3, 0)),
+             far = rig_pull(&r, 0, 4097, 0, rig_key(3, 1)),
+             never = rig_pull(&r, 0, 1ull << 60, 0, rig_key(3, 2));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, near), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, far), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, never), SHOAL_E_MALFORMED);
+    rig_free(&r);
+}
+END_TEST
+
+/* Whose sender has left without a word, as no socket tells. One that asks again waits on. */
+START_TEST(pulls_of_nobody_are_let_go)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    rig_pull(&r, 0, 100, 0, rig_key(3, 0));
+    uint64_t kept = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        kept = rig_pull(&r, 0, 100, 0, rig_key(3, 1));
+        rig_run(&r, 10000);
+    }
+    ck_assert_uint_eq(request_pool_used(&r.shard->pool), 1);
+    ck_assert_int_eq(rig_status(&r, kept), RIG_WAITING);
     rig_free(&r);
 }
 END_TEST
@@ -882,6 +929,8 @@ int main(void)
         strangers_give_no_orders,
         hostile_messages_cost_nobody_else_anything,
         waiting_requests_are_bounded,
+        far_pulls_are_refused,
+        pulls_of_nobody_are_let_go,
         a_group_is_settled_when_it_has_many_keys,
         lossy_network_applies_each_push_once,
         full_journal_makes_pushes_wait_not_fail,
