@@ -3,6 +3,7 @@
  * goes on. */
 #include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/machine.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
 #include "proto/job/option.h"
@@ -154,6 +155,7 @@ int main(int argc, char **argv)
     struct err e = {0};
     log_init("shoal-coordinator");
     umask(077); /* rows, logs and jobs are nobody else's */
+    (void)machine_files();
     int rc = option_parse("shoal-coordinator", argc, argv, &o, &e);
     if (rc == 0 && option_given(&o, "help"))
         help(o.command);

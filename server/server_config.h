@@ -8,7 +8,7 @@
  *     advertise: host               # what peers are told instead of the host in `listen`
  *     data_dir: /var/lib/shoal
  *     shards: 2                     # one thread each
- *     memory: 8GiB                  # of rows, all shards together; 0: four fifths of the machine's
+ *     memory: 8GiB                  # of rows, all shards together; 0: 70 % of what is allowed
  *     disk: 0                       # bytes that data_dir may take, all shards together; 0: no
  *                                   bound
  *     disk_free: 0                  # bytes of the file system that stay free; 0: max(5 %, 2 GiB)

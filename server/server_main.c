@@ -8,7 +8,10 @@
  * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A
  * broken disk is not: the process leaves at once with status 74 and recovery does the rest. */
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/machine.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
@@ -19,6 +22,7 @@
 #include "server/shard/server_dir.h"
 #include "server/shard/shard.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -39,6 +43,9 @@ struct member {            /* one shard and its thread */
     pthread_t thread;
     struct net *net; /* of the thread; net_interrupt from main */
     bool opened;
+    _Atomic uint64_t pulses; /* of the thread: it gets on */
+    uint64_t seen;           /* of them, by the main thread when it last pinged the watchdog */
+    struct env_timer pulse;
     int status; /* 0 or SHOAL_E_* */
     struct err error;
 };
@@ -84,6 +91,21 @@ static void fatal_cb(void *context, const struct err *e)
     _exit(status);
 }
 
+/* A shard gets on: its loop turns, or long work in it moves. */
+static void pulse_cb(void *context)
+{
+    struct member *m = context;
+    m->pulses++;
+}
+
+static void pulse_timer_cb(struct env_timer *t)
+{
+    struct member *m = container_of(t, struct member, pulse);
+    pulse_cb(m);
+    file_reserve_fill();
+    env_timer_start(net_env(m->net), t, UINT64_C(1000000000));
+}
+
 static void report_opened(struct member *m, int status)
 {
     pthread_mutex_lock(&m->server->mutex);
@@ -123,7 +145,9 @@ static int open_member(struct member *m, struct shard **shard)
                    .memory = sv->budget.engine},
         .waiting_max = sv->budget.waiting,
         .process = process_figures,
+        .pulse = pulse_cb,
         .on_fatal = fatal_cb,
+        .context = m,
     };
     if ((rc = shard_open(&o, net_env(m->net), shard, &m->error)))
         return rc;
@@ -146,8 +170,10 @@ static void *member_thread(void *argument)
     (void)snprintf(name, sizeof name, "shard-%u", m->index);
     (void)pthread_setname_np(pthread_self(), name);
     int rc = open_member(m, &shard);
-    if (!rc && m->index == 0)
-        notify_watchdog_start(net_env(m->net));
+    if (!rc) {
+        m->pulse.fire = pulse_timer_cb;
+        pulse_timer_cb(&m->pulse);
+    }
     report_opened(m, rc);
     if (!rc) {
         net_run(m->net);
@@ -192,10 +218,10 @@ static int wait_opened(struct server *sv, struct err *e)
     for (uint32_t i = 0; i < sv->config.shards; i++) {
         struct member *m = &sv->member[i];
         while (!m->opened) {
-            struct timespec until;
-            clock_gettime(CLOCK_REALTIME, &until);
+            struct timespec until; /* by a clock that nobody sets */
+            clock_gettime(CLOCK_MONOTONIC, &until);
             until.tv_sec += 5;
-            if (pthread_cond_timedwait(&sv->changed, &sv->mutex, &until))
+            if (pthread_cond_timedwait(&sv->changed, &sv->mutex, &until) == ETIMEDOUT)
                 notify_extend_timeout(30000000);
         }
         if (m->status && !rc) {
@@ -225,9 +251,10 @@ static void stop_members(struct server *sv)
     free(sv->member);
 }
 
+/* The rest is for messages, RocksDB's own and the kernel's. */
 static uint64_t memory_default(void)
 {
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 5 * 4;
+    return machine_memory("") / 10 * 7;
 }
 
 /* Sockets keep heaps large (sock.c). Where memory is short, what was once a large buffer goes back
@@ -243,10 +270,35 @@ static void heap_bound(uint64_t memory, uint32_t heaps)
     mallopt(M_TRIM_THRESHOLD, (int)spare);
 }
 
+/* Whether each shard has got on since the last time that all had. */
+static bool all_move(struct server *sv)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        all &= sv->member[i].pulses != sv->member[i].seen;
+    for (uint32_t i = 0; all && i < sv->config.shards; i++)
+        sv->member[i].seen = sv->member[i].pulses;
+    return all;
+}
+
+/* Until SIGTERM or SIGINT. systemd's watchdog is pinged while all shards get on: one that hangs is
+ * not kept alive by the others. */
+static void serve_until(struct server *sv, const sigset_t *signals)
+{
+    uint64_t every_ns = notify_watchdog_ns();
+    struct timespec second = {.tv_sec = 1};
+    uint64_t pinged = time_monotonic_ns();
+    while (sigtimedwait(signals, NULL, &second) < 0)
+        if (every_ns != 0 && time_monotonic_ns() - pinged >= every_ns && all_move(sv)) {
+            notify_watchdog_ping();
+            pinged = time_monotonic_ns();
+        }
+}
+
 static int serve(struct server *sv, struct err *e)
 {
     sigset_t signals;
-    int lock_fd, signo, rc;
+    int lock_fd, rc;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
@@ -277,7 +329,7 @@ static int serve(struct server *sv, struct err *e)
     if (!rc) {
         log_info("server %s: %u shards ready", sv->name, sv->config.shards);
         notify_ready("serving");
-        sigwait(&signals, &signo);
+        serve_until(sv, &signals);
         log_info("server %s stops: every changed tablet is written first", sv->name);
         notify_stopping();
     }
@@ -303,12 +355,17 @@ static int finish(int rc, const struct err *e)
 
 int main(int argc, char **argv)
 {
-    static struct server sv = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-                               .changed = PTHREAD_COND_INITIALIZER};
+    static struct server sv = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    pthread_condattr_t monotonic;
     struct option_line o;
     struct err e = {0};
     log_init("shoal-server");
     umask(077); /* rows, logs and jobs are nobody else's */
+    (void)machine_files();
+    file_reserve_fill();
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&sv.changed, &monotonic);
     int rc = option_parse("shoal-server", argc, argv, &o, &e);
     if (rc == 0 && option_given(&o, "help"))
         help(o.command);

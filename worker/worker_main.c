@@ -8,6 +8,7 @@
  * lanes back and leave; a second one leaves at once. */
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/machine.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "proto/job/job.h"
@@ -23,7 +24,6 @@
 #include "worker/train/lane.h"
 #include "worker/train/trainer.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,12 +120,6 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     return 0;
 }
 
-static uint32_t cores_here(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-}
-
 /* Lanes, cores and backend: from the command line, else from the job file, else the defaults. */
 static int settings_take(struct arguments *a, struct job *job, bool *have_job, struct err *e)
 {
@@ -143,7 +137,7 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
     if (a->lanes == 0)
         a->lanes = 2;
     if (a->cores == 0)
-        a->cores = cores_here();
+        a->cores = machine_cores("");
     return 0;
 }
 
@@ -394,6 +388,7 @@ int main(int argc, char **argv)
     bool have_job = false;
     log_init("shoal-worker");
     umask(077); /* rows, logs and jobs are nobody else's */
+    (void)machine_files();
     int rc = arguments_take(argc, argv, &o, &a, &e);
     if (rc == 0)
         rc = settings_take(&a, &job, &have_job, &e);

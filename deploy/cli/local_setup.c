@@ -3,11 +3,11 @@
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/warm.h"
 #include "proto/base/file.h"
+#include "proto/base/machine.h"
 #include "proto/base/time.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,8 +152,7 @@ static int server_prepare(struct local *l, int i, struct err *e)
 /* Cores that a worker's parsing may keep busy: all workers share this machine. */
 static int cores_each(const struct local *l)
 {
-    cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int cores = (int)machine_cores("");
     return cores > l->workers ? cores / l->workers : 1;
 }
 

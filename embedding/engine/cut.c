@@ -244,7 +244,8 @@ static int copy_all(const struct engine *g, struct cut_work *c)
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
-        for (uint32_t k = 0; list[i] != NULL && k < g->table[i].scope.tablets && rc == 0; k++)
+        for (uint32_t k = 0; list[i] != NULL && k < g->table[i].scope.tablets && rc == 0;
+             k++, engine_pulse(g))
             rc = flush_copy_image(c->copy, list[i], &g->runs, k, c->facts.sequence, &c->facts.bytes,
                                   NULL);
     void *control = NULL;

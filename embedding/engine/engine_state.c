@@ -117,6 +117,12 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
     }
 }
 
+void engine_pulse(const struct engine *g)
+{
+    if (g->options.on_pulse != NULL)
+        g->options.on_pulse(g->options.context);
+}
+
 bool engine_back(const struct engine *g)
 {
     return g->job[JOB_RELOAD] == NULL;

@@ -93,6 +93,7 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
                        tablet, table);
     if (r->to.base[table][tablet] == UINT64_MAX)
         return 0;
+    engine_pulse(r->to.g);
     uint64_t flushed;
     int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
     if (rc == 0 && (flushed > r->until || flushed > r->to.control))

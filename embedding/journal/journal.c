@@ -578,22 +578,38 @@ static void sync_add(struct journal_sync *s, int fd)
         s->status = SHOAL_E_IO;
 }
 
+/* There is no descriptor to be had: nothing was tried, so it may be tried again (a failed fdatasync
+ * may not). Nothing is begun. */
+static bool sync_later(struct journal_sync *s)
+{
+    if (s->status == 0 || (errno != EMFILE && errno != ENFILE))
+        return false;
+    log_warn("the journal is synced later: no file can be opened (%s)", strerror(errno));
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->fd[i] >= 0)
+            close(s->fd[i]);
+    *s = (struct journal_sync){.sequence = 0};
+    return true;
+}
+
 bool journal_sync_begin(struct journal *j, struct journal_sync *s)
 {
     if (j->committed == j->synced && !j->dir_dirty)
         return false;
     *s = (struct journal_sync){.sequence = j->committed, .bytes = j->unsynced};
-    uint32_t i = 0;
-    for (; i < j->count && s->count < JOURNAL_SYNC_MAX - 1; i++) {
+    uint32_t i = 0, most = JOURNAL_SYNC_MAX - 1;
+    for (; i < j->count && s->count < most && s->status == 0; i++)
         if (j->segment[i].dirty)
-            sync_add(s, fcntl(j->segment[i].fd, F_DUPFD_CLOEXEC, 0));
-        j->segment[i].dirty = false;
-    }
+            sync_add(s, file_dup(j->segment[i].fd));
+    if (j->dir_dirty && s->status == 0)
+        sync_add(s, file_folder(j->dir));
+    if (sync_later(s))
+        return false;
+    for (uint32_t k = 0; k < i; k++)
+        j->segment[k].dirty = false;
     if (i < j->count && j->segment[i].first <= s->sequence)
         s->sequence = j->segment[i].first - 1; /* too many at once: the rest is for the next sync */
     SHOAL_ASSERT(!dirty_up_to(j, s->sequence)); /* 4 */
-    if (j->dir_dirty)
-        sync_add(s, open(j->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     j->dir_dirty = false;
     return true;
 }
@@ -603,8 +619,8 @@ void journal_sync_peek(struct journal *j, struct journal_sync *s)
     *s = (struct journal_sync){.sequence = 0};
     for (uint32_t i = 0; i < j->count && s->count < JOURNAL_SYNC_MAX - 1; i++)
         if (j->segment[i].fd >= 0 && j->segment[i].last > j->synced)
-            sync_add(s, fcntl(j->segment[i].fd, F_DUPFD_CLOEXEC, 0));
-    sync_add(s, open(j->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+            sync_add(s, file_dup(j->segment[i].fd));
+    sync_add(s, file_folder(j->dir));
 }
 
 void journal_sync_run(struct journal_sync *s)

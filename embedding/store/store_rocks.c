@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* of blocks; a file says in its footer which it has. Blobs have CRC-32C always (rocks_crc32c.h) */
 #define CHECKSUM_XXH3 4
@@ -293,6 +294,15 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .compact = rocks_compact,
                                            .close = rocks_close};
 
+/* Of its table and blob files so many stay open; without a bound it holds all of them, and a large
+ * shard has thousands. */
+static int files_most(void)
+{
+    struct rlimit l;
+    uint64_t limit = getrlimit(RLIMIT_NOFILE, &l) == 0 ? l.rlim_cur : 1024;
+    return limit / 16 > 1024 ? 1024 : limit / 16 < 48 ? 48 : (int)(limit / 16);
+}
+
 static rocksdb_options_t *options_new(void)
 {
     rocksdb_options_t *o = rocksdb_options_create();
@@ -315,6 +325,7 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_level0_file_num_compaction_trigger(o, 4);
     rocksdb_options_set_max_background_jobs(o, 2);
     rocksdb_options_set_paranoid_checks(o, 1);
+    rocksdb_options_set_max_open_files(o, files_most());
     rocksdb_options_set_keep_log_file_num(o, 2);
     rocksdb_options_set_max_log_file_size(o, 1u << 20);
     rocksdb_options_set_info_log_level(o, 2);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -35,9 +36,64 @@ void file_ops_set(const struct file_ops *other)
     ops = other != NULL ? other : &of_system;
 }
 
+/* ---- the reserve ---- */
+
+#define RESERVE 32u
+
+static _Atomic int reserve[RESERVE]; /* a descriptor + 1; 0: none */
+
+void file_reserve_fill(void)
+{
+    for (uint32_t i = 0; i < RESERVE; i++) {
+        int none = 0;
+        if (atomic_load(&reserve[i]) != 0)
+            continue;
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            return;
+        if (!atomic_compare_exchange_strong(&reserve[i], &none, fd + 1))
+            close(fd); /* another thread was here */
+    }
+}
+
+/* After a call that failed: whether it failed for want of a descriptor, and there is one now. */
+static bool reserve_spend(void)
+{
+    if (errno != EMFILE && errno != ENFILE)
+        return false;
+    for (uint32_t i = 0; i < RESERVE; i++) {
+        int fd = atomic_exchange(&reserve[i], 0) - 1;
+        if (fd >= 0) {
+            close(fd);
+            return true;
+        }
+    }
+    errno = EMFILE;
+    return false;
+}
+
 int file_open(const char *path, int flags, mode_t mode)
 {
-    return ops->open(path, flags | O_CLOEXEC, mode);
+    int fd = ops->open(path, flags | O_CLOEXEC, mode);
+    while (fd < 0 && reserve_spend())
+        fd = ops->open(path, flags | O_CLOEXEC, mode);
+    return fd;
+}
+
+int file_dup(int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    while (copy < 0 && reserve_spend())
+        copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return copy;
+}
+
+int file_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd < 0 && reserve_spend())
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd;
 }
 
 ssize_t file_write(int fd, const void *data, size_t bytes)

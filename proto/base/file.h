@@ -34,6 +34,9 @@ struct file_ops {
 void file_ops_set(const struct file_ops *ops);
 
 int file_open(const char *path, int flags, mode_t mode); /* what may be made; O_CLOEXEC is added */
+/* With O_CLOEXEC too: another descriptor of a file; one of a folder, to be synced. */
+int file_dup(int fd);
+int file_folder(const char *path);
 ssize_t file_write(int fd, const void *data, size_t bytes);
 int file_sync(int fd);
 int file_sync_data(int fd);
@@ -43,6 +46,10 @@ int file_link(const char *from, const char *to);
 int file_unlink(const char *path);
 int file_mkdir(const char *path, mode_t mode);
 int file_rmdir(const char *path);
+
+/* Keeps a few descriptors back for these three alone: connections may take all others. Called at
+ * the start, and now and then: those that were used are taken again. Any thread. */
+void file_reserve_fill(void);
 
 /* ---- small files ---- */
 

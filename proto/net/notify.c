@@ -44,26 +44,38 @@ void notify_extend_timeout(uint64_t usec)
     sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64, usec);
 }
 
-/* One watchdog a process, as systemd has it. */
+/* One watchdog a process, as systemd has it. Pinged six times in its interval: what stops a loop
+ * for less than five sixths of it is no hang. */
 static struct {
     struct env *env; /* borrowed */
     struct env_timer timer;
     uint64_t every_ns;
 } watchdog;
 
-static void watchdog_fire(struct env_timer *t)
+uint64_t notify_watchdog_ns(void)
+{
+    uint64_t usec = 0;
+    return sd_watchdog_enabled(0, &usec) <= 0 ? 0 : usec * 1000 / 6;
+}
+
+void notify_watchdog_ping(void)
 {
     sd_notify(0, "WATCHDOG=1");
+}
+
+static void watchdog_fire(struct env_timer *t)
+{
+    notify_watchdog_ping();
     env_timer_start(watchdog.env, t, watchdog.every_ns);
 }
 
 void notify_watchdog_start(struct env *env)
 {
-    uint64_t usec = 0;
-    if (sd_watchdog_enabled(0, &usec) <= 0 || usec == 0)
+    uint64_t every_ns = notify_watchdog_ns();
+    if (every_ns == 0)
         return;
     watchdog.env = env;
-    watchdog.every_ns = usec * 1000 / 2;
+    watchdog.every_ns = every_ns;
     watchdog.timer.fire = watchdog_fire;
     watchdog_fire(&watchdog.timer);
 }

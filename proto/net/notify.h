@@ -10,9 +10,12 @@
 void notify_ready(const char *status);
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void notify_stopping(void);
-/* Pings the watchdog from the loop of env at half its interval, when systemd asked for one. A hung
- * loop stops pinging. */
+/* Pings the watchdog from the loop of env, six times in its interval, when systemd asked for one. A
+ * hung loop stops pinging. */
 void notify_watchdog_start(struct env *env);
+/* For a process of several loops, whose main thread pings: how often it should; 0: nobody asks. */
+uint64_t notify_watchdog_ns(void);
+void notify_watchdog_ping(void);
 void notify_extend_timeout(uint64_t usec); /* during a long recovery */
 
 #endif

@@ -28,6 +28,7 @@ static void send_beat(struct shard *s)
     w->type = WIRE_TYPE_SHARD_BEAT;
     w->reply = false;
     w->id = ++b->id;
+    b->sent_ns = env_now_ns(s->env);
     w->status = 0;
     w->error[0] = 0;
     struct wire_SHARD_BEAT *r = &w->u.SHARD_BEAT;
@@ -111,6 +112,14 @@ static void say_refused(struct shard *s, const char *text)
     if (s->beat.said != sum)
         log_warn("shard %s is not taken: %s", s->name, text);
     s->beat.said = sum;
+}
+
+void beat_due(struct shard *s)
+{
+    const struct beat *b = &s->beat;
+    uint64_t every_ns = (uint64_t)b->lease_ms * 1000000 / 3;
+    if (b->coordinator != 0 && s->engine != NULL && env_now_ns(s->env) - b->sent_ns > every_ns)
+        send_beat(s);
 }
 
 void beat_on_reply(struct shard *s, peer_t from)

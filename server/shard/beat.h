@@ -14,7 +14,7 @@ struct shard;
 struct beat {
     peer_t coordinator; /* 0: none */
     uint64_t incarnation;
-    uint64_t id; /* of the newest beat */
+    uint64_t id, sent_ns; /* of the newest beat */
     uint32_t lease_ms;
     uint64_t said; /* XXH3 of the last refusal that was logged */
     struct env_timer timer;
@@ -24,6 +24,8 @@ void beat_init(struct shard *s);
 int beat_start(struct shard *s, struct err *e);
 /* One out of turn: something has changed that the coordinator waits for. */
 void beat_now(struct shard *s);
+/* One if it is overdue, from within work that keeps the loop. */
+void beat_due(struct shard *s);
 /* s->in holds a reply to SHARD_BEAT. */
 void beat_on_reply(struct shard *s, peer_t from);
 void beat_close(struct shard *s);

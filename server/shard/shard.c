@@ -230,6 +230,14 @@ static void shard_recovered_cb(void *context)
     beat_now(s);
 }
 
+static void shard_pulse_cb(void *context)
+{
+    struct shard *s = context;
+    if (s->options.pulse != NULL)
+        s->options.pulse(s->options.context);
+    beat_due(s);
+}
+
 static void shard_fatal_cb(void *context, const struct err *e)
 {
     shard_fatal(context, e);
@@ -245,6 +253,7 @@ static int open_parts(struct shard *s, struct err *e)
     o.on_synced = shard_synced_cb;
     o.on_fetched = shard_fetched_cb;
     o.on_recovered = shard_recovered_cb;
+    o.on_pulse = shard_pulse_cb;
     o.on_fatal = shard_fatal_cb;
     o.context = s;
     int rc = engine_open(&o, s->env, &s->engine, e);

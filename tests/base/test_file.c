@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -225,11 +226,40 @@ START_TEST(a_walk_tells_every_name_once)
 }
 END_TEST
 
+/* Connections have taken every descriptor: what is kept back is for files. */
+START_TEST(files_have_descriptors_of_their_own)
+{
+    struct rlimit l, was;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &l), 0);
+    was = l;
+    l.rlim_cur = 200;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &l), 0);
+    file_reserve_fill();
+    while (open("/dev/null", O_RDONLY) >= 0)
+        continue;
+    int copy = file_dup(0), root = file_folder("/"), file = file_open("/dev/null", O_RDONLY, 0);
+    ck_assert(copy >= 0 && root >= 0 && file >= 0);
+    uint32_t more = 0;
+    while (file_dup(0) >= 0)
+        more++;
+    ck_assert_uint_ge(more, 16);
+    ck_assert_int_eq(errno, EMFILE); /* and then it says so */
+    close(copy);
+    close(root);
+    file_reserve_fill();
+    ck_assert_int_ge(file_dup(0), 0);
+    ck_assert_int_ge(file_dup(0), 0);
+    ck_assert_int_lt(file_dup(0), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("file");
     TCase *t = tcase_create("file");
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, files_have_descriptors_of_their_own);
     tcase_add_test(t, a_whole_file_is_the_old_or_the_new);
     tcase_add_test(t, what_need_not_last_is_not_synced);
     tcase_add_test(t, a_file_over_the_limit_is_not_read);

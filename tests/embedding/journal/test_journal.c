@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -350,6 +351,33 @@ START_TEST(a_spare_is_made_once_and_taken)
 }
 END_TEST
 
+/* No descriptor to be had, for connections have them all: nothing was tried, so nothing has failed,
+ * and it is synced once there is one. */
+START_TEST(a_sync_without_descriptors_comes_later)
+{
+    struct journal *j = open_good(0);
+    struct journal_sync s;
+    struct rlimit l;
+    int taken[256], count = 0;
+    append(j, 20);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &l), 0);
+    l.rlim_cur = 100;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &l), 0);
+    while (count < 256 && (taken[count] = open("/dev/null", O_RDONLY)) >= 0)
+        count++;
+    for (int left = 0; left < 2; left++) { /* none; one, where two are needed */
+        ck_assert(!journal_sync_begin(j, &s));
+        ck_assert_uint_lt(journal_synced(j), journal_committed(j));
+        close(taken[--count]);
+    }
+    while (count > 0)
+        close(taken[--count]);
+    sync_all(j);
+    journal_close(j);
+    journal_close(open_good(20));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("journal");
@@ -368,6 +396,7 @@ int main(void)
     tcase_add_test(t, a_generation_is_never_used_twice);
     tcase_add_test(t, a_linked_segment_is_never_written_again);
     tcase_add_test(t, a_spare_is_made_once_and_taken);
+    tcase_add_test(t, a_sync_without_descriptors_comes_later);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
