@@ -91,10 +91,18 @@ static void on_signal(void *context, int signo)
     net_interrupt(net);
 }
 
+/* Workers, shards and tools: half of the files that there may be. */
+static uint32_t connections_most(void)
+{
+    uint64_t half = machine_files() / 2;
+    return half > 2 * LIMIT_WORKERS ? 2 * LIMIT_WORKERS : (uint32_t)half;
+}
+
 static int serve(const struct coord_config *config, struct err *e)
 {
     struct daemon daemon = {.config = config};
     struct net_options no = {.drop_sends = config->drop,
+                             .connections_max = connections_most(),
                              .insecure_plaintext = config->insecure_plaintext};
     struct coord_options co = {.shards = config->shards,
                                .lease_ms = config->lease_ms,

@@ -116,6 +116,14 @@ static void report_opened(struct member *m, int status)
     pthread_mutex_unlock(&m->server->mutex);
 }
 
+/* A quarter of the files that there may be, for all shards: the rest is the store's and the
+ * journal's. */
+static uint32_t connections_most(uint32_t shards)
+{
+    uint64_t part = machine_files() / 4 / shards;
+    return part < 16 ? 16 : part > LIMIT_PEERS ? LIMIT_PEERS : (uint32_t)part;
+}
+
 static int open_member(struct member *m, struct shard **shard)
 {
     struct server *sv = m->server;
@@ -124,6 +132,7 @@ static int open_member(struct member *m, struct shard **shard)
     struct net_options no = {.io_threads = c->net.io_threads,
                              .queue_bytes = sv->budget.replies,
                              .drop_sends = c->net.drop,
+                             .connections_max = connections_most(c->shards),
                              .insecure_plaintext = c->insecure_plaintext};
     int rc = net_new(&no, &m->net, &m->error);
     if (rc)

@@ -60,9 +60,12 @@ struct net {
     void (*on_signal)(void *context, int signo);
     void *signal_context;
 
-    struct peers *peers;                 /* owned */
-    struct line *lines;                  /* owned: the open ones */
-    struct line *router;                 /* one of them, or NULL */
+    struct peers *peers; /* owned */
+    struct line *lines;  /* owned: the open ones */
+    struct line *router; /* one of them, or NULL */
+    uv_poll_t counter;   /* of the router's connections, once they are counted */
+    uv_timer_t shut;     /* while it does not listen */
+    bool counted;
     struct line *touched, **touched_end; /* a queue */
     peer_t gone[GONE_MAX];
     uint32_t gone_count;
@@ -482,6 +485,8 @@ void net_free(struct net *n)
         return;
     n->handler = NULL;
     later_close(&n->later);
+    if (n->counted) /* before its socket goes */
+        uv_close((uv_handle_t *)&n->counter, NULL);
     while (n->lines != NULL)
         line_close(n->lines);
     uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,  (uv_handle_t *)&n->prepare,
@@ -504,6 +509,29 @@ struct env *net_env(struct net *n)
     return &n->env;
 }
 
+static void counter_cb(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    const struct net *n = poll->data;
+    sock_count_step(n->router->sock);
+}
+
+static int count_start(struct net *n, struct err *e)
+{
+    struct sock *s = n->router->sock;
+    int rc = sock_count_start(s, n->options.connections_max, e);
+    if (rc != 0)
+        return rc;
+    if (uv_poll_init(&n->loop, &n->counter, sock_count_descriptor(s)) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "cannot watch connections");
+    n->counter.data = n;
+    n->counted = true;
+    uv_poll_start(&n->counter, UV_READABLE, counter_cb);
+    sock_count_step(s);
+    return 0;
+}
+
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e)
 {
     char bindable[256];
@@ -514,6 +542,8 @@ int net_listen(struct net *n, const char *endpoint, char bound[256], struct err 
         n->router = line_open(n, true, e);
         if (n->router == NULL)
             return SHOAL_E_UNAVAILABLE;
+        if (n->options.connections_max > 0 && (rc = count_start(n, e)) != 0)
+            return rc;
     }
     return sock_bind(n->router->sock, bindable, bound, e);
 }

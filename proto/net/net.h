@@ -29,6 +29,8 @@ struct net_options {
     /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
     double drop_sends;
     bool insecure_plaintext; /* allow an address that is not loopback */
+    /* so many at once: one more is cut. 0: any number */
+    uint32_t connections_max;
 };
 
 int net_new(const struct net_options *options, struct net **out, struct err *e);

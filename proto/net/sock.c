@@ -12,9 +12,11 @@
 #include "proto/net/sock.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/log.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -46,6 +48,12 @@ struct sock {
     void *zmq;
     int descriptor;
     bool router;
+    struct {
+        void *monitor; /* NULL: connections are not counted */
+        int descriptor;
+        uint32_t most, connections;
+        uint64_t cut; /* that were too many */
+    } count;
 };
 
 /* ---- the context ----------------------------------------------------------------------------- */
@@ -150,8 +158,76 @@ void sock_close(struct sock *s)
 {
     if (s == NULL)
         return;
+    if (s->count.monitor != NULL) {
+        zmq_socket_monitor(s->zmq, NULL, 0);
+        zmq_close(s->count.monitor);
+    }
     zmq_close(s->zmq);
     free(s);
+}
+
+/* ---- connections counted --------------------------------------------------------------------- */
+
+int sock_count_start(struct sock *s, uint32_t most, struct err *e)
+{
+    char address[64];
+    int none = 0;
+    size_t bytes = sizeof s->count.descriptor;
+    SHOAL_ASSERT(s->router && most > 0 && s->count.monitor == NULL);
+    (void)snprintf(address, sizeof address, "inproc://connections-%p", (void *)s);
+    if (zmq_socket_monitor(s->zmq, address, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ does not tell of connections: %s",
+                       zmq_strerror(errno));
+    s->count.monitor = zmq_socket(context, ZMQ_PAIR);
+    if (s->count.monitor == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ gives no socket: %s", zmq_strerror(errno));
+    zmq_setsockopt(s->count.monitor, ZMQ_RCVHWM, &none, sizeof none); /* it would stop its I/O */
+    zmq_setsockopt(s->count.monitor, ZMQ_LINGER, &none, sizeof none);
+    if (zmq_connect(s->count.monitor, address) != 0 ||
+        zmq_getsockopt(s->count.monitor, ZMQ_FD, &s->count.descriptor, &bytes) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ does not tell of connections: %s",
+                       zmq_strerror(errno));
+    s->count.most = most;
+    return 0;
+}
+
+int sock_count_descriptor(const struct sock *s)
+{
+    return s->count.descriptor;
+}
+
+/* An event is two frames: its number (16 bits) and value (32), and an address. False: there is
+ * none. */
+static bool event_take(struct sock *s)
+{
+    uint8_t frame[64];
+    uint16_t number;
+    int32_t fd;
+    int bytes = zmq_recv(s->count.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
+    if (bytes < (int)(sizeof number + sizeof fd))
+        return false;
+    memcpy(&number, frame, sizeof number);
+    memcpy(&fd, frame + sizeof number, sizeof fd);
+    (void)zmq_recv(s->count.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
+    if (number == ZMQ_EVENT_DISCONNECTED && s->count.connections > 0)
+        s->count.connections--;
+    if (number != ZMQ_EVENT_ACCEPTED || ++s->count.connections <= s->count.most)
+        return true;
+    /* ZeroMQ closes it, and says so. Where it has closed it already, and another connection has
+     * its number, that one is made again. */
+    (void)shutdown(fd, SHUT_RDWR);
+    s->count.cut++;
+    return true;
+}
+
+void sock_count_step(struct sock *s)
+{
+    uint64_t cut = s->count.cut;
+    while (event_take(s))
+        continue;
+    if (cut != s->count.cut)
+        log_warn("more than %u connections: %" PRIu64 " were not let in so far", s->count.most,
+                 s->count.cut);
 }
 
 /* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see

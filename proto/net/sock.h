@@ -38,6 +38,13 @@ void sock_close(struct sock *s);
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e);
 int sock_connect(struct sock *s, const char *endpoint, struct err *e);
 
+/* Of a ROUTER, before it binds: its connections are counted, and one beyond `most` is cut. Stopping
+ * to listen would cut all: ZeroMQ ends a listener with those that came by it. UNAVAILABLE. */
+int sock_count_start(struct sock *s, uint32_t most, struct err *e);
+/* As sock_descriptor: a connection came or went. It tells of nothing before the first step. */
+int sock_count_descriptor(const struct sock *s);
+void sock_count_step(struct sock *s);
+
 /* becomes readable when something may have changed; edge-triggered */
 int sock_descriptor(const struct sock *s);
 bool sock_readable(struct sock *s); /* re-arms the descriptor when it answers false */

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -953,6 +954,46 @@ START_TEST(net_signals_reach_the_loop)
 }
 END_TEST
 
+/* So many connect as one pleases: beyond the bound they are cut, who is there goes on, and once the
+ * others have left (here: because they never spoke) there is room again. */
+START_TEST(net_connections_are_bounded)
+{
+    struct server s;
+    struct client c, late;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    int fd[200];
+    server_start(&s, (struct net_options){.connections_max = 20}, "tcp://127.0.0.1:0");
+    client_open(&c, s.bound);
+    client_exchange(&c, 20, 4, 1000);
+    address.sin_port = htons((uint16_t)atoi(strrchr(s.bound, ':') + 1));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int cut = 0;
+    for (int i = 0; i < 200; i++) {
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(connect(fd[i], (const struct sockaddr *)&address, sizeof address), 0);
+    }
+    usleep(500000);
+    for (int i = 0; i < 200; i++) {
+        char greeting[128];
+        ssize_t n = recv(fd[i], greeting, sizeof greeting, MSG_DONTWAIT);
+        while (n > 0)
+            n = recv(fd[i], greeting, sizeof greeting, MSG_DONTWAIT);
+        cut += n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+    }
+    ck_assert_int_ge(cut, 150);
+    ck_assert_int_lt(cut, 190);
+    client_exchange(&c, 200, 4, 1000);
+    usleep(3500000); /* silent ones are let go after 3 s */
+    client_open(&late, s.bound);
+    client_exchange(&late, 20, 4, 1000);
+    for (int i = 0; i < 200; i++)
+        close(fd[i]);
+    net_free(late.net);
+    net_free(c.net);
+    server_stop(&s);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("net");
@@ -976,6 +1017,7 @@ int main(void)
     tcase_add_test(t, net_listens_on_loopback_alone_unless_told);
     tcase_add_test(t, net_drop_sends_loses_its_share);
     tcase_add_test(t, net_garbage_on_the_port_harms_nobody);
+    tcase_add_test(t, net_connections_are_bounded);
     tcase_add_test(t, net_foreign_messages_harm_nobody);
     tcase_add_test(t, net_timers_fire_in_order_and_never_early);
     tcase_add_test(t, net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting);
