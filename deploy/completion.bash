@@ -30,7 +30,7 @@ _shoal()
     done
     case $at in
     'shoal') words='local submit stop checkpoint status doctor digest tables inspect blame erase report synth bench --help --version' ;;
-    'shoal local') words='--servers --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --warm-start --from --help' ;;
+    'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --warm-start --from --help' ;;
     'shoal submit') words='--coordinator --workers --set --from --no-wait --help' ;;
     'shoal stop') words='--coordinator --help' ;;
     'shoal checkpoint') words='create list verify diff restore export --help' ;;
@@ -56,6 +56,7 @@ _shoal()
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
+    'shoal local --shards') words=''; file=yes ;;
     'shoal local --workers') words=''; file=yes ;;
     'shoal local --run-dir') words=''; file=yes ;;
     'shoal local --set') words=''; file=yes ;;

@@ -166,6 +166,7 @@ int cli_local(int argc, char **argv)
         umask(077); /* the run's data, logs and sockets are its user's alone */
         l.job_path = o.word[0];
         l.servers = (int)option_int(&o, "servers");
+        l.shards = (int)option_int(&o, "shards");
         l.workers = (int)option_int(&o, "workers");
         l.io_threads = (int)option_int(&o, "worker-io-threads");
         l.restart = !option_given(&o, "no-restart");

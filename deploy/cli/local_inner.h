@@ -15,7 +15,7 @@ struct local {
     struct job job;
     char dir[512], programs[512];
     int io_threads; /* of each worker */
-    int servers, workers;
+    int servers, shards, workers;
     char sockets[64];      /* folder of the daemons' sockets, this user's alone; empty: none yet */
     char coordinator[128]; /* endpoint */
     struct child child[1 + LIMIT_LOCAL_SERVERS + LIMIT_LOCAL_WORKERS];

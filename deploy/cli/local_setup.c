@@ -108,7 +108,7 @@ static int coordinator_prepare(struct local *l, struct err *e)
         text, sizeof text,
         "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: "
         "%d\nlease: %u ms\nreport: \"%s/report.json\"\npublish: true\n",
-        l->coordinator, l->dir, l->servers, l->job.coordinator.lease_ms, l->dir);
+        l->coordinator, l->dir, l->servers * l->shards, l->job.coordinator.lease_ms, l->dir);
     (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
     struct child *c = child_add(l, "shoal-coordinator", "coordinator");
     child_arg(c, "--config", path);
@@ -130,9 +130,9 @@ static int server_prepare(struct local *l, int i, struct err *e)
                        l->job.journal.max, l->job.journal.keep);
     (void)snprintf(text, sizeof text,
                    "# written by `shoal local`\nname: %s\nlisten: "
-                   "\"ipc://%s/%s\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
+                   "\"ipc://%s/%s\"\ndata_dir: \"%s/%s\"\nshards: %d\n"
                    "coordinator: \"%s\"\ndurability: %s\nnet: {drop: %g}\n%s",
-                   name, l->sockets, name, l->dir, name, l->coordinator,
+                   name, l->sockets, name, l->dir, name, l->shards, l->coordinator,
                    durability[l->job.durability], l->job.net.drop, journal);
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
     struct child *c = child_add(l, "shoal-server", name);

@@ -75,6 +75,8 @@
 
 static const struct config_key options_local[] = {
     {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"},
+    {"shards", CONFIG_INT, 1, LIMIT_LOCAL_SHARDS, .fallback = "1",
+     .text = "of each server, a thread each"},
     {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "worker processes"},
     {"run-dir", CONFIG_STRING, .values = "DIR", .otherwise = "runs/JOB-DATE-TIME",
      .text = "where everything of this run is kept; must be new or empty"},

@@ -274,11 +274,11 @@ static void time_forgive(struct coord *c)
     gap -= TICK_NS;
     log_warn("the coordinator stood still for %.1f s: leases are longer by that",
              (double)gap * 1e-9);
-    coord_member_forgive(&c->members, gap);
+    coord_member_forgive(&c->members, gap, now);
     for (uint32_t i = 0; i < c->cluster.claims; i++)
-        c->cluster.claim[i].beat_ns += gap;
-    c->watch.begun_ns += gap;
-    c->watch.worker_ns += c->members.workers == 0 ? gap : 0;
+        c->cluster.claim[i].beat_ns = coord_later(c->cluster.claim[i].beat_ns, gap, now);
+    c->watch.begun_ns = coord_later(c->watch.begun_ns, gap, now);
+    c->watch.worker_ns = coord_later(c->watch.worker_ns, gap, now);
 }
 
 static void on_tick(struct env_timer *t)

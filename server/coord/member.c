@@ -218,12 +218,18 @@ bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t le
     return s->seen && s->set_up && now_ns - s->beat_ns <= lease_ns;
 }
 
-void coord_member_forgive(struct coord_members *m, uint64_t gap_ns)
+uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns)
+{
+    return now_ns - then_ns < gap_ns ? now_ns : then_ns + gap_ns;
+}
+
+void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now_ns)
 {
     for (uint32_t s = 0; s < m->shards; s++)
-        m->shard[s].beat_ns += m->shard[s].seen ? gap_ns : 0;
+        if (m->shard[s].seen)
+            m->shard[s].beat_ns = coord_later(m->shard[s].beat_ns, gap_ns, now_ns);
     for (uint32_t i = 0; i < m->workers; i++)
-        m->worker[i].beat_ns += gap_ns;
+        m->worker[i].beat_ns = coord_later(m->worker[i].beat_ns, gap_ns, now_ns);
 }
 
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer)

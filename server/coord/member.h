@@ -125,7 +125,9 @@ int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coo
 /* Set up, and heard within its lease. */
 bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t lease_ns);
 /* The coordinator itself stood still for so long: nobody's silence of that time counts. */
-void coord_member_forgive(struct coord_members *m, uint64_t gap_ns);
+void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now_ns);
+/* An instant moved on by the gap, but not past now: some have been heard since. */
+uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns);
 /* Shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);

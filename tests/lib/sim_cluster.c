@@ -21,18 +21,21 @@ static uint32_t dead_count;
 
 /* ---- servers --------------------------------------------------------------------------------- */
 
-void cluster_server_start(struct cluster *c, uint32_t i)
+static void shard_node_start(struct cluster *c, uint32_t i, uint32_t k)
 {
-    struct cluster_server *s = &c->server[i];
+    struct cluster_server *s = &c->server[i * c->options.shards + k];
     char endpoint[64];
     struct err e = {0};
     ck_assert_ptr_null(s->node);
     snprintf(s->name, sizeof s->name, "server-%u", i);
-    snprintf(endpoint, sizeof endpoint, "sim://%s", s->name);
-    struct shard_options o = {
-        .server = s->name, .shard_count = 1, .coordinator = "sim://coordinator"};
+    snprintf(endpoint, sizeof endpoint, "sim://%s-%u", s->name, k);
+    struct shard_options o = {.server = s->name,
+                              .shard_index = k,
+                              .shard_count = c->options.shards,
+                              .waiting_max = c->options.waiting_max,
+                              .coordinator = "sim://coordinator"};
     if (c->options.dir != NULL) {
-        snprintf(s->dir, sizeof s->dir, "%s/server-%u", c->options.dir, i);
+        snprintf(s->dir, sizeof s->dir, "%s/server-%u-%u", c->options.dir, i, k);
         o.engine.dir = s->dir;
     }
     o.engine.durability = (enum durability)c->options.durability;
@@ -45,22 +48,35 @@ void cluster_server_start(struct cluster *c, uint32_t i)
     ck_assert_msg(shard_start(s->shard, endpoint, &e) == 0, "%s", e.text);
 }
 
+void cluster_server_start(struct cluster *c, uint32_t i)
+{
+    for (uint32_t k = 0; k < c->options.shards; k++)
+        shard_node_start(c, i, k);
+}
+
+bool cluster_server_alive(const struct cluster *c, uint32_t i)
+{
+    return c->server[i * c->options.shards].node != NULL;
+}
+
 void cluster_server_kill(struct cluster *c, uint32_t i)
 {
-    struct cluster_server *s = &c->server[i];
-    if (s->node == NULL)
-        return;
-    sim_kill(s->node);
-    shard_close(s->shard, false);
-    s->node = NULL;
-    s->shard = NULL;
+    for (uint32_t k = 0; k < c->options.shards && cluster_server_alive(c, i); k++)
+        sim_kill(c->server[i * c->options.shards + k].node);
+    for (uint32_t k = 0; k < c->options.shards; k++) {
+        struct cluster_server *s = &c->server[i * c->options.shards + k];
+        if (s->node != NULL)
+            shard_close(s->shard, false);
+        s->node = NULL;
+        s->shard = NULL;
+    }
 }
 
 /* ---- the coordinator ------------------------------------------------------------------------- */
 
 void cluster_coord_start(struct cluster *c)
 {
-    struct coord_options o = {.shards = c->options.servers,
+    struct coord_options o = {.shards = c->options.servers * c->options.shards,
                               .lease_ms = 1000,
                               .resend_ms = 100,
                               .version = "test",
@@ -148,8 +164,9 @@ void cluster_start(struct cluster *c, const struct cluster_options *options,
 {
     memset(c, 0, sizeof *c);
     c->options = *options;
+    c->options.shards = options->shards == 0 ? 1 : options->shards;
     c->backend = backend;
-    ck_assert(options->servers <= CLUSTER_SERVERS);
+    ck_assert(options->servers <= CLUSTER_SERVERS && options->shards <= CLUSTER_SHARDS);
     c->sim = sim_new(&options->sim);
     c->store = coord_store_memory();
     c->client = calloc(1, sizeof *c->client);
@@ -177,15 +194,49 @@ void cluster_free(struct cluster *c)
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */
 
+/* Any process, by number: a server's shards are paused together, as one process is. */
+static void pause_one(struct cluster *c, uint32_t i, uint64_t until_ns)
+{
+    uint32_t servers = c->options.servers;
+    if (i < servers) {
+        for (uint32_t k = 0; k < c->options.shards && cluster_server_alive(c, i); k++)
+            sim_pause(c->server[i * c->options.shards + k].node, until_ns);
+        return;
+    }
+    struct sim_node *n = i == servers ? c->coord_node : c->worker[i - servers - 1].node;
+    if (n != NULL)
+        sim_pause(n, until_ns);
+}
+
+/* A line between two of them, one way or both. */
+static void cut_line(struct cluster *c, struct rng *r, uint64_t until_ns)
+{
+    uint32_t all = c->options.servers * c->options.shards;
+    struct sim_node *shard = c->server[rng_below(r, all)].node;
+    uint32_t i = (uint32_t)rng_below(r, c->workers + 1);
+    struct sim_node *other = i == 0 ? c->coord_node : c->worker[i - 1].node;
+    if (rng_below(r, 3) == 0) /* a worker and the coordinator */
+        shard = c->coord_node;
+    if (shard == NULL || other == NULL || shard == other)
+        return;
+    uint64_t ways = rng_below(r, 3);
+    if (ways != 0)
+        sim_cut(shard, other, until_ns);
+    if (ways != 1)
+        sim_cut(other, shard, until_ns);
+}
+
 void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
 {
     uint64_t now = sim_now_ns(c->sim), pause = 20 * MS + rng_below(r, 2500) * MS;
     *back = now + 5 * MS + rng_below(r, rng_below(r, 4) == 0 ? 3000 : 200) * MS;
-    switch (rng_below(r, 8)) {
+    switch (rng_below(r, 10)) {
     case 0:
     case 1:
     case 2:
         cluster_server_kill(c, (uint32_t)rng_below(r, c->options.servers));
+        if (rng_below(r, 20) == 0) /* nobody is there to start it again, for hours */
+            *back += CLUSTER_AWAY_NS;
         break;
     case 3:
     case 4:
@@ -198,14 +249,13 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
         cluster_worker_kill(c, i);
         break;
     }
-    default: {
-        uint32_t i = (uint32_t)rng_below(r, c->options.servers + c->workers + 1);
-        struct sim_node *n = i < c->options.servers    ? c->server[i].node
-                             : i == c->options.servers ? c->coord_node
-                                                       : c->worker[i - c->options.servers - 1].node;
-        if (n != NULL)
-            sim_pause(n, now + pause);
-    }
+    case 7:
+        cut_line(c, r, now + pause);
+        break;
+    default:
+        if (rng_below(r, 4) == 0)
+            pause += 15000 * MS; /* many leases */
+        pause_one(c, (uint32_t)rng_below(r, c->options.servers + c->workers + 1), now + pause);
     }
 }
 
@@ -213,7 +263,7 @@ void cluster_mend(struct cluster *c)
 {
     uint32_t alive = 0;
     for (uint32_t i = 0; i < c->options.servers; i++)
-        if (c->server[i].node == NULL)
+        if (!cluster_server_alive(c, i))
             cluster_server_start(c, i);
     if (c->coord_node == NULL)
         cluster_coord_start(c);

@@ -17,6 +17,7 @@
 struct backend;
 
 #define CLUSTER_SERVERS 8u
+#define CLUSTER_SHARDS 4u   /* of a server */
 #define CLUSTER_WORKERS 64u /* over the whole run, dead ones counted */
 #define CLUSTER_DEAD 512u
 #define CLUSTER_TABLES 8u
@@ -27,7 +28,9 @@ struct cluster_options {
     const char *from; /* a checkpoint that the job goes on from; NULL: none */
     const char *dir;  /* of the servers' folders; NULL: engines keep all in memory */
     uint32_t servers, workers;
-    uint32_t durability; /* enum durability */
+    uint32_t shards;      /* of a server, a node each; they die together. 0: 1 */
+    uint64_t waiting_max; /* of a shard's pool of requests; 0: its default */
+    uint32_t durability;  /* enum durability */
     /* of the workers' options; may be NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
 };
@@ -63,7 +66,8 @@ struct cluster {
     struct coord_store *store;
     struct sim_node *coord_node; /* NULL: dead */
     struct coord *coord;
-    struct cluster_server server[CLUSTER_SERVERS];
+    /* shard k of server i is [i * options.shards + k] */
+    struct cluster_server server[CLUSTER_SERVERS * CLUSTER_SHARDS];
     struct cluster_worker worker[CLUSTER_WORKERS];
     uint32_t workers; /* ever started */
     struct fake_client *client;
@@ -75,12 +79,14 @@ void cluster_start(struct cluster *c, const struct cluster_options *options,
 void cluster_free(struct cluster *c);
 void cluster_server_kill(struct cluster *c, uint32_t i);
 void cluster_server_start(struct cluster *c, uint32_t i);
+bool cluster_server_alive(const struct cluster *c, uint32_t i);
 void cluster_coord_kill(struct cluster *c);
 void cluster_coord_start(struct cluster *c);
 void cluster_worker_kill(struct cluster *c, uint32_t i);
 uint32_t cluster_worker_start(struct cluster *c); /* its number */
-/* One misfortune: something is killed, or frozen; what is killed comes back with cluster_mend, at
- * `back` say. */
+/* One misfortune: something is killed, frozen, or a line is cut; what is killed comes back with
+ * cluster_mend, at `back` say: once in a while after hours. */
+#define CLUSTER_AWAY_NS UINT64_C(14400000000000)
 void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back);
 /* Starts again what is dead. */
 void cluster_mend(struct cluster *c);

@@ -6,7 +6,7 @@
  * nobody listens at the moment of the send, or when whoever did is dead when it arrives.
  * env_disconnect of a connection out is told to the other end by on_peer_gone. As with the real net
  * a connection holds a bounded number of messages; beyond it env_send answers BUSY. on_drained
- * follows the messages of one node at one instant. After sim_kill or env_stop the env's calls do
+ * follows the messages of one node at one instant. A line can be cut, one way or both. After sim_kill or env_stop the env's calls do
  * nothing. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -41,6 +41,8 @@ void sim_listen(struct sim_node *n, const char *endpoint); /* "sim://server-0" *
 void sim_kill(struct sim_node *n);
 void sim_pause(struct sim_node *n, uint64_t until_ns); /* frozen: events queue up */
 bool sim_stopped(const struct sim_node *n);            /* it called env_stop */
+/* What one node sends to another is lost until then; the other way it arrives. */
+void sim_cut(struct sim_node *from, struct sim_node *to, uint64_t until_ns);
 
 /* Runs one event; false when none is left. */
 bool sim_step(struct sim *s);

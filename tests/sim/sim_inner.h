@@ -53,8 +53,16 @@ struct address {
     struct address *next;
 };
 
+#define CUTS 16u
+struct cut { /* of a line, one way */
+    const struct sim_node *from, *to;
+    uint64_t until_ns;
+};
+
 struct sim {
     struct sim_options options;
+    struct cut cut[CUTS];
+    uint32_t cuts; /* ever made: the oldest is forgotten */
     uint64_t now_ns, trace;
     struct rng rng;
     struct event_heap heap;

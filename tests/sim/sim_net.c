@@ -78,6 +78,22 @@ static struct sim_node *link_server(struct sim *s, struct link *l)
     return node;
 }
 
+/* ---- lines that are cut ---------------------------------------------------------------------- */
+
+void sim_cut(struct sim_node *from, struct sim_node *to, uint64_t until_ns)
+{
+    struct sim *s = from->sim;
+    s->cut[s->cuts++ % CUTS] = (struct cut){from, to, until_ns};
+}
+
+static bool is_cut(const struct sim *s, const struct sim_node *from, const struct sim_node *to)
+{
+    for (uint32_t i = 0; i < CUTS; i++)
+        if (s->cut[i].from == from && s->cut[i].to == to && s->now_ns < s->cut[i].until_ns)
+            return true;
+    return false;
+}
+
 /* ---- sending --------------------------------------------------------------------------------- */
 
 static bool chance(struct sim *s, double share)
@@ -151,7 +167,7 @@ int sim_send(struct env *env, peer_t to, struct msg *m)
     peer_t from = up ? l->server_name : l->client_name;
     bool lost = chance(s, s->options.drop);
     bool twice = chance(s, s->options.duplicate);
-    if (node == NULL || lost) {
+    if (node == NULL || lost || is_cut(s, n, node)) {
         msg_free(m);
         return 0;
     }

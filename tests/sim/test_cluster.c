@@ -1,6 +1,7 @@
 /* test_cluster.c: whole jobs on virtual time under faults from one seed: lost, doubled and
- * reordered messages; servers, workers and the coordinator killed and started again, or frozen for
- * longer than a lease; rows that are not in memory.
+ * reordered messages, lines that are cut; servers (of several shards), workers and the coordinator
+ * killed and started again, once in a while after hours, or frozen for many leases; pools that hold
+ * a batch or three; rows that are not in memory.
  *
  * Every run must end within a bound of virtual time, with the rows that the undisturbed run has:
  * the probe's counts by digest (every example exactly once), under bsp the digests of all tables,
@@ -112,6 +113,8 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
         sim.reorder = rng_below(&r, 2) == 1;
         sim.delay_max_ns = MS + rng_below(&r, 10) * MS;
         o.servers = 1 + (uint32_t)rng_below(&r, 3);
+        o.shards = 1 + (uint32_t)rng_below(&r, 4 / o.servers); /* 64 tablets, 16 each at least */
+        o.waiting_max = rng_below(&r, 3) == 0 ? 16384 : 0;     /* a batch of a lane, or three */
         o.workers = 1 + (uint32_t)rng_below(&r, 3);
         strikes = (uint32_t)rng_below(&r, 9);
     }
@@ -147,7 +150,7 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
         cluster_mend(&cluster);
     }
     if (!over)
-        over = cluster_run(&cluster, BOUND);
+        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND);
     memset(out, 0, sizeof *out);
     if (over)
         cluster_result(&cluster, out);

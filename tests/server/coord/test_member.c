@@ -120,6 +120,22 @@ START_TEST(coord_member_lease_runs_out)
 }
 END_TEST
 
+/* Who was heard since is not heard in the future: that ended the coordinator. */
+START_TEST(coord_member_forgives_up_to_now)
+{
+    uint32_t shard;
+    enum coord_beat what;
+    uint64_t old = join(1, "old", 100), fresh = join(2, "fresh", 1000);
+    (void)beat("a", 0, 1, true, 11, &shard, &what); /* at 1 */
+    coord_member_forgive(&m, 800, 1000);
+    ck_assert_uint_eq(coord_member_worker(&m, old)->beat_ns, 900);
+    ck_assert_uint_eq(coord_member_worker(&m, fresh)->beat_ns, 1000);
+    ck_assert_uint_eq(m.shard[0].beat_ns, 801);
+    ck_assert_uint_eq(m.shard[1].beat_ns, 0); /* never heard */
+    ck_assert_uint_eq(coord_member_expired(&m, 1000, 100), 0);
+}
+END_TEST
+
 START_TEST(coord_member_figures_of_the_dead_still_count)
 {
     struct wire_WORKER_BEAT sum;
@@ -145,6 +161,7 @@ int main(void)
     tcase_add_test(c, coord_member_server_too_many_is_refused);
     tcase_add_test(c, coord_member_worker_number_is_never_used_again);
     tcase_add_test(c, coord_member_lease_runs_out);
+    tcase_add_test(c, coord_member_forgives_up_to_now);
     tcase_add_test(c, coord_member_figures_of_the_dead_still_count);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
