@@ -19,7 +19,7 @@
 #define LIMIT_LANES 1024u
 #define LIMIT_WORKERS 4096u
 #define LIMIT_LOCAL_SERVERS 16 /* of shoal local */
-#define LIMIT_LOCAL_SHARDS 16 /* of each */
+#define LIMIT_LOCAL_SHARDS 16  /* of each */
 #define LIMIT_LOCAL_WORKERS 64
 #define LIMIT_RUNS 16u /* open at once on a shard */
 #define LIMIT_NAME 64u /* bytes of a name, final NUL counted */

@@ -383,12 +383,27 @@ static int claim_known(const struct coord *c, const struct wire_SHARD_BEAT *b, s
     return rc == 0 ? older_check(owner, b, e) : rc;
 }
 
+/* It is told to workers, a line each: SCHEME://, then no byte that is not printed. */
+static bool endpoint_fits(const char *endpoint)
+{
+    const char *rest = strstr(endpoint, "://");
+    if (rest == NULL || rest == endpoint || rest[3] == 0)
+        return false;
+    for (const unsigned char *b = (const unsigned char *)endpoint; *b != 0; b++)
+        if (*b <= ' ' || *b == 0x7f)
+            return false;
+    return true;
+}
+
 int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t from,
                         struct err *e)
 {
     if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
         return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
                        LIMIT_SHARDS);
+    if (!endpoint_fits(beat->endpoint))
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "server %s beats with no endpoint that workers could use", beat->server);
     int rc = coord_cluster_known(&c->cluster) ? claim_known(c, beat, e)
                                               : claim_unknown(c, beat, from, e);
     if (rc != 0 && rc != SHOAL_E_AGAIN)

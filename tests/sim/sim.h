@@ -6,8 +6,8 @@
  * nobody listens at the moment of the send, or when whoever did is dead when it arrives.
  * env_disconnect of a connection out is told to the other end by on_peer_gone. As with the real net
  * a connection holds a bounded number of messages; beyond it env_send answers BUSY. on_drained
- * follows the messages of one node at one instant. A line can be cut, one way or both. After sim_kill or env_stop the env's calls do
- * nothing. */
+ * follows the messages of one node at one instant. A line can be cut, one way or both. After
+ * sim_kill or env_stop the env's calls do nothing. */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 

@@ -464,6 +464,21 @@ START_TEST(coord_two_copies_of_a_folder_are_found)
 }
 END_TEST
 
+/* Workers are told endpoints, a line each: one with a line feed in it would be two. */
+START_TEST(coord_endpoint_is_one_word)
+{
+    static const char *const wrong[] = {"", "tcp", "tcp://", "://x", "tcp://a b", "tcp://a\x7f"};
+    struct wire_SHARD_BEAT beat = {.server = "s", .incarnation = 1};
+    struct err e;
+    fleet_start(2);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        (void)snprintf(beat.endpoint, sizeof beat.endpoint, "%s", wrong[i]);
+        ck_assert_int_eq(coord_cluster_claim(r.coord, &beat, 9, &e), SHOAL_E_MALFORMED);
+    }
+    rig_stop();
+}
+END_TEST
+
 /* ---- the map ---- */
 
 START_TEST(coord_map_of_more_tables_keeps_the_owners)
@@ -514,6 +529,7 @@ int main(void)
     tcase_add_test(t, coord_older_folder_is_refused);
     tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);
     tcase_add_test(t, coord_two_copies_of_a_folder_are_found);
+    tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
