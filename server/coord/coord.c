@@ -35,8 +35,8 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
         if (coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP &&
             c->job.spec.durability == DURABLE_MEMORY) {
             coord_end_fail(c, SHOAL_E_UNAVAILABLE,
-                           "server %s died and durability is memory: its rows are lost; start the "
-                           "job again, or use durability: journal",
+                           "server %s died and durability is memory: its rows are lost; start all "
+                           "servers again, then the job, or use durability: journal",
                            s->server);
             return;
         }

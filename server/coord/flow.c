@@ -179,7 +179,9 @@ static bool step_tables(struct coord *c)
     SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->tablets == 0);
     if (!coord_cluster_ready(&c->cluster))
         return false; /* a server came back with a newer map than the store's */
-    int rc = coord_setup_map(c, &e);
+    int rc = coord_member_made_check(&c->members, &e);
+    if (rc == 0)
+        rc = coord_setup_map(c, &e);
     if (rc == 0 && j->at.from == FROM_TO_LOAD)
         rc = past_load(c, &e);
     if (rc != 0)

@@ -33,6 +33,20 @@ static void synced_key(uint32_t shard, char key[COORD_KEY_MAX])
     (void)snprintf(key, COORD_KEY_MAX, "synced/%u", shard);
 }
 
+static void made_key(uint32_t shard, char key[COORD_KEY_MAX])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "made/%u", shard);
+}
+
+static int made_load(struct coord_shard *s, uint32_t shard, struct coord_store *store,
+                     struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    made_key(shard, key);
+    int rc = coord_store_get_fixed(store, key, &s->made, sizeof s->made, e);
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
 static int synced_load(struct coord_shard *s, uint32_t shard, struct coord_store *store,
                        struct err *e)
 {
@@ -68,6 +82,8 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
         m->shard[s].incarnation = record.incarnation;
         m->shard[s].placed = record.placed != 0;
         rc = synced_load(&m->shard[s], s, store, e);
+        if (rc == 0)
+            rc = made_load(&m->shard[s], s, store, e);
         if (rc != 0)
             return rc;
     }
@@ -210,6 +226,40 @@ int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coo
     s->noted_ns = now_ns;
     synced_key(shard, key);
     return coord_store_note(store, key, &s->synced, sizeof s->synced, e);
+}
+
+int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                           struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    char key[COORD_KEY_MAX];
+    SHOAL_ASSERT(shard < m->shards && s->incarnation != 0);
+    if (!s->figures.in_memory || s->made == s->incarnation)
+        return 0;
+    s->made = s->incarnation;
+    made_key(shard, key);
+    return coord_store_note(store, key, &s->made, sizeof s->made, e);
+}
+
+int coord_member_made_check(const struct coord_members *m, struct err *e)
+{
+    const struct coord_shard *lost = NULL, *kept = NULL;
+    for (uint32_t s = 0; s < m->shards; s++) {
+        const struct coord_shard *at = &m->shard[s];
+        if (!at->figures.in_memory || at->made == 0)
+            continue;
+        if (at->made == at->incarnation)
+            kept = at;
+        else
+            lost = at;
+    }
+    if (lost == NULL || kept == NULL)
+        return 0;
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "server %s has started again and its rows were in memory, those of server %s "
+                   "are still there: a job would go on with a part of them. Start all servers "
+                   "again, then submit the job",
+                   lost->server, kept->server);
 }
 
 bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t lease_ns)

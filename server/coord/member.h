@@ -65,6 +65,8 @@ struct coord_shard {
     uint64_t synced;   /* sequence that was on its disk when it was last heard */
     uint64_t noted;    /* of it, what is stored */
     uint64_t noted_ns; /* when */
+    /* durability memory: the incarnation that the tables were last made in; 0: none */
+    uint64_t made;
     bool seen;         /* since this coordinator started */
     bool ready;        /* recovered, takes work */
     uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
@@ -128,6 +130,12 @@ bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t le
 void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now_ns);
 /* An instant moved on by the gap, but not past now: some have been heard since. */
 uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns);
+/* A shard whose rows are in memory alone has its tables now: noted by its incarnation. */
+int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                           struct err *e);
+/* Whether rows in memory are all there, or none: 0, or UNAVAILABLE, which names a server that has
+ * lost its part and one that has not. */
+int coord_member_made_check(const struct coord_members *m, struct err *e);
 /* Shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);

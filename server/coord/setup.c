@@ -198,6 +198,11 @@ static void step_next(struct coord *c, uint32_t shard)
     SHOAL_ASSERT(!s->busy && !s->set_up);
     /* past it: it was opening the run before when RESTORE began */
     if (s->step >= steps) {
+        struct err e = {0};
+        if (coord_member_note_made(&c->members, shard, c->store, &e) != 0) {
+            coord_end_fail(c, e.code, "%s", e.text);
+            return;
+        }
         s->set_up = true;
         log_info("shard %u (%s) has map, tables and run", shard, s->server);
         coord_call_shard_ready(&c->calls, shard);

@@ -266,8 +266,8 @@ static void memory_look(struct coord *c)
             continue;
         coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "server %s has not been heard for %" PRIu64
-                       " s and durability is memory: its rows count as lost; start the job again, "
-                       "or use durability: journal",
+                       " s and durability is memory: its rows count as lost; start all "
+                       "servers again, then the job, or use durability: journal",
                        s->server, silent / UINT64_C(1000000000));
         return;
     }

@@ -464,6 +464,35 @@ START_TEST(coord_two_copies_of_a_folder_are_found)
 }
 END_TEST
 
+/* Rows in memory: one of two servers started again since the last job. Its part would read as new
+ * rows, the other's not: refused, also by a coordinator that started again; once both did, all
+ * begins anew. */
+START_TEST(coord_half_of_the_rows_in_memory_is_refused)
+{
+    fleet_start(2);
+    r.shard[0].in_memory = r.shard[1].in_memory = true;
+    go(500);
+    job_run();
+    job_run(); /* both have theirs */
+    sim_kill(r.shard[1].node);
+    shard_start(1, 2);
+    if (_i == 1) {
+        coord_kill();
+        coord_start();
+    }
+    go(1000);
+    job_start(5000000);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "server server-1 has started again"));
+    sim_kill(r.shard[0].node);
+    shard_start(0, 2);
+    go(1000);
+    job_run();
+    rig_stop();
+}
+END_TEST
+
 /* Workers are told endpoints, a line each: one with a line feed in it would be two. */
 START_TEST(coord_endpoint_is_one_word)
 {
@@ -529,6 +558,7 @@ int main(void)
     tcase_add_test(t, coord_older_folder_is_refused);
     tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);
     tcase_add_test(t, coord_two_copies_of_a_folder_are_found);
+    tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
     suite_add_tcase(s, t);
