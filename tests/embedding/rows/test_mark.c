@@ -31,11 +31,7 @@ START_TEST(rule_takes_skips_and_gaps)
     ck_assert_int_eq(mark_push_rule(3, 3, 6), PUSH_TAKE);
     ck_assert_int_eq(mark_push_rule(6, 3, 6), PUSH_SKIP);
     ck_assert_int_eq(mark_push_rule(9, 3, 6), PUSH_SKIP);
-#ifndef SHOAL_PLANT_HIGHEST_BATCH
     ck_assert_int_eq(mark_push_rule(2, 3, 6), PUSH_GAP);
-#else
-    ck_assert_int_eq(mark_push_rule(2, 3, 6), PUSH_TAKE);
-#endif
 }
 END_TEST
 
@@ -68,10 +64,8 @@ START_TEST(range_is_taken_whole_in_part_or_not)
     ck_assert_uint_eq(p.skipped, 64);
     marks_move(m, 1, 0, 0, 1, 4, NULL, &s);
     marks_plan(m, 1, 0, 0, 64, 4, 5, &p);
-#ifndef SHOAL_PLANT_HIGHEST_BATCH
     ck_assert_int_eq(p.verdict, PUSH_GAP);
     ck_assert_uint_eq(p.lowest, 1);
-#endif
     ck_assert_uint_eq(marks_lowest(m, 0, 0), 0);
     marks_free(m);
 }

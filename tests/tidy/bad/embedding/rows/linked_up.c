@@ -1,7 +1,8 @@
-/* linked_up.c: calls a room above without including it; no header declares it. */
+/* linked_up.c: calls a room above without including it; no header declares it; a planted fault is
+ * left in it. */
 int engine_linked(void);
 
 int linked_up(void)
 {
-    return engine_linked();
+    return engine_linked() + "SHOAL_PLANT"[engine_linked()];
 }

@@ -1,0 +1,23 @@
+/* plant.h: faults planted on purpose, one for each kind that the tests must find: tests/plants.
+ *
+ * In a build with SHOAL_PLANTS=ON, PLANTED(name) is true where the environment's SHOAL_PLANT says
+ * that name; in every other build it is the constant false, and nothing of it is left. */
+#ifndef PROTO_BASE_PLANT_H
+#define PROTO_BASE_PLANT_H
+
+#ifdef SHOAL_PLANTS
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline bool plant_named(const char *name)
+{
+    const char *asked = getenv("SHOAL_PLANT");
+    return asked != NULL && strcmp(asked, name) == 0;
+}
+#define PLANTED(name) plant_named(name)
+#else
+#define PLANTED(name) false
+#endif
+
+#endif
