@@ -49,7 +49,14 @@ uint64_t request_pool_bytes(const struct request_pool *p)
 bool request_pool_pressed(const struct request_pool *p)
 {
     const struct request_share *s = &p->share[REQUEST_PUSH];
-    return s->used > LIMIT_WAITING / 2 || s->bytes > s->bytes_max / 2;
+    return s->refused || s->used > LIMIT_WAITING / 2 || s->bytes > s->bytes_max / 2;
+}
+
+bool request_pool_full(const struct request_pool *p, const struct wire *w, const struct msg *m)
+{
+    const struct request_share *s =
+        &p->share[w->type == WIRE_TYPE_PULL ? REQUEST_PULL : REQUEST_PUSH];
+    return s->used == LIMIT_WAITING || s->bytes + msg_bytes(m) > s->bytes_max;
 }
 
 /* Whether one peer has half of a share of which three quarters are taken. Only then it is counted:
@@ -129,8 +136,10 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
     struct request_share *s = share_of(p, w->type);
     struct request *q = p->free;
     SHOAL_ASSERT(q != NULL || request_pool_used(p) == PLACES);
-    if (!room(p, s, from, w->type, bytes, at_once))
+    if (!room(p, s, from, w->type, bytes, at_once)) {
+        s->refused = true;
         return NULL;
+    }
     p->free = q->next;
     s->used++;
     s->bytes += bytes;
@@ -171,6 +180,7 @@ void request_give(struct request_pool *p, struct request *q)
     p->free = q;
     q->taken = false;
     s->used--;
+    s->refused &= s->bytes > s->bytes_max / 4;
     SHOAL_ASSERT(s->used > 0 || s->bytes == 0);
 }
 

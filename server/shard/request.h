@@ -49,6 +49,7 @@ enum request_kind { REQUEST_PULL, REQUEST_PUSH, REQUEST_KINDS };
 struct request_share {
     uint32_t used;
     uint64_t bytes, bytes_max;
+    bool refused; /* somebody, for want of room, since there was some */
 };
 
 struct request_pool {
@@ -61,7 +62,7 @@ struct request_pool {
 int request_pool_init(struct request_pool *p, uint64_t bytes_max);
 uint32_t request_pool_used(const struct request_pool *p);
 uint64_t request_pool_bytes(const struct request_pool *p);
-/* Whether pushes have taken half of their share: what can go on early should. */
+/* Whether pushes have taken half of their share, or one did not fit: what can go on early should. */
 bool request_pool_pressed(const struct request_pool *p);
 /* Frees the messages of all requests still out, wherever they are. */
 void request_pool_close(struct request_pool *p);
@@ -71,6 +72,8 @@ void request_pool_close(struct request_pool *p);
  * is there. */
 struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
                              struct msg *m, bool at_once, uint64_t now_ns);
+/* Whether such a request would be refused now. */
+bool request_pool_full(const struct request_pool *p, const struct wire *w, const struct msg *m);
 /* Frees the message early, when only the answer is outstanding. */
 void request_drop_message(struct request_pool *p, struct request *q);
 void request_give(struct request_pool *p, struct request *q);

@@ -115,7 +115,8 @@ int shard_schema(struct shard *s, uint32_t table, const struct table_schema **ou
 struct request *shard_take(struct shard *s, peer_t from, int found, struct err *e)
 {
     const struct wire *w = &s->in;
-    bool at_once = !found && w->type == WIRE_TYPE_PUSH && request_pool_pressed(&s->pool) &&
+    bool at_once = !found && w->type == WIRE_TYPE_PUSH &&
+                   (request_pool_pressed(&s->pool) || request_pool_full(&s->pool, w, s->m)) &&
                    bsp_next(s, &w->u.PUSH);
     struct request *q =
         found ? NULL : request_take(&s->pool, from, w, s->m, at_once, env_now_ns(s->env));
@@ -123,6 +124,8 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
         s->m = NULL;
         return q;
     }
+    if (!found && w->type == WIRE_TYPE_PUSH && s->hold.cut == 0)
+        bsp_retry(s); /* what may go before its clock is complete makes room for the next */
     if (!found)
         found = err_set(e, SHOAL_E_BUSY,
                         "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",

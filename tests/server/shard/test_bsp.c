@@ -411,6 +411,43 @@ START_TEST(a_clock_that_the_pool_cannot_hold_gets_through)
 }
 END_TEST
 
+/* Little is held, so that the pool is not half full; but the push that all wait for is larger than
+ * what is left. */
+START_TEST(a_large_push_that_is_next_gets_in)
+{
+    struct rig r = {.waiting_max = 1400};
+    rig_new(&r, WIRE_BSP, 3, OPT_SGD);
+    uint64_t one = rig_push(&r, part(1, 1, 1)), two = rig_push(&r, part(2, 1, 1));
+    rig_run(&r, 5);
+    uint64_t large = wide_push(&r, 0, 1);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, large), 0);
+    ck_assert_int_eq(rig_status(&r, one), 0);
+    ck_assert_int_eq(rig_status(&r, two), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* What was refused is not the next one: those held before it go on for its sake. */
+START_TEST(a_refused_push_sets_the_others_going)
+{
+    struct rig r = {.waiting_max = 1400};
+    rig_new(&r, WIRE_BSP, 3, OPT_SGD);
+    uint64_t first = rig_push(&r, part(0, 1, 1)), last = rig_push(&r, part(2, 1, 1));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    uint64_t large = wide_push(&r, 1, 1);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    if (rig_status(&r, large) == SHOAL_E_BUSY)
+        large = wide_push(&r, 1, 1);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, large), 0);
+    ck_assert_int_eq(rig_status(&r, last), 0);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -428,6 +465,8 @@ int main(void)
         parts_applied_before_count,
         undo_of_a_former_run_is_not_seen,
         a_clock_that_the_pool_cannot_hold_gets_through,
+        a_large_push_that_is_next_gets_in,
+        a_refused_push_sets_the_others_going,
     };
     return rig_main("bsp", tests, sizeof tests / sizeof tests[0]);
 }
