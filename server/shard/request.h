@@ -62,7 +62,8 @@ struct request_pool {
 int request_pool_init(struct request_pool *p, uint64_t bytes_max);
 uint32_t request_pool_used(const struct request_pool *p);
 uint64_t request_pool_bytes(const struct request_pool *p);
-/* Whether pushes have taken half of their share, or one did not fit: what can go on early should. */
+/* Whether pushes have taken half of their share, or one did not fit: what can go on early
+ * should. */
 bool request_pool_pressed(const struct request_pool *p);
 /* Frees the messages of all requests still out, wherever they are. */
 void request_pool_close(struct request_pool *p);
