@@ -385,6 +385,7 @@ int main(void)
 {
     Suite *suite = suite_create("space");
     TCase *c = tcase_create("space");
+    tcase_set_timeout(c, 60); /* they wait for looks at the disk, which take real time */
     tcase_add_test(c, past_the_bound_pushes_are_refused_and_go_on_once_cuts_are_dropped);
     tcase_add_test(c, without_cuts_rewriting_keeps_within_the_bound);
     tcase_add_test(c, killed_while_refused_it_recovers_all);

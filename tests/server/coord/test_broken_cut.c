@@ -40,7 +40,7 @@ static void coord_make(void)
     ck_assert_int_eq(coord_new(&o, sim_node_env(node), coord_store_memory(), &c, &e), 0);
     (void)snprintf(c->job.spec.checkpoint.dir, sizeof c->job.spec.checkpoint.dir, "%s", dir);
     c->job.at.phase = PHASE_TRAIN;
-    c->members.shard[0].set_up = true;
+    c->members.shard[0].seen = c->members.shard[0].set_up = true;
 }
 
 static void cut_done(struct coord *coord, int status, const char *text, uint64_t cut)
