@@ -64,7 +64,6 @@ struct net {
     struct line *lines;  /* owned: the open ones */
     struct line *router; /* one of them, or NULL */
     uv_poll_t counter;   /* of the router's connections, once they are counted */
-    uv_timer_t shut;     /* while it does not listen */
     bool counted;
     struct line *touched, **touched_end; /* a queue */
     peer_t gone[GONE_MAX];

@@ -13,6 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ADVICE                                                                                     \
+    "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
+    "servers"
+
 static const char ID_KEY[] = "cluster", MAP_KEY[] = "map";
 
 struct map_record { /* value of "map", then the owners, u16 each */
@@ -94,7 +98,7 @@ static int map_load(struct coord *c, struct err *e)
         memcpy(&r, value, sizeof r);
     if (bytes < sizeof r || bytes != sizeof r + r.tablets * sizeof *cl->shard_of) {
         free(value);
-        return err_set(e, SHOAL_E_CORRUPT, "the stored map has %zu bytes", bytes);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored map has %zu bytes" ADVICE, bytes);
     }
     memmove(value, (char *)value + sizeof r, bytes - sizeof r);
     cl->shard_of = value;
@@ -104,7 +108,7 @@ static int map_load(struct coord *c, struct err *e)
     memcpy(cl->bits, r.bits, sizeof cl->bits);
     /* whether the coordinator's file says as many is asked later (coord_cluster_shards) */
     if (!map_fits(&r, cl->shard_of, LIMIT_SHARDS))
-        return err_set(e, SHOAL_E_CORRUPT, "the stored map of epoch %" PRIu64 " cannot be",
+        return err_set(e, SHOAL_E_CORRUPT, "the stored map of epoch %" PRIu64 " cannot be" ADVICE,
                        r.epoch);
     return 0;
 }
@@ -130,7 +134,7 @@ int coord_cluster_open(struct coord *c, struct err *e)
     if (rc != 0)
         return rc;
     if (!coord_cluster_known(cl))
-        return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name");
+        return err_set(e, SHOAL_E_CORRUPT, "the stored cluster has no name" ADVICE);
     return map_load(c, e);
 }
 
@@ -143,20 +147,33 @@ void coord_cluster_close(struct coord_cluster *cl)
 
 /* ---- refusing ---- */
 
-/* In the place of its last refusal, of a free one, or of the one longest silent. */
-static void stranger_note(struct coord *c, const struct wire_SHARD_BEAT *b, const char *text)
+static struct coord_stranger *stranger_of(struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
 {
-    struct coord_cluster *cl = &c->cluster;
-    struct coord_stranger *to = NULL;
-    for (uint32_t i = 0; i < cl->strangers && to == NULL; i++)
+    for (uint32_t i = 0; i < cl->strangers; i++)
         if (cl->stranger[i].index == b->shard_index &&
             strcmp(cl->stranger[i].server, b->server) == 0)
-            to = &cl->stranger[i];
-    if (to == NULL && cl->strangers < COORD_STRANGERS)
-        to = &cl->stranger[cl->strangers++];
-    for (uint32_t i = 0; to == NULL || i < cl->strangers; i++)
-        if (to == NULL || (to->index != b->shard_index && cl->stranger[i].beat_ns < to->beat_ns))
-            to = &cl->stranger[i];
+            return &cl->stranger[i];
+    return NULL;
+}
+
+/* A free place, or that of the one longest silent. */
+static struct coord_stranger *stranger_place(struct coord_cluster *cl)
+{
+    struct coord_stranger *oldest = &cl->stranger[0];
+    if (cl->strangers < COORD_STRANGERS)
+        return &cl->stranger[cl->strangers++];
+    for (uint32_t i = 1; i < COORD_STRANGERS; i++)
+        if (cl->stranger[i].beat_ns < oldest->beat_ns)
+            oldest = &cl->stranger[i];
+    oldest->text[0] = 0;
+    return oldest;
+}
+
+static void stranger_note(struct coord *c, const struct wire_SHARD_BEAT *b, const char *text)
+{
+    struct coord_stranger *to = stranger_of(&c->cluster, b);
+    if (to == NULL)
+        to = stranger_place(&c->cluster);
     if (strcmp(to->text, text) != 0)
         log_warn("server %s is not taken: %s", b->server, text);
     memcpy(to->server, b->server, sizeof to->server);
@@ -167,15 +184,9 @@ static void stranger_note(struct coord *c, const struct wire_SHARD_BEAT *b, cons
 
 static void stranger_forget(struct coord_cluster *cl, const struct wire_SHARD_BEAT *b)
 {
-    for (uint32_t i = 0; i < cl->strangers; i++)
-        if (cl->stranger[i].index == b->shard_index &&
-            strcmp(cl->stranger[i].server, b->server) == 0)
-            cl->stranger[i] = cl->stranger[--cl->strangers];
-}
-
-static bool belongs(const struct wire_SHARD_BEAT *b)
-{
-    return (b->cluster_high | b->cluster_low) != 0;
+    struct coord_stranger *of = stranger_of(cl, b);
+    if (of != NULL)
+        *of = cl->stranger[--cl->strangers];
 }
 
 /* ---- a cluster that is not known yet ---- */
@@ -205,9 +216,8 @@ static void claims_expire(struct coord *c)
 static int claim_note(struct coord *c, const struct wire_SHARD_BEAT *b, peer_t from, struct err *e)
 {
     struct coord_cluster *cl = &c->cluster;
-    struct coord_claim *at = claim_of(c, b);
     claims_expire(c);
-    at = claim_of(c, b);
+    struct coord_claim *at = claim_of(c, b);
     if (at == NULL && cl->claims == c->members.shards)
         return err_set(e, SHOAL_E_BUSY,
                        "all %u shards of the coordinator's file are there without it: see "
@@ -230,7 +240,7 @@ static void claims_text(const struct coord_cluster *cl, char *out, size_t bytes)
     for (uint32_t i = 0; i < cl->claims && n < bytes; i++) {
         const struct wire_SHARD_BEAT *b = &cl->claim[i].beat;
         char what[80];
-        if (belongs(b))
+        if (coord_member_belongs(b))
             (void)snprintf(what, sizeof what, "shard %u of %u of cluster %016" PRIx64, b->number,
                            b->shards, b->cluster_high);
         else
@@ -246,7 +256,7 @@ static bool claims_agree(const struct coord_cluster *cl, uint32_t shards)
     uint8_t taken[LIMIT_SHARDS] = {0};
     for (uint32_t i = 0; i < cl->claims; i++) {
         const struct wire_SHARD_BEAT *b = &cl->claim[i].beat, *first = &cl->claim[0].beat;
-        if (!belongs(b) || b->cluster_high != first->cluster_high ||
+        if (!coord_member_belongs(b) || b->cluster_high != first->cluster_high ||
             b->cluster_low != first->cluster_low || b->shards != shards || b->number >= shards ||
             taken[b->number]++ != 0)
             return false;
@@ -257,7 +267,7 @@ static bool claims_agree(const struct coord_cluster *cl, uint32_t shards)
 static bool claims_empty(const struct coord_cluster *cl)
 {
     for (uint32_t i = 0; i < cl->claims; i++)
-        if (belongs(&cl->claim[i].beat) || cl->claim[i].beat.holds)
+        if (coord_member_belongs(&cl->claim[i].beat) || cl->claim[i].beat.holds)
             return false;
     return true;
 }
@@ -297,7 +307,7 @@ static int claims_judge(struct coord *c, struct err *e)
 static int claim_unknown(struct coord *c, const struct wire_SHARD_BEAT *b, peer_t from,
                          struct err *e)
 {
-    if (belongs(b) && b->shards != c->members.shards)
+    if (coord_member_belongs(b) && b->shards != c->members.shards)
         return err_set(e, SHOAL_E_CONFIG,
                        "it belongs to a cluster of %u shards, the coordinator's file says "
                        "`shards: %u`: set `shards: %u` there",
@@ -309,15 +319,6 @@ static int claim_unknown(struct coord *c, const struct wire_SHARD_BEAT *b, peer_
 }
 
 /* ---- a known one ---- */
-
-/* The number of (server, index), or COORD_NOBODY. */
-static uint32_t number_of(const struct coord_members *m, const struct wire_SHARD_BEAT *b)
-{
-    for (uint32_t s = 0; s < m->shards; s++)
-        if (m->shard[s].index == b->shard_index && strcmp(m->shard[s].server, b->server) == 0)
-            return s;
-    return COORD_NOBODY;
-}
 
 static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b,
                        uint32_t number, struct err *e)
@@ -360,8 +361,8 @@ static int copy_check(const struct coord_shard *s, const struct wire_SHARD_BEAT 
 static int claim_known(const struct coord *c, const struct wire_SHARD_BEAT *b, struct err *e)
 {
     const struct coord_cluster *cl = &c->cluster;
-    uint32_t number = number_of(&c->members, b);
-    if (!belongs(b))
+    uint32_t number = coord_member_number(&c->members, b);
+    if (!coord_member_belongs(b))
         return number == COORD_NOBODY ? 0 : empty_check(&c->members.shard[number], b, number, e);
     if (b->cluster_high != cl->id[0] || b->cluster_low != cl->id[1])
         return err_set(e, SHOAL_E_CONFIG,
@@ -470,7 +471,7 @@ void coord_cluster_step(struct coord *c)
 void coord_cluster_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *b)
 {
     struct coord_cluster *cl = &c->cluster;
-    if (!belongs(b) || b->newest_run >= NUMBER_MOST || b->newest_cut >= NUMBER_MOST)
+    if (!coord_member_belongs(b) || b->newest_run >= NUMBER_MOST || b->newest_cut >= NUMBER_MOST)
         return;
     if (b->map_epoch > cl->map_epoch && b->map_epoch > cl->newest_epoch) {
         cl->newest_epoch = b->map_epoch;
@@ -506,7 +507,8 @@ static uint32_t tables_kept(const struct coord_cluster *cl, const struct table_s
     return kept;
 }
 
-/* The map of shards names no tables: where it ends at one of the job's, it is of those before. */
+/* The map of shards names no tables: where one of the job's ends at its end, it is of those up to
+ * there. */
 static void tables_adopt(struct coord_cluster *cl, const struct table_schema *table,
                          uint32_t tables)
 {
@@ -519,6 +521,23 @@ static void tables_adopt(struct coord_cluster *cl, const struct table_schema *ta
     }
 }
 
+/* A map of other tables than those that the shards have: they would refuse it, but it would be
+ * stored by then, and no job could be set up any more. */
+static int layout_check(const struct coord *c, const struct table_schema *table, uint32_t kept,
+                        struct err *e)
+{
+    const struct coord_cluster *cl = &c->cluster;
+    bool holds = false;
+    for (uint32_t s = 0; s < c->members.shards; s++)
+        holds |= c->members.shard[s].figures.holds;
+    if (!holds || (kept == cl->tables && (cl->tables > 0 || cl->tablets == 0)))
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "table %s has %u tablets, the servers have another table in its place: set "
+                   "tables[].tablets to what it was, or start a cluster with empty data_dirs",
+                   table[kept].name, 1u << table[kept].tablet_bits);
+}
+
 int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_t tables,
                       struct err *e)
 {
@@ -527,13 +546,17 @@ int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_
     tables_adopt(cl, table, tables);
     uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
              tablets = coord_map_tablets(table, tables);
-    if (kept == tables)
+    /* after a take-over fewer tables than the map has: it stays whole, whatever the others are */
+    if (kept == tables || (cl->tables == 0 && cl->tablets > tablets))
         return 0;
+    int rc = layout_check(c, table, kept, e);
+    if (rc != 0)
+        return rc;
     uint16_t *shard_of = calloc(tablets, sizeof *shard_of);
     if (shard_of == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", tablets);
     struct map_record r = {.epoch = cl->map_epoch + 1, .tables = tables, .tablets = tablets};
-    int rc = coord_map_make(table, tables, c->members.shards, shard_of, e);
+    rc = coord_map_make(table, tables, c->members.shards, shard_of, e);
     if (rc != 0) {
         free(shard_of);
         return rc;

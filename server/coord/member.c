@@ -119,15 +119,15 @@ void coord_member_close(struct coord_members *m)
     memset(m, 0, sizeof *m);
 }
 
-static uint32_t shard_number(const struct coord_members *m, const char *server, uint32_t index)
+uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat)
 {
     for (uint32_t s = 0; s < m->shards; s++)
-        if (m->shard[s].index == index && strcmp(m->shard[s].server, server) == 0)
+        if (m->shard[s].index == beat->shard_index && strcmp(m->shard[s].server, beat->server) == 0)
             return s;
     return COORD_NOBODY;
 }
 
-static bool belongs(const struct wire_SHARD_BEAT *beat)
+bool coord_member_belongs(const struct wire_SHARD_BEAT *beat)
 {
     return (beat->cluster_high | beat->cluster_low) != 0;
 }
@@ -136,8 +136,9 @@ static int shard_put(struct coord_store *store, uint32_t shard, const struct wir
                      struct err *e)
 {
     char key[COORD_KEY_MAX];
-    struct shard_record record = {
-        .index = beat->shard_index, .placed = belongs(beat), .incarnation = beat->incarnation};
+    struct shard_record record = {.index = beat->shard_index,
+                                  .placed = coord_member_belongs(beat),
+                                  .incarnation = beat->incarnation};
     memcpy(record.server, beat->server, LIMIT_NAME);
     (void)snprintf(key, sizeof key, "shard/%u", shard);
     return coord_store_put(store, key, &record, sizeof record, e);
@@ -148,7 +149,7 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
 {
     for (uint32_t s = 0; s < m->shards; s++) {
         /* its folder has the number: the store was lost, or put back */
-        if (m->shard[s].server[0] != 0 || (belongs(beat) && beat->number != s))
+        if (m->shard[s].server[0] != 0 || (coord_member_belongs(beat) && beat->number != s))
             continue;
         *shard = s;
         return 0;
@@ -177,14 +178,15 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
         return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
                        LIMIT_SHARDS);
-    *shard = shard_number(m, beat->server, beat->shard_index);
+    *shard = coord_member_number(m, beat);
     if (*shard == COORD_NOBODY) {
         int rc = shard_give(m, beat, shard, e);
         if (rc != 0)
             return rc;
     }
     struct coord_shard *s = &m->shard[*shard];
-    if (s->server[0] == 0 || s->incarnation != beat->incarnation || s->placed != belongs(beat)) {
+    if (s->server[0] == 0 || s->incarnation != beat->incarnation ||
+        s->placed != coord_member_belongs(beat)) {
         int rc = shard_put(store, *shard, beat, e);
         if (rc != 0)
             return rc;
@@ -200,7 +202,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
         s->map_told = 0;
         s->former = s->seen ? s->incarnation : 0;
     }
-    s->placed = belongs(beat);
+    s->placed = coord_member_belongs(beat);
     s->synced = beat->synced > s->synced ? beat->synced : s->synced;
     memcpy(s->server, beat->server, LIMIT_NAME);
     s->index = beat->shard_index;

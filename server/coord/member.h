@@ -121,6 +121,10 @@ int coord_member_given(const struct coord_members *m, struct coord_store *store,
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                             const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
                             uint32_t *shard, enum coord_beat *what, struct err *e);
+/* The number given to the beat's (server, index), or COORD_NOBODY. */
+uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat);
+/* Whether the shard's folder says that it belongs to a cluster. */
+bool coord_member_belongs(const struct wire_SHARD_BEAT *beat);
 /* Stores how far the shard was on disk, at most every few seconds; not synced by itself. */
 int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coord_store *store,
                              uint64_t now_ns, struct err *e);

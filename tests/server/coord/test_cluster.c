@@ -464,6 +464,62 @@ START_TEST(coord_two_copies_of_a_folder_are_found)
 }
 END_TEST
 
+static struct table_schema *tables_of(uint32_t first_bits)
+{
+    static struct table_schema table[3];
+    memset(table, 0, sizeof table);
+    for (uint32_t t = 0; t < 3; t++) {
+        table[t].table = t;
+        (void)snprintf(table[t].name, sizeof table[t].name, "t%u", t);
+        table[t].tablet_bits = t == 0 ? first_bits : 6;
+        table[t].tablet_first =
+            t == 0 ? 0 : table[t - 1].tablet_first + (1u << table[t - 1].tablet_bits);
+    }
+    return table;
+}
+
+/* The store is lost, and the next job has fewer tables than the cluster: the map stays whole, and
+ * the full job finds it so. */
+START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
+{
+    struct err e = {0};
+    fleet_start(2);
+    struct coord_cluster *cl = &r.coord->cluster;
+    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 3, &e), 0);
+    cl->tables = 0; /* as it is taken from a shard */
+    r.coord->members.shard[0].figures.holds = true;
+    cl->shard_of[130] ^= 1;
+    uint16_t owner = cl->shard_of[130];
+    for (uint32_t tables = 1; tables <= 3; tables++) {
+        ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), tables, &e), 0);
+        ck_assert_uint_eq(cl->map_epoch, 1);
+        ck_assert_uint_eq(cl->tablets, 3 * 64);
+        ck_assert_uint_eq(cl->shard_of[130], owner);
+    }
+    rig_stop();
+}
+END_TEST
+
+/* Other tablets than the servers' tables have: refused before it is stored, else no later job could
+ * be set up. While nobody has tables it is dealt anew. */
+START_TEST(coord_map_of_another_layout_is_refused)
+{
+    struct err e = {0};
+    fleet_start(2);
+    struct coord_cluster *cl = &r.coord->cluster;
+    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 2, &e), 0);
+    r.coord->members.shard[1].figures.holds = true;
+    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(7), 2, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "table t0 has 128 tablets"));
+    ck_assert_uint_eq(cl->map_epoch, 1);
+    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(6), 3, &e), 0); /* one more is fine */
+    ck_assert_uint_eq(cl->map_epoch, 2);
+    r.coord->members.shard[1].figures.holds = false;
+    ck_assert_int_eq(coord_cluster_map(r.coord, tables_of(7), 2, &e), 0);
+    rig_stop();
+}
+END_TEST
+
 /* Rows in memory: one of two servers started again since the last job. Its part would read as new
  * rows, the other's not: refused, also by a coordinator that started again; once both did, all
  * begins anew. */
@@ -559,6 +615,8 @@ int main(void)
     tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);
     tcase_add_test(t, coord_two_copies_of_a_folder_are_found);
     tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
+    tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
+    tcase_add_test(t, coord_map_of_another_layout_is_refused);
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
     suite_add_tcase(s, t);
