@@ -49,7 +49,7 @@ _shoal()
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --run-dir --help' ;;
     'shoal report') words='--html --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
-    'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --train-rows --dir --json --help' ;;
+    'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --set --help --version' ;;
     'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
     'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --field --value --share --insecure-plaintext --allow-commands --help --version' ;;
@@ -123,6 +123,7 @@ _shoal()
     'shoal bench --growth-rows') words=''; file=yes ;;
     'shoal bench --checkpoint-rows') words=''; file=yes ;;
     'shoal bench --cold-rows') words=''; file=yes ;;
+    'shoal bench --shards-rows') words=''; file=yes ;;
     'shoal bench --train-rows') words=''; file=yes ;;
     'shoal bench --dir') words=''; file=yes ;;
     'shoal-server --config') words=''; file=yes ;;

@@ -359,7 +359,7 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
 static int only_check(const char *list, struct err *e)
 {
     static const char *const part[] = {"memory", "journal",    "fsync", "train",
-                                       "growth", "checkpoint", "cold"};
+                                       "growth", "checkpoint", "cold",  "shards"};
     enum { PARTS = sizeof part / sizeof *part };
 
     for (const char *p = list;; p++) {
@@ -367,10 +367,10 @@ static int only_check(const char *list, struct err *e)
         while (i < PARTS && (strlen(part[i]) != n || strncmp(p, part[i], n) != 0))
             i++;
         if (i == PARTS)
-            return err_set(
-                e, SHOAL_E_USAGE,
-                "--only %s: expected some of growth,checkpoint,cold,memory,journal,fsync,train",
-                list);
+            return err_set(e, SHOAL_E_USAGE,
+                           "--only %s: expected some of "
+                           "growth,checkpoint,cold,shards,memory,journal,fsync,train",
+                           list);
         p += n;
         if (*p == 0)
             return 0;
@@ -403,6 +403,8 @@ int cli_bench(int argc, char **argv)
                               &e);
     if (rc == 0 && strstr(only, "cold") != NULL)
         rc = bench_cold(&b.out, b.dir, (uint64_t)option_int(&o, "cold-rows"), b.seconds, &e);
+    if (rc == 0 && strstr(only, "shards") != NULL)
+        rc = bench_shards(&b.out, b.dir, (uint64_t)option_int(&o, "shards-rows"), b.seconds, &e);
     if (rc == 0 && (strstr(only, "memory") != NULL || strstr(only, "journal") != NULL ||
                     strstr(only, "fsync") != NULL))
         rc = keys_make(&b, &e);

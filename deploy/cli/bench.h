@@ -37,11 +37,12 @@ void bench_keys_sort(uint64_t *keys, size_t count);
  * most of what is measured. At most half of what is free. */
 void bench_touch(uint64_t bytes);
 
-/* bench_server.c: one server process with one shard. The bench is its own coordinator. */
+/* bench_server.c: one server process. The bench is its own coordinator. */
 struct bench_server {
     struct child child;
-    char endpoint[64], data[4200]; /* data: its data_dir */
-    int port;                      /* 0 before the first start */
+    char endpoint[64], data[4200]; /* of its first shard; its data_dir */
+    int port;                      /* of its first shard; 0 before the first start */
+    uint32_t shards;               /* 0: one */
     uint64_t memory;               /* its budget; 0: its own choice */
     uint32_t tablet_bits;          /* of its table; 0: BENCH_TABLET_BITS, which is the most */
 };
@@ -50,14 +51,15 @@ struct bench_server {
  * with its last words when it ends. */
 int bench_server_start(struct bench_server *s, const char *dir, const char *name,
                        const char *durability, bool fresh, struct err *e);
+void bench_server_endpoint(const struct bench_server *s, uint32_t shard, char endpoint[64]);
 /* Makes the table (number 0; dim 16, AdaGrad). */
 int bench_server_table(struct bench_server *s, struct err *e);
-/* Leads all tablets. */
+/* Leads all tablets, each shard an equal stretch of them. */
 int bench_server_lead(struct bench_server *s, struct err *e);
 /* The rows of keys (count), sorted as the wire asks, are pulled and thrown away: the answer has
  * been waited for. */
 int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t count, struct err *e);
-/* Waits until all rows are back after a start. */
+/* Waits until all rows are back after a start (of one shard, as the pull and the status). */
 int bench_server_back(struct bench_server *s, struct err *e);
 /* Table, map, run 1 with lane 0 in generation 1, async. */
 int bench_server_arrange(struct bench_server *s, struct err *e);
@@ -68,6 +70,10 @@ void bench_server_end(struct bench_server *s, int signo);
 /* The shard's status (the caller frees), and the processor seconds that the process has used. */
 int bench_server_status(struct bench_server *s, struct json **out, struct err *e);
 double bench_server_cpu(const struct bench_server *s);
+
+/* bench_shards.c: pulls and pushes of servers with 1, 2 and 4 shards, by turns; files below dir. */
+int bench_shards(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
+                 struct err *e);
 
 /* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
  * grows. */

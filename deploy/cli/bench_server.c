@@ -17,6 +17,16 @@ enum { QUESTION_MS = 600000, TABLETS = 1 << BENCH_TABLET_BITS };
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
+static uint32_t shards(const struct bench_server *s)
+{
+    return s->shards > 0 ? s->shards : 1;
+}
+
+void bench_server_endpoint(const struct bench_server *s, uint32_t shard, char endpoint[64])
+{
+    (void)snprintf(endpoint, 64, "tcp://127.0.0.1:%d", s->port + (int)shard);
+}
+
 static int config_write(const struct bench_server *s, const char *path, const char *durability,
                         struct err *e)
 {
@@ -24,16 +34,16 @@ static int config_write(const struct bench_server *s, const char *path, const ch
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fprintf(f,
-            "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: 1\ncoordinator: "
+            "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: %u\ncoordinator: "
             "\"\"\ndurability: %s\n",
-            s->endpoint, s->data, durability);
+            s->endpoint, s->data, shards(s), durability);
     if (s->memory > 0)
         fprintf(f, "memory: %" PRIu64 "\n", s->memory);
     fclose(f);
     return 0;
 }
 
-static bool listens(int port)
+static bool port_listens(int port)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -43,6 +53,14 @@ static bool listens(int port)
     if (fd >= 0)
         close(fd);
     return yes;
+}
+
+static bool listens(const struct bench_server *s)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < shards(s) && all; i++)
+        all = port_listens(s->port + (int)i);
+    return all;
 }
 
 int bench_server_start(struct bench_server *s, const char *dir, const char *name,
@@ -57,7 +75,7 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
     *strrchr(programs, '/') = 0;
     if (s->port == 0)
         s->port = 20000 + (int)(getpid() % 20000);
-    (void)snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%d", s->port);
+    bench_server_endpoint(s, 0, s->endpoint);
     (void)snprintf(s->data, sizeof s->data, "%s/%s", dir, name);
     (void)snprintf(path, sizeof path, "%s/server.yaml", dir);
     if (fresh && file_remove_tree(s->data) != 0)
@@ -72,7 +90,7 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
     (void)snprintf(s->child.arg[2], sizeof s->child.arg[2], "%.255s", path);
     if ((rc = child_start(&s->child, e)) != 0)
         return rc;
-    while (!listens(s->port)) {
+    while (!listens(s)) {
         if (child_ended(&s->child)) {
             child_last_words(&s->child, words);
             return err_set(e, SHOAL_E_UNAVAILABLE, "the server ended: %s (%s)", words,
@@ -114,15 +132,28 @@ static int question(struct ask *a, struct wire *w, const void *data, size_t byte
     return cli_ask(a, w, f, QUESTION_MS, &reply, NULL, e);
 }
 
-static int one_question(struct bench_server *s, struct wire *w, const void *data, size_t bytes,
+static int one_question(const char *endpoint, struct wire *w, const void *data, size_t bytes,
                         struct err *e)
 {
     struct ask *a;
-    int rc = cli_ask_open(s->endpoint, &a, e);
+    int rc = cli_ask_open(endpoint, &a, e);
     if (rc != 0)
         return rc;
     rc = question(a, w, data, bytes, e);
     cli_ask_close(a);
+    return rc;
+}
+
+/* The same of every shard. */
+static int all_questions(struct bench_server *s, struct wire *w, const void *data, size_t bytes,
+                         struct err *e)
+{
+    char endpoint[64];
+    int rc = 0;
+    for (uint32_t i = 0; i < shards(s) && rc == 0; i++) {
+        bench_server_endpoint(s, i, endpoint);
+        rc = one_question(endpoint, w, data, bytes, e);
+    }
     return rc;
 }
 
@@ -142,15 +173,17 @@ int bench_server_table(struct bench_server *s, struct err *e)
         .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
     struct wire w = {.type = WIRE_TYPE_TABLE_CREATE};
     wire_schema_to(&schema, &w.u.TABLE_CREATE);
-    return one_question(s, &w, NULL, 0, e);
+    return all_questions(s, &w, NULL, 0, e);
 }
 
 int bench_server_lead(struct bench_server *s, struct err *e)
 {
-    static const uint16_t shard_of[TABLETS];
+    uint16_t shard_of[TABLETS];
+    for (uint32_t i = 0; i < 1u << tablet_bits(s); i++)
+        shard_of[i] = (uint16_t)((uint64_t)i * shards(s) >> tablet_bits(s));
     struct wire w = {.type = WIRE_TYPE_MAP_SET};
     w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = 1, .tablet_count = 1u << tablet_bits(s)};
-    return one_question(s, &w, shard_of, sizeof *shard_of << tablet_bits(s), e);
+    return all_questions(s, &w, shard_of, sizeof *shard_of << tablet_bits(s), e);
 }
 
 int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t count, struct err *e)
@@ -161,7 +194,7 @@ int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t cou
                                   .bound = WIRE_BOUND_ASYNC,
                                   .key_count = count,
                                   .map_epoch = 1};
-    return one_question(s, &w, keys, count * sizeof *keys, e);
+    return one_question(s->endpoint, &w, keys, count * sizeof *keys, e);
 }
 
 int bench_server_back(struct bench_server *s, struct err *e)
@@ -187,10 +220,10 @@ int bench_server_arrange(struct bench_server *s, struct err *e)
         rc = bench_server_lead(s, e);
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = 1, .lanes = 1, .mode = WIRE_ASYNC};
     if (rc == 0)
-        rc = one_question(s, &w, NULL, 0, e);
+        rc = all_questions(s, &w, NULL, 0, e);
     w = (struct wire){.type = WIRE_TYPE_FENCE};
     w.u.FENCE = (struct wire_FENCE){.run = 1, .lane = 0, .generation = 1, .live = true};
-    return rc != 0 ? rc : one_question(s, &w, NULL, 0, e);
+    return rc != 0 ? rc : all_questions(s, &w, NULL, 0, e);
 }
 
 int bench_server_status(struct bench_server *s, struct json **out, struct err *e)

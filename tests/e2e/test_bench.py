@@ -37,10 +37,18 @@ def pulls_of_cold_rows_are_measured(space):
     assert abs(f["pull_cold_of_store"] - f["pull_cold"] * f["pull_cold_misses"] / 340000) < 1e-6, f
 
 
+def shards_of_a_server_are_measured_side_by_side(space):
+    f = bench(space, "--only", "shards", "--shards-rows", "100000", "--seconds", "1")
+    for what in ("pull_memory", "push_memory", "pull_journal", "push_journal"):
+        assert all(f[f"{what}_shards{n}"] > 0 for n in (1, 2, 4)), f
+        assert abs(f[f"{what}_shards4_of_1"] - f[f"{what}_shards4"] / f[f"{what}_shards1"]) < 1e-6, f
+
+
 def an_unknown_part_is_refused(space):
     done = subprocess.run([SHOAL, "bench", "--only", "speed"], capture_output=True, text=True)
     assert done.returncode == 64 and "growth" in done.stderr, done
 
 
 if __name__ == "__main__":
-    main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, pulls_of_cold_rows_are_measured, an_unknown_part_is_refused])
+    main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, pulls_of_cold_rows_are_measured,
+          shards_of_a_server_are_measured_side_by_side, an_unknown_part_is_refused])
