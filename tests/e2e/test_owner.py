@@ -3,99 +3,10 @@
 counts, so a row that is read as a new one changes the digest. Each advice that is printed is followed."""
 import re
 
-from lib import *
+from fleet import *
 
 KEYS = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
 ROWS = 6000
-
-
-def shoal(*words):
-    return subprocess.run([SHOAL, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
-
-
-def within(seconds, what, look):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        got = look()
-        if got:
-            return got
-        time.sleep(0.1)
-    raise AssertionError(f"{what}: not within {seconds} s")
-
-
-class Fleet:
-    """A coordinator and servers with names, folders and ports that stay; what runs goes with it."""
-
-    def __init__(self, space, name, shards=2):
-        self.space, self.name, self.shards = space, name, shards
-        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        self.ports, self.running, self.logs = {}, {}, 0
-
-    def folder(self, who):
-        return self.space / f"{self.name}-{who}"
-
-    def start(self, who, *words, program=None):
-        self.logs += 1
-        log = self.space / f"{self.name}-{who}-{self.logs}.log"
-        with open(log, "w", encoding="utf-8") as f:
-            process = subprocess.Popen([BIN / (program or "shoal-server"), *map(str, words)], stdout=f, stderr=f)
-        process.log = log
-        self.running[who] = process
-        return process
-
-    def coordinator(self, shards=None, folder=None):
-        return self.start("coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={folder or self.folder('coordinator')}",
-                          "--set", f"report={self.space / 'report.json'}", "--set", f"shards={shards or self.shards}", "--set", "lease=2s",
-                          program="shoal-coordinator")
-
-    def server(self, who, folder=None, coordinator=None, name=None):
-        port = self.ports.setdefault(who, free_port())
-        return self.start(who, "--set", f"listen=tcp://127.0.0.1:{port}", "--set", f"data_dir={folder or self.folder(who)}", "--set",
-                          f"name={name or who}", "--set", f"coordinator={coordinator or self.endpoint}")
-
-    def up(self):
-        self.coordinator()
-        for i in range(self.shards):
-            self.server(f"s{i}")
-        return self
-
-    def stop(self, *who):
-        for one in who or list(self.running):
-            process = self.running.pop(one)
-            process.terminate()
-            process.wait(30)
-
-    def said(self, who):
-        return self.running[who].log.read_text(errors="replace")
-
-    def doctor(self):
-        return shoal("doctor", "--cluster", "--coordinator", self.endpoint)
-
-    def fits(self):
-        within(15, "the cluster to fit", lambda: self.doctor().returncode == 0)
-
-    def job(self, path, *words):
-        """One more epoch of the job, to its end; its digests."""
-        worker = self.start("worker", "train", "--config", path, "--coordinator", self.endpoint, program="shoal-worker")
-        got = shoal("submit", path, "--coordinator", self.endpoint, *words)
-        assert got.returncode == 0, got
-        assert worker.wait(30) == 0
-        del self.running["worker"]
-        return digests(json.loads((self.space / "report.json").read_text()))
-
-    def refused(self, text, who="coordinator"):
-        """Waits until a daemon's log, and the doctor, say why somebody is not taken."""
-        within(15, f"{who} to say: {text}", lambda: text in self.said(who))
-        told = within(15, f"the doctor to say: {text}", lambda: (d := self.doctor()).returncode == 69 and text in d.stdout and d)
-        return told.stdout
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in self.running.values():
-            process.kill()
-            process.wait()
 
 
 def prepared(space):
