@@ -58,7 +58,7 @@ START_TEST(key_mix_is_a_bijection)
 }
 END_TEST
 
-/* Each salt spreads keys that were made to meet as it spreads any others; two salts, differently. */
+/* Each salt spreads keys that were made to meet as it spreads others; two salts, differently. */
 START_TEST(salts_keep_crafted_keys_apart)
 {
     enum { KEYS = 4096, PLACES = 4096 };

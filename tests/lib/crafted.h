@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Mixed, such a key ends with 24 zero bits and, for i < 65,536, begins with as many: whichever end a
- * table goes by, all have one home. */
+/* Mixed, such a key ends with 24 zero bits and, for i < 65,536, begins with as many: whichever end
+ * a table goes by, all have one home. */
 static inline uint64_t crafted_key(uint64_t i)
 {
     return key_unmix(i << 24);

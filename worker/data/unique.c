@@ -71,7 +71,7 @@ static int unique_grow(struct unique *u, uint32_t values)
     return 0;
 }
 
-/* index[i] = slot of value i (1). *zero: whether there is a mixed key of 0 (4). False: given up, for
+/* index[i] = slot of value i (1). *zero: whether there is a mixed key of 0 (4). False: given up, as
  * keys crowd (2). */
 static bool table_fill(struct unique *u, const uint64_t *mixed, uint32_t values, uint32_t *index,
                        bool *zero)

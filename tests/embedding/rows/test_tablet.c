@@ -2,6 +2,7 @@
 #include "embedding/rows/tablet.h"
 #include "proto/base/key.h"
 #include "tests/lib/crafted.h"
+#include "tests/lib/crafted_tablet.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <signal.h>
@@ -219,19 +220,6 @@ START_TEST(tablets_grow_at_loads_of_their_own)
 }
 END_TEST
 
-/* How many buckets a search for the key, which is there, looks at. */
-static uint32_t looked(const struct tablet *t, const struct tablet_shape *s, uint64_t key)
-{
-    const struct bucket *b = tablet_home(t, s->tablet_bits, key_mix(key));
-    uint32_t count = 1;
-    for (; bucket_match(b, key) == 0; count++) {
-        ck_assert_uint_eq(b->count, BUCKET_KEYS);
-        if (++b == t->buckets + t->bucket_count)
-            b = t->buckets;
-    }
-    return count;
-}
-
 /* Also in a tablet that others use, and whose index is read from its beginning to its end. */
 START_TEST(tablet_crafted_keys_are_found_as_fast_as_others)
 {
@@ -246,13 +234,13 @@ START_TEST(tablet_crafted_keys_are_found_as_fast_as_others)
     for (uint64_t i = 0; i < KEYS; i++) {
         struct tablet before = t;
         *tablet_insert(&t, &s, 0, crafted_key(i)) = (float)i;
-        ck_assert_uint_le(looked(&t, &s, crafted_key(i)), FAR);
+        ck_assert_uint_le(crafted_looked(&t, 0, crafted_key(i)), FAR);
         salts += t.salt != before.salt;
         growths += t.bucket_count != before.bucket_count;
     }
     for (uint64_t i = 0; i < KEYS; i++) {
         ck_assert(*tablet_find(&t, &s, crafted_key(i)) == (float)i);
-        all += looked(&t, &s, crafted_key(i));
+        all += crafted_looked(&t, 0, crafted_key(i));
     }
     ck_assert_uint_lt(all, 3 * KEYS);
     ck_assert(t.salt != 0 && salts <= growths + 1);
