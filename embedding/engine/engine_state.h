@@ -97,8 +97,9 @@ struct tier {          /* tier.h */
     bool written;           /* the batch is, but pushes wait to be applied: rows leave after them */
     struct wanted wanted[LIMIT_TABLES];
     uint32_t wanted_count;
-    uint64_t *asked; /* owned: names of keys wanted or on their way */
-    uint64_t *among; /* owned: scratch of engine_warm */
+    uint64_t *asked;     /* owned: names of keys wanted or on their way */
+    uint64_t asked_salt; /* of their places */
+    uint64_t *among;     /* owned: scratch of engine_warm */
     uint32_t among_room;
     struct fetch_work *fetch[TIER_FETCHES]; /* on their way; NULL: none */
     bool refused; /* somebody, for want of room, and has not been told since that there is some */

@@ -18,6 +18,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
+#include "proto/base/salt.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -280,6 +281,7 @@ static void step_cb(struct env_timer *t)
 void fetch_init(struct engine *g)
 {
     g->tier.timer.fire = step_cb;
+    g->tier.asked_salt = salt_draw();
 }
 
 void fetch_free(struct engine *g)
@@ -306,7 +308,7 @@ static uint64_t asked_name(uint32_t table, uint64_t key)
 static bool asked_add(struct tier *tier, uint32_t table, uint64_t key)
 {
     uint64_t name = asked_name(table, key);
-    uint32_t i = (uint32_t)name & (ASKED_SLOTS - 1);
+    uint32_t i = (uint32_t)salt_mix(tier->asked_salt, name) & (ASKED_SLOTS - 1);
     while (tier->asked[i] != 0 && tier->asked[i] != name)
         i = (i + 1) & (ASKED_SLOTS - 1);
     bool fresh = tier->asked[i] == 0;

@@ -8,6 +8,7 @@
 
 struct cold {
     uint64_t *slot; /* owned; (slots), mixed keys; 0: free */
+    uint64_t salt;  /* of their homes */
     uint32_t slots, used;
     uint32_t count; /* rows: used, and one more with `zero` */
     uint32_t unit;  /* where slots lie, if in the arena's units */
@@ -36,8 +37,8 @@ int cold_gone_add(struct cold *c, uint64_t key);  /* 0 or NOMEM */
 int cold_erase(struct table *t, uint64_t key);
 struct tablet;
 int cold_new(struct tablet *own, uint32_t epoch, uint32_t began); /* an empty set; 0 or NOMEM */
-bool cold_has(const struct cold *c, uint32_t tablet_bits, uint64_t key);
+bool cold_has(const struct cold *c, uint64_t key);
 /* one that is not in it; 0 or NOMEM */
-int cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key);
+int cold_add(struct cold *c, struct arena *a, uint64_t key);
 
 #endif

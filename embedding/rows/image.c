@@ -354,13 +354,12 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
         if (key_tablet(key_mix(key), t->shape.tablet_bits) != tablet ||
-            tablet_find(into, &t->shape, key) != NULL ||
-            cold_has(into->cold, t->shape.tablet_bits, key))
+            tablet_find(into, &t->shape, key) != NULL || cold_has(into->cold, key))
             return err_set(e, SHOAL_E_CORRUPT,
                            "image of table %s tablet %u: cold key %016" PRIx64
                            " belongs elsewhere or stands twice",
                            name, tablet, key);
-        if (cold_add(into->cold, t->shape.arena, t->shape.tablet_bits, key) != 0)
+        if (cold_add(into->cold, t->shape.arena, key) != 0)
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys",
                            name, tablet);
     }

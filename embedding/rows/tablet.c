@@ -15,6 +15,10 @@
 #define UNIT_BUCKETS (uint32_t)(ARENA_UNIT_BYTES / sizeof(struct bucket))
 #define CHUNK_BUCKETS (uint32_t)(ARENA_CHUNK_BYTES / sizeof(struct bucket))
 #define PAGE_UNITS_MAX 32u
+/* Buckets that an insert looks at before it is taken for one of many that were aimed here. When
+ * 6,000 tablets of 20,000 buckets were filled to 0.86 with random keys, 13,440 inserts went past
+ * 64, 52 past 128 and none past 192. */
+#define BUCKETS_FAR 192u
 
 /* Every empty tablet's index: searches end in it, and grow_at 0 keeps inserts away. */
 static struct bucket empty_bucket;
@@ -89,41 +93,63 @@ static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
     return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
 }
 
-static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row,
-                      uint32_t notes)
+/* How many buckets it looked at. */
+static uint32_t index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row,
+                          uint32_t notes)
 {
     struct bucket *b = tablet_home(t, tablet_bits, key_mix(key));
-    while (b->count == BUCKET_KEYS)
+    uint32_t looked = 1;
+    for (; b->count == BUCKET_KEYS; looked++)
         if (++b == t->buckets + t->bucket_count)
             b = t->buckets;
     b->key[b->count] = key;
     b->row[b->count] = row;
     bucket_note(b, b->count, notes);
     b->count = (b->count + 1u) & 7u;
+    return looked;
+}
+
+/* The same keys in `buckets` buckets, their homes by this salt. */
+static int index_renew(struct tablet *t, const struct tablet_shape *s, uint32_t buckets,
+                       uint64_t salt)
+{
+    struct tablet old = *t;
+    /* a place is always free, which ends every search */
+    SHOAL_ASSERT(t->row_count < (uint64_t)buckets * BUCKET_KEYS);
+    t->buckets = index_take(s, buckets, &t->index_unit);
+    if (t->buckets == NULL) {
+        *t = old;
+        return SHOAL_E_NOMEM;
+    }
+    t->bucket_count = buckets;
+    t->salt = salt;
+    for (uint32_t i = 0; i < old.bucket_count; i++)
+        for (uint32_t k = 0; k < old.buckets[i].count; k++)
+            (void)index_put(t, s->tablet_bits, old.buckets[i].key[k], old.buckets[i].row[k],
+                            bucket_notes(&old.buckets[i], k));
+    index_give(s, old.buckets, old.bucket_count, old.index_unit);
+    return 0;
 }
 
 static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t number,
                         uint64_t buckets)
 {
     SHOAL_ASSERT(buckets > t->bucket_count);
-    if (buckets > UINT32_MAX)
+    if (buckets > UINT32_MAX ||
+        index_renew(t, s, (uint32_t)buckets, t->salt == 0 ? 0 : salt_draw()) != 0)
         return SHOAL_E_NOMEM;
-    struct tablet old = *t;
-    t->buckets = index_take(s, (uint32_t)buckets, &t->index_unit);
-    if (t->buckets == NULL) {
-        *t = old;
-        return SHOAL_E_NOMEM;
-    }
-    t->bucket_count = (uint32_t)buckets;
     t->grow_at = rows_of_size(buckets, number);
-    /* a place is always free, which ends every search */
     SHOAL_ASSERT(t->grow_at > t->row_count && t->grow_at < buckets * BUCKET_KEYS);
-    for (uint32_t i = 0; i < old.bucket_count; i++)
-        for (uint32_t k = 0; k < old.buckets[i].count; k++)
-            index_put(t, s->tablet_bits, old.buckets[i].key[k], old.buckets[i].row[k],
-                      bucket_notes(&old.buckets[i], k));
-    index_give(s, old.buckets, old.bucket_count, old.index_unit);
     return 0;
+}
+
+/* Without memory for it the tablet is slow, not wrong, and the next far insert tries again. */
+static void index_salt(struct tablet *t, const struct tablet_shape *s)
+{
+    uint64_t salt = salt_draw();
+    SHOAL_ASSERT(t->salt == 0);
+    if (salt != 0)
+        (void)index_renew(t, s, t->bucket_count, salt);
 }
 
 int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint32_t rows)
@@ -179,9 +205,11 @@ float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint3
     if (place == 0 && t->row_count / s->page_rows == t->page_count && page_add(t, s) != 0)
         return NULL;
     uint32_t row = (t->pages[t->row_count / s->page_rows] << s->place_bits) | place;
-    index_put(t, s->tablet_bits, key, row, notes);
+    uint32_t looked = index_put(t, s->tablet_bits, key, row, notes);
     t->row_count++;
     SHOAL_ASSERT(t->row_count <= t->grow_at);
+    if (__builtin_expect(looked > BUCKETS_FAR, 0) && t->salt == 0)
+        index_salt(t, s);
     return row_at(s, row);
 }
 

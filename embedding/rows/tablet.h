@@ -8,6 +8,10 @@
  * the next; rows are never removed one by one (a tablet is built anew without them: table_keep), so
  * the first bucket with room ends a search.
  *
+ * Keys can be made that share a home. The insert that walks further than keys ever do by chance
+ * draws the tablet a salt (proto/base/salt.h) and builds its index anew by it: that order is lost
+ * in this tablet alone. An index is salted at most once between two growths, which draw again.
+ *
  * A row reference is its page's unit number and its place in the page; pages never move, growing
  * rebuilds the index alone. Beside a row's reference the bucket notes how often it was used: who
  * has to make room (cold.h) reads it there. Each tablet grows at a load of its own (0.66 to 0.86),
@@ -20,6 +24,7 @@
 #include "embedding/rows/undo.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "proto/base/salt.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +62,7 @@ struct tablet {
     struct bucket *buckets; /* owned, or the shared empty bucket */
     uint32_t bucket_count;
     uint32_t row_count;
+    uint64_t salt;       /* of homes; 0: none, nobody has aimed at it */
     uint32_t grow_at;    /* rows at which the index grows before the next insert */
     uint32_t index_unit; /* where the index lies, if in the arena's units */
     uint32_t *pages;     /* owned; (page_count), first units */
@@ -86,7 +92,10 @@ int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t numb
 
 ISA_INLINE struct bucket *tablet_home(const struct tablet *t, uint32_t tablet_bits, uint64_t mixed)
 {
-    return t->buckets + ((((mixed << tablet_bits) >> 32) * t->bucket_count) >> 32);
+    uint64_t place = mixed << tablet_bits;
+    if (__builtin_expect(t->salt != 0, 0))
+        place = salt_mix(t->salt, mixed);
+    return t->buckets + (((place >> 32) * t->bucket_count) >> 32);
 }
 
 ISA_INLINE float *row_at(const struct tablet_shape *s, uint32_t reference)

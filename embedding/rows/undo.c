@@ -3,7 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
-#include "proto/base/key.h"
+#include "proto/base/salt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,10 @@ struct undo *undo_new(uint32_t width)
 {
     SHOAL_ASSERT(width > 0);
     struct undo *u = calloc(1, sizeof *u);
-    if (u != NULL)
+    if (u != NULL) {
         u->width = width;
+        u->salt = salt_draw();
+    }
     return u;
 }
 
@@ -24,7 +26,7 @@ static void buffers_free(struct undo *u)
     free(u->keys);
     free(u->weights);
     free(u->slots);
-    *u = (struct undo){.clock = u->clock, .width = u->width};
+    *u = (struct undo){.clock = u->clock, .width = u->width, .salt = u->salt};
 }
 
 void undo_free(struct undo *u)
@@ -54,7 +56,7 @@ void undo_begin(struct undo *u, uint64_t clock, uint32_t from)
  */
 static uint32_t slot_of(const struct undo *u, uint64_t key)
 {
-    uint32_t slot = (uint32_t)key_mix(key) & u->slot_mask;
+    uint32_t slot = (uint32_t)salt_mix(u->salt, key_mix(key)) & u->slot_mask;
     while (u->slots[slot] != 0 && u->keys[u->slots[slot] - 1] != key)
         slot = (slot + 1) & u->slot_mask;
     return slot;

@@ -24,7 +24,8 @@ struct undo {
     uint32_t slot_mask; /* slots less one, at least twice room */
     uint64_t *keys;     /* owned; (room) */
     float *weights;     /* owned; (room, width) */
-    uint32_t *slots;    /* owned; open addressing by mixed key: entry number + 1, or 0 */
+    uint32_t *slots;    /* owned; open addressing by mixed key and salt: entry number + 1, or 0 */
+    uint64_t salt;
 };
 
 /* NULL when memory is out. */

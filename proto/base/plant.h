@@ -5,8 +5,9 @@
 #ifndef PROTO_BASE_PLANT_H
 #define PROTO_BASE_PLANT_H
 
-#ifdef SHOAL_PLANTS
 #include <stdbool.h>
+
+#ifdef SHOAL_PLANTS
 #include <stdlib.h>
 #include <string.h>
 

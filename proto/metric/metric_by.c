@@ -2,7 +2,7 @@
 #include "proto/metric/metric_by.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/key.h"
+#include "proto/base/salt.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@ int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t capacity, struc
     memset(b, 0, sizeof *b);
     b->tasks = tasks;
     b->capacity = capacity;
+    b->salt = salt_draw();
     b->value = malloc(capacity * sizeof *b->value);
     b->task = malloc((size_t)capacity * tasks * sizeof *b->task);
     b->slot = calloc(4ull * capacity, sizeof *b->slot);
@@ -36,7 +37,7 @@ void metric_by_close(struct metric_by *b)
 
 static uint32_t *slot_find(const struct metric_by *b, uint64_t key)
 {
-    uint32_t mask = 4 * b->capacity - 1, at = (uint32_t)key_mix(key) & mask;
+    uint32_t mask = 4 * b->capacity - 1, at = (uint32_t)salt_mix(b->salt, key_mix(key)) & mask;
     while (b->slot[at] != 0 && b->value[b->slot[at] - 1].key != key)
         at = (at + 1) & mask;
     return &b->slot[at];

@@ -34,6 +34,7 @@ struct metric_by {
     struct metric_value *value;          /* owned (capacity) */
     struct metric_by_task *task;         /* owned (capacity, tasks) */
     uint32_t *slot;                      /* owned (4 * capacity): position in value + 1; 0: empty */
+    uint64_t salt;                       /* of slots */
     uint64_t rest_examples, rest_values; /* gone; a value that went twice counts twice */
     struct metric_by_task rest[LIMIT_TASKS];
 };

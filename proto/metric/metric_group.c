@@ -3,6 +3,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/rng.h"
+#include "proto/base/salt.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -32,6 +33,7 @@ int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uin
     g->tasks = tasks;
     g->room = rows > METRIC_EXAMPLES_MAX ? METRIC_EXAMPLES_MAX : (uint32_t)rows;
     g->slots = SLOTS_FIRST;
+    g->salt = salt_draw();
     g->group_room = SLOTS_FIRST / 2;
     g->of = malloc((rows + 1) * sizeof *g->of);
     g->hash = malloc(g->group_room * sizeof *g->hash);
@@ -64,7 +66,7 @@ void metric_group_close(struct metric_group *g)
 /* The slot that holds this hash, or the empty one where it belongs. */
 static uint32_t *slot_find(const struct metric_group *g, uint64_t hash)
 {
-    uint32_t at = (uint32_t)hash & (g->slots - 1);
+    uint32_t at = (uint32_t)salt_mix(g->salt, hash) & (g->slots - 1);
     while (g->slot[at] != 0 && g->hash[g->slot[at] - 1] != hash)
         at = (at + 1) & (g->slots - 1);
     return &g->slot[at];

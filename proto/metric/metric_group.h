@@ -25,6 +25,7 @@ struct metric_group {
     uint32_t groups, group_room;
     uint32_t *slot; /* owned (slots): number of a group + 1; 0: empty */
     uint32_t slots; /* a power of two */
+    uint64_t salt;  /* of slots */
 };
 
 /* room: at most as many examples are kept. expected: how many will come. NOMEM. */

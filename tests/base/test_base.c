@@ -7,6 +7,7 @@
 #include "proto/base/log.h"
 #include "proto/base/msg.h"
 #include "proto/base/rng.h"
+#include "proto/base/salt.h"
 #include "proto/base/text.h"
 
 #include <check.h>
@@ -54,6 +55,31 @@ START_TEST(key_mix_is_a_bijection)
         uint64_t k = rng_next(&r);
         ck_assert_uint_eq(key_unmix(key_mix(k)), k);
     }
+}
+END_TEST
+
+/* Each salt spreads keys that were made to meet as it spreads others; two salts, differently. */
+START_TEST(salts_keep_crafted_keys_apart)
+{
+    enum { KEYS = 4096, PLACES = 4096 };
+    uint64_t first = salt_draw(), second = salt_draw();
+    uint32_t same = 0;
+    ck_assert(first != 0 && second != 0 && first != second);
+    for (unsigned shift = 0; shift <= 52; shift += 4) {
+        uint8_t held[PLACES] = {0};
+        uint32_t taken = 0;
+        for (uint64_t i = 0; i < KEYS; i++) {
+            uint64_t place = salt_mix(first, i << shift) % PLACES;
+            taken += held[place] == 0;
+            held[place] = 1;
+            same += place == salt_mix(second, i << shift) % PLACES;
+        }
+        /* 1 - 1/e of them, five times the spread to either side */
+        ck_assert_uint_ge(taken, 2589 - 160);
+        ck_assert_uint_le(taken, 2589 + 160);
+    }
+    ck_assert_uint_le(same, 60); /* 14 are expected */
+    ck_assert_uint_eq(salt_mix(0, 77), 77);
 }
 END_TEST
 
@@ -238,6 +264,7 @@ int main(void)
     tcase_add_test(t, err_wrap_puts_the_place_before_the_sentence);
     tcase_add_test(t, err_wrap_never_overflows);
     tcase_add_test(t, key_mix_is_a_bijection);
+    tcase_add_test(t, salts_keep_crafted_keys_apart);
     tcase_add_test(t, key_holds_its_field);
     tcase_add_test(t, msg_frames_come_back_to_the_pool);
     tcase_add_test(t, msg_pool_keeps_no_more_than_it_is_told);

@@ -2,11 +2,16 @@
  * of rows cost.
  *
  *     bench_rows [ROWS [VALUES...]]
+ *     bench_rows crafted [KEYS]
  *
  * ROWS: 1000000 by default. VALUES: fp32, fp16, bf16; all by default. Rows of dim 16 with AdaGrad,
  * batches of 8,192 keys that are drawn uniformly and sorted as a worker sorts them. Said are
- * nanoseconds a key, of pulls and of pushes, the best of nine rounds of 40 batches by the time the
- * thread was on a core, and bytes of memory a row. No test: run by hand. */
+ * nanoseconds a key, of the pushes that made the rows, of pulls and of pushes, the latter the best
+ * of nine rounds of 40 batches by the time the thread was on a core, and bytes of memory a row.
+ *
+ * crafted: KEYS (65,000 by default) that were made for one bucket of one tablet, and as many drawn
+ * at random: the milliseconds of the push that makes their rows and of a pull of all of them, the
+ * best of five. No test: run by hand. */
 #include "embedding/table.h"
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
@@ -31,13 +36,14 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void push(struct table *t, const uint64_t *keys, const float *gradients, uint64_t batch)
+static void push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
+                 uint64_t batch)
 {
     struct push_args args = {.lr_scale = 1,
                              .batch = batch,
                              .step = 1,
                              .tablet_count = 1u << table_schema_of(t)->tablet_bits};
-    if (table_push(t, keys, gradients, BATCH, &args) != 0)
+    if (table_push(t, keys, gradients, count, &args) != 0)
         abort();
 }
 
@@ -78,10 +84,13 @@ static void measure(const char *values, uint64_t rows)
         abort();
     for (size_t i = 0; i < (size_t)BATCH * WIDTH; i++)
         gradients[i] = rng_float(&r) - 0.5f;
+    double made = 0;
     for (uint64_t from = 0; from < rows; from += BATCH) {
         for (uint32_t i = 0; i < BATCH; i++)
             keys[i] = rng_mix(from + i < rows ? from + i : from);
-        push(t, keys, gradients, 1);
+        double before = core_now();
+        push(t, keys, gradients, BATCH, 1);
+        made += core_now() - before;
     }
     for (size_t i = 0; i < (size_t)BATCHES * BATCH; i++)
         keys[i] = rng_mix(rng_below(&r, rows));
@@ -94,12 +103,13 @@ static void measure(const char *values, uint64_t rows)
             table_pull(t, keys + b * BATCH, BATCH, out);
         double c = core_now();
         for (size_t b = 0; b < BATCHES; b++)
-            push(t, keys + b * BATCH, gradients, 2 + round * BATCHES + b);
+            push(t, keys + b * BATCH, gradients, BATCH, 2 + round * BATCHES + b);
         double d = core_now();
         best[0] = c - a < best[0] ? c - a : best[0];
         best[1] = d - c < best[1] ? d - c : best[1];
     }
-    printf("%s: pull %.1f ns a key, push %.1f ns a key, %.1f bytes a row\n", values,
+    printf("%s: new %.1f ns a key, pull %.1f ns a key, push %.1f ns a key, %.1f bytes a row\n",
+           values, made * 1e9 / (double)((rows + BATCH - 1) / BATCH * BATCH),
            best[0] * 1e9 / ((double)BATCHES * BATCH), best[1] * 1e9 / ((double)BATCHES * BATCH),
            (double)arena_bytes(arena) / (double)table_rows(t));
     free(keys);
@@ -109,9 +119,53 @@ static void measure(const char *values, uint64_t rows)
     arena_free(arena);
 }
 
+/* All keys in rows of a table of their own; each five times. */
+static void measure_keys(const char *name, const uint64_t *keys, size_t count)
+{
+    double best[2] = {1e9, 1e9};
+    float *floats = calloc(count * WIDTH, sizeof *floats);
+    for (int round = 0; round < 5; round++) {
+        struct arena *arena;
+        if (floats == NULL || arena_new(&arena) != 0)
+            abort();
+        struct table *t = table_make("fp32", arena);
+        double a = core_now();
+        push(t, keys, floats, count, 1);
+        double c = core_now();
+        table_pull(t, keys, count, floats);
+        double d = core_now();
+        memset(floats, 0, count * WIDTH * sizeof *floats);
+        best[0] = c - a < best[0] ? c - a : best[0];
+        best[1] = d - c < best[1] ? d - c : best[1];
+        table_free(t);
+        arena_free(arena);
+    }
+    printf("%zu %s keys: new %.2f ms, pull %.2f ms\n", count, name, best[0] * 1e3, best[1] * 1e3);
+    free(floats);
+}
+
+static void measure_crafted(size_t count)
+{
+    uint64_t *keys = malloc(count * sizeof *keys);
+    if (keys == NULL)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        keys[i] = rng_mix(i);
+    qsort(keys, count, sizeof *keys, by_mix);
+    measure_keys("random", keys, count);
+    for (size_t i = 0; i < count; i++)
+        keys[i] = key_unmix(i + 1);
+    measure_keys("crafted", keys, count);
+    free(keys);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const all[] = {"fp32", "fp16", "bf16"};
+    if (argc > 1 && strcmp(argv[1], "crafted") == 0) {
+        measure_crafted(argc > 2 ? strtoull(argv[2], NULL, 10) : 65000);
+        return 0;
+    }
     uint64_t rows = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
     if (rows == 0) {
         fprintf(stderr, "bench_rows: usage: bench_rows [ROWS [fp32|fp16|bf16]...]\n");

@@ -2,6 +2,7 @@
  * against what is exact. */
 #include "proto/base/rng.h"
 #include "proto/metric/measure.h"
+#include "tests/lib/crafted.h"
 
 #include <check.h>
 #include <math.h>
@@ -359,6 +360,44 @@ START_TEST(metric_by_tells_what_was_counted_and_what_may_be_missed)
 }
 END_TEST
 
+START_TEST(metric_by_finds_crafted_values_soon)
+{
+    enum { VALUES = 4096 };
+    struct metric_by b;
+    struct crafted_run run = {0};
+    float p = 0.5f, y = 1;
+    double loss = 1;
+    ck_assert_int_eq(metric_by_open(&b, 1, VALUES, NULL), 0);
+    for (uint64_t i = 0; i < VALUES; i++)
+        metric_by_add(&b, crafted_key(i), &p, &y, &loss);
+    for (uint32_t i = 0; i < 4 * VALUES; i++)
+        crafted_place(&run, b.slot[i] != 0);
+    ck_assert_uint_eq(b.count, VALUES);
+    ck_assert_uint_lt(run.most, 200);
+    metric_by_close(&b);
+}
+END_TEST
+
+/* Groups go by another hash: such ones are sought. */
+START_TEST(metric_group_finds_crafted_groups_soon)
+{
+    enum { GROUPS = 1000, PLACES = 2048 };
+    struct metric_group g;
+    struct err e = {0};
+    struct crafted_run run = {0};
+    float p = 0.5f, y = 1;
+    ck_assert_int_eq(metric_group_open(&g, 1, GROUPS, GROUPS, &e), 0);
+    for (uint64_t i = 0; g.groups < GROUPS; i++)
+        if (rng_mix(i + 0x9e3779b97f4a7c15ULL) % PLACES == 0)
+            ck_assert_int_eq(metric_group_add(&g, i, &p, &y), 0);
+    ck_assert_uint_eq(g.slots, PLACES);
+    for (uint32_t i = 0; i < g.slots; i++)
+        crafted_place(&run, g.slot[i] != 0);
+    ck_assert_uint_lt(run.most, 200);
+    metric_group_close(&g);
+}
+END_TEST
+
 START_TEST(metric_by_is_exact_while_values_fit)
 {
     struct metric_by b;
@@ -489,6 +528,8 @@ int main(void)
     tcase_add_test(t, metric_gauc_of_each_label);
     tcase_add_test(t, metric_by_tells_what_was_counted_and_what_may_be_missed);
     tcase_add_test(t, metric_by_is_exact_while_values_fit);
+    tcase_add_test(t, metric_by_finds_crafted_values_soon);
+    tcase_add_test(t, metric_group_finds_crafted_groups_soon);
     tcase_add_loop_test(t, measure_does_not_depend_on_how_examples_are_handed_over, 0, 2);
     tcase_add_test(t, measure_mean_is_over_the_labels_that_have_the_figure);
     tcase_add_test(t, measure_too_many_examples_are_refused);

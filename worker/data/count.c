@@ -3,7 +3,7 @@
 
 #include "dense/model.h"
 #include "proto/base/assert.h"
-#include "proto/base/key.h"
+#include "proto/base/salt.h"
 #include "proto/wire/wire.h"
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
@@ -19,7 +19,7 @@
 
 int count_init(struct counter *c)
 {
-    *c = (struct counter){.slots = SLOTS_FIRST};
+    *c = (struct counter){.slots = SLOTS_FIRST, .salt = salt_draw()};
     c->key = malloc(c->slots * sizeof *c->key);
     c->times = calloc(c->slots, sizeof *c->times);
     c->field = calloc(LIMIT_FIELDS, sizeof *c->field);
@@ -39,7 +39,7 @@ void count_free(struct counter *c)
 
 static uint64_t slot_of(const struct counter *c, uint64_t key)
 {
-    uint64_t at = key_mix(key) & (c->slots - 1);
+    uint64_t at = salt_mix(c->salt, key_mix(key)) & (c->slots - 1);
     while (c->times[at] != 0 && c->key[at] != key)
         at = (at + 1) & (c->slots - 1);
     return at;
@@ -47,7 +47,8 @@ static uint64_t slot_of(const struct counter *c, uint64_t key)
 
 static int grow(struct counter *c)
 {
-    struct counter wide = {.slots = 2 * c->slots, .keys = c->keys, .field = c->field};
+    struct counter wide = {
+        .slots = 2 * c->slots, .salt = c->salt, .keys = c->keys, .field = c->field};
     wide.key = malloc(wide.slots * sizeof *wide.key);
     wide.times = calloc(wide.slots, sizeof *wide.times);
     if (wide.key == NULL || wide.times == NULL) {

@@ -24,9 +24,9 @@ struct key_count { /* of a field */
 };
 
 struct counter {
-    uint64_t *key;   /* owned; (slots); open addressing */
+    uint64_t *key;   /* owned; (slots); open addressing by mixed key and salt */
     uint32_t *times; /* owned; (slots); 0: empty */
-    uint64_t slots, keys;
+    uint64_t slots, keys, salt;
     struct key_count *field; /* owned; (LIMIT_FIELDS), by the number in the keys */
 };
 

@@ -5,7 +5,9 @@
  *    order. At most two slots of three are taken. [assert: table_fill]
  * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few
  *    that went round from the table's end to its start). [test: unique_agrees_with_a_plain_sort]
- *    [test: unique_keys_may_crowd_anywhere]
+ *    [test: unique_keys_may_crowd_anywhere] Keys can be chosen that crowd: after so many steps a
+ *    value as random keys never take, everything is sorted in another way.
+ *    [test: unique_crafted_keys_cost_no_more_than_a_sort]
  * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of
  *    each follow those of the one before: one walk counts, one places.
  *    [assert: unique_make]
@@ -22,7 +24,8 @@
 #include <string.h>
 
 #define AHEAD 16u
-#define NEAR 1024u /* an entry that has to go further is a case for the sort of everything */
+/* Steps a value, past taken slots and then past entries: random keys take two or three. */
+#define STEPS_MOST 32u
 
 void unique_init(struct unique *u)
 {
@@ -68,33 +71,36 @@ static int unique_grow(struct unique *u, uint32_t values)
     return 0;
 }
 
-/* index[i] = slot of value i (1). Whether there is a mixed key of 0 (4). */
-static bool table_fill(struct unique *u, uint64_t *mixed, uint32_t values, uint32_t *index)
+/* index[i] = slot of value i (1). *zero: whether there is a mixed key of 0 (4). False: given up, as
+ * keys crowd (2). */
+static bool table_fill(struct unique *u, const uint64_t *mixed, uint32_t values, uint32_t *index,
+                       bool *zero)
 {
     uint64_t *slot = u->slot;
     uint32_t mask = u->slots - 1;
     unsigned shift = 64 - (unsigned)__builtin_ctz(u->slots);
-    bool zero = false;
+    uint64_t steps = 0, most = u->steps_most;
+    *zero = false;
     SHOAL_ASSERT((u->slots & mask) == 0 && values <= u->slots - u->slots / 3); /* 1 */
     memset(slot, 0, sizeof slot[0] * u->slots);
-    for (uint32_t i = 0; i < values; i++)
-        mixed[i] = key_mix(mixed[i]);
-    for (uint32_t i = 0; i < values; i++) {
+    for (uint32_t i = 0; i < values && steps <= most; i++) {
         uint64_t m = mixed[i];
         if (i + AHEAD < values)
             __builtin_prefetch(&slot[mixed[i + AHEAD] >> shift], 1);
         if (__builtin_expect(m == 0, 0)) {
             index[i] = u->slots;
-            zero = true;
+            *zero = true;
             continue;
         }
-        uint32_t at = (uint32_t)(m >> shift);
+        uint32_t home = (uint32_t)(m >> shift), at = home;
         while (slot[at] != m && slot[at] != 0)
             at = (at + 1) & mask;
         slot[at] = m;
         index[i] = at;
+        steps += (at - home) & mask;
     }
-    return zero;
+    u->steps = steps;
+    return steps <= most;
 }
 
 static int compare_mixed(const void *a, const void *b)
@@ -103,10 +109,11 @@ static int compare_mixed(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The table's entries in order (2): their number. */
-static uint32_t table_sort(struct unique *u, bool zero)
+/* The table's entries in order (2): key_count. */
+static void table_sort(struct unique *u, bool zero)
 {
     struct unique_key *found = u->found;
+    uint64_t steps = u->steps, most = u->steps_most;
     uint32_t count = 0;
     found[count] = (struct unique_key){0, u->slots};
     count += zero;
@@ -115,20 +122,37 @@ static uint32_t table_sort(struct unique *u, bool zero)
         found[count] = (struct unique_key){u->slot[at], at};
         count += u->slot[at] != 0;
     }
-    for (uint32_t i = 1; i < count; i++) {
+    for (uint32_t i = 1; i < count && steps <= most; i++) {
         struct unique_key k = found[i];
-        uint32_t to = i, least = i > NEAR ? i - NEAR : 0;
-        for (; to > least && found[to - 1].mixed > k.mixed; to--)
+        uint32_t to = i;
+        for (; to > 0 && found[to - 1].mixed > k.mixed; to--)
             found[to] = found[to - 1];
         found[to] = k;
-        if (to == least && to > 0 && found[to - 1].mixed > k.mixed) {
-            /* only chosen keys crowd like this */
-            qsort(found, count, sizeof *found, compare_mixed);
-            break;
-        }
+        steps += i - to;
     }
+    if (steps > most)
+        qsort(found, count, sizeof *found, compare_mixed);
     SHOAL_ASSERT(count <= u->slots && (!zero || found[0].slot == u->slots)); /* 4 */
-    return count;
+    u->steps = steps;
+    u->key_count = count;
+}
+
+/* The same without the table: all values are sorted, and a key's slot is its rank. */
+static void values_sort(struct unique *u, const uint64_t *mixed, uint32_t values, uint32_t *index)
+{
+    struct unique_key *found = u->found;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < values; i++)
+        found[i] = (struct unique_key){mixed[i], i};
+    qsort(found, values, sizeof *found, compare_mixed);
+    for (uint32_t i = 0; i < values; i++) {
+        struct unique_key k = found[i];
+        count += i == 0 || found[count - 1].mixed != k.mixed;
+        index[k.slot] = count - 1;
+        found[count - 1] = (struct unique_key){k.mixed, count - 1};
+    }
+    SHOAL_ASSERT(count > 0 && count <= values);
+    u->key_count = count;
 }
 
 /* Where each table's keys begin: first[t] for t = 0..tables. */
@@ -167,10 +191,17 @@ static void keys_place(struct unique *u)
 
 int unique_make(struct unique *u, uint64_t *keys, uint32_t values, uint32_t *index)
 {
+    bool zero;
     SHOAL_ASSERT(values < 1u << 30);
     if (unique_grow(u, values) != 0)
         return SHOAL_E_NOMEM;
-    u->key_count = table_sort(u, table_fill(u, keys, values, index));
+    u->steps_most = (uint64_t)STEPS_MOST * values;
+    for (uint32_t i = 0; i < values; i++)
+        keys[i] = key_mix(keys[i]);
+    if (table_fill(u, keys, values, index, &zero))
+        table_sort(u, zero);
+    else
+        values_sort(u, keys, values, index);
     if (u->tables > 1)
         tables_place(u);
     else

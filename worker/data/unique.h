@@ -23,6 +23,8 @@ struct unique {
     uint32_t slots;           /* a power of two; keys holds as many, found and rank one more */
     struct unique_key *found; /* owned: (key_count): in order */
     uint32_t *rank;           /* owned: slot -> position in the order */
+    /* of the last batch: slots and entries that values were moved past, and how many may be */
+    uint64_t steps, steps_most;
     /* borrowed, (LIMIT_FIELDS): the table of a key's field; not read with fewer than two tables */
     const uint8_t *table;
     uint32_t tables; /* 0 counts as 1 */

@@ -4,7 +4,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
-#include "proto/base/key.h"
+#include "proto/base/salt.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool taken(const struct waiting_key *k)
 
 static uint32_t home_of(const struct waiting_half *h, uint64_t key)
 {
-    return (uint32_t)key_mix(key) & h->mask;
+    return (uint32_t)salt_mix(h->salt, key_mix(key)) & h->mask;
 }
 
 /* The key's place, or the free one where it belongs; there always is one. */
@@ -55,14 +55,16 @@ void waiting_clear(struct waiting *w)
 /* Twice the places; a quarter of them at least is free. */
 static int grow(struct waiting_half *h)
 {
-    struct waiting_half more = {.mask = h->place == NULL ? PLACES_FIRST - 1 : 2 * h->mask + 1,
-                                .count = h->count};
+    bool first = h->place == NULL;
+    struct waiting_half more = {.mask = first ? PLACES_FIRST - 1 : 2 * h->mask + 1,
+                                .count = h->count,
+                                .salt = first ? salt_draw() : h->salt};
     more.place = malloc((more.mask + 1ULL) * sizeof *more.place);
     if (more.place == NULL)
         return SHOAL_E_NOMEM;
     for (uint32_t i = 0; i <= more.mask; i++)
         more.place[i] = (struct waiting_key){0, FREE_PLACE, 0};
-    for (uint32_t i = 0; h->place != NULL && i <= h->mask; i++)
+    for (uint32_t i = 0; !first && i <= h->mask; i++)
         if (taken(&h->place[i]))
             more.place[place_of(&more, h->place[i].key)] = h->place[i];
     SHOAL_ASSERT(more.count <= more.mask / 4 * 3); /* a free place ends every search */

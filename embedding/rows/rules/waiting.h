@@ -23,8 +23,9 @@ struct waiting_key {
 _Static_assert(sizeof(struct waiting_key) == 16, "waiting_key is a disk format");
 
 struct waiting_half {
-    /* owned; open addressing by mixed key, (mask + 1), NULL while empty */
+    /* owned; open addressing by mixed key and salt, (mask + 1), NULL while empty */
     struct waiting_key *place;
+    uint64_t salt;
     uint32_t mask, count;
 };
 

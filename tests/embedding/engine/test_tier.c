@@ -5,6 +5,8 @@
 #include "embedding/rows/table_cold.h"
 #include "embedding/store/stored.h"
 #include "proto/base/hash.h"
+#include "proto/base/key.h"
+#include "tests/lib/crafted.h"
 #include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_thin.h"
 #include "tests/lib/suite.h"
@@ -13,6 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static int by_mix(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
 
 /* Of all rows, those in the store brought in. */
 static uint64_t digest_whole(struct rig *s)
@@ -138,6 +146,40 @@ START_TEST(a_fetch_brings_all_that_was_asked_for_and_says_so_once)
 }
 END_TEST
 
+/* Keys whose names (mixed with the table's number) have one place among those asked for. */
+START_TEST(crafted_keys_that_are_asked_for_are_found_soon)
+{
+    enum { KEYS = 2000, SLOTS = 1 << 18 };
+    struct rig s;
+    char dir[LIMIT_PATH];
+    struct err e = {0};
+    struct push_plan plan;
+    struct crafted_run run = {0};
+    struct thin_batch *b = malloc(sizeof *b);
+    thin_open(&s, rig_dir(dir), 10 * THIN_MEMORY);
+    thin_begin(&s, false);
+    thin_batch_make(b, 1, 1, false);
+    for (uint64_t i = 0; i < KEYS; i++)
+        b->keys[i] = crafted_key(i) ^ key_mix(1); /* of table 0 */
+    qsort(b->keys, KEYS, sizeof b->keys[0], by_mix);
+    b->record.key_count = KEYS;
+    ck_assert_msg(engine_admit_push(s.g, &b->record, &plan, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(engine_commit(s.g), 0);
+    ck_assert_int_eq(engine_apply_push(s.g, &b->record, &plan), 0);
+    cool_table(&s, 0, 16);
+    ck_assert(!engine_warm(s.g, 0, b->keys, KEYS));
+    for (uint32_t i = 0; i < SLOTS; i++)
+        crafted_place(&run, s.g->tier.asked[i] != 0);
+    ck_assert_uint_ge(run.most, 1);
+    ck_assert_uint_lt(run.most, 50);
+    embedding_env_run(&s.env);
+    ck_assert(engine_warm(s.g, 0, b->keys, KEYS));
+    free(b);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+}
+END_TEST
+
 /* Where rows cannot move, pushes are refused by name. */
 START_TEST(an_engine_without_a_store_refuses_when_it_is_full)
 {
@@ -207,6 +249,7 @@ int main(void)
     tcase_add_test(c, a_killed_engine_finds_its_rows_in_both_places);
     tcase_add_test(c, a_killed_engine_ages_rows_in_both_places);
     tcase_add_test(c, a_fetch_brings_all_that_was_asked_for_and_says_so_once);
+    tcase_add_test(c, crafted_keys_that_are_asked_for_are_found_soon);
     tcase_add_test(c, an_engine_without_a_store_refuses_when_it_is_full);
     tcase_add_test(c, a_pair_that_is_not_the_rows_changes_the_digest);
     return suite_main(suite);

@@ -2,6 +2,8 @@
  * which they stayed. */
 #include "embedding/rows/table_cold.h"
 
+#include "embedding/rows/table_inner.h"
+#include "tests/lib/crafted.h"
 #include "tests/lib/embedding_stats.h"
 
 #include <inttypes.h>
@@ -458,6 +460,38 @@ START_TEST(the_set_holds_what_was_put_in)
 }
 END_TEST
 
+/* Also when they come in the order in which another set has them, as from its image. */
+START_TEST(crafted_keys_in_the_set_are_found_soon)
+{
+    enum { SET = 6000 };
+    struct table_schema s = rows_schema(OPT_SGD, 1, 0);
+    struct rows r = rows_open(&s), again = rows_open(&s);
+    struct rows *both[2] = {&r, &again};
+    static uint64_t keys[SET], listed[SET];
+    char value[4 + 4] = {0};
+    for (uint64_t i = 0; i < SET; i++)
+        keys[i] = crafted_key(i);
+    memcpy(listed, keys, sizeof listed);
+    for (int k = 0; k < 2; k++) {
+        struct crafted_run run = {0};
+        for (uint32_t i = 0; i < SET; i++)
+            ck_assert_int_eq(table_cold_add(both[k]->table, listed[i]), 0);
+        const struct cold *c = both[k]->table->tablets[0].cold;
+        for (uint32_t i = 0; i < c->slots; i++)
+            crafted_place(&run, c->slot[i] != 0);
+        ck_assert_uint_lt(run.most, 2000);
+        ck_assert_uint_eq(table_cold_among(both[k]->table, keys, SET, listed), SET);
+        ck_assert_mem_eq(listed, keys, sizeof keys);
+        table_cold_keys(both[k]->table, 0, listed);
+    }
+    for (uint32_t i = 0; i < SET; i++)
+        ck_assert_int_eq(table_cold_take(r.table, keys[i], value, table_cold_bytes(r.table)), 0);
+    ck_assert_uint_eq(table_cold_rows(r.table), 0);
+    rows_close(&r);
+    rows_close(&again);
+}
+END_TEST
+
 /* Under bsp a batch of the last clock may be computed again, from the rows before it: also from one
  * that expired in that clock while it was in the store, and is noticed only now. */
 START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
@@ -517,6 +551,7 @@ int main(void)
     Suite *suite = suite_create("cold");
     TCase *c = tcase_create("cold");
     tcase_set_timeout(c, 60);
+    tcase_add_test(c, crafted_keys_in_the_set_are_found_soon);
     tcase_add_test(c, rows_that_left_are_counted_and_come_back_as_they_were);
     tcase_add_test(c, the_least_used_rows_leave_first);
     tcase_add_test(c, a_row_that_was_only_read_leaves_without_a_write);

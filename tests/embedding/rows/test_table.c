@@ -2,7 +2,9 @@
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
 #include "embedding/rows/optimizer/optimizer.h"
+#include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
+#include "tests/lib/crafted.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <math.h>
@@ -223,6 +225,79 @@ START_TEST(l2_goes_on_from_an_image)
     }
     rows_close(&a);
     rows_close(&b);
+}
+END_TEST
+
+/* Digest, pulls and pulls of before the last clock, of the table and of what its images bring to
+ * another one. */
+struct seen {
+    uint64_t digest[2], image_bytes;
+    float *now, *before; /* owned; (2, count, width) */
+};
+
+static struct seen see(const struct rows *r, const struct table_schema *s, const uint64_t *keys,
+                       size_t count, uint64_t clock)
+{
+    const size_t floats = count * s->width;
+    struct rows copy = rows_open(s);
+    struct seen seen = {.now = calloc(2 * floats, sizeof(float)),
+                        .before = calloc(2 * floats, sizeof(float))};
+    for (uint32_t i = 0; i < 1u << s->tablet_bits; i++) {
+        size_t bytes = table_image_bytes(r->table, i);
+        void *image = malloc(bytes);
+        struct err e;
+        table_image_write(r->table, i, image);
+        ck_assert_int_eq(table_image_read(copy.table, i, image, bytes, &e), 0);
+        seen.image_bytes += bytes;
+        free(image);
+    }
+    const struct table *of[2] = {r->table, copy.table};
+    for (int k = 0; k < 2; k++) {
+        seen.digest[k] = rows_digest(of[k]);
+        table_pull(of[k], keys, count, seen.now + (size_t)k * floats);
+        table_pull_before(of[k], keys, count, clock, seen.before + (size_t)k * floats);
+    }
+    rows_close(&copy);
+    return seen;
+}
+
+/* One table's tablets are salted from the start, the other's when crafted keys are enough to draw a
+ * salt: 20,000 are, 300 are not. */
+START_TEST(results_do_not_hang_on_salts)
+{
+    static const size_t crafted[] = {300, 20000};
+    enum { OTHERS = 2000, WIDTH = 4 };
+    const size_t count = crafted[_i] + OTHERS;
+    struct table_schema s = rows_schema(OPT_ADAGRAD, WIDTH, 2);
+    struct rows r[2] = {rows_open(&s), rows_open(&s)};
+    struct seen seen[2];
+    uint64_t *keys = calloc(count, sizeof *keys);
+    float *g = calloc(count * WIDTH, sizeof *g);
+    for (size_t i = 0; i < count; i++)
+        keys[i] = i < crafted[_i] ? crafted_key(i) : rows_key(i);
+    rows_gradients(g, count * WIDTH, 5);
+    for (uint32_t i = 0; i < 1u << s.tablet_bits; i++)
+        r[1].table->tablets[i].salt = 1 + i;
+    for (int k = 0; k < 2; k++) {
+        for (uint64_t clock = 1; clock <= 3; clock++)
+            rows_push(&r[k], keys, g, count, clock);
+        seen[k] = see(&r[k], &s, keys, count, 3);
+        ck_assert_uint_eq(seen[k].digest[0], seen[k].digest[1]);
+        ck_assert_mem_ne(seen[k].now, seen[k].before, count * WIDTH * sizeof(float));
+    }
+    ck_assert_int_eq(r[0].table->tablets[0].salt != 0, _i == 1);
+    ck_assert(r[0].table->tablets[1].salt == 0 && r[1].table->tablets[1].salt != 0);
+    ck_assert_uint_eq(seen[0].digest[0], seen[1].digest[0]);
+    ck_assert_uint_eq(seen[0].image_bytes, seen[1].image_bytes);
+    ck_assert_mem_eq(seen[0].now, seen[1].now, 2 * count * WIDTH * sizeof(float));
+    ck_assert_mem_eq(seen[0].before, seen[1].before, 2 * count * WIDTH * sizeof(float));
+    for (int k = 0; k < 2; k++) {
+        free(seen[k].now);
+        free(seen[k].before);
+        rows_close(&r[k]);
+    }
+    free(keys);
+    free(g);
 }
 END_TEST
 
@@ -467,6 +542,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, pull_of_absent_keys_gives_initial_values_and_makes_no_row);
     tcase_add_loop_test(c, push_and_pull_equal_a_plain_table, 0, 8);
+    tcase_add_loop_test(c, results_do_not_hang_on_salts, 0, 2);
     tcase_add_test(c, push_takes_a_repeated_key_in_order);
     tcase_add_test(c, l2_makes_up_for_batches_that_did_not_touch_the_row);
     tcase_add_test(c, l2_of_a_row_that_comes_back_after_long_does_not_swing);

@@ -1,6 +1,8 @@
 /* test_tablet.c: the arena and the tablet's index. */
 #include "embedding/rows/tablet.h"
 #include "proto/base/key.h"
+#include "tests/lib/crafted.h"
+#include "tests/lib/crafted_tablet.h"
 #include "tests/lib/embedding_rows.h"
 
 #include <signal.h>
@@ -218,6 +220,50 @@ START_TEST(tablets_grow_at_loads_of_their_own)
 }
 END_TEST
 
+/* Also in a tablet that others use, and whose index is read from its beginning to its end. */
+START_TEST(tablet_crafted_keys_are_found_as_fast_as_others)
+{
+    enum { KEYS = 30000, FAR = 192 };
+    static const uint64_t others[] = {0, 100000};
+    struct tablet_shape s;
+    struct tablet t;
+    uint64_t all = 0, salts = 0, growths = 0;
+    tablet_shape_init(&s, arena, 0, 1);
+    tablet_init(&t);
+    fill(&t, &s, 0, 0, others[_i]);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        struct tablet before = t;
+        *tablet_insert(&t, &s, 0, crafted_key(i)) = (float)i;
+        ck_assert_uint_le(crafted_looked(&t, 0, crafted_key(i)), FAR);
+        salts += t.salt != before.salt;
+        growths += t.bucket_count != before.bucket_count;
+    }
+    for (uint64_t i = 0; i < KEYS; i++) {
+        ck_assert(*tablet_find(&t, &s, crafted_key(i)) == (float)i);
+        all += crafted_looked(&t, 0, crafted_key(i));
+    }
+    ck_assert_uint_lt(all, 3 * KEYS);
+    ck_assert(t.salt != 0 && salts <= growths + 1);
+    for (uint64_t i = 0; i < others[_i]; i++)
+        ck_assert_ptr_nonnull(tablet_find(&t, &s, rows_key(i)));
+    tablet_clear(&t, &s);
+    ck_assert_uint_eq(t.salt, 0);
+}
+END_TEST
+
+/* Filled several times to the fullest that tablets get: the one of number 28,657 grows at 0.859. */
+START_TEST(tablet_random_keys_never_lose_their_order)
+{
+    struct tablet_shape s;
+    struct tablet t;
+    tablet_shape_init(&s, arena, 0, 1);
+    tablet_init(&t);
+    fill(&t, &s, 28657, 0, 300000);
+    ck_assert_uint_eq(t.salt, 0);
+    tablet_clear(&t, &s);
+}
+END_TEST
+
 /* Whole vectors are loaded from buckets, the shared empty one too: clang once laid that at an
  * address that faulted. */
 START_TEST(tablet_buckets_lie_on_cache_lines_at_every_size)
@@ -271,6 +317,8 @@ int main(void)
     tcase_add_test(c, tablet_full_buckets_run_over_the_end);
     tcase_add_test(c, tablet_finds_key_zero_only_when_it_is_there);
     tcase_add_test(c, tablets_grow_at_loads_of_their_own);
+    tcase_add_loop_test(c, tablet_crafted_keys_are_found_as_fast_as_others, 0, 2);
+    tcase_add_test(c, tablet_random_keys_never_lose_their_order);
     tcase_add_test(c, tablet_buckets_lie_on_cache_lines_at_every_size);
     tcase_add_test(c, tablet_gives_back_what_it_took);
     suite_add_tcase(suite, c);

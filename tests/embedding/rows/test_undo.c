@@ -1,5 +1,6 @@
 /* test_undo.c: rows as they were before a clock. */
 #include "embedding/rows/undo.h"
+#include "tests/lib/crafted.h"
 #include "tests/lib/embedding_rows.h"
 
 #define WIDTH 5
@@ -53,6 +54,23 @@ START_TEST(undo_holds_many_and_reuses_its_buffers)
         ck_assert(keys == NULL || keys == u->keys);
         keys = u->keys;
     }
+    undo_free(u);
+}
+END_TEST
+
+START_TEST(undo_of_crafted_keys_is_found_soon)
+{
+    enum { KEYS = 5000 };
+    struct undo *u = undo_new(1);
+    struct crafted_run run = {0};
+    undo_begin(u, 1, 0);
+    for (uint64_t i = 0; i < KEYS; i++)
+        ck_assert_int_eq(undo_save(u, crafted_key(i), &(float){(float)i}), 0);
+    for (uint64_t i = 0; i < KEYS; i++)
+        ck_assert(*undo_find(u, crafted_key(i)) == (float)i && u->keys[i] == crafted_key(i));
+    for (uint32_t i = 0; i <= u->slot_mask; i++)
+        crafted_place(&run, u->slots[i] != 0);
+    ck_assert_uint_lt(run.most, 200);
     undo_free(u);
 }
 END_TEST
@@ -163,6 +181,7 @@ int main(void)
     TCase *c = tcase_create("undo");
     tcase_add_test(c, undo_keeps_the_first_of_a_clock);
     tcase_add_test(c, undo_holds_many_and_reuses_its_buffers);
+    tcase_add_test(c, undo_of_crafted_keys_is_found_soon);
     tcase_add_test(c, pull_before_sees_through_all_pushes_of_its_clock);
     tcase_add_test(c, pull_before_reads_rows_without_undo_as_they_are);
     tcase_add_test(c, push_without_a_clock_keeps_no_undo);

@@ -1,6 +1,9 @@
 /* test_shard.c: a shard answers what it has recorded, once, whatever is sent twice, late, wrong or
  * hostile. */
+#include "embedding/rows/table_inner.h"
 #include "proto/base/key.h"
+#include "tests/lib/crafted.h"
+#include "tests/lib/crafted_tablet.h"
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"
@@ -683,6 +686,57 @@ static int mixed_order(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The whole of what a stranger with a connection can do: as many keys of one bucket as a push may
+ * have, then the same in a pull; and again after the process was killed, from the journal. */
+START_TEST(crafted_keys_are_found_as_fast_as_others)
+{
+    enum { KEYS = 65000 };
+    static uint64_t keys[KEYS];
+    static float g[2 * KEYS];
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .journal_max = 64u << 20};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        keys[i] = crafted_key(i);
+        g[2 * i] = g[2 * i + 1] = -(float)i;
+    }
+    struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                  .generation = 1,
+                                  .to = 1,
+                                  .tablet_count = 1u << RIG_BITS,
+                                  .lr_scale = 1,
+                                  .key_count = KEYS,
+                                  .map_epoch = 1};
+    uint64_t push = rig_send(&r, &w, 2, keys, sizeof keys, g, sizeof g);
+    rig_run(&r, 1000);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    for (int life = 0; life < 2; life++) {
+        uint64_t looked = 0;
+        w = rig_wire(&r, WIRE_TYPE_PULL);
+        w.u.PULL =
+            (struct wire_PULL){.run = RIG_RUN, .lane = EVAL, .key_count = KEYS, .map_epoch = 1};
+        uint64_t pull = rig_send(&r, &w, 1, keys, sizeof keys, NULL, 0);
+        rig_run(&r, 1000);
+        ck_assert_int_eq(rig_status(&r, pull), 0);
+        const float *row = r.answer[pull].m->frame[1].data;
+        const struct tablet *t = &engine_table(r.shard->engine, 0)->tablets[0];
+        for (uint64_t i = 0; i < KEYS; i++) {
+            ck_assert(row[2 * i] == (float)i && row[2 * i + 1] == (float)i);
+            uint32_t one = crafted_looked(t, RIG_BITS, keys[i]);
+            ck_assert_uint_le(one, 192);
+            looked += one;
+        }
+        ck_assert_uint_lt(looked, 3 * KEYS); /* in one chain 422 million */
+        if (life == 0)
+            rig_restart(&r, false);
+    }
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 START_TEST(full_journal_makes_pushes_wait_not_fail)
 {
     enum { PUSHES = 60, PUSH_KEYS = 8000 };
@@ -933,6 +987,7 @@ int main(void)
         pulls_of_nobody_are_let_go,
         a_group_is_settled_when_it_has_many_keys,
         lossy_network_applies_each_push_once,
+        crafted_keys_are_found_as_fast_as_others,
         full_journal_makes_pushes_wait_not_fail,
         fsync_answers_nothing_before_the_sync,
         idle_journal_is_synced,

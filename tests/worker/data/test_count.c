@@ -1,6 +1,7 @@
 /* test_count.c: keys of a log counted, and the whole log reckoned from a part of it. */
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
+#include "tests/lib/crafted.h"
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
@@ -26,6 +27,22 @@ START_TEST(counter_counts_keys_past_each_threshold)
         ck_assert_uint_eq(c.field[3].kept[i], kept[i]);
     ck_assert_uint_eq(c.field[2].kept[0], 0);
     ck_assert_int_eq(count_add(&c, key_make(LIMIT_FIELDS, 1), 1), SHOAL_E_TOO_BIG);
+    count_free(&c);
+}
+END_TEST
+
+START_TEST(counter_finds_crafted_keys_soon)
+{
+    enum { KEYS = 8000 };
+    struct counter c;
+    struct crafted_run run = {0};
+    ck_assert_int_eq(count_init(&c), 0);
+    for (uint64_t i = 0; c.keys < KEYS; i++)
+        if (key_field(crafted_key(i)) < LIMIT_FIELDS)
+            ck_assert_int_eq(count_add(&c, crafted_key(i), 1), 0);
+    for (uint64_t i = 0; i < c.slots; i++)
+        crafted_place(&run, c.times[i] != 0);
+    ck_assert_uint_lt(run.most, 200);
     count_free(&c);
 }
 END_TEST
@@ -182,6 +199,7 @@ int main(void)
     Suite *suite = suite_create("count");
     TCase *c = tcase_create("count");
     tcase_add_test(c, counter_counts_keys_past_each_threshold);
+    tcase_add_test(c, counter_finds_crafted_keys_soon);
     tcase_add_loop_test(c, the_whole_log_follows_from_a_tenth_of_it, 0, 5);
     tcase_add_test(c, what_cannot_be_reckoned_stays_as_it_is);
     tcase_add_test(c, a_job_is_counted_by_field);

@@ -1,6 +1,7 @@
 /* test_unique.c: unique keys, in order, whatever the keys are. */
 #include "proto/base/key.h"
 #include "proto/base/rng.h"
+#include "tests/lib/crafted.h"
 #include "worker/data/unique.h"
 
 #include <check.h>
@@ -90,6 +91,27 @@ START_TEST(unique_keys_may_crowd_anywhere)
 }
 END_TEST
 
+/* On one home; in chains that are short each; in a chain that goes round from the table's end, with
+ * others behind it that are many. */
+START_TEST(unique_crafted_keys_cost_no_more_than_a_sort)
+{
+    enum { VALUES = VALUES_MAX, CHAIN = 1000, ROUND = 1400 };
+    struct rng rng = rng_of(9, 9, 9);
+    for (uint32_t i = 0; i < VALUES; i++)
+        value[i] = _i == 0     ? crafted_key(i)
+                   : _i == 1   ? key_unmix(((uint64_t)(i / CHAIN) << 58) + CHAIN - i % CHAIN)
+                   : i < ROUND ? key_unmix(UINT64_MAX - i)
+                               : rng_next(&rng);
+    check(VALUES);
+    ck_assert_uint_eq(u.key_count, VALUES);
+    ck_assert_uint_le(u.steps, 33 * VALUES);
+    for (uint32_t i = 0; i < VALUES; i++)
+        value[i] = rng_next(&rng);
+    check(VALUES);
+    ck_assert_uint_le(u.steps, 4 * VALUES);
+}
+END_TEST
+
 /* Table by table; in each they stay in order, and every value finds its key. */
 START_TEST(unique_keys_lie_table_by_table)
 {
@@ -137,6 +159,7 @@ int main(void)
     tcase_add_test(t, unique_of_nothing_is_nothing);
     tcase_add_test(t, unique_takes_the_key_that_mixes_to_0);
     tcase_add_test(t, unique_keys_may_crowd_anywhere);
+    tcase_add_loop_test(t, unique_crafted_keys_cost_no_more_than_a_sort, 0, 3);
     tcase_add_test(t, unique_keys_lie_table_by_table);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);

@@ -1,6 +1,13 @@
 /* test_waiting.c: keys that wait, against a plain list; what is forgotten and what is not. */
 #include "embedding/rows/rules/waiting.h"
+#include "tests/lib/crafted.h"
 #include "tests/lib/embedding_rows.h"
+
+static int by_key(const void *a, const void *b)
+{
+    uint64_t x = ((const struct waiting_key *)a)->key, y = ((const struct waiting_key *)b)->key;
+    return (x > y) - (x < y);
+}
 
 START_TEST(sums_go_on_over_generations)
 {
@@ -88,6 +95,27 @@ START_TEST(what_is_written_can_be_put_back)
 }
 END_TEST
 
+/* What is written of two of them, which have salts of their own, is the same but for its order. */
+START_TEST(crafted_keys_are_found_soon)
+{
+    enum { KEYS = 5000 };
+    static struct waiting_key list[2][KEYS];
+    struct waiting w[2] = {0};
+    struct crafted_run run = {0};
+    for (int k = 0; k < 2; k++) {
+        for (uint64_t i = 0; i < KEYS; i++)
+            ck_assert_int_eq(waiting_add(&w[k], 4 * KEYS, crafted_key(i), (float)i + 1, 0), 0);
+        for (uint32_t i = 0; i <= w[k].young.mask; i++)
+            crafted_place(&run, w[k].young.place[i].show >= 0);
+        waiting_write(&w[k].young, list[k]);
+        qsort(list[k], KEYS, sizeof list[k][0], by_key);
+        waiting_clear(&w[k]);
+    }
+    ck_assert_uint_lt(run.most, 1000);
+    ck_assert_mem_eq(list[0], list[1], sizeof list[0]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("waiting");
@@ -96,6 +124,7 @@ int main(void)
     tcase_add_test(c, waiting_keys_are_bounded_and_the_unseen_go_first);
     tcase_add_test(c, forgotten_keys_leave_the_others_findable);
     tcase_add_test(c, what_is_written_can_be_put_back);
+    tcase_add_test(c, crafted_keys_are_found_soon);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

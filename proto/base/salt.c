@@ -1,0 +1,25 @@
+/* salt.c: one number of the kernel's, and those that follow from it. */
+#include "proto/base/salt.h"
+
+#include "proto/base/plant.h"
+#include "proto/base/rng.h"
+
+#include <stdatomic.h>
+#include <sys/random.h>
+
+#define STEP 0x9e3779b97f4a7c15ULL /* splitmix64 */
+
+uint64_t salt_draw(void)
+{
+    static _Atomic uint64_t state; /* 0: not drawn yet */
+    if (PLANTED("crafted_keys"))
+        return 0;
+    if (atomic_load(&state) == 0) {
+        uint64_t first, none = 0;
+        if (getrandom(&first, sizeof first, 0) != sizeof first)
+            return 0;
+        (void)atomic_compare_exchange_strong(&state, &none, first); /* another's is as good */
+    }
+    uint64_t salt = rng_mix(atomic_fetch_add(&state, STEP));
+    return salt == 0 ? STEP : salt;
+}
