@@ -137,8 +137,8 @@ struct json *engine_refused_json(const struct engine *g);
 /* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0
  * with plan->applied > 0 the marks have moved and the record is queued for the next engine_commit:
  * the bytes it points to must stay until engine_apply_push. Refusals: OLD_RUN, FENCED, NO_TABLE,
- * GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal full, flush behind: ask again
- * later). */
+ * GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal full, flush behind, tablets that a
+ * cut is still to copy: ask again later). */
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
                       struct err *e);
 /* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero:
@@ -224,14 +224,16 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
                                struct err *e);
 
 /* ---- the cut ---- */
-/* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */
-int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e);
+/* Whether disk, or memory where there is no folder, has room for a cut: 0 or NO_SPACE, which says
+ * what is short. */
+int engine_cut_room(struct engine *g, uint64_t cut, struct err *e);
 /* Notes sequence and the run's marks of this instant and pins the journal; pushes must not be
  * admitted between hold and go (the shard queues them). run 0: the cut is of none, and cannot be
  * restored. OLD_RUN: that one is not open here. NO_SPACE: engine_cut_room says why. */
 int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence);
 /* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible
- * by one rename. done comes on the loop. */
+ * by one rename; or, where the journal cannot be linked, a copy, batch by batch (cut_copy.h). done
+ * comes on the loop. */
 int engine_go(struct engine *g, uint64_t cut,
               void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
               void *context);

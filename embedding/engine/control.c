@@ -1,7 +1,7 @@
 /* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and
  * applied in one call (apply.h). */
 #include "embedding/engine/apply.h"
-#include "embedding/engine/cut.h"
+#include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
 #include "embedding/journal/record_schema.h"
 #include "embedding/store/stored.h"
@@ -179,6 +179,8 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
         return 0;
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes of run %" PRIu64 " are being applied", run);
+    if (cut_copy_under_way(g)) /* cut_copy.c, 1: its marks are in what is not copied yet */
+        return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     struct record_run_drop r = {.run = run};
     int rc = control_record(g, RECORD_RUN_DROP, &r, sizeof r, e);
     if (rc == 0 && g->journal == NULL)
@@ -243,6 +245,8 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
                        table_schema_of(t->table)->name);
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
+    if (cut_copy_waits(g, table, 0, t->scope.tablets))
+        return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     if (g->loading >> table & 1)
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(t->table)->name);

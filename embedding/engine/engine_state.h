@@ -184,7 +184,8 @@ struct engine {
 
     bool holding;
     struct cut_facts held;
-    bool cut_busy; /* from GO until it is done: no flush, no trim */
+    bool cut_busy;            /* from GO until it is done: no flush, no trim */
+    struct cut_copy *copying; /* borrowed: of that cut, while tablets are left to copy */
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];

@@ -5,7 +5,8 @@
  *                            +--hold_timeout_cb: 10 s--> OPEN, nothing is written
  *
  * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once:
- * what the cut holds was noted at HOLD. HOLD and GO may be sent again: the same HOLD answers the
+ * what the cut holds was noted at HOLD; where it is a copy, those for tablets that are not copied
+ * yet are parked (BUSY of the engine). HOLD and GO may be sent again: the same HOLD answers the
  * same sequence, the same GO answers when the part is complete, or at once when it is. A HOLD of
  * another cut ends the one at hand: its coordinator has given it up. Thread: the shard's. */
 #ifndef SERVER_SHARD_CUT_H

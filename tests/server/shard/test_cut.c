@@ -1,5 +1,5 @@
-/* test_checkpoint.c: CUT_EXPORT and LOAD as a shard answers them: when they are done, again, and
- * with all else going on. */
+/* test_cut.c: GO of a cut that is a copy, CUT_EXPORT and LOAD as a shard answers them: when they
+ * are done, again, and with all else going on. */
 #include "tests/server/shard_rig.h"
 
 #include <sys/stat.h>
@@ -89,6 +89,38 @@ START_TEST(an_export_answers_when_it_is_done_and_others_go_on)
     uint64_t unknown = send_export(&r, 6, 0, 1);
     rig_run(&r, 300);
     ck_assert_int_eq(rig_status(&r, unknown), SHOAL_E_NOT_FOUND);
+    rig_free(&r);
+}
+END_TEST
+
+/* A cut that is a copy takes batches: pulls are answered meanwhile, a push waits for its tablets
+ * and is not in it. */
+START_TEST(pulls_go_on_beside_a_copy_and_pushes_wait)
+{
+    struct rig r = {.dir = _i ? dir : NULL, .durability = DURABLE_MEMORY, .work_ns = 100 * MS};
+    save(&r);
+    send_cut(&r, WIRE_TYPE_HOLD, 6);
+    rig_run(&r, 5);
+    uint64_t go = send_cut(&r, WIRE_TYPE_GO, 6);
+    rig_run(&r, 5);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
+    uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 20);
+    ck_assert(rig_value(&r, pull) == -2);
+    ck_assert_int_eq(rig_status(&r, push), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, go), RIG_WAITING);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RESTORE);
+    w.u.RESTORE = (struct wire_RESTORE){.cut = 6, .run = 90};
+    uint64_t back = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, back), 0);
+    pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 50);
+    ck_assert(rig_value(&r, pull) == -2);
     rig_free(&r);
 }
 END_TEST
@@ -237,6 +269,7 @@ int main(void)
     TCase *c = tcase_create("checkpoint");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, pulls_go_on_beside_a_copy_and_pushes_wait, 0, 2);
     tcase_add_loop_test(c, an_export_answers_when_it_is_done_and_others_go_on, 0, 2);
     tcase_add_loop_test(c, a_load_opens_its_run_and_answers_again, 0, 2);
     tcase_add_test(c, a_load_is_dropped_and_goes_again);
