@@ -68,8 +68,8 @@ struct engine_options {
     /* rows have come from the store, or room was made: what engine_warm said no to may be asked
      * again; on the loop. NULL: nobody waits */
     void (*on_fetched)(void *context);
-    /* engine_open may return before all tablets are back (engine_back), and this says that they
-     * are; on the loop. NULL: they are when it returns */
+    /* engine_open and engine_restore may return before all tablets are back (engine_back), and this
+     * says that they are; on the loop. NULL: they are when it returns */
     void (*on_recovered)(void *context);
     /* long work in one call moves (a restore, a copy of all images); on the loop. NULL: nobody
      * asks */
@@ -90,6 +90,9 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
  * closing and what reads without rows are allowed, and reading of rows that engine_warm has said
  * yes to. */
 bool engine_back(const struct engine *g);
+/* Whether it is a restore that they are not back from: then engine_warm says no, until on_fetched,
+ * and engine_row AGAIN. */
+bool engine_restoring(const struct engine *g);
 /* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start
  * replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
@@ -163,7 +166,7 @@ bool engine_unsynced(const struct engine *g);
 
 /* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with
  * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
- * while an admitted push has not been applied. */
+ * while an admitted push has not been applied, or a cut is being copied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
 /* The same for a run that does not push to all tables of the shard (those of other spaces): only
@@ -239,7 +242,8 @@ int engine_go(struct engine *g, uint64_t cut,
               void *context);
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
 /* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all
- * other runs. */
+ * other runs. It returns when that has begun (engine_back), or, without on_recovered, when it is
+ * done. Killed in between, the next start does it from the record. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
 /* while it is being exported: once that is done */
 int engine_cut_drop(struct engine *g, uint64_t cut);

@@ -7,6 +7,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,8 +58,11 @@ static int restore_live(struct apply *a, const struct record_restore *r, uint64_
                         bool past, struct err *e)
 {
     int rc = a->g->journal == NULL ? 0 : cut_ref_add(a->g, r->cut, sequence);
-    return rc == 0 ? engine_restore_apply(a->g, r, sequence, past, e)
-                   : err_set(e, rc, "no room to note the restore of cut %" PRIu64, r->cut);
+    if (rc != 0)
+        return err_set(e, rc, "no room to note the restore of cut %" PRIu64, r->cut);
+    bool steps = a->g->options.on_recovered != NULL && !PLANTED("restore_in_one_go");
+    return steps ? engine_restore_start(a->g, r, sequence, e)
+                 : engine_restore_apply(a->g, r, sequence, past, e);
 }
 
 /* What was journalled is done; where it cannot be, only a restart makes the two agree. */

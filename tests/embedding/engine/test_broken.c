@@ -193,7 +193,7 @@ static const struct broken list[] = {
     {"embedding/engine/flush_batch.c", 3, an_image_is_younger_than_the_control_state,
      "t->written[k] <= sequence"},
     {"embedding/engine/restore.c", 1, a_tablet_younger_than_the_restore_is_put_back,
-     "t->changed[k] < sequence"},
+     "t->changed[tablet] < s->sequence"},
     {"embedding/engine/space.c", 2, more_was_seen_than_was_added, "s->added_seen <= s->added"},
     {"embedding/engine/tier.c", 1, rows_leave_while_a_push_waits, "g->pending == 0"},
     {"embedding/engine/tier.c", 2, rows_are_chosen_beside_a_batch, "!g->flush.busy"},

@@ -3,6 +3,7 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/tier.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -74,6 +75,7 @@ static void restore(uint64_t cut, uint64_t run)
     struct err e = {0};
     int rc = engine_restore(s.g, cut, run, &e);
     ck_assert_msg(rc == 0, "%s", e.text);
+    rig_come_back(&s);
 }
 
 static void check_restored(uint64_t run, uint64_t mark)
@@ -240,6 +242,107 @@ START_TEST(restart_repeats_the_restore)
     ck_assert_uint_eq(rig_digest(&s), shared->at_end);
     check_restored(2, 305);
     rig_close(&s, false);
+}
+END_TEST
+
+/* ---- a restore in steps ---- */
+
+#define FEW_ROWS 2000u /* of a step; a tablet has no more, nor has a record keys */
+
+/* The cut has images, and records above some of them. */
+static uint64_t begin_restored(int how)
+{
+    rig_in_steps = true;
+    begin(how == 0 ? DURABLE_MEMORY : DURABLE_JOURNAL, how == 0 ? NULL : dir);
+    rig_train(&s, 1, 0, 0, 0, how == 2 ? 800 : 60);
+    uint64_t digest = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, how == 2 ? 800 : 60, how == 2 ? 810 : 70);
+    s.g->reload_rows = FEW_ROWS;
+    return digest;
+}
+
+/* Between two of them rows have gone or come by no more than a step's and a tablet's, nobody can
+ * touch one, and the loop turns. */
+START_TEST(a_restore_goes_in_steps)
+{
+    uint64_t digest = begin_restored(_i), key = key_make(1, 3), sequence;
+    bool stored;
+    unsigned steps = 0;
+    struct err e = {0};
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, &e), 0);
+    while (!engine_back(s.g)) {
+        uint64_t rows = table_rows(engine_table(s.g, 0)), fetched = s.fetched;
+        ck_assert(engine_restoring(s.g));
+        ck_assert(!engine_warm(s.g, 0, &key, 1));
+        ck_assert_ptr_null(engine_row(s.g, 0, key, &stored, &e));
+        ck_assert_int_eq(e.code, SHOAL_E_AGAIN);
+        ck_assert_int_eq(engine_cut_drop(s.g, 5), SHOAL_E_BUSY);
+        engine_flush_step(s.g);
+        ck_assert(embedding_env_step(&s.env));
+        uint64_t now = table_rows(engine_table(s.g, 0));
+        ck_assert_uint_le(now > rows ? now - rows : rows - now, 3 * FEW_ROWS);
+        ck_assert(engine_back(s.g) || s.fetched == fetched);
+        steps++;
+    }
+    ck_assert_uint_gt(steps, 15);
+    ck_assert_uint_eq(s.recovered, 1);
+    ck_assert_uint_gt(s.fetched, 0);
+    ck_assert(engine_warm(s.g, 0, &key, 1));
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(2, _i == 2 ? 800 : 60);
+    ck_assert_int_eq(engine_hold(s.g, 6, 2, &sequence), 0);
+    ck_assert_int_eq(engine_release(s.g, 6), 0);
+    rig_close(&s, true);
+    if (_i > 0) {
+        rig_open(&s, dir, DURABLE_JOURNAL);
+        ck_assert_uint_eq(rig_digest(&s), digest);
+        check_restored(2, _i == 2 ? 800 : 60);
+        rig_close(&s, false);
+    }
+    rig_in_steps = false;
+}
+END_TEST
+
+static void restored_child(void *context)
+{
+    shared->at_cut = begin_restored(2);
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, NULL), 0);
+    for (int i = 0; i < *(int *)context && !engine_back(s.g); i++)
+        ck_assert(embedding_env_step(&s.env));
+    shared->rows = engine_back(s.g);
+}
+
+#define RESTORE_STEPS 24 /* of 16 each: more than it takes */
+
+/* Killed behind its steps, one in sixteen: the next start puts all back, from the record. */
+START_TEST(a_restore_may_be_killed_on_the_way)
+{
+    int steps = 16 * _i;
+    rig_in_child(restored_child, &steps);
+    ck_assert(_i > 0 || shared->rows == 0);
+    ck_assert(_i < RESTORE_STEPS - 1 || shared->rows == 1);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_cut);
+    check_restored(2, 800);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Closed in the middle, cleanly: what is half is not written. */
+START_TEST(a_restore_may_be_closed)
+{
+    uint64_t digest = begin_restored(2);
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, NULL), 0);
+    for (int i = 0; i < 10 * _i; i++)
+        ck_assert(embedding_env_step(&s.env));
+    ck_assert(!engine_back(s.g));
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(2, 800);
+    rig_close(&s, false);
+    rig_in_steps = false;
 }
 END_TEST
 
@@ -620,6 +723,9 @@ int main(void)
     tcase_add_test(t, pushes_during_the_cut_are_not_in_it);
     tcase_add_test(t, a_cut_waits_for_the_batch_under_way);
     tcase_add_test(t, restart_repeats_the_restore);
+    tcase_add_loop_test(t, a_restore_goes_in_steps, 0, 3);
+    tcase_add_loop_test(t, a_restore_may_be_killed_on_the_way, 0, RESTORE_STEPS);
+    tcase_add_loop_test(t, a_restore_may_be_closed, 0, 3);
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
     tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
     tcase_add_test(t, a_cut_with_an_old_restore_among_its_records_stands_alone);
