@@ -68,8 +68,8 @@ struct engine_options {
     /* rows have come from the store, or room was made: what engine_warm said no to may be asked
      * again; on the loop. NULL: nobody waits */
     void (*on_fetched)(void *context);
-    /* engine_open may return before all tablets are back (engine_back), and this says that they
-     * are; on the loop. NULL: they are when it returns */
+    /* engine_open and engine_restore may return before all tablets are back (engine_back), and this
+     * says that they are; on the loop. NULL: they are when it returns */
     void (*on_recovered)(void *context);
     /* long work in one call moves (a restore, a copy of all images); on the loop. NULL: nobody
      * asks */
@@ -90,6 +90,9 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
  * closing and what reads without rows are allowed, and reading of rows that engine_warm has said
  * yes to. */
 bool engine_back(const struct engine *g);
+/* Whether it is a restore that they are not back from: then engine_warm says no, until on_fetched,
+ * and engine_row AGAIN. */
+bool engine_restoring(const struct engine *g);
 /* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start
  * replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
@@ -137,8 +140,8 @@ struct json *engine_refused_json(const struct engine *g);
 /* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0
  * with plan->applied > 0 the marks have moved and the record is queued for the next engine_commit:
  * the bytes it points to must stay until engine_apply_push. Refusals: OLD_RUN, FENCED, NO_TABLE,
- * GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal full, flush behind: ask again
- * later). */
+ * GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal full, flush behind, tablets that a
+ * cut is still to copy: ask again later). */
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
                       struct err *e);
 /* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero:
@@ -163,7 +166,7 @@ bool engine_unsynced(const struct engine *g);
 
 /* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with
  * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
- * while an admitted push has not been applied. */
+ * while an admitted push has not been applied, or a cut is being copied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
 /* The same for a run that does not push to all tables of the shard (those of other spaces): only
@@ -224,20 +227,23 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
                                struct err *e);
 
 /* ---- the cut ---- */
-/* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */
-int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e);
+/* Whether disk, or memory where there is no folder, has room for a cut: 0 or NO_SPACE, which says
+ * what is short. */
+int engine_cut_room(struct engine *g, uint64_t cut, struct err *e);
 /* Notes sequence and the run's marks of this instant and pins the journal; pushes must not be
  * admitted between hold and go (the shard queues them). run 0: the cut is of none, and cannot be
  * restored. OLD_RUN: that one is not open here. NO_SPACE: engine_cut_room says why. */
 int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence);
 /* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible
- * by one rename. done comes on the loop. */
+ * by one rename; or, where the journal cannot be linked, a copy, batch by batch (cut_copy.h). done
+ * comes on the loop. */
 int engine_go(struct engine *g, uint64_t cut,
               void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
               void *context);
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
 /* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all
- * other runs. */
+ * other runs. It returns when that has begun (engine_back), or, without on_recovered, when it is
+ * done. Killed in between, the next start does it from the record. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
 /* while it is being exported: once that is done */
 int engine_cut_drop(struct engine *g, uint64_t cut);

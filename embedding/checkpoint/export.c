@@ -208,8 +208,7 @@ static int make_part(struct export_work *x, struct err *e)
     if ((rc = make_folder(x->tmp, "", e)) != 0 || (rc = make_folder(x->tmp, "/journal", e)) != 0)
         return rc;
     snprintf(rows, sizeof rows, "%.*s/rows", (int)LIMIT_PATH - 6, x->tmp);
-    rc =
-        x->store != NULL ? cut_copy_rows(x->store, NULL, rows, e) : make_folder(x->tmp, "/rows", e);
+    rc = x->store != NULL ? cut_copy_rows(x->store, rows, e) : make_folder(x->tmp, "/rows", e);
     if (rc == 0)
         rc = take_rows(x, x->store != NULL ? NULL : x->cut, e);
     if (rc == 0 && x->store == NULL)

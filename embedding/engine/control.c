@@ -1,12 +1,13 @@
 /* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and
  * applied in one call (apply.h). */
 #include "embedding/engine/apply.h"
-#include "embedding/engine/cut.h"
+#include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
 #include "embedding/journal/record_schema.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,8 +58,11 @@ static int restore_live(struct apply *a, const struct record_restore *r, uint64_
                         bool past, struct err *e)
 {
     int rc = a->g->journal == NULL ? 0 : cut_ref_add(a->g, r->cut, sequence);
-    return rc == 0 ? engine_restore_apply(a->g, r, sequence, past, e)
-                   : err_set(e, rc, "no room to note the restore of cut %" PRIu64, r->cut);
+    if (rc != 0)
+        return err_set(e, rc, "no room to note the restore of cut %" PRIu64, r->cut);
+    bool steps = a->g->options.on_recovered != NULL && !PLANTED("restore_in_one_go");
+    return steps ? engine_restore_start(a->g, r, sequence, e)
+                 : engine_restore_apply(a->g, r, sequence, past, e);
 }
 
 /* What was journalled is done; where it cannot be, only a restart makes the two agree. */
@@ -179,6 +183,8 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
         return 0;
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes of run %" PRIu64 " are being applied", run);
+    if (cut_copy_under_way(g)) /* cut_copy.c, 1: its marks are in what is not copied yet */
+        return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     struct record_run_drop r = {.run = run};
     int rc = control_record(g, RECORD_RUN_DROP, &r, sizeof r, e);
     if (rc == 0 && g->journal == NULL)
@@ -243,6 +249,8 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
                        table_schema_of(t->table)->name);
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
+    if (cut_copy_waits(g, table, 0, t->scope.tablets))
+        return err_set(e, SHOAL_E_AGAIN, "a cut is being copied; ask again");
     if (g->loading >> table & 1)
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(t->table)->name);

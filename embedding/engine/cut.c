@@ -7,23 +7,25 @@
  *     [test: pushes_during_the_cut_are_not_in_it, a_cut_waits_for_the_batch_under_way]
  *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all
  *     written here), or where there is no journal, a cut copies all tablets instead of linking the
- *     journal, and with them the pairs of rows in the store: of a row that is cold at GO the pair
- *     does not change until the cut is made, for flushing pauses.
+ *     journal (cut_copy.h), and with them the pairs of rows in the store: of a row that is cold at
+ *     GO the pair does not change until the cut is made, for flushing pauses.
  *     [test: a_cut_right_after_a_restore_stands_alone, test_cold_cut]
  *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of
  *     the record: till then a file `dropped` in it remembers that it was asked for.
  *     [test: a_cut_is_kept_while_a_restore_needs_it]
  *
- *      hold ----> holding --go--> cut_busy: waits for the batch under way, then on an I/O thread
- *                    |               |
+ *      hold ----> holding --go--> cut_busy: waits for the batch under way, copies if it must,
+ *                    |               |      then on an I/O thread
  *                 release            +--> done
  *                    v
  *                (nothing)
  */
 #include "embedding/engine/cut.h"
 
+#include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
+#include "embedding/engine/tier.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
@@ -44,12 +46,12 @@ typedef void (*go_done)(void *context, int status, uint64_t rows, uint64_t bytes
 
 struct cut_work {
     struct work work;      /* first; the list of works owns it once it is started */
-    struct engine_job job; /* while it waits for a batch under way */
+    struct engine_job job; /* while it waits for a batch under way, and copies */
     struct engine *g;      /* borrowed */
     struct cut_facts facts;
     struct journal_link *link; /* owned; NULL for a copy */
     size_t links;
-    struct store *copy; /* owned; NULL when the journal is linked */
+    struct cut_copy *copy; /* owned; NULL when the journal is linked */
     char dir[LIMIT_PATH], tmp[LIMIT_PATH], parent[LIMIT_PATH];
     go_done done;
     void *context;
@@ -59,12 +61,19 @@ struct cut_work {
 
 /* ---- hold ---- */
 
-/* Images of now stay beside those that come. */
-int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e)
+/* Images of now stay beside those that come; without a folder, in memory. */
+int engine_cut_room(struct engine *g, uint64_t cut, struct err *e)
 {
     char what[32];
+    uint64_t need = flush_image_bytes(g), used = tier_used(g), most = g->tier.rows_max;
+    if (g->dir == NULL && most > 0 && used + need > most)
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "cut %" PRIu64 " needs %" PRIu64 " bytes of memory beside %" PRIu64
+                       " in use, and rows and cuts may take %" PRIu64
+                       "; raise `memory`, or give the server a data_dir",
+                       cut, need, used, most);
     snprintf(what, sizeof what, "cut %" PRIu64, cut);
-    return space_check_for(g, flush_image_bytes(g), what, e);
+    return space_check_for(g, need, what, e);
 }
 
 int engine_hold(struct engine *g, uint64_t cut, uint64_t run, uint64_t *sequence)
@@ -131,7 +140,7 @@ static int link_segment(const struct cut_work *c, const struct journal_link *l,
 
 struct copying {
     struct store *to;
-    size_t bytes;
+    size_t bytes, most; /* in its buffers; at which they are flushed */
 };
 
 static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value,
@@ -142,47 +151,56 @@ static int copy_pair(void *context, const void *key, size_t key_bytes, const voi
     memcpy(item.key, key, key_bytes < sizeof item.key ? key_bytes : sizeof item.key);
     int rc = store_write(c->to, &item, 1, e);
     c->bytes += value_bytes;
-    if (rc == 0 && c->bytes >= COPY_BATCH_BYTES) {
+    if (rc == 0 && c->bytes >= c->most) {
         c->bytes = 0;
         rc = store_flush(c->to, e);
     }
     return rc;
 }
 
-int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e)
+int cut_copy_cold(struct store *from, struct store *to, size_t batch, struct err *e)
 {
     static const struct store_item first = {.key = {'r'}, .key_bytes = 1},
                                    below = {.key = {'s'}, .key_bytes = 1};
-    struct copying to = {0};
+    return store_range(from, &first, &below, copy_pair, &(struct copying){to, 0, batch}, e);
+}
+
+int cut_copy_rows(struct store *from, const char *path, struct err *e)
+{
+    struct copying to = {.most = COPY_BATCH_BYTES};
     int rc = store_rocks_open(path, 0, &to.to, e);
     if (rc == 0)
         rc = store_scan(from, copy_pair, &to, e);
-    if (rc == 0 && cold != NULL)
-        rc = store_range(cold, &first, &below, copy_pair, &to, e);
     if (rc == 0)
         rc = store_flush(to.to, e);
     store_close(to.to);
     return rc;
 }
 
+int cut_folder_make(const char *parent, const char *tmp, struct err *e)
+{
+    char path[LIMIT_PATH];
+    int n = snprintf(path, sizeof path, "%s/journal", tmp);
+    if ((file_mkdir(parent, 0700) != 0 && errno != EEXIST) || file_remove_tree(tmp) != 0 ||
+        file_mkdir(tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path ||
+        file_mkdir(path, 0700) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", tmp, strerror(errno));
+    return 0;
+}
+
 static int make_parts(struct cut_work *c, struct cut_file *file)
 {
     char path[LIMIT_PATH];
     SHOAL_ASSERT(c->copy == NULL || c->links == 0); /* 3 */
-    int n = snprintf(path, sizeof path, "%s/journal", c->tmp);
-    if ((file_mkdir(c->parent, 0700) != 0 && errno != EEXIST) || file_remove_tree(c->tmp) != 0 ||
-        file_mkdir(c->tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path ||
-        file_mkdir(path, 0700) != 0)
-        return err_set(&c->err, SHOAL_E_CANTCREATE, "cannot create %s: %s", c->tmp,
-                       strerror(errno));
-    int rc = 0;
+    int rc = c->copy != NULL ? 0 : cut_folder_make(c->parent, c->tmp, &c->err);
     for (size_t i = 0; i < c->links && rc == 0; i++)
         rc = link_segment(c, &c->link[i], &file[i], &c->err);
+    snprintf(path, sizeof path, "%.*s/journal", (int)LIMIT_PATH - 9, c->tmp);
     if (rc == 0 && file_sync_folder(path) != 0)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0)
-        rc = c->copy != NULL ? cut_copy_rows(c->copy, c->g->store, path, &c->err)
+        rc = c->copy != NULL ? cut_copy_end(c->copy, &c->err)
                              : store_checkpoint(c->g->store, path, &c->err);
     return rc == 0 && file_sync_folder(path) != 0
                ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
@@ -195,11 +213,10 @@ static void cut_run(struct work *w)
     if (c->g->dir == NULL)
         return; /* the copy is the cut */
     struct cut_file *file = calloc(c->links + 1, sizeof *file);
-    if (file == NULL) {
+    if (file == NULL)
         c->status = err_set(&c->err, SHOAL_E_NOMEM, "no memory to make cut %" PRIu64, c->facts.cut);
-        return;
-    }
-    c->status = make_parts(c, file);
+    if (c->status == 0)
+        c->status = make_parts(c, file);
     if (c->status == 0)
         c->status = cut_manifest_write(c->tmp, &c->facts, file, c->links, &c->err);
     if (c->status == 0 && (file_sync_folder(c->tmp) != 0 || file_remove_tree(c->dir) != 0 ||
@@ -219,10 +236,10 @@ static void cut_done(struct work *w)
     if (!w->cancelled && c->status == 0 && g->dir == NULL) {
         cut_mem_drop(g, c->facts.cut);
         SHOAL_ASSERT(g->mem_cut_count < ENGINE_MEM_CUTS);
-        g->mem_cut[g->mem_cut_count++] = (struct mem_cut){.facts = c->facts, .store = c->copy};
-        c->copy = NULL;
+        struct store *store = cut_copy_take(c->copy, &c->facts.bytes);
+        g->mem_cut[g->mem_cut_count++] = (struct mem_cut){.facts = c->facts, .store = store};
     }
-    store_close(c->copy);
+    cut_copy_free(g, c->copy);
     free(c->link);
     if (w->cancelled)
         return;
@@ -235,32 +252,6 @@ static void cut_done(struct work *w)
 }
 
 /* ---- go: the shard's part ---- */
-
-/* All tablets as they are now, in memory. */
-static int copy_all(const struct engine *g, struct cut_work *c)
-{
-    struct table *list[LIMIT_TABLES];
-    int rc = store_mem_open(&c->copy);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        list[i] = g->table[i].table;
-    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
-        for (uint32_t k = 0; list[i] != NULL && k < g->table[i].scope.tablets && rc == 0;
-             k++, engine_pulse(g))
-            rc = flush_copy_image(c->copy, list[i], &g->runs, k, c->facts.sequence, &c->facts.bytes,
-                                  NULL);
-    void *control = NULL;
-    struct store_item item;
-    if (rc == 0)
-        rc = stored_control_write(list, &g->runs, (struct stored_as_of){c->facts.sequence, 0},
-                                  &control, &item.value_bytes);
-    if (rc == 0) {
-        stored_control_key(&item);
-        item.value = control;
-        rc = store_write(c->copy, &item, 1, NULL);
-    }
-    free(control);
-    return rc;
-}
 
 /* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant
  * under the same number is one that the coordinator gave up: it is replaced. */
@@ -278,8 +269,9 @@ static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
 }
 
 static void cut_step(struct engine *g);
+static uint64_t cut_memory(const struct engine *g);
 static void cut_close(struct engine *g);
-static const struct engine_job_ops cut_job = {cut_step, NULL, NULL, cut_close};
+static const struct engine_job_ops cut_job = {cut_step, NULL, cut_memory, cut_close};
 
 int engine_go(struct engine *g, uint64_t cut,
               void (*done)(void *context, int status, uint64_t rows, uint64_t bytes), void *context)
@@ -307,20 +299,17 @@ int engine_go(struct engine *g, uint64_t cut,
     c->facts = g->held;
     c->done = done;
     c->context = context;
-    int rc = g->journal == NULL || g->ref_count > 0
-                 ? copy_all(g, c)
-                 : journal_link(g->journal, &c->link, &c->links, &c->err);
-    if (rc != 0) {
-        store_close(c->copy);
-        free(c);
-        return rc;
-    }
-    if (c->copy != NULL)
-        space_add(g, c->facts.bytes);
     if (g->dir != NULL) {
         snprintf(c->parent, sizeof c->parent, "%s/cuts", g->dir);
         cut_path(g, cut, "", c->dir);
         cut_path(g, cut, ".tmp", c->tmp);
+    }
+    int rc = g->journal == NULL || g->ref_count > 0
+                 ? cut_copy_new(g, &c->facts, c->parent, g->dir == NULL ? NULL : c->tmp, &c->copy)
+                 : journal_link(g->journal, &c->link, &c->links, &c->err);
+    if (rc != 0) {
+        free(c);
+        return rc;
     }
     g->holding = false;
     g->cut_busy = true;
@@ -329,25 +318,40 @@ int engine_go(struct engine *g, uint64_t cut,
     return 0;
 }
 
-/* Flushing has paused: a cut that waited for it goes on. */
+static struct cut_work *cut_of(const struct engine *g)
+{
+    return container_of(g->job[JOB_CUT], struct cut_work, job);
+}
+
+static uint64_t cut_memory(const struct engine *g)
+{
+    const struct cut_work *c = cut_of(g);
+    return c->copy == NULL ? 0 : cut_copy_memory(c->copy);
+}
+
+/* Flushing has paused: a cut that waited for it goes on, and once it has copied what it must, or
+ * could not, an I/O thread ends it. */
 static void cut_step(struct engine *g)
 {
     if (g->flush.busy)
         return;
     SHOAL_ASSERT(g->cut_busy && !g->holding);
-    struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
+    struct cut_work *c = cut_of(g);
+    if (c->copy != NULL && !cut_copy_step(c->copy))
+        return;
+    c->status = c->copy == NULL ? 0 : cut_copy_status(c->copy, &c->err);
     engine_job_end(g, JOB_CUT);
     engine_work(g, &c->work, cut_run, cut_done);
 }
 
-/* It never began: nothing keeps the journal any more. */
+/* It was not all copied, or never began: nothing keeps the journal any more. */
 static void cut_close(struct engine *g)
 {
-    struct cut_work *c = container_of(g->job[JOB_CUT], struct cut_work, job);
+    struct cut_work *c = cut_of(g);
     SHOAL_ASSERT(g->cut_busy);
     engine_job_end(g, JOB_CUT);
     g->cut_busy = false;
-    store_close(c->copy);
+    cut_copy_free(g, c->copy);
     free(c->link);
     free(c);
 }

@@ -16,9 +16,13 @@ struct cut_source {
 };
 /* NOT_FOUND, CORRUPT (file named). */
 int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e);
-/* Writes all pairs into a new RocksDB folder, and those of cold rows that `cold` has (NULL: none);
- * durable when it returns. Any thread. */
-int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e);
+/* Writes all pairs into a new RocksDB folder; durable when it returns. Any thread. */
+int cut_copy_rows(struct store *from, const char *path, struct err *e);
+/* Writes the pairs of cold rows into `to`, `batch` bytes of them in its buffers at most. Any
+ * thread. */
+int cut_copy_cold(struct store *from, struct store *to, size_t batch, struct err *e);
+/* The empty folder that a cut is made in, with journal/ in it. Any thread. */
+int cut_folder_make(const char *parent, const char *tmp, struct err *e);
 void cut_source_close(struct cut_source *s);
 /* replay.c: the tablets of a part of a checkpoint, as they were at the cut, into tables of g
  * (which exist, under the part's schemas). base[table] (tablets): 0 for a tablet that is wanted,

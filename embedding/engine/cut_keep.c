@@ -345,6 +345,8 @@ int engine_cut_drop(struct engine *g, uint64_t cut)
         g->export_drop = true;
         return 0;
     }
+    if (engine_restoring(g)) /* it may be this one */
+        return SHOAL_E_BUSY;
     cut_mem_drop(g, cut);
     if (g->dir == NULL)
         return 0;

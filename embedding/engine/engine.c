@@ -223,6 +223,7 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
     g->options.dir = NULL;
     g->env = env;
     g->lock_fd = -1;
+    g->reload_rows = RELOAD_STEP_ROWS;
     tier_init(g);
     fetch_init(g);
     int rc = arena_new(&g->arena);

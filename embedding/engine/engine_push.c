@@ -1,5 +1,6 @@
 /* engine_push.c: the path of a push: admit, commit, apply. Invariants: engine.h. */
 #include "embedding/engine/apply.h"
+#include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
@@ -93,6 +94,11 @@ static int check_content(const struct engine *g, const struct push_record *r,
 static int check_room(struct engine *g, const struct push_record *r, const struct engine_table *t,
                       struct err *e)
 {
+    if (cut_copy_waits(g, r->table, r->tablet_first, r->tablet_count))
+        return err_set(e, SHOAL_E_BUSY,
+                       "a cut is being copied, and not all of tablets %u + %u of table %s are; ask "
+                       "again",
+                       r->tablet_first, r->tablet_count, table_schema_of(t->table)->name);
     if (g->journal == NULL)
         return tier_check_room(g, e);
     int room = space_check(g, e);

@@ -125,7 +125,12 @@ void engine_pulse(const struct engine *g)
 
 bool engine_back(const struct engine *g)
 {
-    return g->job[JOB_RELOAD] == NULL;
+    return g->job[JOB_RELOAD] == NULL && g->job[JOB_RESTORE] == NULL;
+}
+
+bool engine_restoring(const struct engine *g)
+{
+    return g->job[JOB_RESTORE] != NULL;
 }
 
 void engine_whole_free(struct engine *g)

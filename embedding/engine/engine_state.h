@@ -132,14 +132,22 @@ struct space {             /* space.h */
 };
 
 /* A job is what an engine does over several turns of the loop beside its flushing: a cut that
- * waits for the store, a scrub, a load, a load taken back, tablets that come back after a start.
- * While one is under way it sits in engine.job[kind]; the flush steps it, the memory budget
- * counts its bytes and engine_close ends it, without knowing what it is. So rooms above the
- * engine's have jobs as well. */
+ * waits for the store and copies, a scrub, a load, a load taken back, tablets that come back after
+ * a start or are put back to a cut. While one is under way it sits in engine.job[kind]; the flush
+ * steps it, the memory budget counts its bytes and engine_close ends it, without knowing what it
+ * is. So rooms above the engine's have jobs as well. */
 struct engine_job;
 /* One of a kind at a time; the kinds step in this order, those from JOB_LOAD on behind the flush:
  * images of others have their turn first. */
-enum engine_job_kind { JOB_CUT, JOB_SCRUB, JOB_LOAD, JOB_UNLOAD, JOB_RELOAD, JOB_KINDS };
+enum engine_job_kind {
+    JOB_CUT,
+    JOB_SCRUB,
+    JOB_LOAD,
+    JOB_UNLOAD,
+    JOB_RELOAD,
+    JOB_RESTORE,
+    JOB_KINDS
+};
 
 struct engine_job_ops {
     void (*step)(struct engine *g);         /* goes on if it can; cheap. NULL: a timer steps it */
@@ -185,7 +193,8 @@ struct engine {
 
     bool holding;
     struct cut_facts held;
-    bool cut_busy; /* from GO until it is done: no flush, no trim */
+    bool cut_busy;            /* from GO until it is done: no flush, no trim */
+    struct cut_copy *copying; /* borrowed: of that cut, while tablets are left to copy */
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
@@ -206,8 +215,8 @@ struct engine {
     struct arena *whole_arena;
     struct table *whole; /* owned */
 
-    struct env_timer reload_timer;
-    uint32_t reload_rows; /* of a step, about */
+    struct env_timer reload_timer; /* of a reload, or a restore */
+    uint32_t reload_rows;          /* of a step, about */
     uint64_t replayed, recovered_ns;
 };
 
@@ -248,8 +257,11 @@ void engine_jobs_close(struct engine *g);
 int engine_recover(struct engine *g, struct err *e);
 /* restore.c: applies a RESTORE record: tablets older than `sequence` are put back to the cut, its
  * run is opened with the cut's marks, every other one dropped. past: the record is already in the
- * control state. */
+ * control state. In one go: */
 int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence,
                          bool past, struct err *e);
+/* In steps, from timers: until its end the engine is not back. 0 or NOMEM. */
+int engine_restore_start(struct engine *g, const struct record_restore *record, uint64_t sequence,
+                         struct err *e);
 
 #endif

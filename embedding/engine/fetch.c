@@ -384,6 +384,8 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 {
     const struct engine_table *t = engine_slot(g, table);
     struct tier *tier = &g->tier;
+    if (engine_restoring(g))
+        return false; /* nothing is asked for: all come, and on_fetched with the last */
     if (t != NULL && !tablets_back(g, table, keys, count))
         return false;
     if (t == NULL || table_cold_rows(t->table) == 0)

@@ -213,6 +213,10 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
         err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
         return NULL;
     }
+    if (engine_restoring(g)) {
+        err_set(e, SHOAL_E_AGAIN, "rows are being put back to a cut; ask again");
+        return NULL;
+    }
     if (reload_bring(g, table, key_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits), 1,
                      e) != 0) {
         (void)engine_fail(g, e);

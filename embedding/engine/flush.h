@@ -33,6 +33,11 @@ void *flush_put(struct engine *g, const struct store_item *key, size_t bytes);
 /* Adds a tablet's image as of record `sequence`, or of a later one that it was read from the store
  * with. */
 void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence);
+/* Adds a pair whose value is the caller's and stays until the batch is written. */
+void flush_put_value(struct engine *g, const struct store_item *key, const void *value,
+                     size_t bytes);
+/* Adds a tablet's image for another store, as of record `sequence`: nothing is noted of it. */
+void flush_put_copy(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence);
 /* Deletes the pairs of the tablet's rows that went for good (table_cold_gone). They are forgotten
  * with the image: an image must follow, or flush_back. */
 void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet);

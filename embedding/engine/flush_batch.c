@@ -64,6 +64,17 @@ void *flush_put(struct engine *g, const struct store_item *key, size_t bytes)
     return f->buffer + f->bytes - bytes;
 }
 
+void flush_put_value(struct engine *g, const struct store_item *key, const void *value,
+                     size_t bytes)
+{
+    struct flush_state *f = &g->flush;
+    SHOAL_ASSERT(f->items < f->item_room);
+    struct store_item *item = &f->item[f->items++];
+    *item = *key;
+    item->value = value;
+    item->value_bytes = bytes;
+}
+
 static uint64_t half_of(const struct store_item *item, size_t half)
 {
     uint64_t word;
@@ -156,6 +167,15 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
     note_stale(g, table, tablet);
 }
 
+void flush_put_copy(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence)
+{
+    const struct table *t = g->table[table].table;
+    struct store_item item;
+    size_t bytes = stored_tablet_bytes(t, &g->runs, tablet);
+    stored_tablet_key(table, tablet, &item);
+    stored_tablet_write(t, &g->runs, tablet, sequence, flush_put(g, &item, bytes));
+}
+
 int flush_copy_image(struct store *to, const struct table *t, const struct runs *runs,
                      uint32_t tablet, uint64_t sequence, uint64_t *bytes, struct err *e)
 {
@@ -204,10 +224,8 @@ int flush_put_control(struct engine *g, uint64_t sequence)
                                   &f->control, &item.value_bytes);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(f->items < f->item_room); /* the caller asked for room */
     stored_control_key(&item);
-    item.value = f->control;
-    f->item[f->items++] = item;
+    flush_put_value(g, &item, f->control, item.value_bytes); /* the caller asked for room */
     f->control_seq = g->control_written = sequence;
     return 0;
 }

@@ -21,9 +21,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define STEP_ROWS 32768u /* some 8 ms; requests are answered between two steps */
-#define STEP_GOES 64u    /* some 30 us each, whatever there is to read */
-#define CHUNK_MOST 256u  /* tablets that are read in one go */
+#define CHUNK_MOST 256u /* tablets that are read in one go */
 
 static void step_cb(struct env_timer *timer);
 static const struct engine_job_ops reload_job = {NULL, NULL, NULL, reload_free};
@@ -37,7 +35,6 @@ int reload_begin(struct engine *g, const struct replay *r, struct err *e)
     SHOAL_ASSERT(!r->to.of_cut && g->sequence == 0); /* before the first record */
     engine_job_begin(g, JOB_RELOAD, &l->job, &reload_job);
     g->reload_timer.fire = step_cb;
-    g->reload_rows = STEP_ROWS;
     for (uint32_t i = 0; good && i < LIMIT_TABLES; i++) {
         uint32_t tablets = g->table[i].table == NULL ? 0 : g->table[i].scope.tablets;
         if (tablets == 0)
@@ -82,7 +79,7 @@ static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t belo
     struct reload *l = reload_of(g);
     struct engine_table *t = &g->table[table];
     SHOAL_ASSERT(first < below && below <= t->scope.tablets && below - first <= l->left);
-    int rc = replay_tablets(&l->replay, table, first, below, e);
+    int rc = replay_tablets(&l->replay, l->replay.store, table, first, below, e);
     if (rc != 0)
         return rc;
     for (uint32_t k = first; k < below; k++) {
@@ -170,8 +167,7 @@ static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     return false;
 }
 
-/* How many tablets come in the next go: so many rows that a step has several. */
-static uint32_t chunk_of(uint32_t chunk, uint64_t rows, uint32_t step_rows)
+uint32_t reload_chunk(uint32_t chunk, uint64_t rows, uint32_t step_rows)
 {
     if (rows > step_rows / 2 && chunk > 1)
         return chunk / 2;
@@ -186,7 +182,8 @@ static int step(struct engine *g, bool *asked, struct err *e)
     uint64_t come = 0;
     int rc = 0;
     *asked = l->asked_first < l->asked_count;
-    for (uint32_t go = 0; go < STEP_GOES && rc == 0 && l->left > 0 && come < g->reload_rows; go++) {
+    for (uint32_t go = 0; go < RELOAD_STEP_GOES && rc == 0 && l->left > 0 && come < g->reload_rows;
+         go++) {
         uint32_t table, first, below;
         if (!asked_next(l, &table, &first, &below))
             round_next(l, &table, &first, &below);
@@ -196,7 +193,7 @@ static int step(struct engine *g, bool *asked, struct err *e)
         come += rows;
         SHOAL_ASSERT(l->chunk > 0 && l->chunk <= CHUNK_MOST);
         if (table == l->table)
-            l->chunk = chunk_of(l->chunk, rows, g->reload_rows);
+            l->chunk = reload_chunk(l->chunk, rows, g->reload_rows);
     }
     return rc;
 }

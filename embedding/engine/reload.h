@@ -15,6 +15,9 @@
 #include "embedding/engine/replay.h"
 #include "proto/base/container_of.h"
 
+#define RELOAD_STEP_ROWS 32768u /* some 8 ms; requests are answered between two steps */
+#define RELOAD_STEP_GOES 64u    /* some 30 us each, whatever there is to read */
+
 enum place { PLACE_BACK, PLACE_AWAY, PLACE_ASKED };
 
 struct reload {
@@ -58,5 +61,8 @@ int reload_bring_all(struct engine *g, struct err *e);
  * recovery. */
 void reload_start(struct engine *g, uint64_t began_ns);
 void reload_free(struct engine *g);
+/* How many tablets come in the next go, after `chunk` that had `rows`: so many that a step of
+ * step_rows has several goes. */
+uint32_t reload_chunk(uint32_t chunk, uint64_t rows, uint32_t step_rows);
 
 #endif

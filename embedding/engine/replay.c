@@ -111,26 +111,19 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     return rc;
 }
 
-/* All that sorts before the tablets: the word about a load, the control state. */
-static int take_head(struct replay *r, struct err *e)
+int replay_head(struct replay *r, struct store *s, struct err *e)
 {
     static const struct store_item below = {.key = {'i'}, .key_bytes = 1};
-    return store_range(r->store, NULL, &below, take_stored, r, e);
+    return store_range(s, NULL, &below, take_stored, r, e);
 }
 
-int replay_tablets(struct replay *r, uint32_t table, uint32_t first, uint32_t below, struct err *e)
+int replay_tablets(struct replay *r, struct store *s, uint32_t table, uint32_t first,
+                   uint32_t below, struct err *e)
 {
     struct store_item from, to;
     stored_tablet_key(table, first, &from);
     stored_tablet_key(table, below, &to);
-    return store_range(r->store, &from, &to, take_stored, r, e);
-}
-
-/* All but cold rows, which sort behind. */
-int replay_images(struct replay *r, struct store *store, struct err *e)
-{
-    static const struct store_item below = {.key = {'r'}, .key_bytes = 1};
-    return store_range(store, NULL, &below, take_stored, r, e);
+    return store_range(s, &from, &to, take_stored, r, e);
 }
 
 /* ---- records, and what they take beside (apply.h) ---- */
@@ -257,14 +250,12 @@ static int replay_records(struct replay *r, struct journal *j, uint64_t *first, 
     return rc;
 }
 
-int replay_cut(struct replay *r, struct journal *j, struct err *e)
+int replay_cut_end(const struct replay *r, uint64_t last, struct err *e)
 {
-    uint64_t first, last;
-    int rc = replay_records(r, j, &first, &last, e);
-    if (rc == 0 && last < r->until && r->to.control < r->until)
-        rc = err_set(e, SHOAL_E_CORRUPT,
-                     "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r->until);
-    return rc;
+    if (last >= r->until || r->to.control >= r->until)
+        return 0;
+    return err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64,
+                   last, r->until);
 }
 
 /* ---- recovery ---- */
@@ -317,7 +308,7 @@ static int recover_stored(struct replay *r, struct err *e)
     struct store_item from, below;
     stored_tablet_key(0, 0, &from);
     stored_tablet_key(LIMIT_TABLES, 0, &below);
-    int rc = take_head(r, e);
+    int rc = replay_head(r, r->store, e);
     if (rc == 0 && r->load.run != 0)
         rc = clear_unfinished(r, e);
     if (rc == 0 && !r->found_control)
@@ -372,7 +363,7 @@ int engine_recover(struct engine *g, struct err *e)
 /* The control state, then each run of wanted tablets. */
 static int scan_wanted(struct replay *r, struct err *e)
 {
-    int rc = take_head(r, e);
+    int rc = replay_head(r, r->store, e);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         uint32_t tablets = r->to.base[i] != NULL ? r->to.g->table[i].scope.tablets : 0;
         for (uint32_t k = 0, end; k < tablets && rc == 0; k = end) {
@@ -381,7 +372,7 @@ static int scan_wanted(struct replay *r, struct err *e)
                 continue;
             while (end < tablets && r->to.base[i][end] != UINT64_MAX)
                 end++;
-            rc = replay_tablets(r, i, k, end, e);
+            rc = replay_tablets(r, r->store, i, k, end, e);
         }
     }
     return rc;
@@ -391,13 +382,14 @@ int cut_recover(struct engine *g, const struct cut_source *source,
                 uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
     struct replay r;
+    uint64_t first, last;
     SHOAL_ASSERT(runs->count == 0);
     replay_init(&r, g, source->store, runs, true);
     r.until = source->facts.sequence;
     memcpy(r.to.base, base, sizeof r.to.base);
     int rc = scan_wanted(&r, e);
-    if (rc == 0)
-        rc = replay_cut(&r, source->journal, e);
+    if (rc == 0 && (rc = replay_records(&r, source->journal, &first, &last, e)) == 0)
+        rc = replay_cut_end(&r, last, e);
     replay_free(&r); /* bases of tables that the manifest does not name */
     const struct run *run = runs_find(runs, source->facts.run);
     if (rc == 0 && source->facts.run != 0 && (run == NULL || run->lanes != source->facts.lanes))

@@ -32,12 +32,13 @@ void replay_init(struct replay *r, struct engine *g, struct store *store, struct
 void replay_free(struct replay *r); /* bases and epochs */
 /* Makes to.base[table]. 0 or NOMEM. */
 int replay_base(struct replay *r, uint32_t table);
-/* All images of a store that are wanted, and the control state. */
-int replay_images(struct replay *r, struct store *store, struct err *e);
-/* Those of tablets [first, below) of r->store. */
-int replay_tablets(struct replay *r, uint32_t table, uint32_t first, uint32_t below, struct err *e);
-/* All records of a cut's journal up to r->until, in order. CORRUPT: some are missing. */
-int replay_cut(struct replay *r, struct journal *j, struct err *e);
+/* All that a store has before its images: the word about a load, the control state. */
+int replay_head(struct replay *r, struct store *s, struct err *e);
+/* Its images of tablets [first, below), those that are wanted. */
+int replay_tablets(struct replay *r, struct store *s, uint32_t table, uint32_t first,
+                   uint32_t below, struct err *e);
+/* The records of a cut's journal end at `last`: CORRUPT, where some up to r->until are missing. */
+int replay_cut_end(const struct replay *r, uint64_t last, struct err *e);
 /* restore.c: an image of the cut was read: its cold rows become rows of this engine. */
 int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e);
 /* Takes what a load stored into tables (a bit each) out of s, its marker last: killed in between,

@@ -1,4 +1,7 @@
-/* restore.c: tablets put back to a cut, live and when its record is replayed.
+/* restore.c: tablets put back to a cut: live, in steps, and when its record is replayed, in one go.
+ *
+ *     the record is on disk -> tablets emptied -> images of the cut in -> its records applied
+ *         -> names of keys given back -> its run opened, marks taken over -> on_recovered
  *
  *  1. A RESTORE record acts on the tablets that are older than it and on no other.
  *     [assert: take_marks]
@@ -9,14 +12,20 @@
  *  3. The cut's cold rows come in tablet by tablet, and rows leave whenever they fill the budget,
  *     with their pairs alone (spill.h): no image of the tablet is there before its content is that
  *     of the record. [test: test_cold_restore, test_tier_random]
+ *  4. Between two steps the engine is not back (engine.h): nobody reads or changes a row, nothing
+ *     is journalled, and nothing else is written to the store. A step has about reload_rows rows.
+ *     [assert: step_cb] [test: a_restore_goes_in_steps]
  */
 #include "embedding/engine/cut.h"
 #include "embedding/engine/fetch.h"
 #include "embedding/engine/reload.h"
 #include "embedding/engine/replay.h"
+#include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
+#include "embedding/journal/cursor.h"
 #include "embedding/rows/table_cold.h"
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/log.h"
 
 #include <inttypes.h>
@@ -62,6 +71,105 @@ int replay_settle(struct replay *r, struct table *t, uint32_t tablet, struct err
     return replay_make_room(r, e);
 }
 
+/* ---- what is under way ---- */
+
+enum part { PART_EMPTY, PART_IMAGES, PART_RECORDS, PART_NAMES, PART_MARKS, PART_END };
+
+#define TABLET_ROWS 64u /* a tablet costs as much as so many rows, whatever is in it */
+
+struct restore {
+    struct engine_job job;
+    struct engine *g; /* borrowed */
+    struct record_restore record;
+    uint64_t sequence;
+    bool past;
+    enum part part;
+    uint32_t table, tablet; /* the next one of the part; of names: tablet alone counts them */
+    uint32_t chunk;         /* images of the next go */
+    uint32_t older;         /* tablets that are put back */
+    struct replay replay;
+    struct spill spill;
+    struct runs then; /* of the cut; at its end the one whose marks count */
+    struct cut_source source;
+    struct journal_files files;
+    struct journal_cursor cursor;
+    uint64_t last;   /* record of the cut's journal */
+    struct run *run; /* borrowed: that is opened; NULL: not yet */
+};
+
+static void restore_free(struct restore *s)
+{
+    cursor_close(&s->cursor);
+    cursor_files_free(&s->files);
+    cut_source_close(&s->source);
+    names_free(&s->replay.names);
+    replay_free(&s->replay);
+    spill_free(&s->spill);
+    runs_free(&s->then);
+    free(s);
+}
+
+/* Makes what says of each tablet whether it is put back, and which epoch it begins. */
+static int bases_make(struct replay *r)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct engine_table *t = engine_slot(r->to.g, i);
+        if (t == NULL)
+            continue;
+        if (replay_base(r, i) != 0)
+            return SHOAL_E_NOMEM;
+        if (r->spill != NULL &&
+            (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
+            return SHOAL_E_NOMEM;
+        SHOAL_ASSERT(r->own[i]); /* not the engine's: it is written to */
+    }
+    return 0;
+}
+
+static int restore_new(struct engine *g, const struct record_restore *record, uint64_t sequence,
+                       bool past, struct restore **out, struct err *e)
+{
+    struct restore *s = calloc(1, sizeof *s);
+    SHOAL_ASSERT(!g->flush.busy && g->pending == 0); /* it writes to the store itself */
+    SHOAL_ASSERT(reload_left(g) == 0);               /* which tablets are older is known */
+    if (s == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to restore cut %" PRIu64, record->cut);
+    s->g = g;
+    s->record = *record;
+    s->sequence = sequence;
+    s->past = past;
+    s->chunk = 1;
+    replay_init(&s->replay, g, g->store, &s->then, true);
+    s->replay.spill = g->store == NULL ? NULL : &s->spill;
+    spill_init(&s->spill, g->store, g->options.memory);
+    g->tier.written = false; /* who was to leave has been put back */
+    tier_stay(g);
+    if (bases_make(&s->replay) != 0) {
+        restore_free(s);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to restore cut %" PRIu64, record->cut);
+    }
+    *out = s;
+    return 0;
+}
+
+/* Stands at the part's next tablet. False: there is none. */
+static bool at_tablet(struct restore *s)
+{
+    for (; s->table < LIMIT_TABLES; s->table++, s->tablet = 0) {
+        const struct engine_table *t = engine_slot(s->g, s->table);
+        if (t != NULL && s->tablet < t->scope.tablets)
+            return true;
+    }
+    return false;
+}
+
+static void part_begin(struct restore *s, enum part part)
+{
+    SHOAL_ASSERT(part > s->part);
+    s->part = part;
+    s->table = s->tablet = 0;
+}
+
 /* ---- emptied ---- */
 
 static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
@@ -77,119 +185,227 @@ static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
     return table_cold_begin(t, tablet, epoch);
 }
 
-/* Empties every tablet that the record puts back and marks the others as none of our business.
- * Answers how many in *count. */
-static int clear_older(struct replay *r, const struct record_restore *record, uint64_t sequence,
-                       uint32_t *count)
+/* Empties the tablets that the record puts back and marks the others as none of our business. */
+static int empty_some(struct restore *s, uint64_t rows, struct err *e)
 {
-    *count = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        struct engine_table *t = engine_slot(r->to.g, i);
-        if (t == NULL)
-            continue;
-        if (replay_base(r, i) != 0)
-            return SHOAL_E_NOMEM;
-        if (r->spill != NULL &&
-            (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
-            return SHOAL_E_NOMEM;
-        SHOAL_ASSERT(r->own[i]); /* not the engine's: it is written to */
-        for (uint32_t k = 0; k < t->scope.tablets; k++) {
-            bool older = (record->existing >> i & 1) &&
-                         (r->to.g->journal == NULL || t->durable[k] < sequence);
-            if (older && clear_tablet(r, i, k) != 0)
-                return SHOAL_E_NOMEM;
-            if (!older)
-                r->to.base[i][k] = UINT64_MAX;
-            *count += older;
-        }
+    struct replay *r = &s->replay;
+    for (uint64_t gone = 0; gone < rows && at_tablet(s); s->tablet++) {
+        const struct engine_table *t = &s->g->table[s->table];
+        bool older = (s->record.existing >> s->table & 1) &&
+                     (s->g->journal == NULL || t->durable[s->tablet] < s->sequence);
+        gone += TABLET_ROWS + (older ? table_tablet_rows(t->table, s->tablet) : 0);
+        if (older && clear_tablet(r, s->table, s->tablet) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "no memory to restore cut %" PRIu64, s->record.cut);
+        if (!older)
+            r->to.base[s->table][s->tablet] = UINT64_MAX;
+        s->older += older;
     }
+    if (!at_tablet(s))
+        part_begin(s, s->older > 0 ? PART_IMAGES : PART_NAMES);
     return 0;
 }
 
-/* ---- filled ---- */
+/* ---- filled: rows of the cut into the tablets concerned, its runs and marks into s->then ---- */
 
-/* Rows of the cut into the tablets concerned, its runs and marks into r->to.runs. */
-static int load_cut(struct replay *r, const struct record_restore *record, struct err *e)
+static int source_open(struct restore *s, struct err *e)
 {
-    struct cut_source source;
-    int rc = cut_open(r->to.g, record->cut, &source, e);
+    int rc = cut_open(s->g, s->record.cut, &s->source, e);
     if (rc != 0)
         return rc;
-    r->until = source.facts.sequence;
-    r->images = source.store;
-    rc = replay_images(r, source.store, e);
-    if (rc == 0 && source.journal != NULL)
-        rc = replay_cut(r, source.journal, e);
-    const struct run *from = runs_find(r->to.runs, source.facts.run);
-    if (rc == 0 && (from == NULL || from->lanes != record->lanes))
-        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records",
-                     source.facts.run);
-    if (rc == 0)
-        for (uint32_t i = r->to.runs->count;
-             i-- > 0;) /* what is left is the run whose marks count */
-            if (r->to.runs->run[i] != from)
-                runs_drop(r->to.runs, r->to.runs->run[i]);
-    cut_source_close(&source);
-    return rc == 0 ? 0 : err_wrap(e, rc, "cut %" PRIu64, record->cut);
+    s->replay.until = s->source.facts.sequence;
+    s->replay.images = s->source.store;
+    return replay_head(&s->replay, s->source.store, e);
 }
 
-static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
+static int images_some(struct restore *s, uint64_t rows, struct err *e)
 {
-    SHOAL_ASSERT(r->to.runs->count == 1 && r->to.runs->run[0]->lanes == run->lanes);
-    const struct run *from = r->to.runs->run[0];
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        struct engine_table *t = engine_slot(r->to.g, i);
-        for (uint32_t k = 0; t != NULL && k < t->scope.tablets; k++) {
-            if (r->to.base[i][k] == UINT64_MAX)
-                continue;
-            for (uint32_t lane = 0; lane < from->lanes; lane++)
-                if (marks_set(run->marks, lane, i, t->scope.tablets, k,
-                              marks_get(from->marks, lane, i, k)) != 0)
-                    return SHOAL_E_NOMEM;
-            SHOAL_ASSERT(t->changed[k] < sequence); /* 1 */
-            engine_touch(t, k, 1, NULL, sequence);
-        }
+    uint64_t come = 0;
+    int rc = s->source.store == NULL ? source_open(s, e) : 0;
+    for (uint32_t go = 0; rc == 0 && go < RELOAD_STEP_GOES && come < rows && at_tablet(s); go++) {
+        const struct engine_table *t = &s->g->table[s->table];
+        uint64_t before = table_rows(t->table);
+        uint32_t left = t->scope.tablets - s->tablet, n = left < s->chunk ? left : s->chunk;
+        rc = replay_tablets(&s->replay, s->source.store, s->table, s->tablet, s->tablet + n, e);
+        uint64_t had = table_rows(t->table) - before;
+        come += had;
+        s->tablet += n;
+        s->chunk = reload_chunk(s->chunk, had, s->g->reload_rows);
     }
+    if (rc != 0 || at_tablet(s))
+        return rc;
+    part_begin(s, PART_RECORDS);
+    if (s->source.journal != NULL)
+        rc = cursor_gather(NULL, s->source.journal, &s->files, e);
+    if (rc == 0)
+        cursor_open(&s->cursor, &s->files, 0, s->replay.until, CURSOR_WHOLE);
+    return rc;
+}
+
+/* All records are applied: of its runs the one whose marks count is left. */
+static int source_end(struct restore *s, struct err *e)
+{
+    const struct cut_facts *f = &s->source.facts;
+    const struct run *from = runs_find(&s->then, f->run);
+    int rc = s->source.journal == NULL ? 0 : replay_cut_end(&s->replay, s->last, e);
+    if (rc != 0)
+        return rc;
+    if (from == NULL || from->lanes != s->record.lanes)
+        return err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records", f->run);
+    for (uint32_t i = s->then.count; i-- > 0;)
+        if (s->then.run[i] != from)
+            runs_drop(&s->then, s->then.run[i]);
+    cut_source_close(&s->source);
+    s->replay.images = NULL;
+    part_begin(s, PART_NAMES);
     return 0;
+}
+
+static int records_some(struct restore *s, uint64_t rows, struct err *e)
+{
+    struct journal_record record;
+    int rc = s->source.journal == NULL ? SHOAL_E_END : 0;
+    for (uint64_t keys = 0; rc == 0 && keys < rows;) {
+        rc = cursor_next(&s->cursor, &record, e);
+        if (rc != 0)
+            break;
+        s->last = record.head->sequence;
+        keys += 1 + record.head->key_count;
+        rc = apply_record(&s->replay.to, &record, e);
+        SHOAL_ASSERT(rc != SHOAL_E_END); /* that would pass for the journal's end */
+    }
+    return rc == SHOAL_E_END ? source_end(s, e) : rc;
+}
+
+static int names_some(struct restore *s, uint64_t rows, struct err *e)
+{
+    const struct names *n = &s->replay.names;
+    for (uint64_t given = 0; given < rows && s->tablet < n->count; s->tablet++) {
+        given += TABLET_ROWS + n->tablet[s->tablet].count;
+        if (names_give(n, s->tablet) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the names of keys");
+    }
+    if (s->tablet == n->count)
+        part_begin(s, PART_MARKS);
+    return 0;
+}
+
+/* ---- its run ---- */
+
+static int take_marks(struct restore *s, const struct run *from, uint32_t table, uint32_t tablet)
+{
+    struct engine_table *t = &s->g->table[table];
+    SHOAL_ASSERT(from->lanes == s->run->lanes);
+    SHOAL_ASSERT(t->changed[tablet] < s->sequence); /* 1 */
+    for (uint32_t lane = 0; lane < from->lanes; lane++)
+        if (marks_set(s->run->marks, lane, table, t->scope.tablets, tablet,
+                      marks_get(from->marks, lane, table, tablet)) != 0)
+            return SHOAL_E_NOMEM;
+    engine_touch(t, tablet, 1, NULL, s->sequence);
+    return 0;
+}
+
+static int marks_some(struct restore *s, uint64_t rows, struct err *e)
+{
+    int rc = s->run != NULL
+                 ? 0
+                 : apply_restored_run(&s->g->runs, &s->record, s->sequence, s->past, &s->run);
+    SHOAL_ASSERT(s->older == 0 || s->then.count == 1);
+    for (uint64_t taken = 0; rc == 0 && s->older > 0 && taken < rows && at_tablet(s); s->tablet++) {
+        taken += TABLET_ROWS + s->run->lanes;
+        if (s->replay.to.base[s->table][s->tablet] != UINT64_MAX)
+            rc = take_marks(s, s->then.run[0], s->table, s->tablet);
+    }
+    if (rc != 0)
+        return err_set(e, rc, "the marks of cut %" PRIu64 " cannot be taken over: %s",
+                       s->record.cut, err_text(rc));
+    if (s->older > 0 && at_tablet(s))
+        return 0;
+    engine_refresh_marks(s->g);
+    if (s->g->journal == NULL)
+        runs_forget(&s->g->runs, UINT64_MAX);
+    part_begin(s, PART_END);
+    return 0;
+}
+
+/* ---- steps ---- */
+
+static int step(struct restore *s, uint64_t rows, struct err *e)
+{
+    int rc;
+    SHOAL_ASSERT(s->part < PART_END && rows > 0);
+    switch (s->part) {
+    case PART_EMPTY:
+        return empty_some(s, rows, e);
+    case PART_IMAGES:
+    case PART_RECORDS:
+        rc = s->part == PART_IMAGES ? images_some(s, rows, e) : records_some(s, rows, e);
+        return rc == 0 ? 0 : err_wrap(e, rc, "cut %" PRIu64, s->record.cut);
+    case PART_NAMES:
+        return names_some(s, rows, e);
+    default:
+        return marks_some(s, rows, e);
+    }
 }
 
 int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence,
                          bool past, struct err *e)
 {
-    struct runs then = {0};
-    struct spill spill;
-    struct replay r;
-    struct run *run = NULL;
-    SHOAL_ASSERT(!g->flush.busy && g->pending == 0); /* it writes to the store itself */
-    SHOAL_ASSERT(reload_left(g) == 0);               /* which tablets are older is known */
-    replay_init(&r, g, g->store, &then, true);
-    r.spill = g->store == NULL ? NULL : &spill;
-    spill_init(&spill, g->store, g->options.memory);
-    g->tier.written = false; /* who was to leave has been put back */
-    tier_stay(g);
-    uint32_t older = 0;
-    int rc = clear_older(&r, record, sequence, &older);
+    struct restore *s;
+    int rc = restore_new(g, record, sequence, past, &s, e);
     if (rc != 0)
-        err_set(e, rc, "no memory to restore cut %" PRIu64, record->cut);
-    if (rc == 0 && older > 0)
-        rc = load_cut(&r, record, e);
-    if (rc == 0 && names_give(&r.names) != 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of keys");
-    names_free(&r.names);
-    if (rc == 0) {
-        rc = apply_restored_run(&g->runs, record, sequence, past, &run);
-        if (rc == 0 && older > 0)
-            rc = take_marks(&r, run, sequence);
-        if (rc != 0)
-            err_set(e, rc, "the marks of cut %" PRIu64 " cannot be taken over: %s", record->cut,
-                    err_text(rc));
-    }
-    if (rc == 0)
-        engine_refresh_marks(g);
-    if (g->journal == NULL)
-        runs_forget(&g->runs, UINT64_MAX);
-    replay_free(&r);
-    spill_free(&spill);
-    runs_free(&then);
+        return rc;
+    for (; rc == 0 && s->part < PART_END; engine_pulse(g))
+        rc = step(s, g->reload_rows, e);
+    restore_free(s);
     return rc;
+}
+
+static struct restore *restore_of(const struct engine *g)
+{
+    return container_of(g->job[JOB_RESTORE], struct restore, job);
+}
+
+static void restore_close(struct engine *g)
+{
+    struct restore *s = restore_of(g);
+    engine_job_end(g, JOB_RESTORE);
+    if (g->reload_timer.due_ns != 0)
+        env_timer_stop(g->env, &g->reload_timer);
+    restore_free(s);
+}
+
+static void step_cb(struct env_timer *timer)
+{
+    struct engine *g = container_of(timer, struct engine, reload_timer);
+    struct restore *s = restore_of(g);
+    struct err e = {0};
+    SHOAL_ASSERT(g->pending == 0 && g->sequence == s->sequence && !g->flush.busy); /* 4 */
+    int rc = step(s, g->reload_rows, &e);
+    if (rc != 0) {
+        (void)engine_fail(g, &e); /* the next start does it again, from the record */
+        return;
+    }
+    if (s->part < PART_END) {
+        env_timer_start(g->env, timer, 0);
+        return;
+    }
+    restore_close(g);
+    space_back(g);
+    g->options.on_recovered(g->options.context);
+    if (g->options.on_fetched != NULL)
+        g->options.on_fetched(g->options.context);
+}
+
+int engine_restore_start(struct engine *g, const struct record_restore *record, uint64_t sequence,
+                         struct err *e)
+{
+    static const struct engine_job_ops ops = {NULL, NULL, NULL, restore_close};
+    struct restore *s;
+    int rc = restore_new(g, record, sequence, false, &s, e);
+    if (rc != 0)
+        return rc;
+    engine_job_begin(g, JOB_RESTORE, &s->job, &ops);
+    g->reload_timer.fire = step_cb;
+    env_timer_start(g->env, &g->reload_timer, 0);
+    return 0;
 }

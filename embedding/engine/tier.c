@@ -47,6 +47,8 @@ uint64_t tier_used(struct engine *g)
     uint64_t used = arena_used(g->arena);
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         used += arena_used(g->loaded_arena[i]);
+    for (uint32_t i = 0; i < g->mem_cut_count; i++)
+        used += g->mem_cut[i].facts.bytes;
     used += engine_jobs_bytes(g);
     if (tier->looks++ % LOOK_EVERY == 0) {
         tier->beside = g->store == NULL ? 0 : store_space(g->store).readers;

@@ -16,7 +16,7 @@
  * They come back in two:
  *     by their pairs:  of keys, in fetch.c (engine_warm) and without waiting fetch_now (replay),
  *         engine_row; of a whole tablet, fetch_whole (a restore, a checkpoint, engine_whole)
- *     with their tablet's image:  reload.h (a start), replay_images (a restore)
+ *     with their tablet's image:  reload.h (a start), replay_tablets (a restore)
  * What ages in the store ends when it comes in: age.h.
  *
  * Live a shard may not block on the store; replay has nobody to wait for, and a loop that ran

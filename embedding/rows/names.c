@@ -47,8 +47,10 @@ static int name_all(struct table *t, const struct named_key *list, uint32_t coun
     return rc;
 }
 
-static int give(const struct names_of_tablet *n)
+int names_give(const struct names *all, uint32_t i)
 {
+    SHOAL_ASSERT(i < all->count);
+    const struct names_of_tablet *n = &all->tablet[i];
     const struct named *now = named_of(n->table, n->tablet);
     int rc = now->count == 0 ? 0 : name_all(n->table, now->list, now->count, NAME_NONE, KEY_RESET);
     if (rc == 0)
@@ -58,14 +60,6 @@ static int give(const struct names_of_tablet *n)
     if (rc == 0)
         rc = name_all(n->table, n->list, n->count, NAME_ALLOWED, KEY_ALLOW);
     SHOAL_ASSERT(rc != 0 || named_of(n->table, n->tablet)->count == n->count);
-    return rc;
-}
-
-int names_give(const struct names *n)
-{
-    int rc = 0;
-    for (uint32_t i = 0; i < n->count && rc == 0; i++)
-        rc = give(&n->tablet[i]);
     return rc;
 }
 

@@ -21,8 +21,8 @@ struct names {
 };
 
 int names_take(struct names *n, struct table *t, uint32_t tablet);
-/* Gives all tablets the names that were taken. */
-int names_give(const struct names *n);
+/* Gives the one that was `i`-th the names that were taken of it. */
+int names_give(const struct names *n, uint32_t i);
 void names_free(struct names *n);
 /* What the key is named: "erased", "blocked", "allowed"; NULL: not at all. */
 const char *names_of(const struct table *t, uint64_t key);

@@ -36,7 +36,7 @@ static void send_beat(struct shard *s)
         .shard_index = s->options.shard_index,
         .shard_count = s->options.shard_count,
         .incarnation = b->incarnation,
-        .ready = engine_back(s->engine),
+        .ready = engine_back(s->engine) || engine_restoring(s->engine),
         .rows = stats.rows,
         .row_bytes = stats.row_bytes,
         .journal_bytes = stats.journal_bytes,

@@ -175,34 +175,74 @@ void cut_on_go(struct shard *s, peer_t from)
     let_go(s);
 }
 
+/* ---- RESTORE ---- */
+
+/* Takes the request as the one to be answered. True: it is under way already. */
+static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool same)
+{
+    if (!a->busy || !same)
+        return false;
+    a->peer = from;
+    a->id = id;
+    return true;
+}
+
+static void restored_answer(struct shard *s, peer_t to, uint64_t id)
+{
+    struct engine_stats stats;
+    engine_stats_get(s->engine, &stats);
+    shard_reply(s, WIRE_TYPE_RESTORE, id)->u.RESTORE_reply.rows = stats.rows;
+    shard_send_reply(s, to);
+}
+
+void cut_restored(struct shard *s)
+{
+    struct checkpoint_asker *a = &s->checkpoints.restorer;
+    SHOAL_ASSERT(a->busy && engine_back(s->engine) && s->group.head == NULL);
+    a->busy = false;
+    /* the cut may hold other tables than there were */
+    int rc = lead_apply(&s->lead, s->engine, NULL);
+    if (rc) {
+        shard_refuse(s, a->peer, WIRE_TYPE_RESTORE, a->id, rc, "shard %s: %s", s->name,
+                     err_text(rc));
+        return;
+    }
+    park_purge(s);
+    restored_answer(s, a->peer, a->id);
+}
+
 void cut_on_restore(struct shard *s, peer_t from)
 {
+    struct checkpoints *c = &s->checkpoints;
     const struct wire_RESTORE r = s->in.u.RESTORE;
     uint64_t id = s->in.id;
     uint32_t mode, lanes;
     struct err e = {0};
-    if (engine_run_mode(s->engine, r.run, &mode, &lanes) != 0) { /* 2. */
-        if (s->hold.cut && release(s))
-            return;
-        SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
-        int rc = engine_restore(s->engine, r.cut, r.run, &e);
-        if (rc) {
-            shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "%s", e.text);
-            return;
-        }
-        /* the cut may hold other tables than there were */
-        rc = lead_apply(&s->lead, s->engine, NULL);
-        if (rc) {
-            shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, err_text(rc));
-            return;
-        }
-        park_purge(s);
+    if (joins(&c->restorer, from, id, r.cut == c->restore.cut && r.run == c->restore.run))
+        return;
+    if (!engine_back(s->engine)) {
+        shard_not_back(s, from, WIRE_TYPE_RESTORE, id);
+        return;
     }
-    struct engine_stats stats;
-    engine_stats_get(s->engine, &stats);
-    shard_reply(s, WIRE_TYPE_RESTORE, id)->u.RESTORE_reply.rows = stats.rows;
-    shard_send_reply(s, from);
+    if (engine_run_mode(s->engine, r.run, &mode, &lanes) == 0) { /* 2. */
+        restored_answer(s, from, id);
+        return;
+    }
+    if (s->hold.cut && release(s))
+        return;
+    SHOAL_ASSERT(s->hold.cut == 0 && s->group.head == NULL);
+    int rc = engine_restore(s->engine, r.cut, r.run, &e);
+    if (rc) {
+        shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "%s", e.text);
+        return;
+    }
+    c->restorer = (struct checkpoint_asker){true, from, id};
+    c->restore = r;
+    if (engine_back(s->engine))
+        cut_restored(s); /* else it says when it is */
 }
+
+/* ---- CUT_DROP, CUT_KEEP ---- */
 
 void cut_on_drop(struct shard *s, peer_t from)
 {
@@ -261,16 +301,6 @@ void cut_on_keep(struct shard *s, peer_t from)
 }
 
 /* ---- checkpoint ---- */
-
-/* Takes the request as the one to be answered. True: it is under way already. */
-static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool same)
-{
-    if (!a->busy || !same)
-        return false;
-    a->peer = from;
-    a->id = id;
-    return true;
-}
 
 /* What was asked for has ended. True: it failed, and so it is answered. */
 static bool failed(struct shard *s, struct checkpoint_asker *a, enum wire_type type, int status,

@@ -5,7 +5,8 @@
  *                            +--hold_timeout_cb: 10 s--> OPEN, nothing is written
  *
  * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once:
- * what the cut holds was noted at HOLD. HOLD and GO may be sent again: the same HOLD answers the
+ * what the cut holds was noted at HOLD; where it is a copy, those for tablets that are not copied
+ * yet are parked (BUSY of the engine). HOLD and GO may be sent again: the same HOLD answers the
  * same sequence, the same GO answers when the part is complete, or at once when it is. A HOLD of
  * another cut ends the one at hand: its coordinator has given it up. Thread: the shard's. */
 #ifndef SERVER_SHARD_CUT_H
@@ -40,7 +41,10 @@ void cut_find_newest(struct shard *s); /* of those kept here, into s->newest_cut
 /* Handlers: s->in holds the request. */
 void cut_on_hold(struct shard *s, peer_t from);
 void cut_on_go(struct shard *s, peer_t from);
+/* Answered when all tablets are put back; until then the shard says AGAIN to all that would change
+ * or read rows, but pulls of no lane, which wait. */
 void cut_on_restore(struct shard *s, peer_t from);
+void cut_restored(struct shard *s); /* they are */
 void cut_on_keep(struct shard *s, peer_t from);
 void cut_on_drop(struct shard *s, peer_t from);
 /* Stops the timer; what is queued stays with the pool. */
@@ -61,9 +65,10 @@ struct checkpoint_asker {
 };
 
 struct checkpoints {
-    struct checkpoint_asker exporter, loader, dropper;
+    struct checkpoint_asker exporter, loader, dropper, restorer;
     struct wire_CUT_EXPORT export; /* what is under way */
     struct wire_LOAD load;
+    struct wire_RESTORE restore;
     uint64_t drop; /* the run whose load is being taken back */
 };
 

@@ -17,8 +17,7 @@ static int check(struct shard *s, const struct wire_PULL *w, struct err *e)
 {
     /* clocks are not known before all marks are */
     if (w->lane != LANE_NONE && !engine_back(s->engine))
-        return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again",
-                       s->name);
+        return err_set(e, SHOAL_E_AGAIN, "shard %s brings its rows back; send again", s->name);
     const struct table_schema *schema;
     int rc = shard_schema(s, w->table, &schema, e);
     if (rc)

@@ -20,7 +20,7 @@
 
 #define SETTLE true /* pushes admitted so far are applied first */
 #define AS_IT_IS false
-#define AWAY_TOO true /* also while tablets are away, after a start */
+#define AWAY_TOO true /* also while tablets are away, after a start or in a restore */
 #define BACK_ONLY false
 #define COORDINATOR true /* over the connection that the shard itself has opened; see may_ask */
 #define ANYBODY false
@@ -39,7 +39,7 @@
     X(MAP_HELD, COORDINATOR, AS_IT_IS, AWAY_TOO, place_held)                                       \
     X(HOLD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_hold)                                           \
     X(GO, COORDINATOR, SETTLE, BACK_ONLY, cut_on_go)                                               \
-    X(RESTORE, COORDINATOR, SETTLE, BACK_ONLY, cut_on_restore)                                     \
+    X(RESTORE, COORDINATOR, SETTLE, AWAY_TOO, cut_on_restore)                                      \
     X(CUT_DROP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_drop)                                       \
     X(CUT_KEEP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_keep)                                       \
     X(CUT_EXPORT, COORDINATOR, SETTLE, BACK_ONLY, cut_on_export)                                   \
@@ -125,8 +125,7 @@ static void dispatch_message(struct shard *s, peer_t from)
                      "shard %s takes %s from its coordinator alone", s->name,
                      wire_type_name(w->type));
     } else if (!h.away && !engine_back(s->engine)) {
-        shard_refuse(s, from, w->type, w->id, SHOAL_E_AGAIN,
-                     "shard %s reads its rows back after a start; ask again", s->name);
+        shard_not_back(s, from, w->type, w->id);
     } else if (!h.settle || group_settle(s) == 0) {
         SHOAL_ASSERT(!h.settle || s->group.head == NULL);
         h.run(s, from);
@@ -228,6 +227,10 @@ static void shard_recovered_cb(void *context)
 {
     struct shard *s = context;
     SHOAL_ASSERT(engine_back(s->engine));
+    if (s->checkpoints.restorer.busy) {
+        cut_restored(s);
+        return;
+    }
     log_info("shard %s: all rows are back", s->name);
     beat_now(s);
 }

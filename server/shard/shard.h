@@ -120,6 +120,8 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
 /* Refuses, and says true, where the shard has no map yet (AGAIN) or no such table. */
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id,
                        uint32_t table);
+/* Refuses (AGAIN): its tablets are not back, from a start or a restore. */
+void shard_not_back(struct shard *s, peer_t to, enum wire_type type, uint64_t id);
 /* The schema of a table that a push or a pull is for: 0, AGAIN or NO_TABLE. */
 int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e);
 /* The request in s->in; takes s->m. NULL: refused, with e where found is not 0, else the pool is

@@ -83,6 +83,13 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
     shard_send_reply(s, to);
 }
 
+void shard_not_back(struct shard *s, peer_t to, enum wire_type type, uint64_t id)
+{
+    shard_refuse(s, to, type, id, SHOAL_E_AGAIN, "shard %s %s; ask again", s->name,
+                 engine_restoring(s->engine) ? "puts its rows back to a cut"
+                                             : "reads its rows back after a start");
+}
+
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id, uint32_t table)
 {
     if (!lead_ready(&s->lead))

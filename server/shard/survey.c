@@ -68,6 +68,10 @@ static void step_cb(struct env_timer *timer)
     struct shard *s = d->s;
     SHOAL_ASSERT(d->count > 0 && d->next <= d->span);
     const struct table *t = engine_table(s->engine, d->ask[0].table);
+    if (engine_restoring(s->engine)) {
+        refuse(d, SHOAL_E_AGAIN, "rows are being put back to a cut; ask again");
+        return;
+    }
     if (t == NULL) {
         refuse(d, SHOAL_E_NO_TABLE, "the table is gone");
         return;

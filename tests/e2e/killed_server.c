@@ -41,6 +41,8 @@ struct plan {
 static struct plan nothing, *plan = &nothing;
 static char log_path[4096];
 static atomic_int opening, loading; /* engines, of this process */
+/* one shard a server in these tests: the engine that went back to a cut last */
+static _Atomic(const struct engine *) restorer;
 /* rows are on their way to the store: chosen, and not dropped from memory yet */
 static atomic_bool leaving;
 static _Thread_local enum activity walking; /* rows are taken out of a tablet */
@@ -96,7 +98,8 @@ static enum activity activity_of(const char *path, bool appends)
     bool rows = strstr(path, "/rows/") != NULL, journal = strstr(path, "/journal/") != NULL;
     if (atomic_load(&opening) > 0)
         return made || rows || journal ? RECOVERY : NONE;
-    if (atomic_load(&loading) > 0)
+    const struct engine *back = rows || journal ? atomic_load(&restorer) : NULL;
+    if (atomic_load(&loading) > 0 || (back != NULL && engine_restoring(back)))
         return rows || journal ? RESTORE : NONE;
     if (made)
         return CHECKPOINT;
@@ -275,6 +278,7 @@ int __wrap_engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct e
 {
     atomic_fetch_add(&loading, 1);
     int rc = __real_engine_restore(g, cut, run, e);
+    atomic_store(&restorer, g); /* its steps follow */
     atomic_fetch_sub(&loading, 1);
     return rc;
 }

@@ -205,6 +205,7 @@ void thin_restore(struct rig *s, uint64_t cut, uint64_t run)
     struct err e = {0};
     int rc = engine_restore(s->g, cut, run, &e);
     ck_assert_msg(rc == 0, "%s", e.text);
+    rig_come_back(s);
 }
 
 void thin_within(struct rig *s, uint64_t most)

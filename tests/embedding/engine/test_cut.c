@@ -1,6 +1,9 @@
 /* test_cut.c: hold, go, restore; on disk and in memory, with restarts in between. */
 #include "embedding/engine.h"
 #include "embedding/engine/cut.h"
+#include "embedding/engine/flush.h"
+#include "embedding/engine/tier.h"
+#include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -72,6 +75,7 @@ static void restore(uint64_t cut, uint64_t run)
     struct err e = {0};
     int rc = engine_restore(s.g, cut, run, &e);
     ck_assert_msg(rc == 0, "%s", e.text);
+    rig_come_back(&s);
 }
 
 static void check_restored(uint64_t run, uint64_t mark)
@@ -241,6 +245,107 @@ START_TEST(restart_repeats_the_restore)
 }
 END_TEST
 
+/* ---- a restore in steps ---- */
+
+#define FEW_ROWS 2000u /* of a step; a tablet has no more, nor has a record keys */
+
+/* The cut has images, and records above some of them. */
+static uint64_t begin_restored(int how)
+{
+    rig_in_steps = true;
+    begin(how == 0 ? DURABLE_MEMORY : DURABLE_JOURNAL, how == 0 ? NULL : dir);
+    rig_train(&s, 1, 0, 0, 0, how == 2 ? 800 : 60);
+    uint64_t digest = rig_digest(&s);
+    make_cut(5);
+    rig_train(&s, 1, 0, 0, how == 2 ? 800 : 60, how == 2 ? 810 : 70);
+    s.g->reload_rows = FEW_ROWS;
+    return digest;
+}
+
+/* Between two of them rows have gone or come by no more than a step's and a tablet's, nobody can
+ * touch one, and the loop turns. */
+START_TEST(a_restore_goes_in_steps)
+{
+    uint64_t digest = begin_restored(_i), key = key_make(1, 3), sequence;
+    bool stored;
+    unsigned steps = 0;
+    struct err e = {0};
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, &e), 0);
+    while (!engine_back(s.g)) {
+        uint64_t rows = table_rows(engine_table(s.g, 0)), fetched = s.fetched;
+        ck_assert(engine_restoring(s.g));
+        ck_assert(!engine_warm(s.g, 0, &key, 1));
+        ck_assert_ptr_null(engine_row(s.g, 0, key, &stored, &e));
+        ck_assert_int_eq(e.code, SHOAL_E_AGAIN);
+        ck_assert_int_eq(engine_cut_drop(s.g, 5), SHOAL_E_BUSY);
+        engine_flush_step(s.g);
+        ck_assert(embedding_env_step(&s.env));
+        uint64_t now = table_rows(engine_table(s.g, 0));
+        ck_assert_uint_le(now > rows ? now - rows : rows - now, 3 * FEW_ROWS);
+        ck_assert(engine_back(s.g) || s.fetched == fetched);
+        steps++;
+    }
+    ck_assert_uint_gt(steps, 15);
+    ck_assert_uint_eq(s.recovered, 1);
+    ck_assert_uint_gt(s.fetched, 0);
+    ck_assert(engine_warm(s.g, 0, &key, 1));
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(2, _i == 2 ? 800 : 60);
+    ck_assert_int_eq(engine_hold(s.g, 6, 2, &sequence), 0);
+    ck_assert_int_eq(engine_release(s.g, 6), 0);
+    rig_close(&s, true);
+    if (_i > 0) {
+        rig_open(&s, dir, DURABLE_JOURNAL);
+        ck_assert_uint_eq(rig_digest(&s), digest);
+        check_restored(2, _i == 2 ? 800 : 60);
+        rig_close(&s, false);
+    }
+    rig_in_steps = false;
+}
+END_TEST
+
+static void restored_child(void *context)
+{
+    shared->at_cut = begin_restored(2);
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, NULL), 0);
+    for (int i = 0; i < *(int *)context && !engine_back(s.g); i++)
+        ck_assert(embedding_env_step(&s.env));
+    shared->rows = engine_back(s.g);
+}
+
+#define RESTORE_STEPS 24 /* of 16 each: more than it takes */
+
+/* Killed behind its steps, one in sixteen: the next start puts all back, from the record. */
+START_TEST(a_restore_may_be_killed_on_the_way)
+{
+    int steps = 16 * _i;
+    rig_in_child(restored_child, &steps);
+    ck_assert(_i > 0 || shared->rows == 0);
+    ck_assert(_i < RESTORE_STEPS - 1 || shared->rows == 1);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_cut);
+    check_restored(2, 800);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Closed in the middle, cleanly: what is half is not written. */
+START_TEST(a_restore_may_be_closed)
+{
+    uint64_t digest = begin_restored(2);
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, NULL), 0);
+    for (int i = 0; i < 10 * _i; i++)
+        ck_assert(embedding_env_step(&s.env));
+    ck_assert(!engine_back(s.g));
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(2, 800);
+    rig_close(&s, false);
+    rig_in_steps = false;
+}
+END_TEST
+
 static bool cut_there(uint64_t cut)
 {
     char path[LIMIT_PATH + 64];
@@ -317,6 +422,168 @@ START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
     rig_close(&s, false);
     rig_open(&s, dir, DURABLE_JOURNAL);
     ck_assert_uint_eq(rig_digest(&s), at_cut);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* ---- a cut that copies ---- */
+
+#define COPY_MEMORY (8ull << 20) /* its batches are of 256 KiB */
+
+/* Three times that in rows: in memory, in a folder without a journal, and after a restore whose
+ * record is still needed. */
+static void begin_copied(int how)
+{
+    begin(how < 2 ? DURABLE_MEMORY : DURABLE_JOURNAL, how == 0 ? NULL : dir);
+    rig_train(&s, 1, 0, 0, 0, 60);
+    if (how == 2) {
+        make_cut(1);
+        restore(1, 2);
+        ck_assert_uint_gt(s.g->ref_count, 0);
+    }
+    s.g->options.memory = COPY_MEMORY;
+    ck_assert_uint_gt(flush_image_bytes(s.g), 3 * flush_batch_bytes(s.g));
+}
+
+static void hold_and_go(uint64_t cut, struct gone *gone)
+{
+    uint64_t sequence;
+    *gone = (struct gone){0};
+    ck_assert_int_eq(engine_hold(s.g, cut, engine_newest_run(s.g), &sequence), 0);
+    ck_assert_int_eq(engine_go(s.g, cut, on_gone, gone), 0);
+}
+
+/* Between two turns of the loop no more than a batch has been copied, and no more than one is held.
+ * A tablet takes some 100 KiB. */
+START_TEST(a_copy_goes_batch_by_batch)
+{
+    struct gone gone;
+    begin_copied(_i);
+    uint64_t digest = rig_digest(&s), most = 0, all = 0;
+    unsigned turns = 0;
+    hold_and_go(5, &gone);
+    while (gone.calls == 0) {
+        most = s.g->flush.bytes > most ? s.g->flush.bytes : most;
+        all += s.g->flush.bytes;
+        turns++;
+        ck_assert(embedding_env_step(&s.env));
+    }
+    ck_assert_int_eq(gone.status, 0);
+    ck_assert_uint_gt(turns, 3);
+    ck_assert_uint_gt(most, 0);
+    ck_assert_uint_le(most, flush_batch_bytes(s.g));
+    ck_assert_uint_ge(all, flush_image_bytes(s.g) / 2);
+    embedding_env_run(&s.env);
+    uint64_t run = engine_newest_run(s.g);
+    rig_train(&s, run, 0, 0, 60, 65);
+    restore(5, run + 1);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* A push for tablets of which some are not copied waits; for others it goes on. Runs stay. */
+START_TEST(pushes_wait_for_what_is_not_copied)
+{
+    struct gone gone;
+    struct push_plan plan;
+    static struct rig_push p, first;
+    begin_copied(_i);
+    uint64_t digest = rig_digest(&s), run = engine_newest_run(s.g), waited = 0, changed;
+    hold_and_go(5, &gone);
+    rig_push_make(&p, run, 0, 0, 0, 60, 61);
+    first = p;
+    first.record.tablet_count = 1;
+    first.record.key_count = 0;
+    ck_assert_int_eq(rig_push(&s, &first, &plan), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_run_drop(s.g, run, NULL), SHOAL_E_AGAIN);
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, p.keys, 1, &changed, NULL), SHOAL_E_AGAIN);
+    while (rig_push(&s, &p, &plan) == SHOAL_E_BUSY) {
+        waited++;
+        if (waited == 3) /* the first batch of tablets is on its way */
+            ck_assert_int_eq(rig_push(&s, &first, &plan), 0);
+        ck_assert(embedding_env_step(&s.env));
+    }
+    ck_assert_uint_gt(waited, 3);
+    ck_assert_int_eq(gone.calls, 0); /* the last batch, and what follows, is nobody's concern */
+    ck_assert_uint_ne(rig_digest(&s), digest);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(gone.status, 0);
+    restore(5, run + 1);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    check_restored(run + 1, 60);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* It counts as rows do, from GO on, and one that does not fit is refused. */
+START_TEST(a_cut_in_memory_is_within_the_budget)
+{
+    struct gone gone;
+    struct err e = {0};
+    uint64_t sequence;
+    begin_copied(0);
+    uint64_t images = flush_image_bytes(s.g), used = tier_used(s.g);
+    s.g->tier.rows_max = used + images - 1;
+    ck_assert_int_eq(engine_hold(s.g, 5, 1, &sequence), SHOAL_E_NO_SPACE);
+    ck_assert_int_eq(engine_cut_room(s.g, 5, &e), SHOAL_E_NO_SPACE);
+    ck_assert_ptr_nonnull(strstr(e.text, "of memory beside"));
+    s.g->tier.rows_max = used + images;
+    hold_and_go(5, &gone);
+    ck_assert_uint_ge(tier_used(s.g), used + images);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(gone.status, 0);
+    ck_assert_uint_ge(tier_used(s.g), used + images / 2);
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    ck_assert_uint_lt(tier_used(s.g), used + images / 2);
+    rig_close(&s, false);
+}
+END_TEST
+
+static void copied_child(void *context)
+{
+    struct gone gone;
+    begin_copied(2);
+    shared->at_cut = rig_digest(&s);
+    hold_and_go(5, &gone);
+    for (int i = 0; i < *(int *)context && gone.calls == 0; i++)
+        ck_assert(embedding_env_step(&s.env));
+    shared->rows = (uint64_t)gone.calls;
+}
+
+#define COPY_STEPS 24 /* more than it takes */
+
+/* Killed after any of its steps: the cut is complete or not there, and the rows are those of
+ * then. */
+START_TEST(a_copy_may_be_killed_at_each_step)
+{
+    rig_in_child(copied_child, &_i);
+    ck_assert(_i > 0 || shared->rows == 0);
+    ck_assert(_i < COPY_STEPS - 1 || shared->rows == 1);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_cut);
+    if (shared->rows == 0)
+        ck_assert_int_eq(engine_restore(s.g, 5, 9, NULL), SHOAL_E_NOT_FOUND);
+    else
+        restore(5, 9);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_cut);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Closed in the middle: as if it had never begun. */
+START_TEST(a_copy_may_be_closed)
+{
+    struct gone gone;
+    begin_copied(2);
+    uint64_t digest = rig_digest(&s);
+    hold_and_go(5, &gone);
+    ck_assert(embedding_env_step(&s.env));
+    rig_close(&s, true);
+    ck_assert_int_eq(gone.calls, 0);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    ck_assert_int_eq(engine_restore(s.g, 5, 9, NULL), SHOAL_E_NOT_FOUND);
     rig_close(&s, false);
 }
 END_TEST
@@ -456,9 +723,17 @@ int main(void)
     tcase_add_test(t, pushes_during_the_cut_are_not_in_it);
     tcase_add_test(t, a_cut_waits_for_the_batch_under_way);
     tcase_add_test(t, restart_repeats_the_restore);
+    tcase_add_loop_test(t, a_restore_goes_in_steps, 0, 3);
+    tcase_add_loop_test(t, a_restore_may_be_killed_on_the_way, 0, RESTORE_STEPS);
+    tcase_add_loop_test(t, a_restore_may_be_closed, 0, 3);
     tcase_add_test(t, a_cut_is_kept_while_a_restore_needs_it);
     tcase_add_test(t, a_cut_right_after_a_restore_stands_alone);
     tcase_add_test(t, a_cut_with_an_old_restore_among_its_records_stands_alone);
+    tcase_add_loop_test(t, a_copy_goes_batch_by_batch, 0, 3);
+    tcase_add_loop_test(t, pushes_wait_for_what_is_not_copied, 0, 3);
+    tcase_add_test(t, a_cut_in_memory_is_within_the_budget);
+    tcase_add_loop_test(t, a_copy_may_be_killed_at_each_step, 0, COPY_STEPS);
+    tcase_add_test(t, a_copy_may_be_closed);
     tcase_add_test(t, a_cut_that_never_began_keeps_no_journal);
     tcase_add_test(t, a_hold_ends_with_the_process);
     tcase_add_test(t, release_lets_the_shard_go_on);

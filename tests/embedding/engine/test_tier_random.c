@@ -472,6 +472,8 @@ static void side_cut(struct side *s, uint32_t i)
         give_up(s, i, "cut", err_text(rc != 0 ? rc : status));
 }
 
+static void side_come_back(struct side *s);
+
 static void side_restore(struct side *s, uint32_t i)
 {
     const struct op *o = &s->plan->op[i];
@@ -483,6 +485,8 @@ static void side_restore(struct side *s, uint32_t i)
         wait_a_step(s, i, &tries, "a restore");
     if (rc != 0)
         give_up(s, i, "restore", e.text);
+    side_come_back(s);
+    rig_lead(&s->rig); /* it may have been opened again */
     lanes_begin(s, i, o->run + 1);
 }
 

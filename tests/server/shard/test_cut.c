@@ -1,5 +1,5 @@
-/* test_checkpoint.c: CUT_EXPORT and LOAD as a shard answers them: when they are done, again, and
- * with all else going on. */
+/* test_cut.c: GO of a cut that is a copy, RESTORE, CUT_EXPORT and LOAD as a shard answers them:
+ * when they are done, again, and with all else going on. */
 #include "tests/server/shard_rig.h"
 
 #include <sys/stat.h>
@@ -29,6 +29,13 @@ static uint64_t send_cut(struct rig *r, enum wire_type type, uint64_t cut)
         w.u.HOLD = (struct wire_HOLD){cut, RIG_RUN};
     else
         w.u.GO.cut = cut;
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static uint64_t send_restore(struct rig *r, uint64_t cut, uint64_t run)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_RESTORE);
+    w.u.RESTORE = (struct wire_RESTORE){.cut = cut, .run = run};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -89,6 +96,100 @@ START_TEST(an_export_answers_when_it_is_done_and_others_go_on)
     uint64_t unknown = send_export(&r, 6, 0, 1);
     rig_run(&r, 300);
     ck_assert_int_eq(rig_status(&r, unknown), SHOAL_E_NOT_FOUND);
+    rig_free(&r);
+}
+END_TEST
+
+/* A cut that is a copy takes batches: pulls are answered meanwhile, a push waits for its tablets
+ * and is not in it. */
+START_TEST(pulls_go_on_beside_a_copy_and_pushes_wait)
+{
+    struct rig r = {.dir = _i ? dir : NULL, .durability = DURABLE_MEMORY, .work_ns = 100 * MS};
+    save(&r);
+    send_cut(&r, WIRE_TYPE_HOLD, 6);
+    rig_run(&r, 5);
+    uint64_t go = send_cut(&r, WIRE_TYPE_GO, 6);
+    rig_run(&r, 5);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
+    uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 20);
+    ck_assert(rig_value(&r, pull) == -2);
+    ck_assert_int_eq(rig_status(&r, push), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, go), RIG_WAITING);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    uint64_t back = send_restore(&r, 6, 90);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, back), 0);
+    pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 50);
+    ck_assert(rig_value(&r, pull) == -2);
+    rig_free(&r);
+}
+END_TEST
+
+/* ---- RESTORE, in steps ---- */
+
+static const struct env_ops *quick;
+static const struct env_timer *steps;
+
+/* What the engine does in steps takes 10 ms a step. */
+static void slow_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
+{
+    quick->timer_start(env, t, t == steps ? delay_ns + 10 * MS : delay_ns);
+}
+
+/* It is answered when it is done, to who asked last. Meanwhile the shard says that it is there, and
+ * AGAIN; a pull of no lane waits. */
+START_TEST(a_restore_answers_when_it_is_done_and_the_loop_turns)
+{
+    struct rig r = {.dir = _i ? dir : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY};
+    static struct env_ops slow;
+    save(&r);
+    rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
+    rig_run(&r, 5);
+    struct env *env = sim_node_env(r.shard_node);
+    quick = env->ops;
+    slow = *quick;
+    slow.timer_start = slow_start;
+    env->ops = &slow;
+    steps = &r.shard->engine->reload_timer;
+    r.shard->engine->reload_rows = 1;
+    uint64_t lost = send_restore(&r, 5, 90);
+    rig_run(&r, 15);
+    ck_assert(engine_restoring(r.shard->engine));
+    uint64_t again = send_restore(&r, 5, 90), other = send_restore(&r, 5, 91),
+             pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0)),
+             of_lane = rig_pull(&r, 0, 3, 0, rig_key(3, 0)),
+             push = rig_push(
+                 &r,
+                 (struct rig_push_args){.from = 2, .to = 3, .key = rig_key(3, 0), .gradient = 1}),
+             status = rig_simple(&r, WIRE_TYPE_SHARD_STATUS),
+             digest = rig_simple(&r, WIRE_TYPE_DIGEST);
+    r.beats = r.ready_beats = 0;
+    beat_now(r.shard);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, again), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, pull), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, of_lane), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, status), 0);
+    ck_assert_int_eq(rig_status(&r, digest), SHOAL_E_AGAIN);
+    ck_assert_uint_eq(r.beats, 1);
+    ck_assert_uint_eq(r.ready_beats, 1); /* its rows are not away: it need not be set up anew */
+    rig_run(&r, 10000);
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    ck_assert_uint_eq(rig_reply(&r, again)->u.RESTORE_reply.rows, 1);
+    ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING); /* the newest one is answered */
+    ck_assert(rig_value(&r, pull) == -2);
+    uint64_t late = send_restore(&r, 5, 90);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, late), 0);
+    env->ops = quick;
     rig_free(&r);
 }
 END_TEST
@@ -237,6 +338,8 @@ int main(void)
     TCase *c = tcase_create("checkpoint");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, pulls_go_on_beside_a_copy_and_pushes_wait, 0, 2);
+    tcase_add_loop_test(c, a_restore_answers_when_it_is_done_and_the_loop_turns, 0, 2);
     tcase_add_loop_test(c, an_export_answers_when_it_is_done_and_others_go_on, 0, 2);
     tcase_add_loop_test(c, a_load_opens_its_run_and_answers_again, 0, 2);
     tcase_add_test(c, a_load_is_dropped_and_goes_again);
