@@ -177,11 +177,14 @@ static const struct kind {
     const char *name;
     uint32_t most; /* of N */
     size_t bytes, number_at;
+    bool of_run; /* else of the job */
 } kinds[] = {
     {"task/", COORD_TASKS_MAX - 1, sizeof(struct coord_task_record),
-     offsetof(struct coord_task_record, run)},
-    {"epoch/", COORD_EPOCHS_MAX, sizeof(struct coord_epoch), offsetof(struct coord_epoch, number)},
-    {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job)},
+     offsetof(struct coord_task_record, run), true},
+    {"epoch/", COORD_EPOCHS_MAX, sizeof(struct coord_epoch), offsetof(struct coord_epoch, number),
+     false},
+    {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job),
+     false},
 };
 #define KIND_BYTES_MAX sizeof(struct coord_epoch)
 _Static_assert(sizeof(struct coord_task_record) <= KIND_BYTES_MAX &&
@@ -312,7 +315,7 @@ static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
     return good;
 }
 
-bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number)
+bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number, uint64_t run)
 {
     struct pair p;
     size_t at = sizeof magic;
@@ -321,7 +324,7 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     while (good && at < s->count && pair_next(s, &at, &p)) {
         const struct kind *kind = kind_of(p.key);
         if (kind != NULL)
-            good = kind_put(c, kind, &p, number);
+            good = kind_put(c, kind, &p, kind->of_run ? run : number);
         else if (strncmp(p.key, "details/", 8) == 0)
             good = details_put(c, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
@@ -469,10 +472,6 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
     if (path[0] != '/')
         return err_set(e, SHOAL_E_USAGE, "the checkpoint '%s' is not named by an absolute path",
                        path);
-    if (spec->warm_start[0] != 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "warm_start: a job that goes on from a checkpoint has its tables from "
-                       "there: take the key away");
     (void)snprintf(f->path, sizeof f->path, "%s", path);
     int rc = c->options.folder->hold(path, &f->hold, e);
     if (rc == 0)
@@ -499,6 +498,39 @@ void coord_from_close(const struct coord *c, struct coord_from *f)
     if (c->options.folder != NULL)
         c->options.folder->let_go(&f->hold);
     SHOAL_ASSERT(f->hold == COORD_FOLDER_NONE);
+}
+
+void coord_from_progress(const struct coord_from *f, const struct coord_progress *job,
+                         enum coord_from_state state, struct coord_progress *out)
+{
+    const struct coord_progress *was = &f->saved.at;
+    SHOAL_ASSERT(job->number != 0 && job->run != 0);
+    *out = *was;
+    out->number = job->number;
+    out->run = job->run;
+    out->map_epoch = job->map_epoch;
+    out->workers_wanted = job->workers_wanted;
+    memcpy(out->split, job->split, sizeof out->split);
+    out->phase = job->phase;
+    out->tables = job->tables;
+    out->restarts = job->restarts;
+    out->worker_deaths = job->worker_deaths;
+    out->cuts = job->cuts;
+    out->status = 0;
+    out->text[0] = 0;
+    memset(out->test, 0, sizeof out->test);
+    if (!f->stops_alike) { /* the best value so far says nothing of those that come */
+        out->best_epoch = out->misses = 0;
+        out->best_value = 0;
+        out->kept_epoch = was->phase == PHASE_TEST ? was->kept_epoch : 0;
+    }
+    out->best_cut = 0;
+    out->cut_epoch = 0;
+    out->from = state;
+    out->from_phase = was->phase;
+    out->from_rows = was->split[WIRE_TRAIN].rows;
+    out->from_digest = was->split[WIRE_TRAIN].digest;
+    memcpy(out->from_path, f->path, sizeof out->from_path);
 }
 
 void coord_from_let_go(const struct coord *c, struct coord_job *j)

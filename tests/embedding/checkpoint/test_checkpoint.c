@@ -248,6 +248,34 @@ START_TEST(a_load_goes_into_empty_tables_only_and_answers_again)
 }
 END_TEST
 
+/* Shards that have trained on, and one that is as it started: all end as the checkpoint says, also
+ * twice. Rows on disk are not given up. */
+START_TEST(a_load_anew_goes_over_what_is_there_in_memory)
+{
+    struct at_cut saved, got;
+    char text[4096];
+    save(2, NULL, DURABLE_MEMORY, 40, &saved);
+    from.anew = true;
+    for (uint64_t run = 7; run < 9; run++) {
+        uint64_t number;
+        ck_assert_int_eq(fleet_load(&from, path, run, text, NULL), 0);
+        note(&from, run, &got);
+        check_same(&saved, &got);
+        ck_assert_uint_eq(engine_newest_run(from.s[0].g), run); /* no other is open */
+        ck_assert_int_eq(engine_hold(from.s[0].g, 90 + run, run - 1, &number), SHOAL_E_OLD_RUN);
+        fleet_train(&from, run, 1, 20, 30);
+    }
+    fleet_close(&from, false);
+    teardown();
+    setup();
+    save(1, save_dir, DURABLE_JOURNAL, 5, &saved);
+    from.anew = true;
+    ck_assert_int_eq(fleet_load(&from, path, 9, text, NULL), SHOAL_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(text, "keeps its rows on disk"));
+    fleet_close(&from, false);
+}
+END_TEST
+
 START_TEST(a_ticked_table_is_not_empty)
 {
     struct at_cut saved;
@@ -699,6 +727,7 @@ int main(void)
     tcase_add_test(t, an_export_again_answers_again_and_another_one_is_refused);
     tcase_add_test(t, a_cut_dropped_while_it_is_exported_goes_afterwards);
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
+    tcase_add_test(t, a_load_anew_goes_over_what_is_there_in_memory);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
     tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);
