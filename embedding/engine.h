@@ -279,11 +279,10 @@ typedef void (*engine_load_done)(void *context, int status, const char *text, ui
  * closed (load again), one after it everything. A load again for the same run answers its rows. 0:
  * done will be called. Refusals, by return or by done: EXISTS (a table of the checkpoint has been
  * touched here, or the run is open and was not loaded), NOT_FOUND (no checkpoint there), CORRUPT
- * and CHECKSUM (the file is named), SCHEMA (another width), BUSY (another load is under way), AGAIN
- * (a cut is being made, pushes are being applied, no tablet is led yet), USAGE (anew, and the rows
- * are on disk), NO_SPACE, NOMEM. While it
- * runs, pushes to the tables concerned, cuts and restores are refused with BUSY; all else goes
- * on. */
+ * and CHECKSUM (the file is named, or the key of a row that is not finite), SCHEMA (another width),
+ * BUSY (another load is under way), AGAIN (a cut is being made, pushes are being applied, no tablet
+ * is led yet), USAGE (anew, and the rows are on disk), NO_SPACE, NOMEM. While it runs, pushes to
+ * the tables concerned, cuts and restores are refused with BUSY; all else goes on. */
 int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done,
                 void *context, struct err *e);
 

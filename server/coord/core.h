@@ -92,6 +92,7 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise
 
 #define COORD_EPOCHS_MAX 100000u
 #define COORD_HISTOGRAM 64u
+#define COORD_GAIN_MIN 1e-6 /* of early stopping (epoch.h): less is no gain */
 
 /* The life of a job; flow.h has the diagram. Stored: add at the end. */
 enum coord_phase {

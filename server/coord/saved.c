@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/plant.h"
 #include "proto/job/manifest.h"
 #include "proto/wire/wire.h"
 #include "server/coord/phase.h"
@@ -247,15 +248,30 @@ static bool size_ok(const struct pair *p)
     return strcmp(p->key, "details/valid") == 0 && p->bytes <= COORD_VALUE_MAX;
 }
 
+/* What early stopping says of itself. Cuts are of the cluster that made them: none goes along. */
+static bool best_ok(const struct coord_progress *at)
+{
+    bool same = at->kept_epoch != 0 && at->kept_epoch == at->best_epoch;
+    return at->best_epoch <= at->epoch && at->kept_epoch <= at->epoch && isfinite(at->best_value) &&
+           isfinite(at->kept_value) &&
+           (!same || fabs(at->kept_value - at->best_value) <= COORD_GAIN_MIN) &&
+           (at->kept_epoch == 0 || at->phase == PHASE_TEST || at->phase == PHASE_CUT) &&
+           at->best_cut == 0 && at->cut_epoch == 0;
+}
+
 static int progress_check(const struct coord_progress *at, struct err *e)
 {
     if (!coord_saved_phase(at->phase) || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX ||
-        !isfinite(at->lr_scale) || at->lr_scale < 0 || at->best_epoch > at->epoch ||
-        at->kept_epoch > at->epoch || !isfinite(at->best_value) || !isfinite(at->kept_value) ||
+        !isfinite(at->lr_scale) || at->lr_scale < 0 || at->lr_scale > 1 ||
         at->split[WIRE_TRAIN].rows == 0)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);
+    if (!best_ok(at) && !PLANTED("crafted_checkpoint"))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the saved job's best epoch is %u (%.9g), the one kept %u (%.9g), in epoch "
+                       "%u: that cannot be; somebody has changed it, take another checkpoint",
+                       at->best_epoch, at->best_value, at->kept_epoch, at->kept_value, at->epoch);
     return 0;
 }
 
@@ -392,6 +408,20 @@ static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
                    key, is, was, was);
 }
 
+/* One that is kept and not the best is no better than that. */
+static int kept_check(const struct job *was, const struct coord_progress *at, struct err *e)
+{
+    double more = at->kept_value - at->best_value;
+    if (was->train.early_stop.metric == METRIC_LOGLOSS)
+        more = -more;
+    if (at->kept_epoch == 0 || at->best_epoch == 0 || more <= COORD_GAIN_MIN)
+        return 0;
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "the saved job's best epoch is %u (%.9g), and the one kept, %u, is better "
+                   "(%.9g): that cannot be; somebody has changed it, take another checkpoint",
+                   at->best_epoch, at->best_value, at->kept_epoch, at->kept_value);
+}
+
 static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
                         struct err *e)
 {
@@ -448,7 +478,9 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     free(yaml);
     if (rc != 0)
         return rc;
-    rc = spec_compare(&was, spec, &f->saved, e);
+    rc = kept_check(&was, &f->saved.at, e);
+    if (rc == 0)
+        rc = spec_compare(&was, spec, &f->saved, e);
     if (rc == 0)
         rc = job_same_model(&was, spec, e);
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&

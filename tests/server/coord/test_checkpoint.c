@@ -1,5 +1,6 @@
 /* test_coord_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with
  * fake shards that keep books of every row; what is restored must go on at the very batch. */
+#include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
@@ -10,6 +11,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -938,6 +940,104 @@ END_TEST
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
+static void file_write(const char *path, const char *file, const void *bytes, size_t count)
+{
+    char whole[LIMIT_PATH + 64];
+    (void)snprintf(whole, sizeof whole, "%s/%s", path, file);
+    FILE *f = fopen(whole, "wb");
+    ck_assert(f != NULL && fwrite(bytes, count, 1, f) == 1 && fclose(f) == 0);
+}
+
+static void file_get(const char *path, const char *file, void **bytes, size_t *count)
+{
+    struct err e = {0};
+    ck_assert_msg(coord_folder_disk.get(path, file, 1 << 24, bytes, count, &e) == 0, "%s", e.text);
+}
+
+/* A state that is changed on purpose, under checksums that fit: of the state, and of the manifest,
+ * which ends with its own. */
+static void state_change(const char *path, void (*change)(struct coord_progress *at))
+{
+    static const char last[] = ",\n  \"xxh3\": ";
+    struct coord_progress at;
+    void *state, *text;
+    size_t bytes, count;
+    char was[24], is[24], *found;
+    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
+    file_get(path, MANIFEST_FILE, &text, &count);
+    (void)snprintf(was, sizeof was, "0x%016" PRIx64, hash_bytes(state, bytes, 0));
+    /* behind "SHOALCS1" the first pair: two lengths, "progress", the value */
+    ck_assert_int_eq(memcmp((char *)state + 16, "progress", 8), 0);
+    memcpy(&at, (char *)state + 24, sizeof at);
+    change(&at);
+    memcpy((char *)state + 24, &at, sizeof at);
+    file_write(path, MANIFEST_STATE_FILE, state, bytes);
+    (void)snprintf(is, sizeof is, "0x%016" PRIx64, hash_bytes(state, bytes, 0));
+    ck_assert_ptr_nonnull(found = memmem(text, count, was, strlen(was)));
+    memcpy(found, is, strlen(is));
+    for (found = (char *)text + count - sizeof last; memcmp(found, last, sizeof last - 1) != 0;)
+        found--;
+    (void)sprintf(found + sizeof last - 1, "\"0x%016" PRIx64 "\"\n}\n",
+                  hash_bytes(text, (size_t)(found - (char *)text), 0));
+    file_write(path, MANIFEST_FILE, text, count);
+    free(state);
+    free(text);
+}
+
+static void kept_is_worse(struct coord_progress *at)
+{
+    at->best_epoch = at->kept_epoch = 1;
+    at->best_value = 0.9;
+    at->kept_value = 0.1;
+}
+
+static void kept_is_better(struct coord_progress *at)
+{
+    at->best_epoch = 2;
+    at->kept_epoch = 1;
+    at->best_value = 0.1;
+    at->kept_value = 0.9;
+}
+
+static void kept_in_training(struct coord_progress *at)
+{
+    kept_is_worse(at);
+    at->kept_value = at->best_value;
+    at->phase = PHASE_TRAIN;
+}
+
+static void a_cut_of_ours(struct coord_progress *at)
+{
+    at->best_cut = 1;
+}
+
+static void faster_and_faster(struct coord_progress *at)
+{
+    at->lr_scale = 1e300;
+}
+
+START_TEST(checkpoint_that_somebody_has_made_is_refused)
+{
+    static const struct {
+        void (*change)(struct coord_progress *at);
+        const char *text;
+    } made[] = {{kept_is_worse, "the one kept 1 (0.1)"},
+                {kept_is_better, "is better (0.9)"},
+                {kept_in_training, "the one kept 1 (0.9)"},
+                {a_cut_of_ours, "that cannot be"},
+                {faster_and_faster, "which cannot be"}};
+    char path[LIMIT_PATH];
+    const char *train = "epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}";
+    rig_start(train, "", NULL);
+    while (r.coord->job.at.phase != PHASE_TEST)
+        ck_assert(sim_step(r.sim));
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    state_change(path, made[_i].change);
+    refused_from(train, path, SHOAL_E_CORRUPT, made[_i].text);
+}
+END_TEST
+
 START_TEST(checkpoint_publish_runs_a_command)
 {
     r.hooks = true;
@@ -1121,6 +1221,7 @@ int main(void)
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
+    tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
     tcase_add_loop_test(t, checkpoint_publish_that_hangs_is_ended, 0, 2);
     tcase_add_test(t, checkpoint_publish_that_outlives_its_job_is_told_of_nowhere);
