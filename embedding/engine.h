@@ -270,6 +270,9 @@ struct engine_load_options {
     /* bit t: table t belongs to the run; 0: every table that has never been touched here, and every
      * one that the checkpoint has by name */
     uint64_t tables;
+    /* Without a store only: all tables are emptied and all runs dropped first, as if the shard had
+     * just started. For those that are still there when another shard has lost its rows. */
+    bool anew;
 };
 /* status 0: the text holds what was translated, a sentence a line, "" where the tables are taken as
  * they are; rows: of the run's tables on this shard. Else it says why not. On the loop, once; the
@@ -282,10 +285,10 @@ typedef void (*engine_load_done)(void *context, int status, const char *text, ui
  * closed (load again), one after it everything. A load again for the same run answers its rows. 0:
  * done will be called. Refusals, by return or by done: EXISTS (a table of the checkpoint has been
  * touched here, or the run is open and was not loaded), NOT_FOUND (no checkpoint there), CORRUPT
- * and CHECKSUM (the file is named), SCHEMA (another width), BUSY (another load is under way), AGAIN
- * (a cut is being made, pushes are being applied, no tablet is led yet), NO_SPACE, NOMEM. While it
- * runs, pushes to the tables concerned, cuts and restores are refused with BUSY; all else goes
- * on. */
+ * and CHECKSUM (the file is named, or the key of a row that is not finite), SCHEMA (another width),
+ * BUSY (another load is under way), AGAIN (a cut is being made, pushes are being applied, no tablet
+ * is led yet), USAGE (anew, and the rows are on disk), NO_SPACE, NOMEM. While it runs, pushes to
+ * the tables concerned, cuts and restores are refused with BUSY; all else goes on. */
 int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done,
                 void *context, struct err *e);
 

@@ -116,6 +116,8 @@ const void *table_row(const struct table *t, uint64_t key);
 /* Of such a row: its weights as floats (width), and its state (schema_state_floats), in place. */
 void table_row_weights(const struct table_schema *s, const void *row, float *weights);
 const float *table_row_state(const struct table_schema *s, const void *row);
+/* Whether all numbers of such a row are finite: weights, optimizer's state, statistics. */
+bool table_row_finite(const struct table_schema *s, const void *row);
 /* XXH3 over one tablet's rows in memory sorted by key (undo not counted; of all its rows:
  * engine_whole); 0 for an empty one. SHOAL_E_NOMEM is possible. */
 int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);

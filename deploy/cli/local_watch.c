@@ -134,7 +134,7 @@ static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
         struct child *c = &l->child[i];
         bool worker = is_worker(c);
         any |= worker && !c->done;
-        if (c->done && !worker && l->job.durability != DURABLE_MEMORY)
+        if (c->done && !worker)
             return err_set(e, SHOAL_E_UNAVAILABLE,
                            "%s has ended and --no-restart leaves it so; see %s", c->name, c->log);
     }

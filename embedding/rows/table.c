@@ -10,6 +10,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,6 +189,33 @@ const float *table_row_state(const struct table_schema *s, const void *row)
 {
     return (const float *)(const void *)((const char *)row + sizeof(uint64_t)) +
            schema_weight_floats(s);
+}
+
+static bool all_finite(const float *x, uint32_t count)
+{
+    bool finite = true;
+    for (uint32_t i = 0; i < count; i++)
+        finite &= isfinite(x[i]) != 0;
+    return finite;
+}
+
+bool table_row_finite(const struct table_schema *s, const void *row)
+{
+    float weights[LIMIT_WIDTH];
+    const float *state = table_row_state(s, row);
+    uint32_t floats = schema_state_floats(s);
+    if (s->rules.stats != 0) { /* times and flags lie behind */
+        struct row_stats stats;
+        memcpy(&stats, (const char *)row + sizeof(uint64_t) + 4ull * schema_stats_at(s),
+               sizeof stats);
+        floats -= (uint32_t)(sizeof stats / sizeof(float));
+        if (!isfinite(stats.show) || !isfinite(stats.click) || !isfinite(stats.delta_score))
+            return false;
+    }
+    if (schema_has_last(s)) /* a count of batches */
+        floats--;
+    table_row_weights(s, row, weights);
+    return all_finite(weights, s->width) && all_finite(state, floats);
 }
 
 struct tablet_life *table_life(struct table *t, uint32_t tablet)

@@ -119,6 +119,8 @@ void coord_checkpoint_step(struct coord *c);
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard);
 /* The one at hand is not wanted any more. */
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
+/* The folder of the newest that was made in this job; false: there is none. */
+bool coord_checkpoint_newest(const struct coord *c, char path[LIMIT_PATH]);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord *c);
 /* Whether the job's end waits for it: one is being made, or the command runs (for a minute at

@@ -25,6 +25,16 @@ uint64_t coord_checkpoint_batches(const struct coord *c)
     return lanes > sum.batches ? lanes : sum.batches;
 }
 
+bool coord_checkpoint_newest(const struct coord *c, char path[LIMIT_PATH])
+{
+    const struct coord_checkpoint_list *list = c->checkpoint.list;
+    if (list->made == 0 || c->checkpoint.dir[0] == 0)
+        return false;
+    (void)snprintf(path, LIMIT_PATH, "%.900s/%s", c->checkpoint.dir,
+                   list->record[(list->made - 1) % COORD_CHECKPOINTS_MAX].name);
+    return true;
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static bool is_number(const char *name)

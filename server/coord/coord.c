@@ -5,6 +5,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
@@ -23,7 +24,6 @@
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-/* A shard that comes back has its rows again, but not under durability memory. */
 static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
 {
     const struct coord_shard *s = &c->members.shard[shard];
@@ -33,16 +33,10 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
         coord_checkpoint_shard_lost(c, shard);
         if (coord_phase_running(c))
             c->job.at.restarts++;
-        if (coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP &&
-            c->job.spec.durability == DURABLE_MEMORY) {
-            coord_end_fail(c, SHOAL_E_UNAVAILABLE,
-                           "server %s died and durability is memory: its rows are lost; start all "
-                           "servers again, then the job, or use durability: journal",
-                           s->server);
-            return;
-        }
     }
     coord_call_forget_shard(&c->calls, shard);
+    if (coord_back_rows_lost(c, shard, what))
+        coord_back_lost(c, shard);
 }
 
 static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)

@@ -69,6 +69,11 @@ uint64_t coord_lease_ns(const struct coord *c)
     return ms * UINT64_C(1000000);
 }
 
+bool coord_from_loading(const struct coord_progress *at)
+{
+    return at->from == FROM_TO_LOAD || at->from == FROM_BACK;
+}
+
 const struct coord_shard *coord_server_away(const struct coord *c)
 {
     for (uint32_t s = 0; s < c->members.shards; s++)

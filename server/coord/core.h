@@ -92,6 +92,7 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise
 
 #define COORD_EPOCHS_MAX 100000u
 #define COORD_HISTOGRAM 64u
+#define COORD_GAIN_MIN 1e-6 /* of early stopping (epoch.h): less is no gain */
 
 /* The life of a job; flow.h has the diagram. Stored: add at the end. */
 enum coord_phase {
@@ -122,8 +123,9 @@ struct coord_split {
     uint32_t used, known; /* the job has it; its index is reported */
 };
 
-/* Whether the job goes on from a checkpoint, and whether the shards have loaded it. */
-enum coord_from_state { FROM_NOTHING, FROM_TO_LOAD, FROM_LOADED };
+/* Whether the job goes on from a checkpoint, and whether the shards have loaded it. BACK: it is to
+ * be loaded over what the shards have (back.h). Stored: add at the end. */
+enum coord_from_state { FROM_NOTHING, FROM_TO_LOAD, FROM_LOADED, FROM_BACK };
 
 /* The job's state as stored under "progress", one put for each change of phase. */
 struct coord_progress {
@@ -215,7 +217,8 @@ struct coord_job {
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
     double rate, rate_step;          /* examples a second; those of the last jump */
     char *report;                    /* owned; the finished one */
-    int from_hold; /* FROM_TO_LOAD: keeps the checkpoint's folder from being removed */
+    uint32_t went_back;              /* times (back.h) */
+    int from_hold; /* coord_from_loading: keeps the checkpoint's folder from being removed */
 };
 
 struct coord {
@@ -263,6 +266,8 @@ void coord_send(struct coord *c, peer_t to, struct msg *m);
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
 uint64_t coord_lease_ns(const struct coord *c);
+/* Whether the shards have still to load the checkpoint that the job goes on from. */
+bool coord_from_loading(const struct coord_progress *at);
 /* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
  * there. */
 const struct coord_shard *coord_server_away(const struct coord *c);

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN_MIN 1e-6
 /* after the last push: reports of tasks that were lost are not waited for longer */
 #define REPORT_WAIT_NS UINT64_C(3000000000)
 
@@ -334,8 +333,8 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t epoch
         return false;
     if (epoch == 0)
         return true;
-    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - GAIN_MIN
-                                                             : value > than + GAIN_MIN;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - COORD_GAIN_MIN
+                                                             : value > than + COORD_GAIN_MIN;
 }
 
 /* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are.
@@ -346,7 +345,7 @@ static bool early_judge(struct coord_job *j, double value)
     if (j->at.kept_epoch == j->at.epoch)
         return true;
     bool gain = metric_gains(j, value, j->at.best_epoch, j->at.best_value);
-    /* One kept since a checkpoint may be better than the best of all by less than GAIN_MIN. */
+    /* One kept since a checkpoint may be better than the best of all, by less than a gain. */
     bool keep = gain || metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
     if (gain) {
         j->at.best_epoch = j->at.epoch;

@@ -2,6 +2,7 @@
 #include "server/coord/flow.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
 #include "server/coord/grant.h"
@@ -62,7 +63,7 @@ static enum coord_phase phase_after_setup(enum coord_phase was)
     }
 }
 
-static int job_resume(struct coord *c, struct err *e)
+int coord_flow_resume(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
     enum coord_phase was = (enum coord_phase)j->at.phase;
@@ -79,7 +80,10 @@ static int job_resume(struct coord *c, struct err *e)
         return err_wrap(e, rc, "stored job");
     j->at = at;
     j->at.from_path[LIMIT_PATH - 1] = 0;
-    if (at.from == FROM_TO_LOAD && c->options.folder != NULL)
+    rc = coord_back_load(c, e);
+    if (rc != 0)
+        return rc;
+    if (coord_from_loading(&at) && c->options.folder != NULL)
         /* gone: LOAD says so */
         (void)c->options.folder->hold(j->at.from_path, &j->from_hold, NULL);
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
@@ -94,7 +98,7 @@ static int job_resume(struct coord *c, struct err *e)
     rc = coord_setup_load(c, e);
     if (rc == 0)
         rc = past_load(c, e);
-    j->resume = phase_after_setup(at.from == FROM_TO_LOAD ? (enum coord_phase)at.from_phase : was);
+    j->resume = phase_after_setup(coord_from_loading(&at) ? (enum coord_phase)at.from_phase : was);
     coord_phase_restart(c, PHASE_SETUP);
     log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch,
              coord_phase_text(j->resume));
@@ -123,7 +127,7 @@ int coord_flow_open(struct coord *c, struct err *e)
     if (rc != 0)
         return rc;
     if (coord_phase_running(c))
-        return job_resume(c, e);
+        return coord_flow_resume(c, e);
     if (c->job.at.run != 0)
         coord_end_tidy(c); /* the last one may have died before the servers had heard */
     if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) {
@@ -200,7 +204,7 @@ static bool step_setup(struct coord *c)
     if (!coord_setup_complete(c))
         return false;
     c->job.opened = c->job.at.run;
-    if (c->job.at.from == FROM_TO_LOAD) {
+    if (coord_from_loading(&c->job.at)) {
         c->job.at.from = FROM_LOADED; /* stored with the phase that follows */
         coord_from_let_go(c, &c->job);
         log_info("job %s goes on from %s in epoch %u", c->job.spec.name, c->job.at.from_path,
@@ -279,7 +283,7 @@ void coord_flow_step(struct coord *c)
         return;
     coord_cluster_step(c);
     coord_setup_greet(c);
-    if (c->job.at.phase >= PHASE_SETUP && coord_phase_running(c))
+    if (c->job.at.phase >= PHASE_SETUP && c->job.at.phase < PHASE_FINISH) /* then none is needed */
         coord_setup_step(c);
     if (c->job.at.phase == PHASE_TRAIN)
         coord_guard_ask(c, false);

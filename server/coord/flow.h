@@ -41,6 +41,7 @@
  *                                DONE
  *
  *   WAITING .. FINISH --coord_end_fail--> FAILED
+ *   SETUP .. DIGEST --coord_back_lost: rows in memory are lost, there is a checkpoint--> SETUP
  *
  * coord_flow_step is the one place that moves on; callbacks and messages only note what has come.
  * Every change of phase is stored before it takes effect. After a restart: WAITING where SETUP had
@@ -57,6 +58,9 @@ struct coord;
 
 /* Reads the state back; the job goes on from where it was. */
 int coord_flow_open(struct coord *c, struct err *e);
+/* The job whose progress is in job.at goes on with what else the store says of it: after a restart,
+ * and when it goes back (back.h). */
+int coord_flow_resume(struct coord *c, struct err *e);
 void coord_flow_step(struct coord *c);
 
 #endif

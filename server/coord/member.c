@@ -231,6 +231,11 @@ int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coo
     return coord_store_note(store, key, &s->synced, sizeof s->synced, e);
 }
 
+bool coord_shard_in_memory(const struct coord_shard *s)
+{
+    return s->seen ? s->figures.in_memory : s->made != 0;
+}
+
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
                            struct err *e)
 {

@@ -134,6 +134,8 @@ bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t le
 void coord_member_forgive(struct coord_members *m, uint64_t gap_ns, uint64_t now_ns);
 /* An instant moved on by the gap, but not past now: some have been heard since. */
 uint64_t coord_later(uint64_t then_ns, uint64_t gap_ns, uint64_t now_ns);
+/* Its rows are in memory alone; of one that was not heard yet: as it was last. */
+bool coord_shard_in_memory(const struct coord_shard *s);
 /* A shard whose rows are in memory alone has its tables now: noted by its incarnation. */
 int coord_member_note_made(struct coord_members *m, uint32_t shard, struct coord_store *store,
                            struct err *e);

@@ -172,7 +172,7 @@ static void run_dropped(void *context, const struct coord_call *call, int status
 void coord_end_tidy(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_DROP};
-    bool loading = c->job.at.from == FROM_TO_LOAD;
+    bool loading = coord_from_loading(&c->job.at);
     w.u.RUN_DROP.run = c->job.at.run;
     if (loading) {
         w.type = WIRE_TYPE_LOAD_DROP;
@@ -203,6 +203,17 @@ static void dismiss(struct coord *c)
     }
 }
 
+void coord_end_work(struct coord *c, const char *why)
+{
+    uint64_t unfinished = c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING ? c->cut.cut : 0;
+    coord_cut_cancel(c); /* first: an order that waits would begin, and could end the job again */
+    coord_checkpoint_give_up(c, SHOAL_E_STOPPED, why);
+    coord_call_cancel_all(&c->calls);
+    SHOAL_ASSERT(c->cut.state == CUT_IDLE && !c->cut.waits);
+    if (unfinished != 0)
+        coord_cut_drop(c, unfinished);
+}
+
 bool coord_end_fail(struct coord *c, int status, const char *format, ...)
 {
     va_list arguments;
@@ -213,13 +224,7 @@ bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(c->job.at.text, sizeof c->job.at.text, format, arguments);
     va_end(arguments);
-    uint64_t unfinished = c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING ? c->cut.cut : 0;
-    coord_cut_cancel(c); /* first: an order that waits would begin, and could end the job again */
-    coord_checkpoint_give_up(c, SHOAL_E_STOPPED, "the job has ended");
-    coord_call_cancel_all(&c->calls);
-    SHOAL_ASSERT(c->cut.state == CUT_IDLE && !c->cut.waits);
-    if (unfinished != 0)
-        coord_cut_drop(c, unfinished);
+    coord_end_work(c, "the job has ended");
     coord_from_let_go(c, &c->job);
     if (c->job.at.phase >= PHASE_SETUP)
         coord_end_tidy(c);

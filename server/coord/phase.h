@@ -29,6 +29,8 @@ uint64_t coord_phase_trained_ns(const struct coord *c);
  * on. */
 bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Takes back what is asked of the shards for the job: cuts, a checkpoint, fences, setting up. */
+void coord_end_work(struct coord *c, const char *why);
 /* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all
  * servers could load: they go before another job begins (flow.c), so that the same restore
  * can be tried again. */

@@ -253,6 +253,7 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "final_epoch", final_epoch(j));
     json_set_int(r, "restarts", j->at.restarts);
     json_set_int(r, "worker_deaths", j->at.worker_deaths);
+    json_set_int(r, "went_back", j->went_back);
     json_set_int(r, "cuts", j->at.cuts);
     json_set(r, "checkpoints", coord_checkpoint_json(c));
     json_set_int(r, "checkpoints_made", c->checkpoint.list->made);

@@ -4,6 +4,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/plant.h"
 #include "proto/job/manifest.h"
 #include "proto/wire/wire.h"
 #include "server/coord/phase.h"
@@ -177,11 +178,14 @@ static const struct kind {
     const char *name;
     uint32_t most; /* of N */
     size_t bytes, number_at;
+    bool of_run; /* else of the job */
 } kinds[] = {
     {"task/", COORD_TASKS_MAX - 1, sizeof(struct coord_task_record),
-     offsetof(struct coord_task_record, run)},
-    {"epoch/", COORD_EPOCHS_MAX, sizeof(struct coord_epoch), offsetof(struct coord_epoch, number)},
-    {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job)},
+     offsetof(struct coord_task_record, run), true},
+    {"epoch/", COORD_EPOCHS_MAX, sizeof(struct coord_epoch), offsetof(struct coord_epoch, number),
+     false},
+    {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job),
+     false},
 };
 #define KIND_BYTES_MAX sizeof(struct coord_epoch)
 _Static_assert(sizeof(struct coord_task_record) <= KIND_BYTES_MAX &&
@@ -244,15 +248,30 @@ static bool size_ok(const struct pair *p)
     return strcmp(p->key, "details/valid") == 0 && p->bytes <= COORD_VALUE_MAX;
 }
 
+/* What early stopping says of itself. Cuts are of the cluster that made them: none goes along. */
+static bool best_ok(const struct coord_progress *at)
+{
+    bool same = at->kept_epoch != 0 && at->kept_epoch == at->best_epoch;
+    return at->best_epoch <= at->epoch && at->kept_epoch <= at->epoch && isfinite(at->best_value) &&
+           isfinite(at->kept_value) &&
+           (!same || fabs(at->kept_value - at->best_value) <= COORD_GAIN_MIN) &&
+           (at->kept_epoch == 0 || at->phase == PHASE_TEST || at->phase == PHASE_CUT) &&
+           at->best_cut == 0 && at->cut_epoch == 0;
+}
+
 static int progress_check(const struct coord_progress *at, struct err *e)
 {
     if (!coord_saved_phase(at->phase) || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX ||
-        !isfinite(at->lr_scale) || at->lr_scale < 0 || at->best_epoch > at->epoch ||
-        at->kept_epoch > at->epoch || !isfinite(at->best_value) || !isfinite(at->kept_value) ||
+        !isfinite(at->lr_scale) || at->lr_scale < 0 || at->lr_scale > 1 ||
         at->split[WIRE_TRAIN].rows == 0)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);
+    if (!best_ok(at) && !PLANTED("crafted_checkpoint"))
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the saved job's best epoch is %u (%.9g), the one kept %u (%.9g), in epoch "
+                       "%u: that cannot be; somebody has changed it, take another checkpoint",
+                       at->best_epoch, at->best_value, at->kept_epoch, at->kept_value, at->epoch);
     return 0;
 }
 
@@ -312,7 +331,7 @@ static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
     return good;
 }
 
-bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number)
+bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number, uint64_t run)
 {
     struct pair p;
     size_t at = sizeof magic;
@@ -321,7 +340,7 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     while (good && at < s->count && pair_next(s, &at, &p)) {
         const struct kind *kind = kind_of(p.key);
         if (kind != NULL)
-            good = kind_put(c, kind, &p, number);
+            good = kind_put(c, kind, &p, kind->of_run ? run : number);
         else if (strncmp(p.key, "details/", 8) == 0)
             good = details_put(c, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
@@ -389,6 +408,20 @@ static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
                    key, is, was, was);
 }
 
+/* One that is kept and not the best is no better than that. */
+static int kept_check(const struct job *was, const struct coord_progress *at, struct err *e)
+{
+    double more = at->kept_value - at->best_value;
+    if (was->train.early_stop.metric == METRIC_LOGLOSS)
+        more = -more;
+    if (at->kept_epoch == 0 || at->best_epoch == 0 || more <= COORD_GAIN_MIN)
+        return 0;
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "the saved job's best epoch is %u (%.9g), and the one kept, %u, is better "
+                   "(%.9g): that cannot be; somebody has changed it, take another checkpoint",
+                   at->best_epoch, at->best_value, at->kept_epoch, at->kept_value);
+}
+
 static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
                         struct err *e)
 {
@@ -445,7 +478,9 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     free(yaml);
     if (rc != 0)
         return rc;
-    rc = spec_compare(&was, spec, &f->saved, e);
+    rc = kept_check(&was, &f->saved.at, e);
+    if (rc == 0)
+        rc = spec_compare(&was, spec, &f->saved, e);
     if (rc == 0)
         rc = job_same_model(&was, spec, e);
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
@@ -469,10 +504,6 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
     if (path[0] != '/')
         return err_set(e, SHOAL_E_USAGE, "the checkpoint '%s' is not named by an absolute path",
                        path);
-    if (spec->warm_start[0] != 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "warm_start: a job that goes on from a checkpoint has its tables from "
-                       "there: take the key away");
     (void)snprintf(f->path, sizeof f->path, "%s", path);
     int rc = c->options.folder->hold(path, &f->hold, e);
     if (rc == 0)
@@ -499,6 +530,39 @@ void coord_from_close(const struct coord *c, struct coord_from *f)
     if (c->options.folder != NULL)
         c->options.folder->let_go(&f->hold);
     SHOAL_ASSERT(f->hold == COORD_FOLDER_NONE);
+}
+
+void coord_from_progress(const struct coord_from *f, const struct coord_progress *job,
+                         enum coord_from_state state, struct coord_progress *out)
+{
+    const struct coord_progress *was = &f->saved.at;
+    SHOAL_ASSERT(job->number != 0 && job->run != 0);
+    *out = *was;
+    out->number = job->number;
+    out->run = job->run;
+    out->map_epoch = job->map_epoch;
+    out->workers_wanted = job->workers_wanted;
+    memcpy(out->split, job->split, sizeof out->split);
+    out->phase = job->phase;
+    out->tables = job->tables;
+    out->restarts = job->restarts;
+    out->worker_deaths = job->worker_deaths;
+    out->cuts = job->cuts;
+    out->status = 0;
+    out->text[0] = 0;
+    memset(out->test, 0, sizeof out->test);
+    if (!f->stops_alike) { /* the best value so far says nothing of those that come */
+        out->best_epoch = out->misses = 0;
+        out->best_value = 0;
+        out->kept_epoch = was->phase == PHASE_TEST ? was->kept_epoch : 0;
+    }
+    out->best_cut = 0;
+    out->cut_epoch = 0;
+    out->from = state;
+    out->from_phase = was->phase;
+    out->from_rows = was->split[WIRE_TRAIN].rows;
+    out->from_digest = was->split[WIRE_TRAIN].digest;
+    memcpy(out->from_path, f->path, sizeof out->from_path);
 }
 
 void coord_from_let_go(const struct coord *c, struct coord_job *j)

@@ -28,12 +28,12 @@ struct coord_saved {
 /* Checks every pair; nothing is believed before. CORRUPT, VERSION (values of other sizes: another
  * release's). */
 int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, struct err *e);
-/* Puts all pairs but the progress into the store, under job and run `number`; not synced: the
- * progress that the caller puts next is. False: the store failed. */
-bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number);
+/* Puts all pairs but the progress into the store, under the job's `number` and `run`; not synced:
+ * the progress that the caller puts next is. False: the store failed. */
+bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number, uint64_t run);
 
-/* The checkpoint that a submitted job goes on from (SUBMIT.from): what must fit
- * before anything is begun.
+/* The checkpoint that a submitted job goes on from (SUBMIT.from), or a running one goes back to
+ * (back.h): what must fit before anything is begun.
  *
  * The folder is read whole but for the servers' parts, of which the manifests are compared: LOAD
  * reads the rest and checks every file. The job file may differ from the checkpoint's in all but
@@ -54,6 +54,10 @@ struct coord_from {
 int coord_from_open(const struct coord *c, const char *path, const struct job *spec,
                     struct coord_from *out, struct err *e);
 void coord_from_close(const struct coord *c, struct coord_from *f);
+/* The progress of `job` as the checkpoint says it; what is of the job's number, of its input and of
+ * this cluster stays `job`'s. */
+void coord_from_progress(const struct coord_from *f, const struct coord_progress *job,
+                         enum coord_from_state state, struct coord_progress *out);
 /* The job has its rows, or will never have them: the folder may be removed. */
 void coord_from_let_go(const struct coord *c, struct coord_job *j);
 

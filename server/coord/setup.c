@@ -174,9 +174,10 @@ static bool step_start(struct coord *c, uint32_t shard)
         return shard_ask(c, shard, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
                          step_done);
     }
-    if (j->at.from == FROM_TO_LOAD) { /* it opens the run with the marks of the checkpoint */
+    if (coord_from_loading(&j->at)) { /* it opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
+        w.u.LOAD.anew = j->at.from == FROM_BACK;
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
         return shard_ask(c, shard, &w, NULL, 0, step_done);
     }

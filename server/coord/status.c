@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 
@@ -152,6 +153,7 @@ char *coord_status_text(struct coord *c)
                     j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
+    json_set_int(s, "went_back", j->went_back);
     json_set_int(s, "checkpoints", c->checkpoint.list->made);
     struct json *publish = coord_checkpoint_publish_json(c);
     if (publish != NULL)
@@ -253,21 +255,22 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
     return text[0] != 0;
 }
 
-/* Rows that were in the memory of a process are gone with it. */
+/* Rows that were in the memory of a process are gone with it: the job waits for its return only
+ * where it can go back to a checkpoint then. */
 static void memory_look(struct coord *c)
 {
+    char path[LIMIT_PATH];
     if (!coord_phase_running(c) || c->job.at.phase < PHASE_SETUP ||
-        c->job.spec.durability != DURABLE_MEMORY)
+        c->job.at.phase == PHASE_FINISH || coord_back_path(c, path))
         return;
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];
         uint64_t silent = silent_ns(c, s);
-        if (silent <= 2 * c->options.lease_ms * UINT64_C(1000000))
+        if (!coord_shard_in_memory(s) || silent <= 2 * c->options.lease_ms * UINT64_C(1000000))
             continue;
         coord_end_fail(c, SHOAL_E_UNAVAILABLE,
                        "server %s has not been heard for %" PRIu64
-                       " s and durability is memory: its rows count as lost; start all "
-                       "servers again, then the job, or use durability: journal",
+                       " s: its rows were in memory alone and count as lost; " COORD_BACK_ADVICE,
                        s->server, silent / UINT64_C(1000000000));
         return;
     }

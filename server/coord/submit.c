@@ -67,31 +67,11 @@ void coord_submit_close(struct coord *c)
 static int from_take(struct coord *c, struct coord_job *j, const struct coord_from *f,
                      struct err *e)
 {
-    const struct coord_progress *was = &f->saved.at;
-    struct coord_progress at = *was;
+    struct coord_progress at = j->at;
     SHOAL_ASSERT(j->at.phase == PHASE_NONE);
-    if (!coord_saved_put(c, &f->saved, j->at.number))
+    if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    at.number = at.run = j->at.number;
-    at.map_epoch = j->at.map_epoch;
-    at.workers_wanted = j->at.workers_wanted;
-    memcpy(at.split, j->at.split, sizeof at.split);
-    at.phase = PHASE_NONE;
-    at.tables = 0;
-    at.status = 0;
-    at.text[0] = 0;
-    memset(at.test, 0, sizeof at.test);
-    if (!f->stops_alike) { /* the best value so far says nothing of those that come */
-        at.best_epoch = at.misses = 0;
-        at.best_value = 0;
-        at.kept_epoch = was->phase == PHASE_TEST ? at.kept_epoch : 0;
-    }
-    at.from = FROM_TO_LOAD;
-    at.from_phase = was->phase;
-    at.from_rows = was->split[WIRE_TRAIN].rows;
-    at.from_digest = was->split[WIRE_TRAIN].digest;
-    memcpy(at.from_path, f->path, sizeof at.from_path);
-    j->at = at;
+    coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
     return 0;
 }
 
@@ -128,6 +108,10 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
     if (rc == 0)
         rc = coord_checkpoint_check(c, &j->spec, e);
+    if (rc == 0 && goes_on && j->spec.warm_start[0] != 0)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "warm_start: a job that goes on from a checkpoint has its tables from there: "
+                     "take the key away");
     if (rc == 0 && goes_on)
         rc = coord_from_open(c, submit->from, &j->spec, &from, e);
     if (rc == 0)

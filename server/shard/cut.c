@@ -387,12 +387,14 @@ void cut_on_load(struct shard *s, peer_t from)
     else if (!lead_ready(&s->lead)) /* it would fill nothing and say that all is well */
         rc = err_set(&e, SHOAL_E_AGAIN, "there is no map yet; ask again");
     if (!rc) {
-        struct engine_load_options o = {.path = c->load.path, .run = r.run};
+        struct engine_load_options o = {.path = c->load.path, .run = r.run, .anew = r.anew};
         c->loader = (struct checkpoint_asker){true, from, id};
         c->load = r;
         rc = engine_load(s->engine, &o, loaded_cb, s, &e);
         if (rc)
             c->loader.busy = false;
+        if (r.anew) /* its runs are gone, and who waits for them hears it */
+            park_purge_soon(s);
     }
     if (rc)
         shard_refuse(s, from, WIRE_TYPE_LOAD, id, rc, "shard %s: %s", s->name, e.text);

@@ -211,6 +211,44 @@ def commands_answer_for_people_and_programs(space):
     shoal("export", two, "emb", "--out", space / "emb.tsv", status=73)
 
 
+def finished(space):
+    """The highest number of a finished checkpoint."""
+    return max((int(name) for name in entries(space / "checkpoints") if name.isdigit()), default=0)
+
+
+def server_killed_in_memory_sends_the_job_back(space, rows=30000):
+    """A server that dies with durability: memory takes all rows with it; the job goes back to its newest checkpoint, under bsp bit for bit."""
+    train = synth(space / "train.tsv", longer(rows), 29)
+    over = {**BSP, "train.epochs": 8, "durability": "memory"}
+    expected = digests(run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 2, 2))
+    job = job_file(space / "job.yaml", train, **over, **{"checkpoint.dir": str(space / "checkpoints"), "checkpoint.every_minutes": 0.005})
+    run = Run(job, space / "run", 2, 2)
+    started(run)
+    for name in ("server-0", "server-1"):
+        before = finished(space)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and run.running() and finished(space) <= before:
+            time.sleep(0.05)
+        still_going(run)
+        strike(run, name)
+    assert run.wait() == 0, run.output()[-3000:]
+    report = run.report()
+    assert report["went_back"] == 2 and report["restarts"] == 2, (report["went_back"], report["restarts"])
+    assert digests(report) == expected, f"{digests(report)}, undisturbed {expected}"
+    assert report["examples"] == over["train.epochs"] * longer(rows) - report["bad_lines"], report["examples"]
+
+
+def server_killed_in_memory_without_a_checkpoint_ends_the_job(space):
+    train = synth(space / "train.tsv", longer(60000), 29)
+    run = Run(job_file(space / "job.yaml", train, **BSP, **{"durability": "memory"}), space / "run", 2, 2)
+    started(run)
+    still_going(run)
+    strike(run, "server-1")
+    assert run.wait(60) != 0
+    for words in ("server server-1 died", "in memory alone", "durability: journal", "checkpoint:"):
+        assert words in run.output(), f"'{words}' is not said:\n{run.output()[-2000:]}"
+
+
 def create_says_that_the_coordinator_is_gone(space):
     """A frozen one answers nobody, as one that has ended; the command does not wait for its answer for ever."""
     run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 27), **{**PROBE, "train.epochs": 100}), space / "run", 1, 1)
@@ -230,4 +268,5 @@ def create_says_that_the_coordinator_is_gone(space):
 if __name__ == "__main__":
     main([create_says_that_the_coordinator_is_gone, probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
           bsp_goes_on_bit_for_bit_on_other_servers, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
-          other_job_and_other_data_are_refused, commands_answer_for_people_and_programs])
+          other_job_and_other_data_are_refused, commands_answer_for_people_and_programs, server_killed_in_memory_sends_the_job_back,
+          server_killed_in_memory_without_a_checkpoint_ends_the_job])

@@ -156,6 +156,24 @@ static int shard_export(struct fake_shard *s, const struct wire_CUT_EXPORT *q, s
     return 0;
 }
 
+void fake_shard_forget(struct fake_shard *s)
+{
+    s->loaded = false;
+    s->applied = 0;
+    s->run = (struct fake_run){0};
+    memset(s->seen, 0, sizeof s->seen);
+}
+
+void fake_shard_die(struct fake_shard *s)
+{
+    sim_kill(s->node);
+    fake_shard_forget(s);
+    memset(s->kept, 0, sizeof s->kept);
+    s->noted = (struct fake_cut){0};
+    s->held = s->cut = s->map_count = s->tablets[0] = s->tablets[1] = 0;
+    s->map_epoch = 0;
+}
+
 /* As many shards as there were then: each takes its own part. */
 static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
 {
@@ -165,7 +183,9 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
         return SHOAL_E_INTERNAL; /* order: tables first */
     if (s->run.run == q->run)
         return 0;
-    if (s->loaded)
+    if (q->anew)
+        fake_shard_forget(s);
+    if (s->loaded || s->applied > 0)
         return SHOAL_E_EXISTS;
     if (s->full_after != NULL)
         return s->full_after->loaded ? SHOAL_E_NO_SPACE : SHOAL_E_BUSY;
@@ -188,9 +208,7 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
 static int shard_unload(struct fake_shard *s)
 {
     s->unloads += s->loaded;
-    s->loaded = false;
-    s->run = (struct fake_run){0};
-    memset(s->seen, 0, sizeof s->seen);
+    fake_shard_forget(s);
     return 0;
 }
 

@@ -117,6 +117,10 @@ extern const struct env_handler fake_shard_handler, fake_worker_handler;
 
 void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index,
                       uint64_t incarnation);
+/* Its rows and its run are gone. */
+void fake_shard_forget(struct fake_shard *s);
+/* Its process dies, and all that was in its memory; fake_shard_start brings it back. */
+void fake_shard_die(struct fake_shard *s);
 void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
                        struct fake_shard **shards, uint32_t count);
 /* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a cut is

@@ -71,6 +71,8 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
     worker_write(name, data, at);
 }
 
+static enum durability durability = DURABLE_JOURNAL; /* of the job and its servers */
+
 static void job_make(const struct kind *k, uint32_t every)
 {
     bool probe = strstr(k->model, "probe") != NULL;
@@ -87,12 +89,12 @@ static void job_make(const struct kind *k, uint32_t every)
         "model: %s\n"
         "train: {batch: 16, epochs: 2, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
         "backend: cpu, task_batches: 4}\n"
-        "durability: journal\n"
+        "durability: %s\n"
         "coordinator: {lease: 1s}\n"
         "net: {resend: 100ms}\n%s",
         worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), TABLETS,
         probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
-        k->mode, more);
+        k->mode, durability == DURABLE_MEMORY ? "memory" : "journal", more);
 }
 
 /* ---- what lies in the folder ----------------------------------------------------------------- */
@@ -155,7 +157,7 @@ static void cluster_make(const struct kind *k, struct rng *r, const char *dir, c
                                 .from = from,
                                 .servers = 1,
                                 .workers = 1,
-                                .durability = DURABLE_JOURNAL};
+                                .durability = durability};
     (void)k;
     if (!calm) {
         sim.drop = (double)rng_below(r, 3) * 0.05;
@@ -294,6 +296,70 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
 }
 END_TEST
 
+/* ---- rows in memory alone -------------------------------------------------------------------- */
+
+static bool one_made(void *context)
+{
+    (void)context;
+    return cluster.coord->checkpoint.list->made > 0;
+}
+
+/* As `play`, with servers that lose all they have when they die: the job goes back to its newest
+ * checkpoint by itself. Returns how often; a job that had none ended, and said so. */
+static uint32_t play_in_memory(const struct kind *k, uint64_t seed,
+                               const struct cluster_result *calm)
+{
+    struct rng r = rng_of(seed, 12, 12);
+    struct cluster_result got;
+    struct names names;
+    char first[512];
+    uint32_t times = 0;
+    snprintf(first, sizeof first, "%s/first", folder);
+    job_make(k, 2 + (uint32_t)rng_below(&r, 6));
+    cluster_make(k, &r, first, NULL, false);
+    if (rng_below(&r, 8) > 0) /* else it may well be lost */
+        (void)sim_run(cluster.sim, 20 * SECOND, one_made, NULL);
+    bool over = strikes(&r, 2 + (uint32_t)rng_below(&r, 6), k->name, seed);
+    if (!over)
+        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND);
+    ck_assert_msg(over, "%s, seed %" PRIu64 ": the job did not end", k->name, seed);
+    cluster_result(&cluster, &got);
+    look(&names, true, k->name, seed);
+    if (got.state == WIRE_JOB_DONE) {
+        expect_same(k, seed, &got, calm);
+        times = cluster.coord == NULL ? 0 : cluster.coord->job.went_back;
+    } else {
+        ck_assert_msg(names.count == 0 && strstr(got.text, "in memory alone") != NULL,
+                      "%s, seed %" PRIu64 ": %u checkpoints, and it ended: %s", k->name, seed,
+                      names.count, got.text);
+    }
+    cluster_free(&cluster);
+    folders_remove();
+    return times;
+}
+
+START_TEST(lost_memory_sends_the_job_back_to_its_checkpoint)
+{
+    const struct kind *k = &kinds[_i];
+    struct cluster_result calm;
+    struct rng r = rng_of(1, 1, 1);
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6);
+    uint32_t times = 0;
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s/first", folder);
+    durability = DURABLE_MEMORY;
+    job_make(k, 0);
+    cluster_make(k, &r, dir, NULL, true);
+    run_to_end(false, k, 0, &calm);
+    cluster_free(&cluster);
+    folders_remove();
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        times += play_in_memory(k, seed, &calm);
+    durability = DURABLE_JOURNAL;
+    ck_assert_msg(4 * times >= seeds, "%u times back in %" PRIu64 " jobs", times, seeds);
+}
+END_TEST
+
 /* ---- N servers to M servers ------------------------------------------------------------------ */
 
 static void cluster_of(const char *dir, const char *from, uint32_t servers, uint64_t seed)
@@ -400,6 +466,8 @@ int main(void)
                             atoi(only) + 1);
     else
         tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, 0, (int)KINDS);
+    tcase_add_loop_test(c, lost_memory_sends_the_job_back_to_its_checkpoint,
+                        only != NULL ? atoi(only) : 0, only != NULL ? atoi(only) + 1 : (int)KINDS);
     if (only == NULL)
         tcase_add_loop_test(c, saved_by_n_servers_goes_on_with_m, 1, SERVERS_MAX + 1);
     suite_add_tcase(s, c);

@@ -4,10 +4,13 @@
 #include "embedding/checkpoint.h"
 #include "embedding/checkpoint/load.h"
 #include "embedding/engine/flush.h"
+#include "embedding/rows/table_inner.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_fleet.h"
 
 #include <check.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +247,70 @@ START_TEST(a_load_goes_into_empty_tables_only_and_answers_again)
     /* nothing was loaded as run 12 */
     ck_assert_int_eq(fleet_load(&to, path, 12, text, NULL), SHOAL_E_EXISTS);
     ck_assert_int_eq(fleet_load(&to, dir, 13, text, NULL), SHOAL_E_NOT_FOUND);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* Shards that have trained on, and one that is as it started: all end as the checkpoint says, also
+ * twice. Rows on disk are not given up. */
+START_TEST(a_load_anew_goes_over_what_is_there_in_memory)
+{
+    struct at_cut saved, got;
+    char text[4096];
+    save(2, NULL, DURABLE_MEMORY, 40, &saved);
+    from.anew = true;
+    for (uint64_t run = 7; run < 9; run++) {
+        uint64_t number;
+        ck_assert_int_eq(fleet_load(&from, path, run, text, NULL), 0);
+        note(&from, run, &got);
+        check_same(&saved, &got);
+        ck_assert_uint_eq(engine_newest_run(from.s[0].g), run); /* no other is open */
+        ck_assert_int_eq(engine_hold(from.s[0].g, 90 + run, run - 1, &number), SHOAL_E_OLD_RUN);
+        fleet_train(&from, run, 1, 20, 30);
+    }
+    fleet_close(&from, false);
+    teardown();
+    setup();
+    save(1, save_dir, DURABLE_JOURNAL, 5, &saved);
+    from.anew = true;
+    ck_assert_int_eq(fleet_load(&from, path, 9, text, NULL), SHOAL_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(text, "keeps its rows on disk"));
+    fleet_close(&from, false);
+}
+END_TEST
+
+/* The first row there is of table 0 on shard 0; no push could do this. Its key. */
+static uint64_t row_spoil(struct fleet *f, float value)
+{
+    struct table *t = f->s[0].g->table[0].table;
+    for (uint32_t k = 0; k < t->tablet_count; k++)
+        for (uint32_t b = 0; b < t->tablets[k].bucket_count; b++)
+            if (t->tablets[k].buckets[b].count > 0) {
+                float *row = row_at(&t->shape, t->tablets[k].buckets[b].row[0]);
+                row[0] = value;
+                return t->tablets[k].buckets[b].key[0];
+            }
+    ck_abort_msg("no row");
+}
+
+/* Checksums fit, and yet no server has made it: refused by table and key, and nothing is there. */
+START_TEST(rows_that_are_not_finite_are_refused)
+{
+    static const float bad[] = {NAN, INFINITY};
+    struct at_cut saved;
+    char text[4096], key[64];
+    save(1, NULL, DURABLE_MEMORY, 5, &saved);
+    uint64_t spoilt = row_spoil(&from, bad[_i % 2]);
+    fleet_cut(&from, 6);
+    snprintf(path + strlen(path), 8, "-bad");
+    ck_assert_int_eq(fleet_export(&from, 6, path, text), 0);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, _i < 2 ? load_dir : NULL, _i < 2 ? DURABLE_JOURNAL : DURABLE_MEMORY);
+    fleet_tables(&to);
+    ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_CORRUPT);
+    snprintf(key, sizeof key, "%u:%012" PRIx64, (unsigned)(spoilt >> 48), spoilt & 0xffffffffffff);
+    ck_assert_msg(strstr(text, "table table-0") != NULL && strstr(text, key) != NULL, "%s", text);
+    ck_assert_uint_eq(fleet_rows(&to, 0), 0);
     fleet_close(&to, false);
 }
 END_TEST
@@ -699,6 +766,8 @@ int main(void)
     tcase_add_test(t, an_export_again_answers_again_and_another_one_is_refused);
     tcase_add_test(t, a_cut_dropped_while_it_is_exported_goes_afterwards);
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
+    tcase_add_test(t, a_load_anew_goes_over_what_is_there_in_memory);
+    tcase_add_loop_test(t, rows_that_are_not_finite_are_refused, 0, 4);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
     tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);

@@ -1,5 +1,6 @@
 /* test_coord_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with
  * fake shards that keep books of every row; what is restored must go on at the very batch. */
+#include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/job/manifest.h"
@@ -10,6 +11,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -660,6 +662,169 @@ START_TEST(checkpoint_restore_survives_the_coordinator)
 }
 END_TEST
 
+/* ---- rows in memory alone -------------------------------------------------------------------- */
+
+static void in_memory(void)
+{
+    for (uint32_t s = 0; s < SHARDS; s++)
+        r.shard[s]->in_memory = true;
+}
+
+/* A shard dies with its rows, is away for so long, and comes back empty. */
+static void lose(uint32_t shard, uint64_t away_ns)
+{
+    char name[24];
+    (void)snprintf(name, sizeof name, "server-%u", shard);
+    fake_shard_die(r.shard[shard]);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + away_ns, NULL, NULL);
+    fake_shard_start(r.shard[shard], r.sim, name, 0, r.shard[shard]->incarnation + 1);
+}
+
+static void made_wait(uint32_t checkpoints, uint32_t batches)
+{
+    while (r.coord->checkpoint.list->made < checkpoints)
+        ck_assert(sim_step(r.sim));
+    run_batches(batches);
+}
+
+static void gone_back(uint32_t epochs, uint32_t times)
+{
+    job_done();
+    rows_once(epochs);
+    ck_assert_double_eq(report_number("went_back"), times);
+    ck_assert_double_eq(report_number("examples"), epochs * 1005);
+    ck_assert_double_eq(report_number("worker_deaths"), 0);
+    ck_assert_double_eq(report_number("epochs.0.train_logloss"), 0.5);
+}
+
+/* Its rows are lost: all shards load the newest checkpoint, and every row counts once. However long
+ * the server was away. */
+START_TEST(checkpoint_in_memory_is_gone_back_to)
+{
+    static const char *const modes[] = {"epochs: 2, consistency: async",
+                                        "epochs: 2, consistency: ssp",
+                                        "epochs: 2, consistency: bsp"};
+    rig_start(modes[_i % 3], ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60 + 20 * (uint32_t)_i);
+    uint64_t number = r.coord->job.at.number, run = r.coord->job.at.run;
+    lose((uint32_t)_i / 3, _i % 2 == 0 ? 0 : 10 * SECOND);
+    gone_back(2, 1);
+    ck_assert_uint_eq(r.coord->job.at.number, number);
+    ck_assert_uint_ne(r.coord->job.at.run, run);
+    ck_assert_double_eq(report_number("restarts"), 1);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        ck_assert_uint_eq(r.shard[s]->loads, 1);
+    rig_stop();
+}
+END_TEST
+
+/* In whatever the job is doing; what was kept of the best epoch is lost with the rows. */
+START_TEST(checkpoint_in_memory_is_gone_back_to_in_every_phase)
+{
+    static const uint32_t phases[] = {PHASE_EVAL, PHASE_CUT, PHASE_RESTORE, PHASE_TEST,
+                                      PHASE_DIGEST};
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55};
+    r.quality = quality;
+    rig_start("epochs: 4, consistency: ssp, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}",
+              ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 20);
+    while (r.coord->job.at.phase != phases[_i] && !job_over(NULL))
+        ck_assert(sim_step(r.sim));
+    ck_assert(!job_over(NULL));
+    lose(1, 0);
+    job_done();
+    ck_assert_double_eq(report_number("went_back"), 1);
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    ck_assert_double_eq(report_number("examples"), 4 * 1005);
+    rig_stop();
+}
+END_TEST
+
+/* It dies again while all load, and again when they train: each time its return is what counts. */
+START_TEST(checkpoint_in_memory_is_gone_back_to_again)
+{
+    rig_start("epochs: 2, consistency: bsp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60);
+    lose(1, SECOND);
+    while (r.coord->job.at.phase != PHASE_SETUP)
+        ck_assert(sim_step(r.sim));
+    lose(0, 3 * SECOND);
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_eq(r.coord->job.went_back, 1);
+    run_batches(batches_all() + 10);
+    lose(1, 0);
+    gone_back(2, 2);
+    rig_stop();
+}
+END_TEST
+
+/* The coordinator dies with it, or while the shards load. */
+START_TEST(checkpoint_in_memory_survives_the_coordinator)
+{
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60);
+    if (_i == 0) {
+        coord_kill();
+        lose(1, 0);
+        coord_start();
+    } else {
+        lose(1, 0);
+        while (r.coord->job.at.phase != PHASE_SETUP)
+            ck_assert(sim_step(r.sim));
+        for (int i = 0; i < _i * 7; i++)
+            ck_assert(sim_step(r.sim));
+        coord_kill();
+        coord_start();
+    }
+    gone_back(2, 1);
+    rig_stop();
+}
+END_TEST
+
+/* A job that went on from a checkpoint has that one, until it has its own. */
+START_TEST(checkpoint_in_memory_that_it_began_with)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(60);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    in_memory();
+    if (_i == 0)
+        run_batches(30);
+    else
+        while (r.coord->job.at.phase != PHASE_SETUP || !r.shard[1]->loaded)
+            ck_assert(sim_step(r.sim));
+    lose(1, 0);
+    gone_back(2, 1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(checkpoint_in_memory_that_is_gone_ends_the_job)
+{
+    char command[128];
+    rig_start("epochs: 2, consistency: ssp", ", every_batches: 20", NULL);
+    in_memory();
+    made_wait(1, 60);
+    (void)snprintf(command, sizeof command, "rm -rf %s/0*", folder);
+    ck_assert_int_eq(system(command), 0);
+    lose(1, 0);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.status, SHOAL_E_NOINPUT);
+    ck_assert_msg(strstr(r.client.text, "server server-1 died, its rows were in memory") != NULL &&
+                      strstr(r.client.text, "/00000") != NULL,
+                  "%s", r.client.text);
+    rig_stop();
+}
+END_TEST
+
 static void refused_from(const char *train, const char *path, int status, const char *text)
 {
     rig_start(train, "", path);
@@ -774,6 +939,104 @@ START_TEST(checkpoint_with_a_changed_bit_is_refused)
 END_TEST
 
 /* ---- publishing ------------------------------------------------------------------------------ */
+
+static void file_write(const char *path, const char *file, const void *bytes, size_t count)
+{
+    char whole[LIMIT_PATH + 64];
+    (void)snprintf(whole, sizeof whole, "%s/%s", path, file);
+    FILE *f = fopen(whole, "wb");
+    ck_assert(f != NULL && fwrite(bytes, count, 1, f) == 1 && fclose(f) == 0);
+}
+
+static void file_get(const char *path, const char *file, void **bytes, size_t *count)
+{
+    struct err e = {0};
+    ck_assert_msg(coord_folder_disk.get(path, file, 1 << 24, bytes, count, &e) == 0, "%s", e.text);
+}
+
+/* A state that is changed on purpose, under checksums that fit: of the state, and of the manifest,
+ * which ends with its own. */
+static void state_change(const char *path, void (*change)(struct coord_progress *at))
+{
+    static const char last[] = ",\n  \"xxh3\": ";
+    struct coord_progress at;
+    void *state, *text;
+    size_t bytes, count;
+    char was[24], is[24], *found;
+    file_get(path, MANIFEST_STATE_FILE, &state, &bytes);
+    file_get(path, MANIFEST_FILE, &text, &count);
+    (void)snprintf(was, sizeof was, "0x%016" PRIx64, hash_bytes(state, bytes, 0));
+    /* behind "SHOALCS1" the first pair: two lengths, "progress", the value */
+    ck_assert_int_eq(memcmp((char *)state + 16, "progress", 8), 0);
+    memcpy(&at, (char *)state + 24, sizeof at);
+    change(&at);
+    memcpy((char *)state + 24, &at, sizeof at);
+    file_write(path, MANIFEST_STATE_FILE, state, bytes);
+    (void)snprintf(is, sizeof is, "0x%016" PRIx64, hash_bytes(state, bytes, 0));
+    ck_assert_ptr_nonnull(found = memmem(text, count, was, strlen(was)));
+    memcpy(found, is, strlen(is));
+    for (found = (char *)text + count - sizeof last; memcmp(found, last, sizeof last - 1) != 0;)
+        found--;
+    (void)sprintf(found + sizeof last - 1, "\"0x%016" PRIx64 "\"\n}\n",
+                  hash_bytes(text, (size_t)(found - (char *)text), 0));
+    file_write(path, MANIFEST_FILE, text, count);
+    free(state);
+    free(text);
+}
+
+static void kept_is_worse(struct coord_progress *at)
+{
+    at->best_epoch = at->kept_epoch = 1;
+    at->best_value = 0.9;
+    at->kept_value = 0.1;
+}
+
+static void kept_is_better(struct coord_progress *at)
+{
+    at->best_epoch = 2;
+    at->kept_epoch = 1;
+    at->best_value = 0.1;
+    at->kept_value = 0.9;
+}
+
+static void kept_in_training(struct coord_progress *at)
+{
+    kept_is_worse(at);
+    at->kept_value = at->best_value;
+    at->phase = PHASE_TRAIN;
+}
+
+static void a_cut_of_ours(struct coord_progress *at)
+{
+    at->best_cut = 1;
+}
+
+static void faster_and_faster(struct coord_progress *at)
+{
+    at->lr_scale = 1e300;
+}
+
+START_TEST(checkpoint_that_somebody_has_made_is_refused)
+{
+    static const struct {
+        void (*change)(struct coord_progress *at);
+        const char *text;
+    } made[] = {{kept_is_worse, "the one kept 1 (0.1)"},
+                {kept_is_better, "is better (0.9)"},
+                {kept_in_training, "the one kept 1 (0.9)"},
+                {a_cut_of_ours, "that cannot be"},
+                {faster_and_faster, "which cannot be"}};
+    char path[LIMIT_PATH];
+    const char *train = "epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}";
+    rig_start(train, "", NULL);
+    while (r.coord->job.at.phase != PHASE_TEST)
+        ck_assert(sim_step(r.sim));
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    state_change(path, made[_i].change);
+    refused_from(train, path, SHOAL_E_CORRUPT, made[_i].text);
+}
+END_TEST
 
 START_TEST(checkpoint_publish_runs_a_command)
 {
@@ -950,8 +1213,15 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_goes_on_with_the_best_epoch, 0, 3);
     tcase_add_test(t, checkpoint_restore_survives_the_coordinator);
     tcase_add_loop_test(t, checkpoint_restore_that_failed_can_be_tried_again, 0, 2);
+    tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to, 0, 6);
+    tcase_add_loop_test(t, checkpoint_in_memory_is_gone_back_to_in_every_phase, 0, 5);
+    tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
+    tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
+    tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
+    tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
+    tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
     tcase_add_loop_test(t, checkpoint_publish_that_hangs_is_ended, 0, 2);
     tcase_add_test(t, checkpoint_publish_that_outlives_its_job_is_told_of_nowhere);

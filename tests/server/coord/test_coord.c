@@ -725,13 +725,16 @@ START_TEST(coord_restarted_shard_ends_a_job_in_memory)
     (void)snprintf(r.yaml + strlen(r.yaml), 64, "durability: memory\n");
     memset(&r.client, 0, sizeof r.client);
     fake_client_start(&r.client, r.sim, r.yaml, 2);
+    r.shard[0]->in_memory = r.shard[1]->in_memory = true;
     while (r.worker[0].batches < 20)
         ck_assert(sim_step(r.sim));
     sim_kill(r.shard[1]->node);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     run_job(60);
     ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
-    ck_assert_ptr_nonnull(strstr(r.client.text, "server-1 died and durability is memory"));
+    ck_assert_ptr_nonnull(
+        strstr(r.client.text, "server server-1 died, and its rows were in memory"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "durability: journal, or with checkpoint:"));
     rig_stop();
 }
 END_TEST
@@ -894,6 +897,7 @@ START_TEST(coord_silent_server_ends_a_job_in_memory)
     (void)snprintf(r.yaml + strlen(r.yaml), 64, "durability: memory\n");
     memset(&r.client, 0, sizeof r.client);
     fake_client_start(&r.client, r.sim, r.yaml, 2);
+    r.shard[0]->in_memory = r.shard[1]->in_memory = true;
     while (r.worker[0].batches < 20)
         ck_assert(sim_step(r.sim));
     sim_kill(r.shard[1]->node);

@@ -1,0 +1,188 @@
+/* back.c: going back to a checkpoint; what and when is in back.h. */
+#include "server/coord/back.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/flow.h"
+#include "server/coord/phase.h"
+#include "server/coord/saved.h"
+#include "server/coord/submit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct back_record { /* value of "back" */
+    uint64_t number; /* of the job */
+    uint64_t times;
+};
+
+bool coord_back_path(const struct coord *c, char path[LIMIT_PATH])
+{
+    if (coord_checkpoint_newest(c, path))
+        return true;
+    (void)snprintf(path, LIMIT_PATH, "%s", c->job.at.from_path);
+    return c->job.at.from != FROM_NOTHING;
+}
+
+bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what)
+{
+    const struct coord_shard *s = &c->members.shard[shard];
+    const struct coord_job *j = &c->job;
+    SHOAL_ASSERT(shard < c->members.shards && s->seen);
+    if (!coord_phase_running(c) || j->at.phase < PHASE_SETUP || j->at.phase == PHASE_FINISH)
+        return false;
+    if (j->at.phase == PHASE_SETUP && j->at.from == FROM_BACK)
+        return false; /* it loads, as the others do */
+    if (!coord_shard_in_memory(s) || s->made == 0 || s->made == s->incarnation)
+        return false;
+    /* Also one that was seen by a coordinator which then died. */
+    return what == COORD_BEAT_RESTARTED || j->opened == j->at.run;
+}
+
+int coord_back_load(struct coord *c, struct err *e)
+{
+    struct back_record record;
+    int rc = coord_store_get_fixed(c->store, "back", &record, sizeof record, e);
+    if (rc == 0 && record.number == c->job.at.number)
+        c->job.went_back = (uint32_t)record.times;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- what the store says --------------------------------------------------------------------- */
+
+/* Lanes stand where the checkpoint has them; a generation that was granted since is not granted
+ * again. */
+static bool lanes_raise(struct coord *c)
+{
+    struct coord_lane_record record[LIMIT_LANES];
+    const struct coord_tasks *t = &c->job.tasks;
+    struct err e = {0};
+    SHOAL_ASSERT(t->lanes > 0 && t->lanes <= LIMIT_LANES);
+    if (coord_store_get_fixed(c->store, "lanes", record, t->lanes * sizeof record[0], &e) != 0)
+        return false;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (record[l].generation < t->lane[l].generation)
+            record[l].generation = t->lane[l].generation;
+    return coord_note(c, "lanes", record, t->lanes * sizeof record[0]);
+}
+
+/* Epochs and points of the curve that are to come again. */
+static bool later_forget(struct coord *c, const struct coord_saved *s)
+{
+    static const struct coord_epoch no_epoch;
+    static const struct coord_point no_point;
+    char key[COORD_KEY_MAX];
+    bool good = true;
+    for (uint32_t n = s->at.epoch + 1; good && n <= c->job.at.epoch; n++) {
+        (void)snprintf(key, sizeof key, "epoch/%u", n);
+        good = coord_note(c, key, &no_epoch, sizeof no_epoch);
+    }
+    for (uint32_t i = 0; good && i < c->job.trace.curve.count; i++) {
+        (void)snprintf(key, sizeof key, "curve/%u", i);
+        good = coord_note(c, key, &no_point, sizeof no_point);
+    }
+    return good;
+}
+
+/* The progress comes last, and is synced with all that was noted before (invariant 2). */
+static bool past_put(struct coord *c, const struct coord_from *from, struct coord_progress *at)
+{
+    struct coord_progress now = c->job.at;
+    struct back_record record = {.number = now.number, .times = c->job.went_back + 1ull};
+    now.run = c->counters.next_run++;
+    now.phase = PHASE_SETUP;
+    now.elapsed_ns += env_now_ns(c->env) - c->job.started_ns;
+    coord_from_progress(from, &now, FROM_BACK, at);
+    at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
+    return coord_put(c, "counters", &c->counters, sizeof c->counters) &&
+           later_forget(c, &from->saved) && coord_saved_put(c, &from->saved, at->number, at->run) &&
+           lanes_raise(c) && coord_note(c, "back", &record, sizeof record) &&
+           coord_put(c, "progress", at, sizeof *at);
+}
+
+/* ---- going back ------------------------------------------------------------------------------ */
+
+static void workers_forget(struct coord *c)
+{
+    while (c->members.workers > 0)
+        coord_member_worker_gone(&c->members, c->members.worker[c->members.workers - 1].number);
+}
+
+static void run_dropped(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    if (status != 0)
+        log_warn("run %" PRIu64 " was not dropped: %s", call->owner, text);
+}
+
+/* The run that it had: pushes of it are refused from now on, also by those that load later. */
+static void run_end(struct coord *c)
+{
+    struct wire w = {.type = WIRE_TYPE_RUN_DROP};
+    coord_end_work(c, "the job goes back");
+    if (c->job.at.best_cut != 0)
+        coord_cut_drop(c, c->job.at.best_cut);
+    w.u.RUN_DROP.run = c->job.at.run;
+    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                           .target = COORD_NOBODY,
+                                                           .early = true,
+                                                           .owner = c->job.at.run,
+                                                           .on_done = run_dropped});
+}
+
+/* The job as the store says it now; who computed for it, and who asked for it, stays known. */
+static int job_again(struct coord *c, const struct coord_progress *at, struct err *e)
+{
+    struct coord_job was = c->job;
+    c->job.roll = (struct coord_roll){0};
+    coord_submit_close(c);
+    c->job.at = *at;
+    c->job.roll = was.roll;
+    c->job.submitter = was.submitter;
+    c->job.workers_most = was.workers_most;
+    memcpy(c->job.kernel, was.kernel, sizeof c->job.kernel);
+    memcpy(c->job.backend, was.backend, sizeof c->job.backend);
+    return coord_flow_resume(c, e);
+}
+
+void coord_back_lost(struct coord *c, uint32_t shard)
+{
+    const char *server = c->members.shard[shard].server;
+    struct coord_from from = {.hold = COORD_FOLDER_NONE};
+    struct coord_progress at;
+    struct err e = {0};
+    char path[LIMIT_PATH];
+    SHOAL_ASSERT(coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP);
+    if (!coord_back_path(c, path)) {
+        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+                       "server %s died, and its rows were in memory alone (durability: memory): "
+                       "they are lost, and there is no checkpoint; " COORD_BACK_ADVICE,
+                       server);
+        return;
+    }
+    log_warn("server %s died, and its rows were in memory alone: job %s goes back to %s; what was "
+             "trained since is trained again, and tables of other jobs in memory are gone",
+             server, c->job.spec.name, path);
+    int rc = coord_from_open(c, path, &c->job.spec, &from, &e);
+    if (rc != 0)
+        coord_end_fail(c, rc,
+                       "server %s died, its rows were in memory alone, and the job cannot go back "
+                       "to its checkpoint: %s",
+                       server, e.text);
+    bool good = rc == 0 && past_put(c, &from, &at);
+    coord_from_close(c, &from);
+    if (!good)
+        return;
+    run_end(c);
+    coord_call_forget(&c->calls);
+    workers_forget(c);
+    c->checkpoint.last_ns = 0; /* the next one is due as at the job's start */
+    rc = job_again(c, &at, &e);
+    if (rc == 0)
+        return;
+    log_error("the job cannot be read back: %s; stopping, to begin with what is stored", e.text);
+    c->fatal = rc;
+    env_stop(c->env);
+}

@@ -1,0 +1,45 @@
+/* back.h: rows that were in the memory of a server that died (durability: memory) are gone with it:
+ * the job goes back to its newest checkpoint, or to the one that it went on from; without one it
+ * ends.
+ *
+ *   the server is away: it is waited for, where there is a checkpoint (status.c)
+ *   it is back, empty --coord_back_lost: the store says what the checkpoint says, under a new
+ *     run--> SETUP (flow.h): every shard forgets what it has, and loads (LOAD, anew)
+ *
+ * From there on it is a job that goes on from a checkpoint. A server that dies while the others
+ * load is one that has not loaded yet: nothing was trained. So each return costs one load, and one
+ * that fails ends the job.
+ *
+ * Invariants:
+ *  1. Nothing of before counts: the run is a new one, which all shards refuse to those who push for
+ *     another; all workers are forgotten and join again, under new numbers; generations of lanes
+ *     only rise. [test: checkpoint_in_memory_is_gone_back_to]
+ *  2. All that the checkpoint says is in the store before the progress that says SETUP: a
+ *     coordinator that dies between goes on as if the server had just come back. [test:
+ *     checkpoint_in_memory_survives_the_coordinator] */
+#ifndef SERVER_COORD_BACK_H
+#define SERVER_COORD_BACK_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+#include "server/coord/member.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+
+#define COORD_BACK_ADVICE                                                                          \
+    "start the job again, with durability: journal, or with checkpoint: {dir: FOLDER, "            \
+    "every_minutes: N} to go back to"
+
+/* Where the job would go back to; false: nowhere. */
+bool coord_back_path(const struct coord *c, char path[LIMIT_PATH]);
+/* Whether the shard, just heard as `what`, has lost rows that the job at hand needs. */
+bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what);
+/* It has: the job goes back, or ends. */
+void coord_back_lost(struct coord *c, uint32_t shard);
+/* After a restart: how often the job went back. */
+int coord_back_load(struct coord *c, struct err *e);
+
+#endif
