@@ -71,8 +71,8 @@ struct engine_options {
     /* engine_open and engine_restore may return before all tablets are back (engine_back), and this
      * says that they are; on the loop. NULL: they are when it returns */
     void (*on_recovered)(void *context);
-    /* long work in one call moves (a restore, a copy of all images); on the loop. NULL: nobody
-     * asks */
+    /* long work in one call moves (opening, a restore, a copy of all images, the last flush); on
+     * the loop. NULL: nobody asks */
     void (*on_pulse)(void *context);
     void (*on_fatal)(void *context,
                      /* disk broken: stop acknowledging, exit 74, recover at restart */

@@ -120,6 +120,7 @@ static int serve(const struct coord_config *config, struct err *e)
     struct net *net = NULL;
     char bound[256];
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* a closed terminal is no stop, and there is nothing to reload */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
     int rc = coord_store_open(config->data_dir, &store, e);
     if (rc == 0)

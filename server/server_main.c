@@ -2,11 +2,14 @@
  *
  * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and
  * closes them there. The main thread starts them, waits until all answer readers (shard.h), says
- * READY=1, and then waits for SIGTERM or SIGINT, which all other threads block. ZeroMQ has its I/O
- * threads, libuv its pool for the engine's slow work.
+ * READY=1, and then waits for SIGTERM or SIGINT; a shard that gets further wakes it by SIGUSR1. All
+ * threads block these signals. ZeroMQ has its I/O threads, libuv its pool for the engine's slow
+ * work.
  *
  * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A
- * broken disk is not: the process leaves at once with status 74 and recovery does the rest. */
+ * second one leaves at once, and so does one in a recovery: there a kill at any step is as good
+ * (e2e/test_kill_points.py), nobody has been answered, and no step has to look for a word to stop.
+ * A broken disk leaves at once, too, with status 74, and recovery does the rest. */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
@@ -22,7 +25,6 @@
 #include "server/shard/server_dir.h"
 #include "server/shard/shard.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -35,28 +37,32 @@
 #include <time.h>
 #include <unistd.h>
 
+/* How much longer systemd is to wait while work moves. */
+#define MORE_TIME_US UINT64_C(30000000)
+
 struct server;
+
+/* In this order. One whose opening failed is OPENED with a status, and then CLOSED. */
+enum member_state { MEMBER_OPENS, MEMBER_OPENED, MEMBER_LEAVES, MEMBER_CLOSED };
 
 struct member {            /* one shard and its thread */
     struct server *server; /* borrowed */
     uint32_t index;
     pthread_t thread;
-    struct net *net; /* of the thread; net_interrupt from main */
-    bool opened;
+    _Atomic int state;       /* of the thread, with what stands below it up to pulses */
+    struct net *net;         /* net_interrupt from main, once opened */
+    int status;              /* 0 or SHOAL_E_*, once opened */
+    struct err error;        /* its words */
     _Atomic uint64_t pulses; /* of the thread: it gets on */
-    uint64_t seen;           /* of them, by the main thread when it last pinged the watchdog */
+    uint64_t seen;           /* of them, by the main thread when it last told systemd */
     struct env_timer pulse;
-    int status; /* 0 or SHOAL_E_* */
-    struct err error;
 };
 
 struct server {
     struct server_config config;
     char name[LIMIT_NAME];
     struct budget budget;
-    pthread_mutex_t mutex; /* opened, status and stopping */
-    pthread_cond_t changed;
-    bool stopping;
+    sigset_t signals;      /* blocked in every thread; main takes them */
     struct member *member; /* owned, (config.shards) */
 };
 
@@ -106,14 +112,13 @@ static void pulse_timer_cb(struct env_timer *t)
     env_timer_start(net_env(m->net), t, UINT64_C(1000000000));
 }
 
-static void report_opened(struct member *m, int status)
+/* Wakes the main thread. */
+static void reach(struct member *m, enum member_state state)
 {
-    pthread_mutex_lock(&m->server->mutex);
-    SHOAL_ASSERT(!m->opened && !m->server->stopping);
-    m->opened = true;
-    m->status = status;
-    pthread_cond_broadcast(&m->server->changed);
-    pthread_mutex_unlock(&m->server->mutex);
+    SHOAL_ASSERT((int)state == m->state + 1);
+    m->state = (int)state;
+    pulse_cb(m);
+    kill(getpid(), SIGUSR1);
 }
 
 /* A quarter of the files that there may be, for all shards: the rest is the store's and the
@@ -178,24 +183,20 @@ static void *member_thread(void *argument)
     char name[16]; /* what `top -H` and a debugger call it */
     (void)snprintf(name, sizeof name, "shard-%u", m->index);
     (void)pthread_setname_np(pthread_self(), name);
-    int rc = open_member(m, &shard);
+    int rc = m->status = open_member(m, &shard);
     if (!rc) {
         m->pulse.fire = pulse_timer_cb;
         pulse_timer_cb(&m->pulse);
     }
-    report_opened(m, rc);
-    if (!rc) {
+    reach(m, MEMBER_OPENED);
+    if (!rc)
         net_run(m->net);
-        pthread_mutex_lock(&sv->mutex);
-        bool asked = sv->stopping;
-        pthread_mutex_unlock(&sv->mutex);
-        if (!asked)
-            kill(getpid(), SIGTERM); /* STOP came by message: the whole server goes */
-    }
+    reach(m, MEMBER_LEAVES);
     if (shard != NULL && shard_close(shard, rc == 0) && !rc)
         log_error("shard %s/%u: a tablet could not be written at the end; the next start replays "
                   "the journal",
                   sv->name, m->index);
+    reach(m, MEMBER_CLOSED);
     return NULL;
 }
 
@@ -219,40 +220,96 @@ static int start_members(struct server *sv, struct err *e)
     return 0;
 }
 
-/* All have opened, or one has failed. A long recovery keeps systemd waiting. */
-static int wait_opened(struct server *sv, struct err *e)
+/* How many have come so far. */
+static uint32_t reached(const struct server *sv, enum member_state state)
 {
-    int rc = 0;
-    pthread_mutex_lock(&sv->mutex);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        count += sv->member[i].state >= (int)state;
+    return count;
+}
+
+/* A second, or until a shard gets further. Whether somebody asks to stop. */
+static bool asked_to_stop(const struct server *sv)
+{
+    struct timespec second = {.tv_sec = 1};
+    int signo = sigtimedwait(&sv->signals, NULL, &second);
+    return signo == SIGTERM || signo == SIGINT;
+}
+
+/* As a kill would. */
+static _Noreturn void leave_now(const struct server *sv, const char *where)
+{
+    notify_stopping();
+    log_warn("server %s leaves at once, in %s; the next start recovers", sv->name, where);
+    _exit(0);
+}
+
+/* Whether each shard has got on since the last time that all had. */
+static bool all_move(struct server *sv)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        all &= sv->member[i].pulses != sv->member[i].seen;
+    for (uint32_t i = 0; all && i < sv->config.shards; i++)
+        sv->member[i].seen = sv->member[i].pulses;
+    return all;
+}
+
+/* A start or a stop may take as long as it has to, but not hang: systemd is told to wait on where
+ * any shard has got on since it was last told. */
+static void more_time(struct server *sv)
+{
+    bool any = false;
     for (uint32_t i = 0; i < sv->config.shards; i++) {
         struct member *m = &sv->member[i];
-        while (!m->opened) {
-            struct timespec until; /* by a clock that nobody sets */
-            clock_gettime(CLOCK_MONOTONIC, &until);
-            until.tv_sec += 5;
-            if (pthread_cond_timedwait(&sv->changed, &sv->mutex, &until) == ETIMEDOUT)
-                notify_extend_timeout(30000000);
-        }
-        if (m->status && !rc) {
-            rc = m->status;
-            *e = m->error;
-        }
+        uint64_t pulses = m->pulses;
+        any |= pulses != m->seen;
+        m->seen = pulses;
     }
-    pthread_mutex_unlock(&sv->mutex);
-    return rc;
+    if (any)
+        notify_extend_timeout(MORE_TIME_US);
+}
+
+/* All have opened, or one has failed. */
+static int wait_opened(struct server *sv, struct err *e)
+{
+    while (reached(sv, MEMBER_OPENED) < sv->config.shards) {
+        if (asked_to_stop(sv))
+            leave_now(sv, "its recovery");
+        more_time(sv);
+    }
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        if (sv->member[i].status) {
+            *e = sv->member[i].error;
+            return sv->member[i].status;
+        }
+    return 0;
+}
+
+/* Until somebody asks to stop, or one shard by message: the whole server goes. systemd's watchdog
+ * is pinged while all shards get on: one that hangs is not kept alive by the others. */
+static void serve_until(struct server *sv)
+{
+    uint64_t every_ns = notify_watchdog_ns(), pinged = time_monotonic_ns();
+    while (reached(sv, MEMBER_LEAVES) == 0 && !asked_to_stop(sv))
+        if (every_ns != 0 && time_monotonic_ns() - pinged >= every_ns && all_move(sv)) {
+            notify_watchdog_ping();
+            pinged = time_monotonic_ns();
+        }
 }
 
 static void stop_members(struct server *sv)
 {
-    pthread_mutex_lock(&sv->mutex);
-    SHOAL_ASSERT(!sv->stopping);
-    sv->stopping = true;
-    for (uint32_t i = 0; i < sv->config.shards; i++)
-        SHOAL_ASSERT(sv->member[i].opened); /* its net is there, or will never be */
-    pthread_mutex_unlock(&sv->mutex);
+    SHOAL_ASSERT(reached(sv, MEMBER_OPENED) == sv->config.shards); /* their nets are there */
     for (uint32_t i = 0; i < sv->config.shards; i++)
         if (sv->member[i].net != NULL)
             net_interrupt(sv->member[i].net);
+    while (reached(sv, MEMBER_CLOSED) < sv->config.shards) {
+        if (asked_to_stop(sv))
+            leave_now(sv, "its last writes");
+        more_time(sv);
+    }
     for (uint32_t i = 0; i < sv->config.shards; i++)
         pthread_join(sv->member[i].thread, NULL);
     for (uint32_t i = 0; i < sv->config.shards; i++)
@@ -279,40 +336,16 @@ static void heap_bound(uint64_t memory, uint32_t heaps)
     mallopt(M_TRIM_THRESHOLD, (int)spare);
 }
 
-/* Whether each shard has got on since the last time that all had. */
-static bool all_move(struct server *sv)
-{
-    bool all = true;
-    for (uint32_t i = 0; i < sv->config.shards; i++)
-        all &= sv->member[i].pulses != sv->member[i].seen;
-    for (uint32_t i = 0; all && i < sv->config.shards; i++)
-        sv->member[i].seen = sv->member[i].pulses;
-    return all;
-}
-
-/* Until SIGTERM or SIGINT. systemd's watchdog is pinged while all shards get on: one that hangs is
- * not kept alive by the others. */
-static void serve_until(struct server *sv, const sigset_t *signals)
-{
-    uint64_t every_ns = notify_watchdog_ns();
-    struct timespec second = {.tv_sec = 1};
-    uint64_t pinged = time_monotonic_ns();
-    while (sigtimedwait(signals, NULL, &second) < 0)
-        if (every_ns != 0 && time_monotonic_ns() - pinged >= every_ns && all_move(sv)) {
-            notify_watchdog_ping();
-            pinged = time_monotonic_ns();
-        }
-}
-
 static int serve(struct server *sv, struct err *e)
 {
-    sigset_t signals;
     int lock_fd, rc;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* inherited by every thread */
+    sigemptyset(&sv->signals);
+    sigaddset(&sv->signals, SIGTERM);
+    sigaddset(&sv->signals, SIGINT);
+    sigaddset(&sv->signals, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &sv->signals, NULL); /* inherited by every thread */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* a closed terminal is no stop, and there is nothing to reload */
     rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name,
                          &lock_fd, e);
     if (rc)
@@ -338,7 +371,7 @@ static int serve(struct server *sv, struct err *e)
     if (!rc) {
         log_info("server %s: %u shards ready", sv->name, sv->config.shards);
         notify_ready("serving");
-        serve_until(sv, &signals);
+        serve_until(sv);
         log_info("server %s stops: every changed tablet is written first", sv->name);
         notify_stopping();
     }
@@ -364,17 +397,13 @@ static int finish(int rc, const struct err *e)
 
 int main(int argc, char **argv)
 {
-    static struct server sv = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    pthread_condattr_t monotonic;
+    static struct server sv;
     struct option_line o;
     struct err e = {0};
     log_init("shoal-server");
     umask(077); /* rows, logs and jobs are nobody else's */
     (void)machine_files();
     file_reserve_fill();
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&sv.changed, &monotonic);
     int rc = option_parse("shoal-server", argc, argv, &o, &e);
     if (rc == 0 && option_given(&o, "help"))
         help(o.command);

@@ -24,6 +24,7 @@
 #include "worker/train/lane.h"
 #include "worker/train/trainer.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,6 +320,8 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
 {
     struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
     struct daemon d = {0};
+    signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
+    signal(SIGHUP, SIG_IGN);  /* a closed terminal is no stop, and there is nothing to reload */
     environment_set(a, job);
     int rc = backend_take(a, &d, e);
     if (rc != 0)

@@ -493,6 +493,7 @@ int flush_all(struct engine *g, struct err *e)
                        g->journal, e);
         if (rc != 0)
             return rc;
+        engine_pulse(g);
     }
     flush_trim(g);
     return 0;

@@ -239,6 +239,7 @@ static int replay_records(struct replay *r, struct journal *j, uint64_t *first, 
         *first = *first == 0 ? record.head->sequence : *first;
         *last = record.head->sequence;
         r->to.g->replayed += !r->to.of_cut;
+        engine_pulse(r->to.g);
     }
     if (rc == SHOAL_E_END) {
         rc = 0;

@@ -16,6 +16,6 @@ void notify_watchdog_start(struct env *env);
 /* For a process of several loops, whose main thread pings: how often it should; 0: nobody asks. */
 uint64_t notify_watchdog_ns(void);
 void notify_watchdog_ping(void);
-void notify_extend_timeout(uint64_t usec); /* during a long recovery */
+void notify_extend_timeout(uint64_t usec); /* while a long start or stop moves */
 
 #endif

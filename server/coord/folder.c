@@ -314,7 +314,10 @@ const struct coord_folder_ops coord_folder_disk = {
 int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder,
                      struct err *e)
 {
-    /* A group of its own: what stops the coordinator does not cut a publication in two. */
+    /* A group of its own: Ctrl-C does not cut a publication in two. A unit's stop does, as a
+     * reboot does: systemd sends TERM to it, too, and when the coordinator has ended gives it the
+     * unit's TimeoutStopSec before it is killed. That publication is then told as failed
+     * (coord_checkpoint_publish_lost). */
     static const struct process_options options = {.group = true};
     SHOAL_ASSERT(h->process.pid == 0 && words->count > 0);
     SHOAL_ASSERT(folder[0] == '/'); /* the command may look from elsewhere */

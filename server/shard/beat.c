@@ -159,4 +159,5 @@ void beat_close(struct shard *s)
         return;
     env_timer_stop(s->env, &s->beat.timer);
     env_disconnect(s->env, s->beat.coordinator);
+    s->beat.coordinator = 0; /* the last flush still moves (shard_pulse_cb) */
 }
