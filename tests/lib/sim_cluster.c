@@ -1,6 +1,7 @@
 /* sim_cluster.c: nodes of a simulated cluster, their deaths and returns. */
 #include "tests/lib/sim_cluster.h"
 
+#include "proto/base/array.h"
 #include "proto/base/json.h"
 #include "server/coord/core.h"
 #include "server/shard/shard.h"
@@ -16,8 +17,8 @@
 
 /* Trainers whose threads had work when they died are never freed, as in life; the leak checker
  * finds them here. */
-static struct trainer *dead[CLUSTER_DEAD];
-static uint32_t dead_count;
+static struct trainer **dead;
+static uint32_t dead_count, dead_capacity;
 
 /* ---- servers --------------------------------------------------------------------------------- */
 
@@ -100,6 +101,29 @@ void cluster_coord_kill(struct cluster *c)
     c->coord = NULL;
 }
 
+static int store_copy_one(void *context, const char *key, const void *value, size_t bytes)
+{
+    struct err e;
+    return coord_store_put(context, key, value, bytes, &e);
+}
+
+struct coord_store *cluster_store_copy(const struct cluster *c)
+{
+    struct coord_store *copy = coord_store_memory();
+    ck_assert_ptr_nonnull(copy);
+    ck_assert_int_eq(coord_store_memory_visit(c->store, store_copy_one, copy), 0);
+    return copy;
+}
+
+void cluster_store_change(struct cluster *c, struct coord_store *store)
+{
+    ck_assert_ptr_nonnull(store);
+    cluster_coord_kill(c);
+    coord_store_close(c->store);
+    c->store = store;
+    cluster_coord_start(c);
+}
+
 /* ---- workers --------------------------------------------------------------------------------- */
 
 uint32_t cluster_worker_start(struct cluster *c)
@@ -130,7 +154,7 @@ static void worker_bury(struct cluster_worker *w)
     if (trainer_settled(w->trainer)) {
         trainer_free(w->trainer);
     } else {
-        ck_assert_uint_lt(dead_count, CLUSTER_DEAD);
+        ck_assert_int_eq(array_room(&dead, dead_count, &dead_capacity, 64), 0);
         dead[dead_count++] = w->trainer;
     }
     w->node = NULL;
@@ -177,7 +201,8 @@ void cluster_start(struct cluster *c, const struct cluster_options *options,
     for (uint32_t i = 0; i < options->workers; i++)
         cluster_worker_start(c);
     c->client->from = options->from;
-    fake_client_start(c->client, c->sim, options->yaml, options->workers);
+    if (!options->idle)
+        fake_client_start(c->client, c->sim, options->yaml, options->workers);
 }
 
 void cluster_free(struct cluster *c)
@@ -220,6 +245,10 @@ static void cut_line(struct cluster *c, struct rng *r, uint64_t until_ns)
     if (shard == NULL || other == NULL || shard == other)
         return;
     uint64_t ways = rng_below(r, 3);
+    if (ways == 2)
+        c->struck.line_cut_both_ways++;
+    else
+        c->struck.line_cut_one_way++;
     if (ways != 0)
         sim_cut(shard, other, until_ns);
     if (ways != 1)
@@ -235,26 +264,36 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
     case 1:
     case 2:
         cluster_server_kill(c, (uint32_t)rng_below(r, c->options.servers));
-        if (rng_below(r, 20) == 0) /* nobody is there to start it again, for hours */
+        if (rng_below(r, 20) == 0) { /* nobody is there to start it again, for hours */
             *back += CLUSTER_AWAY_NS;
+            c->struck.server_away++;
+        } else {
+            c->struck.server_killed++;
+        }
         break;
     case 3:
     case 4:
         cluster_coord_kill(c);
+        c->struck.coordinator_killed++;
         break;
     case 5:
     case 6: {
         uint32_t i = c->workers > 4 ? c->workers - 1 - (uint32_t)rng_below(r, 4)
                                     : (uint32_t)rng_below(r, c->workers);
         cluster_worker_kill(c, i);
+        c->struck.worker_killed++;
         break;
     }
     case 7:
         cut_line(c, r, now + pause);
         break;
     default:
-        if (rng_below(r, 4) == 0)
+        if (rng_below(r, 4) == 0) {
             pause += 15000 * MS; /* many leases */
+            c->struck.paused_for_leases++;
+        } else {
+            c->struck.paused++;
+        }
         pause_one(c, (uint32_t)rng_below(r, c->options.servers + c->workers + 1), now + pause);
     }
 }
@@ -285,6 +324,35 @@ bool cluster_run(struct cluster *c, uint64_t until_ns)
     bool over = sim_run(c->sim, until_ns, job_over, c->client);
     workers_reap(c);
     return over;
+}
+
+void cluster_submit(struct cluster *c)
+{
+    if (c->client->node != NULL)
+        sim_kill(c->client->node);
+    memset(c->client, 0, sizeof *c->client);
+    workers_reap(c);
+    cluster_mend(c);
+    fake_client_start(c->client, c->sim, c->options.yaml, c->options.workers);
+}
+
+static bool settled(void *context)
+{
+    const struct cluster *c = context;
+    bool good = c->coord != NULL;
+    for (uint32_t i = 0; good && i < c->options.servers * c->options.shards; i++) {
+        const struct shard *s = c->server[i].shard;
+        good = s != NULL && engine_back(s->engine) && lead_ready(&s->lead) &&
+               s->lead.epoch == c->coord->cluster.map_epoch;
+    }
+    return good;
+}
+
+bool cluster_settle(struct cluster *c, uint64_t until_ns)
+{
+    bool is = sim_run(c->sim, until_ns, settled, c);
+    workers_reap(c);
+    return is;
 }
 
 struct phase_wait {

@@ -19,7 +19,6 @@ struct backend;
 #define CLUSTER_SERVERS 8u
 #define CLUSTER_SHARDS 4u   /* of a server */
 #define CLUSTER_WORKERS 64u /* over the whole run, dead ones counted */
-#define CLUSTER_DEAD 512u
 #define CLUSTER_TABLES 8u
 
 struct cluster_options {
@@ -31,6 +30,7 @@ struct cluster_options {
     uint32_t shards;      /* of a server, a node each; they die together. 0: 1 */
     uint64_t waiting_max; /* of a shard's pool of requests; 0: its default */
     uint32_t durability;  /* enum durability */
+    bool idle;            /* nothing is submitted yet: cluster_submit */
     /* of the workers' options; may be NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
 };
@@ -60,6 +60,22 @@ struct cluster_result {
     double loss[16]; /* by epoch */
 };
 
+/* What goes wrong. */
+#define CLUSTER_STRIKES(X)                                                                         \
+    X(server_killed)                                                                               \
+    X(server_away)                                                                                 \
+    X(coordinator_killed)                                                                          \
+    X(worker_killed)                                                                               \
+    X(line_cut_one_way)                                                                            \
+    X(line_cut_both_ways)                                                                          \
+    X(paused)                                                                                      \
+    X(paused_for_leases)
+struct cluster_struck {
+#define X(name) uint64_t name;
+    CLUSTER_STRIKES(X)
+#undef X
+};
+
 struct cluster {
     struct cluster_options options;
     struct sim *sim;
@@ -72,6 +88,7 @@ struct cluster {
     uint32_t workers; /* ever started */
     struct fake_client *client;
     struct backend *backend;
+    struct cluster_struck struck;
 };
 
 void cluster_start(struct cluster *c, const struct cluster_options *options,
@@ -82,6 +99,9 @@ void cluster_server_start(struct cluster *c, uint32_t i);
 bool cluster_server_alive(const struct cluster *c, uint32_t i);
 void cluster_coord_kill(struct cluster *c);
 void cluster_coord_start(struct cluster *c);
+/* The coordinator starts again on another store, which the cluster takes. */
+void cluster_store_change(struct cluster *c, struct coord_store *store);
+struct coord_store *cluster_store_copy(const struct cluster *c);
 void cluster_worker_kill(struct cluster *c, uint32_t i);
 uint32_t cluster_worker_start(struct cluster *c); /* its number */
 /* One misfortune: something is killed, frozen, or a line is cut; what is killed comes back with
@@ -95,6 +115,10 @@ bool cluster_run(struct cluster *c, uint64_t until_ns);
 /* Until the coordinator is in this phase (enum coord_phase), time is up or the job is over; whether
  * it is over. */
 bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns);
+/* The job, once more over what it left before; starts what is dead. */
+void cluster_submit(struct cluster *c);
+/* Until every shard has the coordinator's map and all its rows again; whether that came to be. */
+bool cluster_settle(struct cluster *c, uint64_t until_ns);
 void cluster_result(const struct cluster *c, struct cluster_result *out);
 
 #endif

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WALL_STAYS_NS UINT64_C(3000000000) /* until a calendar is set anew */
 #define BATCH 64 /* messages for one node at one instant, before on_drained */
 
 /* ---- time, work, the end --------------------------------------------------------------------- */
@@ -28,8 +29,14 @@ static uint64_t op_now_ns(struct env *env)
 
 static uint64_t op_wall_s(struct env *env)
 {
-    const struct sim *s = sim_node_of(env)->sim;
-    return s->options.wall_s == 0 ? 0 : s->options.wall_s + s->now_ns / 1000000000;
+    const struct sim_node *n = sim_node_of(env);
+    const struct sim *s = n->sim;
+    uint64_t now = s->options.wall_s + s->now_ns / 1000000000, most = s->options.wall_jump_s;
+    if (s->options.wall_s == 0 || most == 0)
+        return s->options.wall_s == 0 ? 0 : now;
+    SHOAL_ASSERT(now > most);
+    uint64_t set = rng_mix(s->options.seed ^ rng_mix(n->index << 32 | s->now_ns / WALL_STAYS_NS));
+    return now - most + set % (2 * most + 1);
 }
 
 static uint64_t op_random(struct env *env)
@@ -243,6 +250,12 @@ void sim_pause(struct sim_node *n, uint64_t until_ns)
 bool sim_stopped(const struct sim_node *n)
 {
     return n->stopped;
+}
+
+void sim_watch(struct sim *s, sim_watch_send watch, void *context)
+{
+    s->watch = watch;
+    s->watch_context = context;
 }
 
 uint64_t sim_now_ns(const struct sim *s)

@@ -28,6 +28,8 @@ struct sim_options {
     /* virtual time that env_work takes; run is called when it ends */
     uint64_t work_min_ns, work_max_ns;
     uint64_t wall_s; /* the calendar at virtual time 0, seconds since 1970; 0: there is none */
+    /* each node's calendar is set anew every few seconds, by so many at most, forward or back */
+    uint64_t wall_jump_s;
 };
 
 struct sim *sim_new(const struct sim_options *options);
@@ -48,6 +50,11 @@ void sim_cut(struct sim_node *from, struct sim_node *to, uint64_t until_ns);
 bool sim_step(struct sim *s);
 /* Runs until `until_ns` of virtual time, or stop() answers true. Returns whether it did. */
 bool sim_run(struct sim *s, uint64_t until_ns, bool (*stop)(void *context), void *context);
+/* Who is told of every message as it is sent, lost ones too: `line` names the connection, `up` says
+ * that its client sends. NULL: nobody. */
+typedef void (*sim_watch_send)(void *context, const struct sim_node *from, uint64_t line, bool up,
+                               const struct msg *m);
+void sim_watch(struct sim *s, sim_watch_send watch, void *context);
 uint64_t sim_now_ns(const struct sim *s);
 uint64_t sim_trace(const struct sim *s); /* hash of all events so far: equal for equal seeds */
 void sim_faults(struct sim *s, double drop, double duplicate); /* from now on */

@@ -24,6 +24,7 @@ struct link { /* a connection: from a client to an address */
     peer_t client_name;      /* the link in the eyes of the client */
     peer_t server_name;      /* and of that server */
     bool closed;
+    uint64_t number; /* for whoever watches */
     struct channel up, down;
     char endpoint[ENDPOINT_BYTES];
 };
@@ -62,7 +63,9 @@ struct cut { /* of a line, one way */
 struct sim {
     struct sim_options options;
     struct cut cut[CUTS];
-    uint32_t cuts; /* ever made: the oldest is forgotten */
+    uint32_t cuts;        /* ever made: the oldest is forgotten */
+    sim_watch_send watch; /* or NULL */
+    void *watch_context;
     uint64_t now_ns, trace;
     struct rng rng;
     struct event_heap heap;

@@ -158,6 +158,8 @@ int sim_send(struct env *env, peer_t to, struct msg *m)
     }
     struct link *l = end->link;
     bool up = end->up;
+    if (s->watch != NULL)
+        s->watch(s->watch_context, n, l->number, up, m);
     struct channel *c = up ? &l->up : &l->down;
     if (c->in_flight >= IN_FLIGHT || c->in_flight_bytes + msg_bytes(m) > LIMIT_PEER_BYTES) {
         msg_free(m);
@@ -190,6 +192,7 @@ int sim_connect(struct env *env, const char *endpoint, peer_t *out)
     l->client = n;
     s->links = grow(s->links, s->link_count, &s->link_capacity, sizeof(struct link *));
     s->links[s->link_count++] = l;
+    l->number = s->link_count;
     l->client_name = end_new(s, l, n, true);
     *out = l->client_name;
     return 0;

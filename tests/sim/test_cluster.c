@@ -1,53 +1,83 @@
 /* test_cluster.c: whole jobs on virtual time under faults from one seed: lost, doubled and
  * reordered messages, lines that are cut; servers (of several shards), workers and the coordinator
  * killed and started again, once in a while after hours, or frozen for many leases; pools that hold
- * a batch or three; rows that are not in memory.
+ * a batch or three; rows that are not in memory; calendars that jump; a peer that means ill
+ * (sim_hostile.h). Half the seeds run a second job over the tables of the first, and between the
+ * two something may have happened to what the cluster is kept in (enum link).
  *
- * Every run must end within a bound of virtual time, with the rows that the undisturbed run has:
- * the probe's counts by digest (every example exactly once), under bsp the digests of all tables,
- * bit for bit. Two runs of one seed are the same, event for event.
+ * Every job must end within a bound of virtual time. On the way and at the end the oracle
+ * (sim_oracle.h) compares what was acknowledged, every mark and every row with what must be there:
+ * the probe's counts with the input's lines, the others' bits with those of an undisturbed run.
+ * Two runs of one seed are the same, event for event.
  *
- * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S. */
+ * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S, SHOAL_SIM_KIND=K
+ * takes one kind. What fails says the one command that repeats it. tests/sim/seeds runs many. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/sim_cold.h"
+#include "tests/lib/sim_folder.h"
+#include "tests/lib/sim_hostile.h"
+#include "tests/lib/sim_oracle.h"
 #include "tests/lib/worker_files.h"
 
 #include "dense/model.h"
+#include "proto/base/key.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/job/job.h"
 #include "proto/wire/wire.h"
 #include "server/coord/core.h"
+#include "server/shard/shard.h"
 
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define BOUND (900 * SECOND)
 #define ROWS 600u
+#define EPOCHS 2u
+#define WALL_S UINT64_C(1700000000) /* the calendar at the beginning */
+#define DAY_S UINT64_C(86400)
+#define VALUES_A 60u
+#define VALUES_B 9u
 
 static struct backend *backend;
 static struct cluster cluster;
 static char yaml[2048];
 static const char *folder;
+static struct oracle_count counts[VALUES_A + VALUES_B];
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-static void file_make(const char *name, uint32_t rows, uint32_t seed)
+static void count_value(uint32_t field, uint32_t value, struct oracle_count *at)
+{
+    char text[16];
+    int bytes = snprintf(text, sizeof text, "%u", value);
+    at->key = key_of_value(field, text, (size_t)bytes);
+    at->examples++;
+}
+
+/* Lines of five days, in order of time; the keys of train.csv are counted. */
+static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count)
 {
     static char data[1 << 16];
     struct rng r = rng_of(seed, 0, 0);
-    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
+    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b,t\n");
     for (uint32_t i = 0; i < rows; i++) {
-        uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n",
-                               (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b);
+        uint32_t a = (uint32_t)rng_below(&r, VALUES_A), b = (uint32_t)rng_below(&r, VALUES_B);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u,%" PRIu64 "\n",
+                               (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b,
+                               WALL_S - 5 * DAY_S + i * (5 * DAY_S / rows));
+        if (count) {
+            count_value(0, a, &counts[a]);
+            count_value(1, b, &counts[VALUES_A + b]);
+        }
     }
     worker_write(name, data, at);
 }
@@ -55,138 +85,390 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
 struct kind {
     const char *name, *model, *mode, *more;
     enum durability durability;
+    const char *data, *table; /* further keys */
 };
 
 static const struct kind kinds[] = {
-    {"probe_async", "{kind: probe}", "async", "", DURABLE_JOURNAL},
-    {"probe_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL},
-    {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC},
-    {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL},
+    {"probe_async", "{kind: probe}", "async", "", DURABLE_JOURNAL, "", ""},
+    {"probe_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, "", ""},
+    {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC, "", ""},
+    {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL, "", ""},
     {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "",
-     DURABLE_JOURNAL},
-    {"cache_async", "{kind: probe}", "async", "cache: {rows: 40, batches: 3}, ", DURABLE_JOURNAL},
+     DURABLE_JOURNAL, "", ""},
+    {"cache_async", "{kind: probe}", "async", "cache: {rows: 40, batches: 3}, ", DURABLE_JOURNAL,
+     "", ""},
     {"stop_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp",
-     "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL},
+     "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL, "", ""},
+    {"aged_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp", "", DURABLE_JOURNAL,
+     ", shuffle: false", ", evict: {ttl_days: 1, every_hours: 6}"},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
+
+static bool is_probe(const struct kind *k)
+{
+    return strstr(k->model, "probe") != NULL;
+}
 
 static void job_make(const struct kind *k)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
-    bool probe = strstr(k->model, "probe") != NULL;
-    snprintf(
-        yaml, sizeof yaml,
-        "job: sim\n"
-        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
-        "tables:\n"
-        "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
-        "model: %s\n"
-        "train: {batch: 16, epochs: %d, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
-        "%sbackend: cpu, "
-        "task_batches: 4}\n"
-        "durability: %s\n"
-        "coordinator: {lease: 1s}\n"
-        "net: {resend: 100ms}\n",
-        worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"),
-        probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
-        strstr(k->more, "stop") != NULL ? 5 : 2, k->mode, k->more, names[k->durability]);
+    bool probe = is_probe(k);
+    snprintf(yaml, sizeof yaml,
+             "job: sim\n"
+             "data: {format: csv, label: label, time: t, train: [%s], valid: [%s], cache: %s%s}\n"
+             "tables:\n"
+             "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: "
+             "%s}%s}\n"
+             "model: %s\n"
+             "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
+             "%sbackend: cpu, "
+             "task_batches: 4}\n"
+             "durability: %s\n"
+             "coordinator: {lease: 1s}\n"
+             "net: {resend: 100ms}\n",
+             worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), k->data,
+             probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->table,
+             k->model, strstr(k->more, "stop") != NULL ? 5 : EPOCHS, k->mode, k->more,
+             names[k->durability]);
 }
 
-/* ---- what goes wrong ------------------------------------------------------------------------- */
+/* ---- what is said of it ---------------------------------------------------------------------- */
 
-/* A run from one seed; 0 is the undisturbed one. Returns the trace. */
-static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result *out)
+/* Between the test and its parent, which says what failed: the test may have died of anything. */
+struct tally {
+    uint64_t seed; /* being played; 0: none */
+    uint64_t seeds, jobs, ns, pushes, hostile;
+    struct cluster_struck struck;
+    uint64_t link[8];
+};
+static struct tally *tallies; /* (KINDS), shared */
+
+static void tally_note(struct tally *t, uint64_t hostile_sent)
 {
-    struct rng r = rng_of(seed, 7, 7);
+    t->ns += sim_now_ns(cluster.sim);
+    t->pushes += oracle_acknowledged();
+    t->hostile += hostile_sent;
+#define X(name) t->struck.name += cluster.struck.name;
+    CLUSTER_STRIKES(X)
+#undef X
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+/* What happened between the two jobs of a run. Of a server's folder: it is lost, older than it was,
+ * or that of another server; nobody takes it, the second job waits, and goes on when the right one
+ * is there. */
+#define LINKS(X)                                                                                   \
+    X(NOTHING, nothing)                                                                            \
+    X(SERVERS_RESTARTED, servers_restarted)                                                        \
+    X(STORE_LOST, store_lost)                                                                      \
+    X(STORE_OLDER, store_older)                                                                    \
+    X(FOLDER_EMPTY, folder_empty)                                                                  \
+    X(FOLDER_OLDER, folder_older)                                                                  \
+    X(FOLDER_SWAPPED, folder_swapped)
+enum link {
+#define X(name, text) LINK_##name,
+    LINKS(X)
+#undef X
+        LINK_END /* there is no second job */
+};
+static const char *const link_names[] = {
+#define X(name, text) #text,
+    LINKS(X)
+#undef X
+        "one_job"};
+_Static_assert(sizeof link_names / sizeof link_names[0] == 8, "struct tally has so many");
+
+struct run {
+    const struct kind *kind;
+    uint64_t seed; /* 0: undisturbed */
+    struct rng rng;
+    char who[64], dir[512];
+    struct cluster_options options;
+    uint32_t strikes; /* in each job */
+    enum link link;
+    uint32_t server;           /* of LINK_FOLDER_.. */
+    struct coord_store *older; /* owned; of LINK_STORE_OLDER */
+    bool has_hostile;
+    struct hostile hostile;
+};
+
+/* Of the undisturbed run: after one job, and after two. */
+static struct calm {
+    struct cluster_result result;
+    struct oracle_rows rows;
+} calm[2];
+
+static void plan(struct run *p, const struct kind *k, uint64_t seed)
+{
+    struct rng *r = &p->rng;
     struct sim_options sim = {.seed = seed + 1,
                               .delay_min_ns = MS / 20,
                               .delay_max_ns = MS,
                               .work_min_ns = MS / 10,
-                              .work_max_ns = 4 * MS};
+                              .work_max_ns = 4 * MS,
+                              .wall_s = WALL_S};
     struct cluster_options o = {
         .yaml = yaml, .servers = 1, .workers = 1, .durability = k->durability};
-    char dir[512];
-    uint32_t strikes = 0;
+    memset(p, 0, sizeof *p);
+    p->kind = k;
+    p->seed = seed;
+    p->rng = rng_of(seed, 7, 7);
+    snprintf(p->who, sizeof p->who, "%s, seed %" PRIu64, k->name, seed);
     if (seed != 0) {
-        sim.drop = (double)rng_below(&r, 3) * 0.05 + (rng_below(&r, 8) == 0 ? 0.1 : 0);
-        sim.duplicate = (double)rng_below(&r, 3) * 0.1;
-        sim.reorder = rng_below(&r, 2) == 1;
-        sim.delay_max_ns = MS + rng_below(&r, 10) * MS;
-        o.servers = 1 + (uint32_t)rng_below(&r, 3);
-        o.shards = 1 + (uint32_t)rng_below(&r, 4 / o.servers); /* 64 tablets, 16 each at least */
-        o.waiting_max = rng_below(&r, 3) == 0 ? 16384 : 0;     /* a batch of a lane, or three */
-        o.workers = 1 + (uint32_t)rng_below(&r, 3);
-        strikes = (uint32_t)rng_below(&r, 9);
+        sim.drop = (double)rng_below(r, 3) * 0.05 + (rng_below(r, 8) == 0 ? 0.1 : 0);
+        sim.duplicate = (double)rng_below(r, 3) * 0.1;
+        sim.reorder = rng_below(r, 2) == 1;
+        sim.delay_max_ns = MS + rng_below(r, 10) * MS;
+        sim.wall_jump_s = rng_below(r, 2) == 0 ? DAY_S : 0;
+        o.servers = 1 + (uint32_t)rng_below(r, 3);
+        o.shards = 1 + (uint32_t)rng_below(r, 4 / o.servers); /* 64 tablets, 16 each at least */
+        o.waiting_max = rng_below(r, 3) == 0 ? 16384 : 0;     /* a batch of a lane, or three */
+        o.workers = 1 + (uint32_t)rng_below(r, 3);
+        p->strikes = (uint32_t)rng_below(r, 9);
+        p->has_hostile = rng_below(r, 3) == 0;
+        p->link = rng_below(r, 2) == 0 ? LINK_END : (enum link)rng_below(r, LINK_END);
+        p->server = (uint32_t)rng_below(r, o.servers);
+        if (p->link == LINK_FOLDER_SWAPPED && o.servers == 1)
+            p->link = LINK_SERVERS_RESTARTED;
     }
-    snprintf(dir, sizeof dir, "%s/run", folder);
-    ck_assert_int_eq(mkdir(dir, 0700), 0);
     o.sim = sim;
-    o.dir = dir;
-    job_make(k);
-    sim_cold_share(seed % 2 == 0 ? 0 : 5 + (uint32_t)rng_below(&r, 30));
-    cluster_start(&cluster, &o, backend);
+    o.idle = p->link == LINK_STORE_OLDER;
+    snprintf(p->dir, sizeof p->dir, "%s/run", folder);
+    o.dir = p->dir;
+    p->options = o;
+    sim_cold_share(seed % 2 == 0 ? 0 : 5 + (uint32_t)rng_below(r, 30));
+}
+
+static uint64_t in(uint64_t ns)
+{
+    return sim_now_ns(cluster.sim) + ns;
+}
+
+static bool founded(void *context)
+{
+    (void)context;
+    return coord_cluster_ready(&cluster.coord->cluster);
+}
+
+/* The coordinator's store of before the first job: it knows the cluster, but neither map nor
+ * run. */
+static void store_keep(struct run *p)
+{
+    ck_assert_msg(sim_run(cluster.sim, in(60 * SECOND), founded, NULL), "%s: not founded", p->who);
+    p->older = cluster_store_copy(&cluster);
+    cluster_submit(&cluster);
+}
+
+static void folder_keep(struct run *p)
+{
+    (void)cluster_run(&cluster, in(rng_below(&p->rng, 400) * MS));
+    cluster_server_kill(&cluster, p->server);
+    sim_folder_keep(&cluster, p->server);
+    cluster_server_start(&cluster, p->server);
+}
+
+/* Runs until a moment that is worth a strike; whether the job is over. */
+static bool wait_for_moment(struct run *p, uint64_t gap)
+{
+    struct rng *r = &p->rng;
+    if (rng_below(r, 3) != 0)
+        return cluster_run(&cluster, in((1 + rng_below(r, gap)) * MS));
+    /* aimed at the short phases, which chance alone hardly ever meets */
+    uint32_t phase = PHASE_INDEX + (uint32_t)rng_below(r, PHASE_DONE - PHASE_INDEX);
+    return cluster_run_phase(&cluster, phase, in(4 * SECOND)) ||
+           cluster_run(&cluster, in(rng_below(r, 4000) * MS / 1000));
+}
+
+static void job_suffers(struct run *p)
+{
+    struct rng *r = &p->rng;
+    uint64_t gap = 30 + rng_below(r, 600);
     bool over = false;
-    uint64_t gap = 30 + rng_below(&r, 600);
-    for (uint32_t i = 0; i < strikes && !over; i++) {
-        uint64_t back;
-        if (rng_below(&r, 3) == 0) {
-            /* aimed at the short phases, which chance alone hardly ever meets */
-            uint32_t phase = PHASE_INDEX + (uint32_t)rng_below(&r, PHASE_DONE - PHASE_INDEX);
-            over = cluster_run_phase(&cluster, phase, sim_now_ns(cluster.sim) + 4 * SECOND);
-            over = over ||
-                   cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(&r, 4000) * MS / 1000);
-        } else {
-            over = cluster_run(&cluster, sim_now_ns(cluster.sim) + (1 + rng_below(&r, gap)) * MS);
-        }
+    for (uint32_t i = 0; i < p->strikes && !over; i++) {
+        uint64_t back, other;
+        over = wait_for_moment(p, gap);
         if (over)
             break;
-        cluster_strike(&cluster, &r, &back);
-        if (rng_below(&r, 4) == 0) { /* another one before the first is mended */
-            uint64_t other;
-            over = cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(&r, 40) * MS);
-            cluster_strike(&cluster, &r, &other);
+        oracle_marks();
+        cluster_strike(&cluster, r, &back);
+        if (rng_below(r, 4) == 0) { /* another one before the first is mended */
+            over = cluster_run(&cluster, in(rng_below(r, 40) * MS));
+            cluster_strike(&cluster, r, &other);
         }
         over = over || cluster_run(&cluster, back);
         cluster_mend(&cluster);
     }
-    if (!over)
-        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND);
-    memset(out, 0, sizeof *out);
-    if (over)
-        cluster_result(&cluster, out);
-    uint64_t trace = sim_trace(cluster.sim), now = sim_now_ns(cluster.sim);
-    if (!over)
-        fprintf(stderr, "%s, seed %" PRIu64 ": the job did not end\n", k->name, seed);
-    cluster_free(&cluster);
+    over = over || cluster_run(&cluster, in(BOUND));
+    ck_assert_msg(over, "%s: not over after %" PRIu64 " s of virtual time", p->who,
+                  sim_now_ns(cluster.sim) / SECOND);
+}
+
+static void expect_same(const struct run *p, const struct cluster_result *got,
+                        const struct cluster_result *must)
+{
+    ck_assert_msg(got->state == WIRE_JOB_DONE, "%s: state %u: %s", p->who, got->state, got->text);
+    ck_assert_msg(got->examples == must->examples, "%s: %" PRIu64 " examples, %" PRIu64 " expected",
+                  p->who, got->examples, must->examples);
+    ck_assert_msg(got->epochs == must->epochs, "%s: %u epochs, %u expected", p->who, got->epochs,
+                  must->epochs);
+    ck_assert_msg(got->rows == must->rows, "%s: %" PRIu64 " rows, %" PRIu64 " expected", p->who,
+                  got->rows, must->rows);
+    for (uint32_t i = 0; i < must->tables; i++)
+        ck_assert_msg(strcmp(got->digest[i], must->digest[i]) == 0,
+                      "%s: table %u is %s, %s expected", p->who, i, got->digest[i],
+                      must->digest[i]);
+}
+
+/* Job 0 or 1 of the run is over: what must be there is. */
+static void job_check(const struct run *p, uint32_t job)
+{
+    struct calm now, *must = &calm[job];
+    cluster_result(&cluster, &now.result);
+    ck_assert_msg(now.result.state == WIRE_JOB_DONE, "%s: state %u: %s", p->who, now.result.state,
+                  now.result.text);
+    cluster_mend(&cluster);
+    ck_assert_msg(cluster_settle(&cluster, in(BOUND)), "%s: the shards do not come back", p->who);
+    oracle_marks();
+    oracle_rows_take(&now.rows);
+    if (is_probe(p->kind))
+        oracle_rows_count(&now.rows, counts, VALUES_A + VALUES_B, EPOCHS * (job + 1));
+    if (p->seed == 0) {
+        oracle_rows_free(&must->rows);
+        *must = now;
+        return;
+    }
+    oracle_rows_same(&now.rows, &must->rows);
+    expect_same(p, &now.result, &must->result);
+    oracle_rows_free(&now.rows);
+}
+
+/* ---- between two jobs ------------------------------------------------------------------------ */
+
+static void servers_restart(uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++)
+        cluster_server_kill(&cluster, i);
+    cluster_mend(&cluster);
+}
+
+static void folder_wrong(struct run *p, uint32_t other)
+{
+    cluster_server_kill(&cluster, p->server);
+    if (p->link == LINK_FOLDER_SWAPPED) {
+        cluster_server_kill(&cluster, other);
+        sim_folder_swap(&cluster, p->server, other);
+    } else if (p->link == LINK_FOLDER_EMPTY) {
+        sim_folder_empty(&cluster, p->server);
+    } else {
+        sim_folder_older(&cluster, p->server);
+    }
+    cluster_submit(&cluster); /* which starts it */
+}
+
+/* The second job stands until the right folder is back. An older one that lacks no record is no
+ * wrong one. */
+static void folder_link(struct run *p)
+{
+    uint32_t other = (p->server + 1) % p->options.servers;
+    struct cluster_result got;
+    folder_wrong(p, other);
+    if (cluster_run(&cluster, in(20 * SECOND))) {
+        cluster_result(&cluster, &got);
+        ck_assert_msg(p->link == LINK_FOLDER_OLDER && got.state == WIRE_JOB_DONE,
+                      "%s: %s, and the job ends in state %u: %s", p->who, link_names[p->link],
+                      got.state, got.text);
+        return;
+    }
+    cluster_server_kill(&cluster, p->server);
+    if (p->link == LINK_FOLDER_SWAPPED) {
+        cluster_server_kill(&cluster, other);
+        sim_folder_swap(&cluster, p->server, other);
+    } else {
+        sim_folder_back(&cluster, p->server);
+    }
+    cluster_mend(&cluster);
+}
+
+/* A coordinator that has forgotten draws its runs anew, perhaps below one that a shard still has
+ * open: it says so when it learns that, and asks for the job once more. */
+static void again_if_asked(const struct run *p)
+{
+    struct cluster_result got;
+    if (p->link != LINK_STORE_LOST && p->link != LINK_STORE_OLDER)
+        return;
+    (void)cluster_run(&cluster, in(5 * SECOND));
+    cluster_result(&cluster, &got);
+    if (got.state == WIRE_JOB_FAILED && strstr(got.text, "submit the job again") != NULL)
+        cluster_submit(&cluster);
+}
+
+static void second_job(struct run *p)
+{
+    struct coord_store *older = p->older;
+    p->older = NULL;
+    switch (p->link) {
+    case LINK_SERVERS_RESTARTED:
+        servers_restart(0, p->options.servers);
+        break;
+    case LINK_STORE_LOST:
+        cluster_store_change(&cluster, coord_store_memory());
+        break;
+    case LINK_STORE_OLDER:
+        cluster_store_change(&cluster, older);
+        break;
+    case LINK_FOLDER_EMPTY:
+    case LINK_FOLDER_OLDER:
+    case LINK_FOLDER_SWAPPED:
+        folder_link(p);
+        return;
+    case LINK_NOTHING:
+    case LINK_END:
+        break;
+    }
+    cluster_submit(&cluster);
+    again_if_asked(p);
+}
+
+/* A run from one seed. Returns the trace. */
+static uint64_t play(const struct kind *k, uint64_t seed)
+{
+    static struct run p;
+    struct tally *t = &tallies[k - kinds];
     char command[600];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
+    t->seed = seed;
+    plan(&p, k, seed);
+    ck_assert_int_eq(mkdir(p.dir, 0700), 0);
+    job_make(k);
+    cluster_start(&cluster, &p.options, backend);
+    oracle_watch(&cluster, p.who);
+    if (p.has_hostile)
+        hostile_start(&p.hostile, &cluster, seed);
+    if (p.link == LINK_STORE_OLDER)
+        store_keep(&p);
+    if (p.link == LINK_FOLDER_OLDER)
+        folder_keep(&p);
+    job_suffers(&p);
+    job_check(&p, 0);
+    if (p.link != LINK_END) {
+        second_job(&p);
+        job_suffers(&p);
+        job_check(&p, 1);
+    }
+    uint64_t trace = sim_trace(cluster.sim);
+    tally_note(t, p.hostile.sent);
+    cluster_free(&cluster);
+    snprintf(command, sizeof command, "rm -rf %s", p.dir);
     ck_assert_int_eq(system(command), 0);
-    ck_assert_msg(over, "%s, seed %" PRIu64 ": not over after %" PRIu64 " s of virtual time",
-                  k->name, seed, now / SECOND);
+    if (seed != 0) {
+        t->seeds++;
+        t->jobs += p.link == LINK_END ? 1 : 2;
+        t->link[p.link]++;
+    }
     return trace;
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
-
-static void expect_same(const struct kind *k, uint64_t seed, const struct cluster_result *got,
-                        const struct cluster_result *calm)
-{
-    uint64_t s = seed;
-    ck_assert_msg(got->state == WIRE_JOB_DONE, "%s, seed %" PRIu64 ": state %u: %s", k->name, s,
-                  got->state, got->text);
-    ck_assert_msg(got->examples == calm->examples,
-                  "%s, seed %" PRIu64 ": %" PRIu64 " examples, %" PRIu64 " expected", k->name, s,
-                  got->examples, calm->examples);
-    ck_assert_msg(got->epochs == calm->epochs, "%s, seed %" PRIu64 ": %u epochs, %u expected",
-                  k->name, s, got->epochs, calm->epochs);
-    ck_assert_msg(got->rows == calm->rows,
-                  "%s, seed %" PRIu64 ": %" PRIu64 " rows, %" PRIu64 " expected", k->name, s,
-                  got->rows, calm->rows);
-    for (uint32_t i = 0; i < calm->tables; i++)
-        ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0,
-                      "%s, seed %" PRIu64 ": table %u is %s, %s expected", k->name, s, i,
-                      got->digest[i], calm->digest[i]);
-}
 
 static uint64_t number(const char *name, uint64_t fallback)
 {
@@ -197,35 +479,34 @@ static uint64_t number(const char *name, uint64_t fallback)
 START_TEST(cluster_ends_with_the_same_rows_under_faults)
 {
     const struct kind *k = &kinds[_i];
-    struct cluster_result calm, got;
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6);
-    play(k, 0, &calm);
-    ck_assert_msg(calm.state == WIRE_JOB_DONE, "%s: %s", k->name, calm.text);
-    ck_assert_uint_gt(calm.tables, 0);
-    for (uint64_t seed = first; seed < first + seeds; seed++) {
-        play(k, seed, &got);
-        expect_same(k, seed, &got, &calm);
-    }
+    play(k, 0);
+    ck_assert_uint_gt(calm[0].result.tables, 0);
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        play(k, seed);
+    tallies[_i].seed = 0;
     ck_assert(seeds < 2 || sim_cold_answers() > 0);
 }
 END_TEST
 
 START_TEST(cluster_same_seed_is_the_same_run)
 {
-    struct cluster_result a, b;
-    uint64_t first = play(&kinds[1], 3, &a), second = play(&kinds[1], 3, &b);
+    const struct kind *k = &kinds[1];
+    play(k, 0);
+    uint64_t first = play(k, 3), second = play(k, 3);
     ck_assert_uint_eq(first, second);
-    ck_assert_uint_ne(first, play(&kinds[1], 4, &b));
+    ck_assert_uint_ne(first, play(k, 4));
+    tallies[1].seed = 0;
 }
 END_TEST
 
 static void setup(void)
 {
-
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     folder = worker_folder_make();
-    file_make("train.csv", ROWS, 1);
-    file_make("valid.csv", 100, 2);
+    memset(counts, 0, sizeof counts);
+    file_make("train.csv", ROWS, 1, true);
+    file_make("valid.csv", 100, 2, false);
     if (backend == NULL)
         backend = dense_backend();
 }
@@ -235,23 +516,52 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-int main(void)
+/* For tests/sim/seeds: a line a kind, words and numbers. */
+static void tallies_say(void)
+{
+    for (uint32_t i = 0; i < KINDS; i++) {
+        const struct tally *t = &tallies[i];
+        if (t->seeds == 0)
+            continue;
+        printf("tally %s seeds %" PRIu64 " jobs %" PRIu64 " virtual_seconds %" PRIu64
+               " pushes_acknowledged %" PRIu64 " hostile_messages %" PRIu64,
+               kinds[i].name, t->seeds, t->jobs, t->ns / SECOND, t->pushes, t->hostile);
+#define X(name) printf(" " #name " %" PRIu64, t->struck.name);
+        CLUSTER_STRIKES(X)
+#undef X
+        for (uint32_t l = 0; l <= LINK_END; l++)
+            printf(" %s %" PRIu64, link_names[l], t->link[l]);
+        printf("\n");
+    }
+}
+
+int main(int argc, char **argv)
 {
     Suite *s = suite_create("cluster");
     TCase *c = tcase_create("cluster");
     const char *only = getenv("SHOAL_SIM_KIND");
+    bool one = only != NULL && strtoul(only, NULL, 10) < KINDS;
+    tallies = mmap(NULL, sizeof *tallies * KINDS, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (tallies == MAP_FAILED || argc < 1)
+        return 1;
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 7200);
-    if (only != NULL && strtoul(only, NULL, 10) < KINDS)
-        tcase_add_loop_test(c, cluster_ends_with_the_same_rows_under_faults, atoi(only),
-                            atoi(only) + 1);
-    else
-        tcase_add_loop_test(c, cluster_ends_with_the_same_rows_under_faults, 0, (int)KINDS);
-    tcase_add_test(c, cluster_same_seed_is_the_same_run);
+    tcase_add_loop_test(c, cluster_ends_with_the_same_rows_under_faults, one ? atoi(only) : 0,
+                        one ? atoi(only) + 1 : (int)KINDS);
+    if (!one)
+        tcase_add_test(c, cluster_same_seed_is_the_same_run);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
     int failed = srunner_ntests_failed(r);
     srunner_free(r);
+    for (uint32_t i = 0; failed > 0 && i < KINDS; i++)
+        if (tallies[i].seed != 0)
+            fprintf(stderr,
+                    "again: SHOAL_SIM_KIND=%u SHOAL_SIM_FIRST=%" PRIu64 " SHOAL_SIM_SEEDS=1 %s\n",
+                    i, tallies[i].seed, argv[0]);
+    if (getenv("SHOAL_SIM_SEEDS") != NULL)
+        tallies_say();
     return failed ? 1 : 0;
 }

@@ -1,0 +1,431 @@
+/* sim_oracle.c: what was acknowledged is kept by run, lane, table and tablet; requests under way by
+ * connection and id, the newest REQUESTS of them. */
+#include "tests/lib/sim_oracle.h"
+
+#include "proto/base/array.h"
+#include "proto/base/key.h"
+#include "server/coord/core.h"
+#include "server/shard/shard.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUESTS 8192u
+#define RUNS 16u
+#define LANES 8u
+#define TABLETS 64u
+
+struct request_seen {
+    uint64_t line, id;
+    enum wire_type type;
+    union {
+        struct wire_PUSH push;
+        struct wire_PULL pull;
+        struct wire_FENCE fence;
+    } u;
+};
+
+struct acknowledged {
+    uint64_t run; /* 0: free */
+    uint64_t batch[LANES][CLUSTER_TABLES][TABLETS];
+};
+
+static struct {
+    struct cluster *c;
+    char who[64];
+    struct request_seen request[REQUESTS];
+    uint64_t requests, pushes; /* ever */
+    struct acknowledged run[RUNS];
+} o;
+
+#define BROKEN(format, ...) ck_abort_msg("%s: " format, o.who, __VA_ARGS__)
+
+uint64_t oracle_acknowledged(void)
+{
+    return o.pushes;
+}
+
+/* ---- what was acknowledged ------------------------------------------------------------------- */
+
+static struct acknowledged *acknowledged_of(uint64_t run)
+{
+    struct acknowledged *free_one = NULL;
+    for (uint32_t i = 0; i < RUNS; i++) {
+        if (o.run[i].run == run)
+            return &o.run[i];
+        if (o.run[i].run == 0 && free_one == NULL)
+            free_one = &o.run[i];
+    }
+    ck_assert_ptr_nonnull(free_one);
+    free_one->run = run;
+    return free_one;
+}
+
+/* The lowest batch of tablets [first, first + count) that was acknowledged in all of them. */
+static uint64_t acknowledged_low(uint64_t run, uint32_t lane, uint32_t table, uint32_t first,
+                                 uint32_t count)
+{
+    const uint64_t *batch = acknowledged_of(run)->batch[lane][table];
+    uint64_t low = UINT64_MAX;
+    for (uint32_t i = first; i < first + count; i++)
+        low = batch[i] < low ? batch[i] : low;
+    return low;
+}
+
+static bool names_fit(uint32_t lane, uint32_t table, uint32_t first, uint32_t count)
+{
+    return lane < LANES && table < CLUSTER_TABLES && first < TABLETS && count <= TABLETS - first;
+}
+
+/* ---- what a shard says ----------------------------------------------------------------------- */
+
+static const struct cluster_server *server_of(const struct sim_node *n)
+{
+    for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++)
+        if (o.c->server[i].node == n)
+            return &o.c->server[i];
+    return NULL;
+}
+
+static void pushed(const struct shard *s, const struct wire_PUSH *q, const struct wire *reply)
+{
+    uint64_t mark = reply->u.PUSH_reply.mark;
+    if ((reply->status != 0 && reply->status != SHOAL_E_GAP) ||
+        !names_fit(q->lane, q->table, q->tablet_first, q->tablet_count))
+        return;
+    uint64_t low = acknowledged_low(q->run, q->lane, q->table, q->tablet_first, q->tablet_count);
+    if (mark < low)
+        BROKEN("shard %s says mark %" PRIu64 " of lane %u, table %u, tablets [%u, +%u); batch "
+               "%" PRIu64 " was acknowledged there",
+               s->name, mark, q->lane, q->table, q->tablet_first, q->tablet_count, low);
+    if (reply->status != 0)
+        return;
+    uint64_t is =
+        engine_mark_range(s->engine, q->run, q->lane, q->table, q->tablet_first, q->tablet_count);
+    if (mark < q->to || mark > is)
+        BROKEN("shard %s acknowledges batch %" PRIu64 " of lane %u, table %u, tablets [%u, +%u), "
+               "and says mark %" PRIu64 ": the mark there is %" PRIu64,
+               s->name, q->to, q->lane, q->table, q->tablet_first, q->tablet_count, mark, is);
+    /* under fsync it is answered later than it was taken */
+    uint64_t generation = engine_lane_generation(s->engine, q->run, q->lane);
+    if (reply->u.PUSH_reply.applied > 0 && q->generation != generation &&
+        o.c->options.durability != DURABLE_FSYNC)
+        BROKEN("shard %s takes batch %" PRIu64 " of lane %u from generation %" PRIu64
+               ", the lane has %" PRIu64,
+               s->name, q->to, q->lane, q->generation, generation);
+    uint64_t *batch = acknowledged_of(q->run)->batch[q->lane][q->table];
+    for (uint32_t i = q->tablet_first; i < q->tablet_first + q->tablet_count; i++)
+        batch[i] = q->to > batch[i] ? q->to : batch[i];
+    o.pushes++;
+}
+
+/* Under bsp a table has its clock by itself (clock.h). */
+static void pulled(const struct shard *s, const struct wire_PULL *q, const struct wire *reply)
+{
+    const struct wire_PULL_reply *r = &reply->u.PULL_reply;
+    uint32_t mode, lanes;
+    uint64_t low, other;
+    if (reply->status != 0 || q->lane == UINT32_MAX || q->bound == WIRE_BOUND_ASYNC ||
+        engine_run_mode(s->engine, q->run, &mode, &lanes) != 0 || mode == WIRE_ASYNC)
+        return;
+    int rc = mode == WIRE_BSP ? clock_range(s->engine, q->run, q->table, &low, &other)
+                              : engine_clock(s->engine, q->run, q->lane, q->batch, &other, &low);
+    uint64_t bound = mode == WIRE_BSP ? 0 : q->bound;
+    if (rc != 0 || r->low > low || (r->low != UINT64_MAX && r->low + bound + 1 < r->clock))
+        BROKEN("shard %s answers a pull of lane %u, clock %" PRIu64 ", bound %" PRIu64
+               ", when a lane is at clock %" PRIu64 " (it says %" PRIu64 ")",
+               s->name, q->lane, r->clock, bound, low, r->low);
+}
+
+/* The first and last word of a lane: which batch is in all of the shard's tablets. */
+static void fenced(const struct shard *s, const struct wire_FENCE *q, const struct wire *reply)
+{
+    uint64_t low = UINT64_MAX;
+    if (reply->status != 0)
+        return;
+    for (uint32_t t = 0; t < CLUSTER_TABLES; t++) {
+        const struct table *of = engine_table(s->engine, t);
+        uint32_t tablets = of == NULL ? 0 : 1u << table_schema_of(of)->tablet_bits;
+        uint64_t mark = engine_mark_range(s->engine, q->run, q->lane, t, 0, tablets);
+        low = of != NULL && mark < low ? mark : low;
+    }
+    if (low != reply->u.FENCE_reply.mark)
+        BROKEN("shard %s says that all of lane %u is there up to batch %" PRIu64 ": it is up to "
+               "%" PRIu64,
+               s->name, q->lane, reply->u.FENCE_reply.mark, low);
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+static bool leads(const struct shard *s, const struct table_schema *schema, uint32_t tablet)
+{
+    uint32_t global = schema->tablet_first + tablet;
+    return global < s->lead.tablet_count && s->lead.shard_of[global] == s->lead.self;
+}
+
+/* last: what a mark must be; 0: not less than what was acknowledged. */
+static void shard_marks(const struct shard *s, uint64_t run, uint32_t lane, uint32_t table,
+                        uint64_t last)
+{
+    const struct table *t = engine_table(s->engine, table);
+    if (t == NULL)
+        return;
+    const struct table_schema *schema = table_schema_of(t);
+    for (uint32_t i = 0; i < 1u << schema->tablet_bits && i < TABLETS; i++) {
+        if (!leads(s, schema, i))
+            continue;
+        uint64_t low = acknowledged_low(run, lane, table, i, 1);
+        uint64_t mark = engine_mark_range(s->engine, run, lane, table, i, 1);
+        if (mark < low || (last != 0 && mark != last))
+            BROKEN("shard %s has mark %" PRIu64 " of lane %u in tablet %u of table %s: batch "
+                   "%" PRIu64 " was acknowledged, %" PRIu64 " is the lane's last",
+                   s->name, mark, lane, i, schema->name, low, last);
+    }
+}
+
+static bool has_run(const struct shard *s, uint64_t run)
+{
+    uint32_t mode, lanes;
+    return s != NULL && engine_back(s->engine) && lead_ready(&s->lead) &&
+           engine_run_mode(s->engine, run, &mode, &lanes) == 0;
+}
+
+void oracle_marks(void)
+{
+    if (o.c->coord == NULL)
+        return;
+    uint64_t run = o.c->coord->job.at.run;
+    for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++) {
+        const struct shard *s = o.c->server[i].shard;
+        for (uint32_t l = 0; l < LANES && has_run(s, run); l++)
+            for (uint32_t t = 0; t < CLUSTER_TABLES; t++)
+                shard_marks(s, run, l, t, 0);
+    }
+}
+
+/* The epochs are over: all batches that the coordinator dealt are there. A restore has taken the
+ * marks back to the best epoch's; a coordinator that came back at this step knows no lanes. */
+static void digested(const struct shard *s)
+{
+    const struct coord_job *j = &o.c->coord->job;
+    uint64_t sum = 0, rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
+    for (uint32_t l = 0; l < j->tasks.lanes; l++)
+        sum += j->tasks.lane[l].next_batch - 1;
+    if (j->at.run != j->at.number || sum == 0 || !has_run(s, j->at.run))
+        return;
+    uint64_t least = j->at.epoch * ((rows + batch - 1) / batch);
+    if (sum < least || (j->spec.train.mode != WIRE_BSP && sum != least))
+        BROKEN("the lanes have %" PRIu64 " batches, the input has %" PRIu64, sum, least);
+    for (uint32_t l = 0; l < j->tasks.lanes; l++)
+        for (uint32_t t = 0; t < j->at.tables; t++)
+            shard_marks(s, j->at.run, l, t, j->tasks.lane[l].next_batch - 1);
+}
+
+/* ---- the net --------------------------------------------------------------------------------- */
+
+static void request_note(uint64_t line, const struct wire *w)
+{
+    struct request_seen *q = &o.request[o.requests++ % REQUESTS];
+    *q = (struct request_seen){.line = line, .id = w->id, .type = w->type};
+    if (w->type == WIRE_TYPE_PUSH)
+        q->u.push = w->u.PUSH;
+    else if (w->type == WIRE_TYPE_PULL)
+        q->u.pull = w->u.PULL;
+    else
+        q->u.fence = w->u.FENCE;
+}
+
+static const struct request_seen *request_of(uint64_t line, uint64_t id, enum wire_type type)
+{
+    uint64_t oldest = o.requests > REQUESTS ? o.requests - REQUESTS : 0;
+    for (uint64_t i = o.requests; i > oldest; i--) {
+        const struct request_seen *q = &o.request[(i - 1) % REQUESTS];
+        if (q->line == line && q->id == id && q->type == type)
+            return q;
+    }
+    return NULL;
+}
+
+static void answered(const struct cluster_server *of, uint64_t line, const struct wire *reply)
+{
+    const struct request_seen *q = request_of(line, reply->id, reply->type);
+    if (q == NULL)
+        return;
+    if (reply->type == WIRE_TYPE_PUSH)
+        pushed(of->shard, &q->u.push, reply);
+    else if (reply->type == WIRE_TYPE_PULL)
+        pulled(of->shard, &q->u.pull, reply);
+    else
+        fenced(of->shard, &q->u.fence, reply);
+}
+
+static void seen(void *context, const struct sim_node *from, uint64_t line, bool up,
+                 const struct msg *m)
+{
+    struct wire w;
+    (void)context;
+    (void)up;
+    if (wire_decode(m, &w, NULL) != 0)
+        return;
+    const struct cluster_server *shard = server_of(from);
+    if (w.type == WIRE_TYPE_DIGEST && !w.reply && from == o.c->coord_node)
+        for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++)
+            digested(o.c->server[i].shard);
+    if (w.type != WIRE_TYPE_PUSH && w.type != WIRE_TYPE_PULL && w.type != WIRE_TYPE_FENCE)
+        return;
+    if (!w.reply && shard == NULL)
+        request_note(line, &w);
+    else if (w.reply && shard != NULL)
+        answered(shard, line, &w);
+}
+
+void oracle_watch(struct cluster *c, const char *who)
+{
+    memset(&o, 0, sizeof o);
+    o.c = c;
+    snprintf(o.who, sizeof o.who, "%s", who);
+    sim_watch(c->sim, seen, NULL);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+struct taking {
+    struct oracle_rows *out;
+    uint32_t table, shard, words;
+};
+
+static void row_take(void *context, const void *row)
+{
+    const struct taking *t = context;
+    struct oracle_rows *r = t->out;
+    size_t bytes = t->words * sizeof(float);
+    ck_assert_int_eq(array_room(&r->row, r->count, &r->capacity, 256), 0);
+    while (r->bytes_capacity < r->bytes_count + bytes) {
+        r->bytes_capacity = r->bytes_capacity * 2 + 4096;
+        r->bytes = realloc(r->bytes, r->bytes_capacity);
+        ck_assert_ptr_nonnull(r->bytes);
+    }
+    struct oracle_row *to = &r->row[r->count++];
+    *to = (struct oracle_row){.table = t->table, .shard = t->shard, .at = r->bytes_count};
+    memcpy(&to->key, row, sizeof to->key);
+    memcpy(r->bytes + r->bytes_count, (const char *)row + sizeof to->key, bytes);
+    r->bytes_count += bytes;
+}
+
+static void table_take(struct oracle_rows *out, const struct shard *s, uint32_t table)
+{
+    const struct coord_cluster *cl = &o.c->coord->cluster;
+    const struct table *t = engine_table(s->engine, table);
+    if (t == NULL)
+        return;
+    const struct table_schema *schema = table_schema_of(t);
+    uint32_t words = schema_weight_floats(schema) + schema_state_floats(schema);
+    struct taking to = {out, table, s->lead.self, words};
+    out->table[table] = *schema;
+    for (uint32_t i = 0; i < 1u << schema->tablet_bits; i++) {
+        struct err e = {0};
+        uint32_t global = schema->tablet_first + i;
+        uint32_t owner = global < cl->tablets ? cl->shard_of[global] : UINT32_MAX;
+        if (table_tablet_rows(t, i) > 0 && owner != s->lead.self)
+            BROKEN("shard %s, number %u, has %" PRIu64 " rows of tablet %u of table %s, which is "
+                   "shard %u's",
+                   s->name, s->lead.self, table_tablet_rows(t, i), i, schema->name, owner);
+        const struct table *whole = engine_whole(s->engine, table, i, &e);
+        ck_assert_msg(whole != NULL, "%s: %s", o.who, e.text);
+        table_visit(whole, i, row_take, &to);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct oracle_row *x = a, *y = b;
+    if (x->table != y->table)
+        return x->table < y->table ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+void oracle_rows_take(struct oracle_rows *out)
+{
+    const struct coord_cluster *cl = &o.c->coord->cluster;
+    memset(out, 0, sizeof *out);
+    for (uint32_t i = 0; i < o.c->options.servers * o.c->options.shards; i++) {
+        const struct shard *s = o.c->server[i].shard;
+        if (s->lead.tablet_count != cl->tablets ||
+            memcmp(s->lead.shard_of, cl->shard_of, cl->tablets * sizeof *cl->shard_of) != 0)
+            BROKEN("shard %s has another map of epoch %" PRIu64 " than the coordinator", s->name,
+                   s->lead.epoch);
+        for (uint32_t t = 0; t < CLUSTER_TABLES; t++)
+            table_take(out, s, t);
+    }
+    if (out->count > 0)
+        qsort(out->row, out->count, sizeof *out->row, by_name);
+    for (uint32_t i = 1; i < out->count; i++)
+        if (by_name(&out->row[i - 1], &out->row[i]) == 0)
+            BROKEN("key %016" PRIx64 " of table %s is on shard %u and on shard %u", out->row[i].key,
+                   out->table[out->row[i].table].name, out->row[i - 1].shard, out->row[i].shard);
+}
+
+void oracle_rows_free(struct oracle_rows *r)
+{
+    free(r->row);
+    free(r->bytes);
+    memset(r, 0, sizeof *r);
+}
+
+/* The first place in which two rows of a table differ, in words. */
+static void difference(const struct table_schema *s, const uint8_t *is, const uint8_t *must,
+                       char *out, size_t bytes)
+{
+    uint32_t weights = schema_weight_floats(s), i = 0;
+    float a, b;
+    while (memcmp(is + i * sizeof a, must + i * sizeof a, sizeof a) == 0)
+        i++;
+    memcpy(&a, is + i * sizeof a, sizeof a);
+    memcpy(&b, must + i * sizeof b, sizeof b);
+    snprintf(out, bytes, "%s %u is %.9g, %.9g must be", i < weights ? "weight" : "state",
+             i < weights ? i : i - weights, (double)a, (double)b);
+}
+
+void oracle_rows_same(const struct oracle_rows *r, const struct oracle_rows *must)
+{
+    for (uint32_t i = 0; i < r->count || i < must->count; i++) {
+        const struct oracle_row *is = &r->row[i], *as = &must->row[i];
+        char text[128];
+        if (i == must->count || (i < r->count && by_name(is, as) < 0))
+            BROKEN("key %016" PRIx64 " of table %s, on shard %u, is in no undisturbed run", is->key,
+                   r->table[is->table].name, is->shard);
+        if (i == r->count || by_name(is, as) > 0)
+            BROKEN("key %016" PRIx64 " of table %s is missing", as->key,
+                   must->table[as->table].name);
+        const struct table_schema *s = &must->table[as->table];
+        size_t bytes = (schema_weight_floats(s) + schema_state_floats(s)) * sizeof(float);
+        if (memcmp(r->bytes + is->at, must->bytes + as->at, bytes) == 0)
+            continue;
+        difference(s, r->bytes + is->at, must->bytes + as->at, text, sizeof text);
+        BROKEN("key %016" PRIx64 " of table %s, on shard %u: %s", is->key, s->name, is->shard,
+               text);
+    }
+}
+
+void oracle_rows_count(const struct oracle_rows *r, const struct oracle_count *must, uint32_t keys,
+                       uint32_t times)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < keys; i++) {
+        const struct oracle_row want = {.key = must[i].key};
+        const struct oracle_row *row = bsearch(&want, r->row, r->count, sizeof want, by_name);
+        float count = 0;
+        if (row != NULL)
+            memcpy(&count, r->bytes + row->at, sizeof count);
+        found += row != NULL;
+        if (count != (float)(must[i].examples * times))
+            BROKEN("key %016" PRIx64 " is counted %.9g times, the input has it %u times (row %s)",
+                   must[i].key, (double)count, must[i].examples * times,
+                   row == NULL ? "missing" : "found");
+    }
+    if (found != r->count)
+        BROKEN("%u rows, the input has %u keys", r->count, found);
+}
