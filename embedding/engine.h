@@ -188,6 +188,10 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
  * tablets and the journal when it is trimmed. */
 int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
                 uint32_t count, uint64_t *changed, struct err *e);
+/* What engine_keys would refuse so many keys for, whichever they are: for who has it do them some
+ * at a time. */
+int engine_keys_check(const struct engine *g, uint32_t table, enum key_action action,
+                      uint32_t count, struct err *e);
 /* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator
  * tells it at every registration, and a push for a tablet not led is NOT_LEADER. Clocks and lowest
  * marks count led tablets only. */
