@@ -168,6 +168,7 @@ bool engine_unsynced(const struct engine *g);
  * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
  * while an admitted push has not been applied, or a cut is being copied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
+/* NO_SPACE: the marks of so many lanes have no room in the memory budget. */
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
 /* The same for a run that does not push to all tables of the shard (those of other spaces): only
  * tables whose bit is set count in its clocks and lowest marks. engine_run_open counts all, and

@@ -3,6 +3,7 @@
 #include "embedding/engine/apply.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/tier.h"
 #include "embedding/journal/record_schema.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
@@ -154,6 +155,9 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
                        run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+    int rc = tier_check_marks(g, run, lanes, tables, e);
+    if (rc != 0)
+        return rc;
     struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
     return control_record(g, RECORD_RUN_OPEN, &r, sizeof r, e);
 }
