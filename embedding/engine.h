@@ -168,6 +168,7 @@ bool engine_unsynced(const struct engine *g);
  * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
  * while an admitted push has not been applied, or a cut is being copied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
+/* NO_SPACE: the marks of so many lanes have no room in the memory budget. */
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
 /* The same for a run that does not push to all tables of the shard (those of other spaces): only
  * tables whose bit is set count in its clocks and lowest marks. engine_run_open counts all, and
@@ -188,6 +189,10 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
  * tablets and the journal when it is trimmed. */
 int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
                 uint32_t count, uint64_t *changed, struct err *e);
+/* What engine_keys would refuse so many keys for, whichever they are: for who has it do them some
+ * at a time. */
+int engine_keys_check(const struct engine *g, uint32_t table, enum key_action action,
+                      uint32_t count, struct err *e);
 /* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator
  * tells it at every registration, and a push for a tablet not led is NOT_LEADER. Clocks and lowest
  * marks count led tablets only. */

@@ -151,6 +151,11 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
                        "run %" PRIu64 " was opened while the checkpoint was read", l->run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+    int rc = l->runs.count == 0
+                 ? 0
+                 : tier_check_marks(g, l->run, l->runs.run[0]->lanes, l->runs.run[0]->tables, e);
+    if (rc != 0)
+        return rc;
     uint64_t bytes = load_all_built(l) ? l->bytes : l->guess / 3 * 2;
     return g->store == NULL ? 0 : space_check_for(g, bytes, "what is loaded", e);
 }

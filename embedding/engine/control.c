@@ -3,6 +3,7 @@
 #include "embedding/engine/apply.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/tier.h"
 #include "embedding/journal/record_schema.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
@@ -154,6 +155,9 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
                        run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+    int rc = tier_check_marks(g, run, lanes, tables, e);
+    if (rc != 0)
+        return rc;
     struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
     return control_record(g, RECORD_RUN_OPEN, &r, sizeof r, e);
 }
@@ -233,12 +237,11 @@ static struct record_keys *keys_record(const struct engine_table *t, enum key_ac
     return r;
 }
 
-int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
-                uint32_t count, uint64_t *changed, struct err *e)
+int engine_keys_check(const struct engine *g, uint32_t table, enum key_action action,
+                      uint32_t count, struct err *e)
 {
-    struct engine_table *t = engine_slot(g, table);
-    *changed = 0;
-    if (t == NULL)
+    const struct engine_table *t = table < LIMIT_TABLES ? &g->table[table] : NULL;
+    if (t == NULL || t->table == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
     if ((unsigned)action > KEY_RESET || count > LIMIT_KEYS)
         return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action,
@@ -247,6 +250,8 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
         return err_set(e, SHOAL_E_MALFORMED,
                        "table %s is dense: its rows are blocks of the network, not keys to name",
                        table_schema_of(t->table)->name);
+    if (!engine_back(g))
+        return err_set(e, SHOAL_E_AGAIN, "rows are being brought back; ask again");
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
     if (cut_copy_waits(g, table, 0, t->scope.tablets))
@@ -258,11 +263,21 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
         return err_set(e, SHOAL_E_TOO_BIG,
                        "table %s: a tablet has too many keys by name; reset some",
                        table_schema_of(t->table)->name);
+    return 0;
+}
+
+int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
+                uint32_t count, uint64_t *changed, struct err *e)
+{
+    *changed = 0;
+    int rc = engine_keys_check(g, table, action, count, e);
+    if (rc != 0)
+        return rc;
+    struct engine_table *t = &g->table[table];
     struct record_keys *r = keys_record(t, action, keys, count);
     if (r == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u keys", count);
     size_t bytes = sizeof *r + r->count * sizeof *keys;
-    int rc = 0;
     if (g->journal != NULL && bytes > journal_payload_max(g->journal))
         rc = err_set(e, SHOAL_E_TOO_BIG, "%u keys do not fit a journal segment; send fewer", count);
     if (rc == 0 && r->count > 0) {

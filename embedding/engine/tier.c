@@ -15,6 +15,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #define LEAVE 2u
 #define LEAVE_OF 3u
 #define STUCK_SHARE 32u          /* of what rows may take: what comes in while none can go */
+#define MARKS_OF 4u              /* the part of what rows may take that marks may */
 #define GATHER_ROWS (256u << 10) /* rows in memory of tablets looked at in one step: some 5 ms */
 
 /* ---- memory ---- */
@@ -49,7 +51,7 @@ uint64_t tier_used(struct engine *g)
         used += arena_used(g->loaded_arena[i]);
     for (uint32_t i = 0; i < g->mem_cut_count; i++)
         used += g->mem_cut[i].facts.bytes;
-    used += engine_jobs_bytes(g);
+    used += runs_bytes(&g->runs) + engine_jobs_bytes(g);
     if (tier->looks++ % LOOK_EVERY == 0) {
         tier->beside = g->store == NULL ? 0 : store_space(g->store).readers;
         for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -126,6 +128,30 @@ int tier_check_room(struct engine *g, struct err *e)
     engine_flush_step(g);
     return err_set(e, SHOAL_E_BUSY,
                    "rows fill the memory budget; some are being moved to the store, ask again");
+}
+
+static uint64_t marks_most(const struct engine *g, uint32_t lanes, uint64_t tables)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if ((tables >> i & 1) && g->table[i].table != NULL)
+            bytes += marks_bytes_most(lanes, g->table[i].scope.tablets);
+    return bytes;
+}
+
+int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, uint64_t tables,
+                     struct err *e)
+{
+    uint64_t most = g->tier.rows_max / MARKS_OF, need = marks_most(g, lanes, tables), others = 0;
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        others += marks_most(g, g->runs.run[i]->lanes, g->runs.run[i]->tables);
+    if (most == 0 || others + need <= most || PLANTED("marks_without_bound"))
+        return 0;
+    return err_set(e, SHOAL_E_NO_SPACE,
+                   "the marks of run %" PRIu64 " (%u lanes) may take %" PRIu64
+                   " bytes, those of other runs %" PRIu64 ", of %" PRIu64
+                   " in all; raise `memory`, drop runs, or use fewer lanes or tablets",
+                   run, lanes, need, others, most);
 }
 
 /* ---- making room ---- */

@@ -23,7 +23,8 @@
  * beside it would have to put each record aside.
  *
  * So a tablet's stored image and the pairs that it lists are of one instant, its flushed_seq.
- * Memory is what the arenas have handed out and what tables keep beside them; making room begins at
+ * Memory is what the arenas have handed out, what tables keep beside them, the marks of runs, and
+ * cuts that stay in memory; making room begins at
  * 15/16 of what rows may take and ends at 14/16; beyond the whole of it pushes wait and nothing is
  * fetched. Thread: the shard's. */
 #ifndef EMBEDDING_ENGINE_TIER_H
@@ -40,6 +41,10 @@ uint64_t tier_used(struct engine *g);
 /* Whether a push must wait: BUSY while room is being made, NO_SPACE when no row can go; 0: there is
  * room. */
 int tier_check_room(struct engine *g, struct err *e);
+/* Whether the marks of one more run, all lanes' in all of its tables, fit: they may take a quarter
+ * of what rows may, with those of all other runs. 0 or NO_SPACE. */
+int tier_check_marks(const struct engine *g, uint64_t run, uint32_t lanes, uint64_t tables,
+                     struct err *e);
 /* Whether so many bytes of rows may be wanted: always, but while none can go. */
 bool tier_lets_in(struct engine *g, uint64_t bytes);
 /* There is no room to be made. */

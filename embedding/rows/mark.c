@@ -18,6 +18,7 @@ struct marks {
     struct lane_marks *table[LIMIT_TABLES]; /* owned; (lanes), or NULL: never touched */
     uint32_t tablets[LIMIT_TABLES];         /* of its arrays; 0: there is none yet */
     bool led[LIMIT_TABLES];                 /* marks_refresh saw a led tablet */
+    uint64_t bytes;                         /* of the arrays */
 };
 
 enum push_verdict mark_push_rule(uint64_t mark, uint64_t from, uint64_t to)
@@ -48,6 +49,16 @@ void marks_free(struct marks *m)
         free(m->table[t]);
     }
     free(m);
+}
+
+uint64_t marks_bytes(const struct marks *m)
+{
+    return m->bytes;
+}
+
+uint64_t marks_bytes_most(uint32_t lanes, uint32_t tablets)
+{
+    return lanes * (sizeof(struct lane_marks) + tablets * (uint64_t)sizeof(uint64_t));
 }
 
 static const uint64_t *array_of(const struct marks *m, uint32_t lane, uint32_t table)
@@ -104,13 +115,19 @@ int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t table
         m->table[table] = calloc(m->lanes, sizeof *m->table[table]);
         if (m->table[table] == NULL)
             return SHOAL_E_NOMEM;
+        m->bytes += m->lanes * sizeof *m->table[table];
     }
     SHOAL_ASSERT(tablets > 0 && (m->tablets[table] == 0 || m->tablets[table] == tablets));
     m->tablets[table] = tablets;
     struct lane_marks *l = &m->table[table][lane];
+    if (l->mark != NULL)
+        return 0;
+    l->mark = calloc(tablets, sizeof *l->mark);
     if (l->mark == NULL)
-        l->mark = calloc(tablets, sizeof *l->mark);
-    return l->mark == NULL ? SHOAL_E_NOMEM : 0;
+        return SHOAL_E_NOMEM;
+    m->bytes += tablets * sizeof *l->mark;
+    SHOAL_ASSERT(m->bytes <= LIMIT_TABLES * marks_bytes_most(m->lanes, LIMIT_TABLETS));
+    return 0;
 }
 
 static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scope)

@@ -30,6 +30,8 @@ struct marks;
 
 struct marks *marks_new(uint32_t lanes); /* NULL: out of memory */
 void marks_free(struct marks *m);
+uint64_t marks_bytes(const struct marks *m);                 /* of the arrays that there are */
+uint64_t marks_bytes_most(uint32_t lanes, uint32_t tablets); /* of one table's, all made */
 
 struct mark_plan {
     enum push_verdict verdict;

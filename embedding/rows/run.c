@@ -93,6 +93,14 @@ uint32_t runs_open(const struct runs *r)
     return open;
 }
 
+uint64_t runs_bytes(const struct runs *r)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        bytes += marks_bytes(r->run[i]->marks);
+    return bytes;
+}
+
 static void count_low(struct run *run)
 {
     run->low = UINT64_MAX;

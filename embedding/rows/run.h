@@ -60,8 +60,9 @@ void runs_drop(struct runs *r, struct run *run);
 int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until);
 /* No record up to `floor` is needed any more. */
 void runs_forget(struct runs *r, uint64_t floor);
-void runs_free(struct runs *r);           /* all of them; r itself is the caller's */
-uint32_t runs_open(const struct runs *r); /* ghosts not counted */
+void runs_free(struct runs *r);            /* all of them; r itself is the caller's */
+uint32_t runs_open(const struct runs *r);  /* ghosts not counted */
+uint64_t runs_bytes(const struct runs *r); /* of their marks */
 
 /* A lane's marks in one table have moved. */
 void run_lane_moved(struct run *run, uint32_t lane);

@@ -2,8 +2,17 @@
 #include "server/shard/keys.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/container_of.h"
 #include "proto/base/json.h"
+#include "proto/base/key.h"
+#include "proto/base/plant.h"
+#include "server/shard/group.h"
 #include "server/shard/shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_NS UINT64_C(5000000) /* for pushes, a cut or a load that are in the way */
 
 /* ---- a search of the journal ---- */
 
@@ -116,23 +125,128 @@ _Static_assert((int)WIRE_KEY_ERASE == (int)KEY_ERASE && (int)WIRE_KEY_BLOCK == (
                    (int)WIRE_KEY_ALLOW == (int)KEY_ALLOW && (int)WIRE_KEY_RESET == (int)KEY_RESET,
                "the wire's actions are the engine's");
 
-void keys_on_message(struct shard *s, peer_t from)
+static void name_end(struct shard *s)
+{
+    free(s->naming.keys);
+    s->naming.keys = NULL;
+    s->naming.peer = 0;
+}
+
+/* Keys of the next step: all of their tablets, the first of which may have any number of rows. */
+static uint32_t step_keys(const struct naming *n, const struct table *t)
+{
+    uint32_t bits = table_schema_of(t)->tablet_bits, end = n->next;
+    for (uint64_t rows = 0; end < n->count && rows < n->step_rows;) {
+        uint32_t tablet = key_tablet(key_mix(n->keys[end]), bits);
+        rows += n->action == WIRE_KEY_ERASE ? table_tablet_rows(t, tablet) : 0;
+        for (; end < n->count && key_tablet(key_mix(n->keys[end]), bits) == tablet; end++)
+            rows++;
+        if (PLANTED("keys_in_one_go"))
+            rows = 0;
+    }
+    return end - n->next;
+}
+
+static int name_some(struct shard *s, struct err *e)
+{
+    struct naming *n = &s->naming;
+    uint64_t changed;
+    int rc =
+        engine_keys_check(s->engine, n->table, (enum key_action)n->action, n->count - n->next, e);
+    if (rc)
+        return rc;
+    uint32_t count = step_keys(n, engine_table(s->engine, n->table));
+    rc = engine_keys(s->engine, n->table, (enum key_action)n->action, n->keys + n->next, count,
+                     &changed, e);
+    if (rc)
+        return rc;
+    SHOAL_ASSERT(changed <= count);
+    n->changed += changed;
+    n->next += count;
+    return 0;
+}
+
+static void name_step(struct shard *s)
+{
+    struct naming *n = &s->naming;
+    struct err e = {0};
+    bool begun = n->next > 0;
+    int rc = name_some(s, &e);
+    if (begun && (rc == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)) {
+        env_timer_start(s->env, &n->timer, WAIT_NS);
+    } else if (rc) {
+        shard_refuse(s, n->peer, WIRE_TYPE_KEYS, n->id, rc, "shard %s: %s", s->name, e.text);
+        name_end(s);
+    } else if (n->next < n->count) {
+        env_timer_start(s->env, &n->timer, 0);
+    } else {
+        shard_reply(s, WIRE_TYPE_KEYS, n->id)->u.KEYS_reply.changed = n->changed;
+        shard_send_reply(s, n->peer);
+        name_end(s);
+    }
+}
+
+static void name_cb(struct env_timer *t)
+{
+    struct shard *s = container_of(t, struct shard, naming.timer);
+    SHOAL_ASSERT(s->naming.peer != 0 && s->naming.next < s->naming.count);
+    if (!s->fatal.code && group_settle(s) == 0)
+        name_step(s);
+}
+
+static int by_mixed(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
+
+static void name_begin(struct shard *s, peer_t from)
 {
     const struct wire_KEYS r = s->in.u.KEYS;
-    uint64_t id = s->in.id, changed = 0;
-    struct err e = {0};
-    if (r.action == WIRE_KEY_SCRUB) {
+    struct naming *n = &s->naming;
+    uint64_t id = s->in.id;
+    size_t bytes = r.key_count * sizeof *n->keys;
+    n->keys = malloc(bytes + 1);
+    if (n->keys == NULL) {
+        shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_NOMEM, "shard %s: no memory for %u keys",
+                     s->name, r.key_count);
+        return;
+    }
+    n->peer = from;
+    n->id = id;
+    n->table = r.table;
+    n->action = (uint32_t)r.action;
+    n->count = r.key_count;
+    n->next = 0;
+    n->changed = 0;
+    if (bytes > 0)
+        memcpy(n->keys, s->m->frame[1].data, bytes);
+    qsort(n->keys, n->count, sizeof *n->keys, by_mixed);
+    name_step(s);
+}
+
+void keys_on_message(struct shard *s, peer_t from)
+{
+    uint64_t id = s->in.id;
+    if (s->in.u.KEYS.action == WIRE_KEY_SCRUB)
         on_scrub(s, from);
-        return;
-    }
-    int rc = lead_ready(&s->lead) ? engine_keys(s->engine, r.table, (enum key_action)r.action,
-                                                s->m->frame[1].data, r.key_count, &changed, &e)
-                                  : err_set(&e, SHOAL_E_AGAIN, "it has no map yet; ask again");
-    if (rc) {
-        shard_refuse(s, from, WIRE_TYPE_KEYS, id, rc, "shard %s: %s", s->name, e.text);
-        return;
-    }
-    SHOAL_ASSERT(changed <= r.key_count);
-    shard_reply(s, WIRE_TYPE_KEYS, id)->u.KEYS_reply.changed = changed;
-    shard_send_reply(s, from);
+    else if (!lead_ready(&s->lead))
+        shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_AGAIN,
+                     "shard %s: it has no map yet; ask again", s->name);
+    else if (s->naming.peer == 0)
+        name_begin(s, from);
+    else if (s->naming.peer != from || s->naming.id != id) /* else its answer comes */
+        shard_refuse(s, from, WIRE_TYPE_KEYS, id, SHOAL_E_AGAIN,
+                     "shard %s: other keys are being named; ask again", s->name);
+}
+
+void keys_init(struct shard *s)
+{
+    s->naming = (struct naming){.step_rows = KEYS_STEP_ROWS, .timer = {.fire = name_cb}};
+}
+
+void keys_close(struct shard *s)
+{
+    env_timer_stop(s->env, &s->naming.timer);
+    free(s->naming.keys);
 }

@@ -1,5 +1,9 @@
 /* keys.h: KEYS of a shard: keys erased, blocked, allowed, reset. Settled first, journalled before
- * the reply; repeated it changes nothing more. s->in holds the request, s->m its keys. */
+ * the reply; repeated it changes nothing more. s->in holds the request, s->m its keys.
+ *
+ * An erasing rebuilds every tablet that it touches, so many keys go in steps of some tablets, each
+ * a record of its own; what comes in between sees some of it. The first step is taken at once. One
+ * request at a time: another one is AGAIN. Killed on the way, whoever asks again gets the rest. */
 #ifndef SERVER_SHARD_KEYS_H
 #define SERVER_SHARD_KEYS_H
 
@@ -9,6 +13,21 @@
 
 struct shard;
 
+#define KEYS_STEP_ROWS 65536u /* in the tablets of a step, and keys: some 10 ms */
+
+struct naming {
+    peer_t peer; /* who waits for the answer; 0: nothing is under way */
+    uint64_t id;
+    uint32_t table, action;
+    uint64_t *keys; /* owned; (count), in the order of their tablets */
+    uint32_t count, next;
+    uint64_t changed;
+    uint32_t step_rows;
+    struct env_timer timer;
+};
+
+void keys_init(struct shard *s);
+void keys_close(struct shard *s);
 void keys_on_message(struct shard *s, peer_t from);
 
 /* BLAME, and the KEYS action SCRUB: what a shard's journal says of keys, and taking erased

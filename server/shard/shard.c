@@ -287,6 +287,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     park_init(s);
     cut_init(s);
     survey_init(s);
+    keys_init(s);
     beat_init(s);
     s->sync.fire = sync_cb;
     s->park.timer.fire = park_cb;
@@ -313,6 +314,7 @@ int shard_close(struct shard *s, bool flush_all)
     park_close(s);
     cut_close(s);
     survey_close(s);
+    keys_close(s);
     beat_close(s);
     env_timer_stop(s->env, &s->sync);
     int rc = engine_close(s->engine, flush_all && !s->fatal.code);

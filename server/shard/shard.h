@@ -85,6 +85,7 @@ struct shard {
     struct checkpoints checkpoints;
     struct survey digests, table_stats;
     struct audit audit;
+    struct naming naming;
     struct beat beat;
     struct env_timer sync; /* journal mode: a sync begins so late at most, or after the last */
     struct shard_counts counts;

@@ -1,5 +1,6 @@
 /* test_engine.c: the path of a push, control records, clocks, and the journal's cap. */
 #include "embedding/engine.h"
+#include "embedding/engine/tier.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rig.h"
 
@@ -230,6 +231,33 @@ START_TEST(only_tables_of_the_run_count_in_its_clock)
 }
 END_TEST
 
+/* 8 bytes for each lane of each tablet, of all runs together, in a quarter of what rows may take;
+ * and what they do take counts. */
+START_TEST(marks_are_within_the_budget)
+{
+    struct err e = {0};
+    struct push_plan plan;
+    begin(DURABLE_MEMORY, NULL);
+    s.g->tier.rows_max = 4 * 3 * marks_bytes_most(100, 16);
+    ck_assert_int_eq(engine_run_open(s.g, 2, 1024, 1, &e), SHOAL_E_NO_SPACE);
+    ck_assert_ptr_nonnull(strstr(e.text, "the marks of run 2 (1024 lanes)"));
+    ck_assert_int_eq(engine_run_open(s.g, 2, 200, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open(s.g, 3, 100, 1, &e), SHOAL_E_NO_SPACE); /* run 1 has two */
+    ck_assert_int_eq(engine_run_open_tables(s.g, 3, 100, 1, 2, &e), 0);      /* none here */
+    ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open(s.g, 4, 98, 1, &e), 0); /* again */
+    s.g->tier.rows_max = 0;
+    uint64_t before = runs_bytes(&s.g->runs), used = tier_used(s.g);
+    ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
+    uint64_t marks = runs_bytes(&s.g->runs);
+    ck_assert_uint_ge(marks, before + 16 * 8);
+    ck_assert_uint_ge(tier_used(s.g), used + marks);
+    ck_assert_int_eq(engine_run_drop(s.g, 1, &e), 0);
+    ck_assert_uint_eq(runs_bytes(&s.g->runs), 0);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(control_records_are_idempotent)
 {
     struct err e;
@@ -385,6 +413,7 @@ int main(void)
     tcase_add_test(t, a_late_lane_holds_nobody_up);
     tcase_add_test(t, bsp_lanes_have_no_offset);
     tcase_add_test(t, only_tables_of_the_run_count_in_its_clock);
+    tcase_add_test(t, marks_are_within_the_budget);
     tcase_add_test(t, control_records_are_idempotent);
     tcase_add_test(t, fsync_acknowledges_what_is_synced);
     tcase_add_test(t, a_full_journal_is_busy_until_rows_are_written);

@@ -41,6 +41,59 @@ START_TEST(erased_key_is_gone_for_the_pull_behind_it)
 }
 END_TEST
 
+static const struct env_ops *quick;
+static const struct env_timer *steps;
+
+/* A step takes 10 ms. */
+static void slow_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
+{
+    quick->timer_start(env, t, t == steps ? delay_ns + 10 * MS : delay_ns);
+}
+
+/* Keys of 16 tablets with a row each, and a step has but one: pulls and pushes go on in between,
+ * and the answer comes with the last. */
+START_TEST(many_keys_are_erased_in_steps)
+{
+    struct rig r = {0};
+    static struct env_ops slow;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t keys[16];
+    for (uint32_t i = 0; i < 16; i++) {
+        keys[i] = rig_key(15 - i, 0);
+        rig_push(&r, (struct rig_push_args){.from = i, .to = i + 1, .key = keys[i], .gradient = 2});
+    }
+    rig_run(&r, 5);
+    struct env *env = sim_node_env(r.shard_node);
+    quick = env->ops;
+    slow = *quick;
+    slow.timer_start = slow_start;
+    env->ops = &slow;
+    steps = &r.shard->naming.timer;
+    r.shard->naming.step_rows = 1;
+    uint64_t erase = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 16);
+    rig_run(&r, 85);
+    ck_assert_int_eq(rig_status(&r, erase), RIG_WAITING);
+    ck_assert_uint_ge(table_rows(engine_table(r.shard->engine, 0)), 6);
+    ck_assert_uint_le(table_rows(engine_table(r.shard->engine, 0)), 8);
+    uint64_t first = rig_pull(&r, UINT32_MAX, 0, 0, keys[15]),
+             last = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]),
+             other = name_keys(&r, 0, WIRE_KEY_BLOCK, keys, 1),
+             push = rig_push(
+                 &r, (struct rig_push_args){.from = 16, .to = 17, .key = keys[1], .gradient = 1});
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, first) == 0);
+    ck_assert(rig_value(&r, last) == -2);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_AGAIN);
+    rig_run(&r, 200);
+    ck_assert_int_eq(rig_status(&r, erase), 0);
+    ck_assert_uint_eq(rig_reply(&r, erase)->u.KEYS_reply.changed, 16);
+    ck_assert_uint_eq(table_rows(engine_table(r.shard->engine, 0)), 0);
+    env->ops = quick;
+    rig_free(&r);
+}
+END_TEST
+
 START_TEST(only_led_keys_are_named)
 {
     struct rig r = {0};
@@ -91,6 +144,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         erased_key_is_gone_for_the_pull_behind_it,
+        many_keys_are_erased_in_steps,
         only_led_keys_are_named,
         keys_that_cannot_be_named_are_refused,
         scrub_is_answered,
