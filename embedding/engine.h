@@ -48,6 +48,8 @@ struct engine_options {
          * `memory` tests) */
         *dir;
     enum durability durability;
+    /* checkpoints are written and loaded below it alone; NULL or "": anywhere. Borrowed */
+    const char *checkpoint_root;
     uint64_t journal_max;   /* bytes; 0: max(1 GiB, row bytes) */
     uint32_t segment_bytes; /* 0: 64 MiB */
     /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
@@ -262,7 +264,8 @@ typedef void (*engine_export_done)(void *context, int status, const char *text, 
  * and journal by hard link where the file system allows, else copied, and a manifest with the
  * checksum of every file; made as part-PPPP.tmp, synced, and named by one rename. PATH is absolute;
  * it is made when only its last part is missing. Again: the same answer. 0: done will be called.
- * Refusals, without done: NOT_FOUND (no such complete cut), MALFORMED (part, parts, path), BUSY
+ * Refusals, without done: NOT_FOUND (no such complete cut), MALFORMED (part, parts, path), DENIED
+ * (not below checkpoint_root), BUSY
  * (another export is under way), AGAIN (nothing is led yet), IO, NOMEM. done: EXISTS (the folder
  * holds another cut, or another part), CANTCREATE, NO_SPACE, CORRUPT, IO. */
 int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,

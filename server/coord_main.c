@@ -111,6 +111,7 @@ static int serve(const struct coord_config *config, struct err *e)
                                .write_report = report_write,
                                .write_scalars = config->tensorboard[0] != 0 ? scalars_write : NULL,
                                .folder = &coord_folder_disk,
+                               .checkpoint_root = config->checkpoint_root,
                                .hook_start = config->publish ? hook_start : NULL,
                                .hook_poll = hook_poll,
                                .hook_stop = hook_stop,

@@ -2,6 +2,7 @@
 #include "server/server_config.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/job/keys.h"
 
@@ -97,6 +98,18 @@ static int check_disk(const struct config *c, const char *name, const struct ser
     return 0;
 }
 
+/* A folder that others name things in: "" or from the root on. */
+static int take_root(const struct config *c, const char *name, char *out, size_t capacity,
+                     struct err *e)
+{
+    int rc = take_string(c, name, "checkpoint_root", out, capacity, e);
+    if (rc != 0 || out[0] == 0 || file_below("", out) == 0)
+        return rc;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%d: checkpoint_root: %s does not begin with '/', or has '.' or '..' in it",
+                   name, config_line(c, "checkpoint_root"), out);
+}
+
 static int take_server(const struct config *c, const char *name, void *to, struct err *e)
 {
     struct server_config *out = to;
@@ -107,7 +120,8 @@ static int take_server(const struct config *c, const char *name, void *to, struc
         (rc = take_string(c, name, "listen", out->listen, sizeof out->listen - 8, e)) ||
         (rc = take_string(c, name, "advertise", out->advertise, sizeof out->advertise - 16, e)) ||
         (rc = take_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e)) ||
-        (rc = take_string(c, name, "coordinator", out->coordinator, sizeof out->coordinator, e)))
+        (rc = take_string(c, name, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
+        (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)))
         return rc;
     if (!out->data_dir[0] || !out->listen[0])
         return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
@@ -217,7 +231,8 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
         (rc = take_string(c, name, "listen", out->listen, sizeof out->listen, e)) ||
         (rc = take_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e)) ||
         (rc = take_string(c, name, "report", out->report, sizeof out->report - 8, e)) ||
-        (rc = take_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard, e)))
+        (rc = take_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard, e)) ||
+        (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)))
         return rc;
     if (out->listen[0] == 0 || out->data_dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);

@@ -17,6 +17,7 @@
  *     durability: journal           # memory | journal | fsync
  *     keys: ""
  *     net: {drop: 0, io_threads: 1}
+ *     checkpoint_root: ""           # checkpoints are written and loaded below it alone
  *     insecure_plaintext: false     # allow addresses that are not loopback, without keys */
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H
@@ -43,6 +44,7 @@ struct server_config {
         double drop;
         uint32_t io_threads;
     } net;
+    char checkpoint_root[LIMIT_PATH - 256];
     bool insecure_plaintext;
 };
 
@@ -88,6 +90,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
  *     tensorboard: DIR          # event files of the jobs that run; empty: none
+ *     checkpoint_root: ""       # jobs' checkpoint.dir and --from lie below it
  *     publish: false            # whether jobs may have a command run here (checkpoint.publish)
  *     net: {drop: 0}
  *     insecure_plaintext: false # allow an address that is not loopback */
@@ -98,6 +101,7 @@ struct coord_config {
     char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
     uint32_t shards, lease_ms, resend_ms;
     double drop;
+    char checkpoint_root[LIMIT_PATH - 256];
     bool insecure_plaintext;
     bool publish;
 };

@@ -151,6 +151,7 @@ static int open_member(struct member *m, struct shard **shard)
         .engine = {.dir = dir,
                    .wall_ns = time_wall_ns,
                    .durability = c->durability,
+                   .checkpoint_root = c->checkpoint_root,
                    .journal_max = c->journal.max / c->shards,
                    .journal_keep = c->journal.keep / c->shards,
                    .segment_bytes = (uint32_t)c->journal.segment,

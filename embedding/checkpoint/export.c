@@ -337,6 +337,9 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
                        "part %u of %u of cut %" PRIu64
                        " into \"%.200s\": a path from the root is needed",
                        part, parts, cut, path);
+    int rc = part_path_check(g->options.checkpoint_root, path, e);
+    if (rc != 0)
+        return rc;
     if (g->exporting != 0)
         return err_set(e, SHOAL_E_BUSY, "cut %" PRIu64 " is being exported; ask again",
                        g->exporting);
@@ -345,7 +348,7 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
     struct export_work *x = calloc(1, sizeof *x);
     if (x == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to export cut %" PRIu64, cut);
-    int rc = find_cut(g, cut, x, e);
+    rc = find_cut(g, cut, x, e);
     if (rc == 0 && (rc = list_tablets(g, &x->part)) != 0)
         err_set(e, rc, "no memory to export cut %" PRIu64, cut);
     if (rc != 0) {

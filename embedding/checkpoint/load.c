@@ -412,6 +412,9 @@ static int check_begin(const struct engine *g, const struct engine_load_options 
         return err_set(e, SHOAL_E_MALFORMED,
                        "run %" PRIu64 " from \"%.200s\": a run and a path from the root are needed",
                        o->run, o->path);
+    int rc = part_path_check(g->options.checkpoint_root, o->path, e);
+    if (rc != 0)
+        return rc;
     const struct load *other = load_of(g);
     if (other != NULL)
         return err_set(e, SHOAL_E_BUSY,

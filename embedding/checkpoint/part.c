@@ -14,6 +14,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +34,23 @@ void part_free(struct part *p)
     free(p->range);
     free(p->file);
     *p = (struct part){0};
+}
+
+int part_path_check(const char *root, const char *path, struct err *e)
+{
+    if (root == NULL || PLANTED("path_escape"))
+        root = "";
+    if (file_below(root, path) == 0)
+        return 0;
+    return errno == EINVAL
+               ? err_set(e, SHOAL_E_MALFORMED,
+                         "\"%.200s\" does not begin with '/', or has '.' or "
+                         "'..' in it",
+                         path)
+               : err_set(e, SHOAL_E_DENIED,
+                         "%.400s is not below %.300s, or by a link (%s): this server writes and "
+                         "loads checkpoints there alone (checkpoint_root in its server.yaml)",
+                         path, root, strerror(errno));
 }
 
 void part_path(const char *path, uint32_t part, const char *tail, char *out)

@@ -49,6 +49,8 @@ int part_add_range(struct part *p, uint32_t table, uint32_t first, uint32_t coun
 int part_add_file(struct part *p, const char *name, uint64_t bytes, uint64_t checksum);
 /* PATH/part-PPPP and `tail`, LIMIT_PATH long at most. */
 void part_path(const char *path, uint32_t part, const char *tail, char *out);
+/* Whether a checkpoint may lie there: below root (NULL, "": anywhere). MALFORMED, DENIED. */
+int part_path_check(const char *root, const char *path, struct err *e);
 /* Writes dir/manifest, synced. */
 int part_write(const char *dir, const struct part *p, struct err *e);
 /* Reads dir/manifest; *out is to be freed whatever comes. NOT_FOUND, CORRUPT, or VERSION

@@ -349,6 +349,91 @@ void file_walk_close(struct file_walk *w)
     errno = why;
 }
 
+/* ---- paths of others ---- */
+
+/* The part that *at stands before, and *at behind it; 0 bytes: the end. */
+static size_t part_next(const char **at, char part[NAME_MAX + 1])
+{
+    *at += strspn(*at, "/");
+    size_t bytes = strcspn(*at, "/"), kept = bytes > NAME_MAX ? NAME_MAX : bytes;
+    memcpy(part, *at, kept);
+    part[kept] = 0;
+    *at += bytes;
+    return bytes;
+}
+
+static bool plain(const char *path)
+{
+    char part[NAME_MAX + 1];
+    const char *at = path;
+    size_t bytes;
+    while ((bytes = part_next(&at, part)) > 0)
+        if (bytes > NAME_MAX || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
+            return false;
+    return path[0] == '/' && strlen(path) < PATH_MAX;
+}
+
+/* `rest` from the folder `fd` (closed) on, part by part. The last may be a file; what is not there
+ * is no link. */
+static int walk_below(int fd, const char *rest)
+{
+    char part[NAME_MAX + 1];
+    struct stat st;
+    int why = 0;
+    while (why == 0 && part_next(&rest, part) > 0) {
+        int next = -1;
+        if (fstatat(fd, part, &st, AT_SYMLINK_NOFOLLOW) != 0)
+            why = errno;
+        else if (S_ISLNK(st.st_mode))
+            why = ELOOP;
+        else if (!S_ISDIR(st.st_mode))
+            break;
+        else if ((next = openat(fd, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+            why = errno;
+        if (why == 0) {
+            close(fd);
+            fd = next;
+        }
+    }
+    close(fd);
+    errno = why;
+    return why == 0 || why == ENOENT ? 0 : -1;
+}
+
+/* What of path lies below root; NULL: it does not. */
+static const char *rest_below(const char *root, const char *path)
+{
+    size_t bytes = strlen(root);
+    while (bytes > 1 && root[bytes - 1] == '/')
+        bytes--;
+    if (strncmp(root, path, bytes) != 0)
+        return NULL;
+    return path[bytes] == '/' || path[bytes] == 0 || root[bytes - 1] == '/' ? path + bytes : NULL;
+}
+
+int file_below(const char *root, const char *path)
+{
+    if (!plain(path)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (root[0] == 0)
+        return 0;
+    char *whole = realpath(root, NULL); /* links above it are the operator's own */
+    if (whole == NULL)
+        return -1;
+    const char *rest = rest_below(root, path);
+    if (rest == NULL)
+        rest = rest_below(whole, path);
+    int fd = rest == NULL ? -1 : open(whole, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int why = rest == NULL ? EXDEV : errno;
+    free(whole);
+    if (fd >= 0)
+        return walk_below(fd, rest);
+    errno = why;
+    return -1;
+}
+
 /* The folder that path is, and not one that a link leads to. */
 static bool walk_folder_itself(struct file_walk *w, const char *path)
 {

@@ -216,6 +216,14 @@ static int held(struct coord *c, struct err *e)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
+/* checkpoint.dir, made where it is missing, as an absolute path. */
+static int dir_take(struct coord *c, const char *dir, char absolute[LIMIT_PATH], struct err *e)
+{
+    const char *root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
+    int rc = root[0] == 0 ? 0 : c->options.folder->below(root, dir, e); /* before it is made */
+    return rc == 0 ? c->options.folder->open(dir, absolute, e) : rc;
+}
+
 static int dir_open(struct coord *c, struct err *e)
 {
     if (c->options.folder == NULL)
@@ -225,7 +233,7 @@ static int dir_open(struct coord *c, struct err *e)
                        "job %s has no checkpoint.dir: name the folder in the job file, one that "
                        "coordinator and servers share",
                        c->job.spec.name);
-    return c->options.folder->open(c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
+    return dir_take(c, c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
 }
 
 static int ready_check(const struct coord *c, struct err *e)
@@ -439,7 +447,7 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
         return 0;
     if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
-    int rc = c->options.folder->open(spec->checkpoint.dir, absolute, e);
+    int rc = dir_take(c, spec->checkpoint.dir, absolute, e);
     return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
 }
 

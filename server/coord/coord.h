@@ -41,6 +41,7 @@ struct coord_options {
                          const struct coord_scalar *scalar, uint32_t count, struct err *e);
     /* Folders of checkpoints (coord_folder_disk); NULL: none are made or read. */
     const struct coord_folder_ops *folder;
+    const char *checkpoint_root; /* they lie below it; NULL or "": anywhere. Borrowed */
     /* Starts a command (words, the folder behind them), one at a time, without waiting for it;
      * hook_poll: whether it has ended, and its exit status (128 + signal). NULL: jobs with
      * checkpoint.publish are refused. */

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/plant.h"
 #include "proto/base/process.h"
 #include "proto/base/time.h"
 #include "proto/job/manifest.h"
@@ -305,9 +306,22 @@ static uint64_t disk_wall_s(void)
     return time_wall_ns() / 1000000000u;
 }
 
+static int disk_below(const char *root, const char *path, struct err *e)
+{
+    if (file_below(PLANTED("path_escape") ? "" : root, path) == 0)
+        return 0;
+    return errno == EINVAL
+               ? err_set(e, SHOAL_E_USAGE,
+                         "'%.300s' is not named by an absolute path without '.' and '..'", path)
+               : err_set(e, SHOAL_E_DENIED,
+                         "%.400s is not below %.300s, or by a link (%s): this coordinator takes "
+                         "checkpoints there alone (checkpoint_root in its coordinator.yaml)",
+                         path, root, strerror(errno));
+}
+
 const struct coord_folder_ops coord_folder_disk = {
-    disk_open, disk_begin,  disk_put,    disk_get,  disk_publish,
-    disk_hold, disk_let_go, disk_remove, disk_list, disk_wall_s};
+    disk_below, disk_open,   disk_begin,  disk_put,  disk_get,   disk_publish,
+    disk_hold,  disk_let_go, disk_remove, disk_list, disk_wall_s};
 
 /* ---- hook ---- */
 

@@ -33,6 +33,9 @@
 typedef void (*coord_folder_visit)(void *context, const char *name);
 
 struct coord_folder_ops {
+    /* Whether a path that a peer has named lies below root ("": anywhere) without a link on the
+     * way. USAGE, DENIED. */
+    int (*below)(const char *root, const char *path, struct err *e);
     /* Makes dir where it is missing and tells its absolute path; removes what one of us left half
      * made. CANTCREATE. */
     int (*open)(const char *dir, char absolute[LIMIT_PATH], struct err *e);

@@ -501,11 +501,12 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
     f->hold = COORD_FOLDER_NONE;
     if (c->options.folder == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
-    if (path[0] != '/')
-        return err_set(e, SHOAL_E_USAGE, "the checkpoint '%s' is not named by an absolute path",
-                       path);
+    const char *root = c->options.checkpoint_root == NULL ? "" : c->options.checkpoint_root;
+    int rc = c->options.folder->below(root, path, e);
+    if (rc != 0)
+        return rc;
     (void)snprintf(f->path, sizeof f->path, "%s", path);
-    int rc = c->options.folder->hold(path, &f->hold, e);
+    rc = c->options.folder->hold(path, &f->hold, e);
     if (rc == 0)
         rc = c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
     if (rc == 0 && (rc = manifest_parse(text, bytes, &m, e)) != 0)

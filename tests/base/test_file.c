@@ -28,9 +28,9 @@ static void teardown(void)
 
 static const char *in(const char *name)
 {
-    static char path[4][128];
+    static char path[8][128];
     static int turn;
-    turn = (turn + 1) % 4;
+    turn = (turn + 1) % 8;
     snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
     return path[turn];
 }
@@ -254,6 +254,43 @@ START_TEST(files_have_descriptors_of_their_own)
 }
 END_TEST
 
+static void below(const char *root, const char *path, int want)
+{
+    errno = 0;
+    int rc = file_below(root, path);
+    ck_assert_msg((rc == 0 ? 0 : errno) == want, "%s below %s: %s", path, root, strerror(errno));
+}
+
+START_TEST(file_below_follows_no_link_and_leaves_no_root)
+{
+    ck_assert(file_mkdir(in("root"), 0700) == 0 && file_mkdir(in("root/a"), 0700) == 0);
+    ck_assert(file_mkdir(in("other"), 0700) == 0 && symlink(in("root"), in("way")) == 0);
+    ck_assert(symlink(in("other"), in("root/link")) == 0 &&
+              symlink("../a", in("root/a/self")) == 0);
+    put(in("root/a/file"), "x", FILE_LASTS_PROCESS);
+    below(in("root"), in("root/a"), 0);
+    below(in("root"), in("root/a/file"), 0);
+    below(in("root"), in("root//a/not/yet"), 0);
+    below(in("way"), in("way/a"), 0); /* the root's own link is the operator's */
+    below(in("way"), in("root/a"), 0);
+    below("/", in("root/a"), 0);
+    below(in("root"), in("root/link"), ELOOP);
+    below(in("root"), in("root/link/x/y"), ELOOP);
+    below(in("root"), in("root/a/self/x"), ELOOP);
+    below(in("root"), in("other"), EXDEV);
+    below(in("root"), in("rooted"), EXDEV);
+    below(in("root"), in("root"), 0);
+    below(in("root"), in("root//"), 0);
+    below(in("root"), in("root/../other"), EINVAL);
+    below(in("root"), in("root/./a"), EINVAL);
+    below("", in("root/a/.."), EINVAL);
+    below("", "root/a", EINVAL);
+    below("", "", EINVAL);
+    below("", "/anywhere/at..all", 0);
+    below(in("none"), in("none/a"), ENOENT);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("file");
@@ -270,6 +307,7 @@ int main(void)
     tcase_add_test(t, a_tree_goes_and_what_its_links_name_stays);
     tcase_add_test(t, what_cannot_be_removed_does_not_keep_the_rest);
     tcase_add_test(t, a_walk_tells_every_name_once);
+    tcase_add_test(t, file_below_follows_no_link_and_leaves_no_root);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8],
     path[LIMIT_PATH + 8];
@@ -312,6 +313,40 @@ START_TEST(rows_that_are_not_finite_are_refused)
     ck_assert_msg(strstr(text, "table table-0") != NULL && strstr(text, key) != NULL, "%s", text);
     ck_assert_uint_eq(fleet_rows(&to, 0), 0);
     fleet_close(&to, false);
+}
+END_TEST
+
+/* Neither is a part put elsewhere, nor by a link in the middle of the path, nor one read. */
+START_TEST(a_checkpoint_lies_below_the_root)
+{
+    struct at_cut saved;
+    char text[4096], notes[4096], root[LIMIT_PATH + 16], by_link[LIMIT_PATH + 32],
+        above[LIMIT_PATH + 32], below[LIMIT_PATH + 32];
+    struct stat st;
+    snprintf(root, sizeof root, "%s/root", dir);
+    snprintf(by_link, sizeof by_link, "%s/link/here", root);
+    snprintf(above, sizeof above, "%s/../here", root);
+    snprintf(below, sizeof below, "%s/below", root);
+    save(1, NULL, DURABLE_MEMORY, 5, &saved);
+    ck_assert(mkdir(root, 0700) == 0 && mkdir(below, 0700) == 0);
+    snprintf(text, sizeof text, "%s/link", root);
+    ck_assert_int_eq(symlink(dir, text), 0);
+    snprintf(text, sizeof text, "%s/here", dir);
+    ck_assert_int_eq(mkdir(text, 0700), 0);
+    from.s[0].g->options.checkpoint_root = root;
+    ck_assert_int_eq(fleet_export(&from, 5, path, text), SHOAL_E_DENIED);
+    ck_assert_int_eq(fleet_export(&from, 5, by_link, text), SHOAL_E_DENIED);
+    ck_assert_ptr_nonnull(strstr(text, "checkpoint_root"));
+    ck_assert_int_eq(fleet_export(&from, 5, above, text), SHOAL_E_MALFORMED);
+    snprintf(text, sizeof text, "%s/here/part-0000", dir);
+    ck_assert_int_ne(stat(text, &st), 0);
+    ck_assert_int_eq(fleet_load(&from, path, 9, notes, NULL), SHOAL_E_DENIED);
+    ck_assert_int_eq(fleet_load(&from, by_link, 9, notes, NULL), SHOAL_E_DENIED);
+    int rc = fleet_export(&from, 5, below, text);
+    ck_assert_msg(rc == 0, "%s", text);
+    from.anew = true;
+    ck_assert_int_eq(fleet_load(&from, below, 9, notes, NULL), 0);
+    fleet_close(&from, false);
 }
 END_TEST
 
@@ -768,6 +803,7 @@ int main(void)
     tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
     tcase_add_test(t, a_load_anew_goes_over_what_is_there_in_memory);
     tcase_add_loop_test(t, rows_that_are_not_finite_are_refused, 0, 4);
+    tcase_add_test(t, a_checkpoint_lies_below_the_root);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
     tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);

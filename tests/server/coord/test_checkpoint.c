@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SECOND UINT64_C(1000000000)
 #define SHARDS 2u
@@ -35,6 +36,7 @@ struct rig {
     bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
     uint32_t hook_count, hook_polls, hook_asked, hook_killed;
+    const char *root;   /* checkpoint_root; NULL: none */
     uint32_t hook_deaf; /* asked so often it goes on; then it ends */
     int hook_status;
 };
@@ -79,6 +81,7 @@ static void coord_start(void)
                               .resend_ms = 100,
                               .version = "test",
                               .folder = &coord_folder_disk,
+                              .checkpoint_root = r.root,
                               .hook_start = r.hooks ? hook_start : NULL,
                               .hook_poll = hook_poll,
                               .hook_stop = hook_stop};
@@ -1038,6 +1041,35 @@ START_TEST(checkpoint_that_somebody_has_made_is_refused)
 }
 END_TEST
 
+/* The folder of a job, and the checkpoint that it goes on from: below the root, and by no link. */
+START_TEST(checkpoint_outside_the_root_is_refused)
+{
+    static char root[80], link_there[96];
+    char path[LIMIT_PATH], above[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(60);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    (void)snprintf(above, sizeof above, "%.200s/../here", path);
+    refused_from("epochs: 2, consistency: ssp", above, SHOAL_E_USAGE, "'..'");
+    (void)snprintf(root, sizeof root, "%s/root", folder);
+    (void)snprintf(link_there, sizeof link_there, "%s/link", root);
+    ck_assert(mkdir(root, 0700) == 0 && symlink(folder, link_there) == 0);
+    if (_i == 0) {
+        r.root = root;
+        refused_from("epochs: 2, consistency: ssp", "", SHOAL_E_DENIED, "checkpoint_root");
+        return;
+    }
+    r.root = folder;
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    job_done();
+    rig_stop();
+    r.root = folder;
+    (void)snprintf(above, sizeof above, "%s/here", link_there);
+    refused_from("epochs: 2, consistency: ssp", above, SHOAL_E_DENIED, "checkpoint_root");
+}
+END_TEST
+
 START_TEST(checkpoint_publish_runs_a_command)
 {
     r.hooks = true;
@@ -1222,6 +1254,7 @@ int main(void)
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
+    tcase_add_loop_test(t, checkpoint_outside_the_root_is_refused, 0, 2);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
     tcase_add_loop_test(t, checkpoint_publish_that_hangs_is_ended, 0, 2);
     tcase_add_test(t, checkpoint_publish_that_outlives_its_job_is_told_of_nowhere);
