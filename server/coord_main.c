@@ -164,7 +164,8 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-coordinator");
-    umask(077); /* rows, logs and jobs are nobody else's */
+    /* nobody else's; the group's as far as whoever starts it says, for checkpoints (fleet.md) */
+    umask(umask(077) | 007);
     (void)machine_files();
     int rc = option_parse("shoal-coordinator", argc, argv, &o, &e);
     if (rc == 0 && option_given(&o, "help"))

@@ -402,7 +402,8 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     log_init("shoal-server");
-    umask(077); /* rows, logs and jobs are nobody else's */
+    /* nobody else's; the group's as far as whoever starts it says, for checkpoints (fleet.md) */
+    umask(umask(077) | 007);
     (void)machine_files();
     file_reserve_fill();
     int rc = option_parse("shoal-server", argc, argv, &o, &e);

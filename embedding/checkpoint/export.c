@@ -57,7 +57,7 @@ static int cannot(struct err *e, const char *what, const char *path)
 static int copy_file(const char *from, const char *to, uint64_t most, struct err *e)
 {
     int in = open(from, O_RDONLY | O_CLOEXEC),
-        out = file_open(to, O_WRONLY | O_CREAT | O_EXCL, 0600), rc = 0;
+        out = file_open(to, O_WRONLY | O_CREAT | O_EXCL, 0640), rc = 0;
     if (in < 0)
         rc = cannot(e, "read", from);
     else if (out < 0 || file_copy(in, out, most) != 0 || file_sync_data(out) != 0)
@@ -153,11 +153,12 @@ static int take_journal(struct export_work *x, struct err *e)
     return rc;
 }
 
+/* The group's, too, as far as umask lets it: the coordinator removes checkpoints. */
 static int make_folder(const char *base, const char *tail, struct err *e)
 {
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s%s", base, tail);
-    return file_mkdir(path, 0700) == 0 || (tail[0] == '\0' && errno == EEXIST)
+    return file_mkdir(path, 0770) == 0 || (tail[0] == '\0' && errno == EEXIST)
                ? 0
                : cannot(e, "create", path);
 }
@@ -205,10 +206,12 @@ static int make_part(struct export_work *x, struct err *e)
                        "%s is not there: the folder of checkpoints must be one that coordinator "
                        "and all servers share",
                        x->path);
-    if ((rc = make_folder(x->tmp, "", e)) != 0 || (rc = make_folder(x->tmp, "/journal", e)) != 0)
+    if ((rc = make_folder(x->tmp, "", e)) != 0 || (rc = make_folder(x->tmp, "/journal", e)) != 0 ||
+        (rc = make_folder(x->tmp, "/rows", e)) != 0)
         return rc;
     snprintf(rows, sizeof rows, "%.*s/rows", (int)LIMIT_PATH - 6, x->tmp);
-    rc = x->store != NULL ? cut_copy_rows(x->store, rows, e) : make_folder(x->tmp, "/rows", e);
+    if (x->store != NULL)
+        rc = cut_copy_rows(x->store, rows, e);
     if (rc == 0)
         rc = take_rows(x, x->store != NULL ? NULL : x->cut, e);
     if (rc == 0 && x->store == NULL)

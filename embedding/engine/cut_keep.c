@@ -86,7 +86,7 @@ int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes,
     fprintf(out, "end %016" PRIx64 "\n", hash_bytes(*text, *bytes, 0));
     int rc = ferror(out) != 0 || fclose(out) != 0 ? SHOAL_E_NOMEM : 0;
     snprintf(path, sizeof path, "%s/manifest", dir);
-    int fd = rc == 0 ? file_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600) : -1;
+    int fd = rc == 0 ? file_open(path, O_WRONLY | O_CREAT | O_EXCL, 0640) : -1;
     if (rc == 0)
         rc = fd >= 0 && file_write_all(fd, *text, *bytes) == 0 && file_sync(fd) == 0 ? 0
                                                                                      : SHOAL_E_IO;

@@ -107,7 +107,7 @@ static int rewrite(struct disk_store *d, struct err *e)
     SHOAL_ASSERT(d->lock_fd >= 0); /* the log is ours alone */
     (void)snprintf(from, sizeof from, "%s/state.new", d->dir);
     (void)snprintf(to, sizeof to, "%s/state.log", d->dir);
-    w.fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    w.fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (w.fd < 0)
         return disk_error(d, "rewrite", e);
     int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -263,7 +263,7 @@ static int lock_take(struct disk_store *d, struct err *e)
 {
     char path[LIMIT_PATH + 32];
     (void)snprintf(path, sizeof path, "%s/lock", d->dir);
-    d->lock_fd = file_open(path, O_RDWR | O_CREAT, 0644);
+    d->lock_fd = file_open(path, O_RDWR | O_CREAT, 0600);
     if (d->lock_fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno));
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0)
@@ -287,7 +287,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
     if (rc == 0) {
         (void)snprintf(d->dir, sizeof d->dir, "%s", dir);
         char part[LIMIT_PATH];
-        if (file_make_folders(d->dir, 0755, part) != 0)
+        if (file_make_folders(d->dir, 0700, part) != 0)
             rc = err_set(e, SHOAL_E_CANTCREATE, "%s: %s", part, strerror(errno));
     }
     if (rc == 0)
@@ -297,7 +297,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     if (rc == 0) {
         (void)snprintf(path, sizeof path, "%s/state.log", d->dir);
-        d->fd = file_open(path, O_RDWR | O_CREAT, 0644);
+        d->fd = file_open(path, O_RDWR | O_CREAT, 0600);
         rc = d->fd < 0 ? err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno))
                        : replay(d, e);
     }

@@ -17,7 +17,7 @@
 static int make_folder(const char *path, struct err *e)
 {
     char part[LIMIT_PATH];
-    if (file_make_folders(path, 0750, part) != 0)
+    if (file_make_folders(path, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s; see `data_dir`", part,
                        strerror(errno));
     return 0;
@@ -27,7 +27,7 @@ static int lock(const char *dir, int *fd, struct err *e)
 {
     char path[LIMIT_PATH];
     snprintf(path, sizeof path, "%.*s/lock", LIMIT_PATH - 16, dir);
-    *fd = file_open(path, O_RDWR | O_CREAT, 0640);
+    *fd = file_open(path, O_RDWR | O_CREAT, 0600);
     if (*fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "cannot open %s: %s; is `data_dir` writable for this user?", path,
@@ -50,7 +50,7 @@ static int write_name(const char *path, const char *name, struct err *e)
     snprintf(temporary, sizeof temporary, "%s.new", path);
     int bytes = snprintf(line, sizeof line, "%s\n", name);
     SHOAL_ASSERT(bytes > 1 && (size_t)bytes < sizeof line);
-    if (file_write_whole(path, temporary, line, (size_t)bytes, 0640, FILE_LASTS_CRASH) != 0)
+    if (file_write_whole(path, temporary, line, (size_t)bytes, 0600, FILE_LASTS_CRASH) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     return 0;
 }
