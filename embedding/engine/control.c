@@ -7,6 +7,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -207,7 +208,7 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
             return rc;
     }
     SHOAL_ASSERT(l->generation == generation && l->live == live);
-    *mark = l->lowest;
+    *mark = l->lowest + (!live && PLANTED("mark_one_too_high"));
     return 0;
 }
 
