@@ -547,7 +547,7 @@ int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_
     uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
              tablets = coord_map_tablets(table, tables);
     /* after a take-over fewer tables than the map has: it stays whole, whatever the others are */
-    if (kept == tables || (cl->tables == 0 && cl->tablets > tablets))
+    if ((kept == tables && !PLANTED("second_owner")) || (cl->tables == 0 && cl->tablets > tablets))
         return 0;
     int rc = layout_check(c, table, kept, e);
     if (rc != 0)
@@ -568,6 +568,8 @@ int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_
     SHOAL_ASSERT(same <= cl->tablets); /* 1 */
     if (same > 0)
         memcpy(shard_of, cl->shard_of, same * sizeof *shard_of);
+    for (uint32_t i = 0; i < tablets && PLANTED("second_owner"); i++)
+        shard_of[i] = (uint16_t)((shard_of[i] + 1) % c->members.shards);
     return map_put(c, &r, shard_of) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }
 

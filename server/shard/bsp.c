@@ -295,6 +295,11 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
             return;
         }
         SHOAL_ASSERT(h->lanes == lanes);
+        if (PLANTED("ack_before_applied")) {
+            shard_reply(s, WIRE_TYPE_PUSH, q->id)->u.PUSH_reply =
+                (struct wire_PUSH_reply){r->tablet_count, 0, r->to};
+            shard_send_reply(s, q->peer);
+        }
         part_put(s, h, q);
         release(s, h);
     }

@@ -264,7 +264,7 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
     case 1:
     case 2:
         cluster_server_kill(c, (uint32_t)rng_below(r, c->options.servers));
-        if (rng_below(r, 20) == 0) { /* nobody is there to start it again, for hours */
+        if (rng_below(r, 60) == 0) { /* nobody is there to start it again, for hours */
             *back += CLUSTER_AWAY_NS;
             c->struck.server_away++;
         } else {
