@@ -454,6 +454,8 @@ static void judge(struct engine *g)
 void space_back(struct engine *g)
 {
     SHOAL_ASSERT(engine_back(g));
+    if (g->dir == NULL)
+        return;
     judge(g);
     if (g->space.refusing == SPACE_BOUND)
         reclaim_begin(g);
