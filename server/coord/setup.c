@@ -138,8 +138,8 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
 static bool greet(struct coord *c, uint32_t shard)
 {
     struct wire w;
-    /* a job's setting up begins with it */
-    if (!coord_phase_running(c) && map_there(c) && !map_tell(c, shard, greeted))
+    /* a job's setting up tells it again, but the job may end before that, or be past it */
+    if (map_there(c) && !map_tell(c, shard, greeted))
         return false;
 
     memset(&w, 0, sizeof w);

@@ -478,6 +478,29 @@ static struct table_schema *tables_of(uint32_t first_bits)
     return table;
 }
 
+static bool finishing(void *context)
+{
+    (void)context;
+    return r.coord->job.at.phase == PHASE_FINISH;
+}
+
+/* A job that ends needs it no more, and the next one may be a day away: who asks for rows
+ * meanwhile is answered. */
+START_TEST(coord_shard_that_comes_back_as_a_job_ends_is_told_the_map)
+{
+    fleet_start(2);
+    job_start(5000000);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, finishing, NULL));
+    fake_shard_die(&r.shard[1]);
+    shard_start(1, 2);
+    ck_assert_uint_eq(r.shard[1].map_epoch, 0);
+    go(3000);
+    ck_assert_uint_eq(r.shard[1].map_epoch, r.coord->cluster.map_epoch);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
+    rig_stop();
+}
+END_TEST
+
 /* The store is lost, and the next job has fewer tables than the cluster: the map stays whole, and
  * the full job finds it so. */
 START_TEST(coord_lost_store_and_a_job_of_fewer_tables)
@@ -614,6 +637,7 @@ int main(void)
     tcase_add_test(t, coord_older_folder_is_refused);
     tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);
     tcase_add_test(t, coord_two_copies_of_a_folder_are_found);
+    tcase_add_test(t, coord_shard_that_comes_back_as_a_job_ends_is_told_the_map);
     tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
     tcase_add_test(t, coord_map_of_another_layout_is_refused);

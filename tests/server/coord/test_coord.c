@@ -559,12 +559,12 @@ END_TEST
 
 START_TEST(coord_frozen_worker_is_told_to_leave_and_writes_nothing)
 {
-    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    rig_start("epochs: 12, consistency: ssp, lanes: 2", 2, 2, NULL);
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
     sim_pause(r.worker[0].node, sim_now_ns(r.sim) + 2 * SECOND); /* the lease is one */
     run_job(120);
-    job_done(3); /* no row twice although it went on with its task when it woke up */
+    job_done(12); /* no row twice although it went on with its task when it woke up */
     ck_assert_uint_gt(r.worker[0].fenced + r.worker[0].leaves + r.worker[0].unknown, 0);
     rig_stop();
 }
