@@ -347,10 +347,13 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
                    b->server, b->sequence, s->synced);
 }
 
-/* Two processes beat in turn: the one that came first speaks again after the other. */
-static int copy_check(const struct coord_shard *s, const struct wire_SHARD_BEAT *b, struct err *e)
+/* Two processes beat in turn: the one that came first speaks again after the other. Unless the
+ * other is heard no more: then it was a dead process's late word. */
+static int copy_check(const struct coord *c, const struct coord_shard *s,
+                      const struct wire_SHARD_BEAT *b, struct err *e)
 {
-    if (s->former == 0 || s->former != b->incarnation)
+    bool silent = env_now_ns(c->env) - s->beat_ns > coord_lease_ns(c);
+    if (s->former == 0 || s->former != b->incarnation || (silent && !PLANTED("late_beat")))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "two servers run as %s, each on a copy of one data_dir: stop the wrong one, "
@@ -382,7 +385,7 @@ static int claim_known(const struct coord *c, const struct wire_SHARD_BEAT *b, s
                        "server %s comes with the rows of shard %u, which server %s holds: one of "
                        "the two runs on a copy of the other's folder; see `data_dir` in its file",
                        b->server, b->number, owner->server);
-    int rc = copy_check(owner, b, e);
+    int rc = copy_check(c, owner, b, e);
     return rc == 0 ? older_check(owner, b, e) : rc;
 }
 

@@ -478,6 +478,25 @@ static struct table_schema *tables_of(uint32_t first_bits)
     return table;
 }
 
+/* Server-1 starts twice in a moment, and the only word of the first start comes last. */
+START_TEST(coord_late_word_of_a_dead_server_keeps_no_living_one_out)
+{
+    fleet_start(2);
+    r.shard[2] = r.shard[1];
+    r.shard[2].shard_of = NULL;
+    sim_kill(r.shard[1].node);
+    shard_start(1, 3);
+    go(500);
+    fake_shard_start(&r.shard[2], r.sim, "server-1", 0, 2);
+    while (r.coord->members.shard[r.shard[1].number].incarnation != 2)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[2].node);
+    go(3000); /* a lease is one second */
+    ck_assert_uint_eq(r.coord->members.shard[r.shard[1].number].incarnation, 3);
+    rig_stop();
+}
+END_TEST
+
 static bool finishing(void *context)
 {
     (void)context;
@@ -637,6 +656,7 @@ int main(void)
     tcase_add_test(t, coord_older_folder_is_refused);
     tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);
     tcase_add_test(t, coord_two_copies_of_a_folder_are_found);
+    tcase_add_test(t, coord_late_word_of_a_dead_server_keeps_no_living_one_out);
     tcase_add_test(t, coord_shard_that_comes_back_as_a_job_ends_is_told_the_map);
     tcase_add_loop_test(t, coord_half_of_the_rows_in_memory_is_refused, 0, 2);
     tcase_add_test(t, coord_lost_store_and_a_job_of_fewer_tables);
