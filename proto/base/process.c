@@ -22,6 +22,7 @@ struct start {
     const char *program;
     char *const *argv;
     const struct process_options *o;
+    char **environment;
     int stream[3];
     int report; /* the end where the child writes its errno */
     pid_t parent;
@@ -74,7 +75,7 @@ static _Noreturn __attribute__((noinline)) void child_run(const struct start *s)
     }
     if ((!s->o->group || setpgid(0, 0) == 0) && streams_set(s) == 0) {
         signals_reset();
-        (void)execve(s->program, s->argv, environ);
+        (void)execve(s->program, s->argv, s->environment);
     }
     int why = errno;
     (void)!write(report, &why, sizeof why);
@@ -108,6 +109,28 @@ static bool find(const char *name, char path[LIMIT_PATH])
     }
     errno = why;
     return false;
+}
+
+/* Ours, but for what systemd tells its service alone: who had these could say in our name that all
+ * is well. The caller frees the list; NULL: ENOMEM. */
+static char **environment_make(void)
+{
+    static const char *const own[] = {"NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID=",
+                                      "LISTEN_FDS=",    "LISTEN_PID=",    "LISTEN_FDNAMES="};
+    size_t count = 0, kept = 0;
+    while (environ[count] != NULL)
+        count++;
+    char **list = malloc((count + 1) * sizeof *list);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        bool taken = false;
+        for (size_t k = 0; k < sizeof own / sizeof own[0]; k++)
+            taken |= strncmp(environ[i], own[k], strlen(own[k])) == 0;
+        if (!taken)
+            list[kept++] = environ[i];
+    }
+    if (list != NULL)
+        list[kept] = NULL;
+    return list;
 }
 
 /* Its process id, or -1 and errno. */
@@ -147,15 +170,17 @@ int process_start(struct process *p, const char *const argv[], const struct proc
     struct start s = {.program = path,
                       .argv = (char *const *)(uintptr_t)argv,
                       .o = o,
+                      .environment = environment_make(),
                       .stream = {o->in, o->out, o->err}};
     const char *name = o->program == NULL ? argv[0] : o->program;
     SHOAL_ASSERT(o->in != PROCESS_PIPE && o->err != PROCESS_PIPE);
     *p = (struct process){.out = -1, .group = o->group};
-    bool piped = o->out != PROCESS_PIPE || pipe2(ends, O_CLOEXEC) == 0;
+    bool piped = s.environment != NULL && (o->out != PROCESS_PIPE || pipe2(ends, O_CLOEXEC) == 0);
     if (ends[1] >= 0)
         s.stream[STDOUT_FILENO] = ends[1];
     pid_t pid = piped && find(name, path) ? child_make(&s) : -1;
     int why = errno;
+    free(s.environment);
     if (ends[1] >= 0)
         close(ends[1]);
     if (pid < 0) {

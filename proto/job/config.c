@@ -6,6 +6,9 @@
  * writes the entries back one a line: such dotted keys are read like nested ones. */
 #include "proto/job/config_inner.h"
 
+#include "proto/base/array.h"
+#include "proto/base/hash.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +19,19 @@ enum { DEPTH_MAX = 8, VISITS_MAX = 65536 };
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
+/* Where the path's entry stands in `slot`, or where it would. */
+static uint32_t slot_of(const struct config *c, const char *path)
+{
+    uint32_t at = (uint32_t)hash_bytes(path, strlen(path), 0) % SLOTS;
+    while (c->slot[at] != 0 && strcmp(c->entry[c->slot[at] - 1].path, path) != 0)
+        at = (at + 1) % SLOTS;
+    return at;
+}
+
 struct entry *config_entry_find(const struct config *c, const char *path)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (strcmp(c->entry[i].path, path) == 0)
-            return &c->entry[i];
-    return NULL;
+    uint32_t place = c->slot[slot_of(c, path)];
+    return place == 0 ? NULL : &c->entry[place - 1];
 }
 
 static int entry_add(struct config *c, const char *path, const char *value, int line, bool quoted,
@@ -34,16 +44,15 @@ static int entry_add(struct config *c, const char *path, const char *value, int 
     if (config_entry_find(c, path) != NULL)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %s stands twice; keep one", c->name, line,
                        path);
-    struct entry *grown = realloc(c->entry, (c->count + 1) * sizeof *grown);
-    if (grown == NULL)
+    if (array_room(&c->entry, c->count, &c->capacity, 64) != 0)
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
-    c->entry = grown;
     struct entry *n = &c->entry[c->count];
     *n = (struct entry){.line = line, .quoted = quoted};
     (void)snprintf(n->path, sizeof n->path, "%s", path);
     if (value != NULL && (n->value = strdup(value)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
     c->count++;
+    c->slot[slot_of(c, path)] = (uint16_t)c->count;
     return 0;
 }
 
@@ -61,7 +70,9 @@ static void entry_remove_under(struct config *c, const char *prefix)
             free(c->entry[i].value);
         else
             c->entry[kept++] = c->entry[i];
-    c->count = kept;
+    memset(c->slot, 0, sizeof c->slot);
+    for (c->count = 0; c->count < kept; c->count++) /* in order: each finds its own place */
+        c->slot[slot_of(c, c->entry[c->count].path)] = (uint16_t)(c->count + 1);
 }
 
 /* ---- YAML -> entries ------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 #include "proto/job/config.h"
 
-enum { ENTRIES_MAX = 4096, PATH_MAX_BYTES = 192 };
+enum { ENTRIES_MAX = 4096, PATH_MAX_BYTES = 192, SLOTS = 2 * ENTRIES_MAX };
 
 struct entry {
     char path[PATH_MAX_BYTES];
@@ -19,8 +19,9 @@ struct entry {
 struct config {
     char name[LIMIT_PATH];
     struct entry *entry; /* owned */
-    size_t count;
-    uint32_t visits; /* of nodes: an alias visits again what it names */
+    size_t count, capacity;
+    uint16_t slot[SLOTS]; /* by hash of the path, then the next free one: an entry's place + 1 */
+    uint32_t visits;      /* of nodes: an alias visits again what it names */
     const struct config_key *spec;
 };
 

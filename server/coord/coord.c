@@ -21,6 +21,7 @@
 
 #define TICK_NS UINT64_C(50000000)
 #define LATE_NS (10 * TICK_NS)
+#define STATUS_NS UINT64_C(200000000)
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
@@ -117,16 +118,31 @@ static int on_submit(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
+/* Whoever asks often gets the same text for a while; a phase is told at once. NULL: no memory. */
+static const char *status_told(struct coord *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    if (c->told.text != NULL && now - c->told.made_ns < STATUS_NS &&
+        c->told.phase == c->job.at.phase && c->told.run == c->job.at.run)
+        return c->told.text;
+    free(c->told.text);
+    c->told.text = coord_status_text(c);
+    c->told.made_ns = now;
+    c->told.phase = c->job.at.phase;
+    c->told.run = c->job.at.run;
+    c->told.made++;
+    return c->told.text;
+}
+
 static int on_status(struct coord *c, struct coord_ask *a)
 {
-    char *text = coord_status_text(c);
+    const char *text = status_told(c);
     a->silent = true; /* without memory it is asked again */
     if (text == NULL)
         return 0;
     a->reply.u.STATUS_reply.state = coord_phase_state(c);
     a->reply.u.STATUS_reply.job_status = c->job.at.status;
     (void)coord_send_frame(c, a->from, &a->reply, text, strlen(text));
-    free(text);
     return 0;
 }
 
@@ -362,5 +378,6 @@ void coord_free(struct coord *c)
     coord_member_close(&c->members);
     coord_cluster_close(&c->cluster);
     coord_lease_close(&c->leases);
+    free(c->told.text);
     free(c);
 }

@@ -238,6 +238,13 @@ struct coord {
         /* start; a worker was there; last said who is missing */
         uint64_t begun_ns, worker_ns, said_ns;
     } watch;
+    struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
+        char *text; /* owned; NULL: none yet */
+        uint64_t made_ns;
+        uint64_t run; /* of when, as is the phase */
+        uint32_t phase;
+        uint32_t made; /* how many were */
+    } told;
     uint64_t ticked_ns; /* when the last tick was */
     int fatal;
     bool stopping;

@@ -121,7 +121,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
     t->rows = rows;
     t->batch = batch;
     t->next = t->pushed = t->reported = 0;
-    t->examples = 0;
+    t->examples = t->bad_lines = t->drawn = 0;
     t->planned_ns = t->last_pushed_ns = now_ns;
     for (uint32_t l = 0; l < t->lanes; l++) {
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
@@ -215,6 +215,8 @@ bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord
     task->sum = *sum;
     t->reported++;
     t->examples += sum->examples;
+    t->bad_lines += sum->bad_lines;
+    t->drawn += sum->drawn;
     return true;
 }
 

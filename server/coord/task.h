@@ -83,7 +83,8 @@ struct coord_tasks {
     uint32_t tasks, capacity;
     uint32_t next; /* async, ssp: first task not appended */
     uint32_t pushed, reported;
-    uint64_t examples; /* reported in this epoch */
+    uint64_t examples; /* reported in this epoch; so are these, of coord_losses */
+    uint64_t bad_lines, drawn;
     uint32_t epoch;
     uint64_t rows, batch;
     uint64_t planned_ns, last_pushed_ns;

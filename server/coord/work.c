@@ -283,14 +283,9 @@ static void staleness_add(struct coord *c, const uint64_t *histogram)
 /* A task with many malformed lines ends the job before the epoch is over. */
 static void bad_lines_look(struct coord *c)
 {
-    uint64_t bad = 0, lines = 0;
-    for (uint32_t i = 0; i < c->job.tasks.tasks; i++) {
-        const struct coord_task *task = &c->job.tasks.task[i];
-        bad += task->sum.bad_lines;
-        lines += task->sum.drawn;
-    }
-    if (lines >= 1000)
-        (void)coord_epoch_bad_lines(c, bad, lines, "train");
+    const struct coord_tasks *t = &c->job.tasks;
+    if (t->drawn >= 1000)
+        (void)coord_epoch_bad_lines(c, t->bad_lines, t->drawn, "train");
 }
 
 static void bad_where_note(struct coord *c, const char *where)

@@ -212,6 +212,26 @@ START_TEST(signals_are_as_in_a_fresh_program)
 }
 END_TEST
 
+/* A publish command that could pat the coordinator's watchdog would keep a hung one alive. */
+START_TEST(what_systemd_tells_us_is_not_handed_on)
+{
+    char out[65536];
+    const char *const argv[] = {"env", NULL};
+    struct process p;
+    struct err e = {0};
+    ck_assert(setenv("NOTIFY_SOCKET", "/run/x", 1) == 0 && setenv("WATCHDOG_USEC", "1", 1) == 0 &&
+              setenv("WATCHDOG_PID", "1", 1) == 0 && setenv("NOTIFY_SOCKETS", "mine", 1) == 0);
+    ck_assert_int_eq(process_start(&p, argv, &piped, &e), 0);
+    told(&p, out, sizeof out);
+    (void)process_wait(&p);
+    ck_assert_ptr_null(strstr(out, "NOTIFY_SOCKET="));
+    ck_assert_ptr_null(strstr(out, "WATCHDOG_"));
+    ck_assert_ptr_nonnull(strstr(out, "NOTIFY_SOCKETS=mine"));
+    ck_assert_ptr_nonnull(strstr(out, "PATH="));
+    ck_assert_str_eq(getenv("NOTIFY_SOCKET"), "/run/x"); /* ours is as it was */
+}
+END_TEST
+
 START_TEST(the_group_goes_with_it)
 {
     char ready[8];
@@ -262,6 +282,7 @@ int main(void)
     tcase_add_test(t, streams_go_where_they_are_sent);
     tcase_add_test(t, no_descriptor_of_ours_is_in_the_child);
     tcase_add_test(t, signals_are_as_in_a_fresh_program);
+    tcase_add_test(t, what_systemd_tells_us_is_not_handed_on);
     tcase_add_test(t, the_group_goes_with_it);
     tcase_add_test(t, it_dies_with_its_parent_where_asked);
     suite_add_tcase(suite, t);

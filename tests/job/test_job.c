@@ -455,6 +455,35 @@ START_TEST(job_text_survives_a_round_trip)
 END_TEST
 
 /* Seven levels of sixty aliases: 2 KB that name 60^7 nodes. */
+/* As many values as there may be, and one that stands twice; --set takes out a whole list
+ * and its places. */
+START_TEST(config_finds_one_of_many)
+{
+    static const struct config_key keys[] = {{.path = "list", .type = CONFIG_LIST}, {0}};
+    static char text[1 << 20];
+    struct err e = {0};
+    struct config *c;
+    char twice[] = "list[0]: again\n";
+    size_t at = (size_t)snprintf(text, sizeof text, "list: [");
+    for (uint32_t i = 0; i < 4000; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "v%u, ", i);
+    at += (size_t)snprintf(text + at, sizeof text - at, "last]\n");
+    struct string_list none = {0}, set = {0};
+    ck_assert_msg(config_parse(text, at, "many", &none, keys, &c, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(config_count(c, "list"), 4001);
+    config_free(c);
+    char *other[] = {"list=[one, two]"};
+    set.item = other;
+    set.count = 1;
+    ck_assert_msg(config_parse(text, at, "many", &set, keys, &c, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(config_count(c, "list"), 2);
+    config_free(c);
+    (void)snprintf(text + at, sizeof text - at, "%s", twice);
+    ck_assert_int_eq(config_parse(text, strlen(text), "many", &none, keys, &c, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "stands twice"));
+}
+END_TEST
+
 START_TEST(job_aliases_count_as_what_they_name)
 {
     static char text[8192];
@@ -846,6 +875,7 @@ int main(void)
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
     tcase_add_test(t, job_wrong_values_are_refused);
     tcase_add_test(t, job_text_survives_a_round_trip);
+    tcase_add_test(t, config_finds_one_of_many);
     tcase_add_test(t, job_aliases_count_as_what_they_name);
     tcase_add_test(t, job_missing_file_is_no_input);
     tcase_add_test(t, job_labels_are_one_or_a_list);

@@ -908,6 +908,34 @@ START_TEST(coord_silent_server_ends_a_job_in_memory)
 }
 END_TEST
 
+static void status_ask(struct fake_client *f, uint64_t id)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS, .id = id};
+    (void)env_send(f->env, f->coordinator, wire_encode(&w));
+}
+
+/* Forty bytes a question, and each answer goes over all tasks: the text is made anew five times a
+ * second, and with each phase. */
+START_TEST(coord_status_is_not_made_for_each_question)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    uint32_t before = r.coord->told.made;
+    uint64_t began = sim_now_ns(r.sim);
+    for (uint32_t i = 0; i < 500; i++) {
+        status_ask(&r.client, UINT64_C(1) << 50 | i);
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 500, NULL, NULL);
+    }
+    ck_assert_uint_ge(sim_now_ns(r.sim) - began, SECOND);
+    ck_assert_uint_le(r.coord->told.made - before, 6 + 6);
+    ck_assert_uint_ge(r.coord->told.made - before, 5);
+    run_job(60);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
 /* Under journal it is waited for, and the status says so. */
 START_TEST(coord_silent_server_is_named_in_the_status)
 {
@@ -1421,6 +1449,7 @@ int main(void)
     tcase_add_test(t, coord_late_copy_of_a_former_jobs_question_waits);
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
+    tcase_add_test(t, coord_status_is_not_made_for_each_question);
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);
     tcase_add_test(t, coord_status_says_who_has_not_come);
     tcase_add_loop_test(t, coord_that_stood_still_kills_nobody, 0, 2);
