@@ -15,73 +15,101 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/salt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define SLOTS_FIRST 64u
 #define SLOTS_UNIT (ARENA_UNIT_BYTES / sizeof(uint64_t))
+/* A key that comes to lie so far from its home is one of many that were aimed there: in a set that
+ * is as full as it gets one of 10^10 random ones would. */
+#define SLOTS_FAR 1024u
 
 /* ---- the set ---- */
 
-static uint32_t slot_home(const struct cold *c, uint64_t mixed)
+static uint32_t slot_home(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
-    return (uint32_t)((uint64_t)(uint32_t)salt_mix(c->salt, mixed) * c->slots >> 32);
+    uint64_t place = mixed << tablet_bits;
+    if (__builtin_expect(c->salt != 0, 0))
+        place = salt_mix(c->salt, mixed);
+    return (uint32_t)(((place >> 32) * c->slots) >> 32);
 }
 
 /* The slot of a mixed key, or the free one where it would be. There is always a free one. */
-static uint32_t slot_of(const struct cold *c, uint64_t mixed)
+static uint32_t slot_of(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
-    uint32_t i = slot_home(c, mixed);
+    uint32_t i = slot_home(c, tablet_bits, mixed);
     while (c->slot[i] != 0 && c->slot[i] != mixed)
         i = i + 1 == c->slots ? 0 : i + 1;
     return i;
 }
 
-static bool set_has(const struct cold *c, uint64_t mixed)
+static bool set_has(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
     if (mixed == 0)
         return c->zero;
-    return c->used > 0 && c->slot[slot_of(c, mixed)] == mixed;
+    return c->used > 0 && c->slot[slot_of(c, tablet_bits, mixed)] == mixed;
+}
+
+/* The same keys in so many slots, their homes by this salt. */
+static int set_renew(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t slots,
+                     uint64_t salt)
+{
+    struct cold old = *c;
+    SHOAL_ASSERT(c->used < slots / 5 * 4ull); /* a free slot ends every search */
+    c->slot = arena_block_take(a, slots * sizeof *c->slot, &c->unit);
+    if (c->slot == NULL) {
+        *c = old;
+        return SHOAL_E_NOMEM;
+    }
+    c->slots = slots;
+    c->salt = salt;
+    for (uint32_t i = 0; i < old.slots; i++)
+        if (old.slot[i] != 0)
+            c->slot[slot_of(c, tablet_bits, old.slot[i])] = old.slot[i];
+    if (old.slot != NULL)
+        arena_block_give(a, old.slot, old.slots * sizeof *old.slot, old.unit);
+    return 0;
 }
 
 /* Room for `count` keys at four fifths full. It grows by little, for there may be far more cold
  * rows than others; what the arena gives is used whole. */
-static int set_reserve(struct cold *c, struct arena *a, uint64_t count)
+static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t count)
 {
     if (count < c->slots / 5 * 4ull)
         return 0;
     uint64_t slots = count + count * 3 / 8;
     uint64_t step = slots < SLOTS_UNIT ? SLOTS_FIRST : SLOTS_UNIT;
     slots = (slots + step) / step * step;
-    if (slots > UINT32_MAX)
-        return SHOAL_E_NOMEM;
-    struct cold old = *c;
-    c->slot = arena_block_take(a, slots * sizeof *c->slot, &c->unit);
-    if (c->slot == NULL) {
-        *c = old;
-        return SHOAL_E_NOMEM;
-    }
-    c->slots = (uint32_t)slots;
-    for (uint32_t i = 0; i < old.slots; i++)
-        if (old.slot[i] != 0)
-            c->slot[slot_of(c, old.slot[i])] = old.slot[i];
-    if (old.slot != NULL)
-        arena_block_give(a, old.slot, old.slots * sizeof *old.slot, old.unit);
-    SHOAL_ASSERT(count < c->slots / 5 * 4ull); /* a free slot ends every search */
-    return 0;
+    SHOAL_ASSERT(count < slots / 5 * 4);
+    return slots > UINT32_MAX ? SHOAL_E_NOMEM
+                              : set_renew(c, a, tablet_bits, (uint32_t)slots, c->salt);
 }
 
-static int set_add(struct cold *c, struct arena *a, uint64_t mixed)
+/* The mixed key into the free slot where it belongs; far from its home, the set is salted. Without
+ * memory for that it is slow, not wrong, and the next far key tries again. */
+static void set_put(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t mixed)
 {
-    SHOAL_ASSERT(!set_has(c, mixed)); /* 1 */
+    uint32_t home = slot_home(c, tablet_bits, mixed), i = slot_of(c, tablet_bits, mixed);
+    c->slot[i] = mixed;
+    c->used++;
+    if (__builtin_expect((i < home ? i + c->slots : i) - home <= SLOTS_FAR, 1) || c->salt != 0)
+        return;
+    uint64_t salt = salt_draw();
+    if (salt != 0)
+        (void)set_renew(c, a, tablet_bits, c->slots, salt);
+}
+
+static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t mixed)
+{
+    SHOAL_ASSERT(!set_has(c, tablet_bits, mixed)); /* 1 */
     if (mixed == 0) {
         c->zero = true;
     } else {
-        if (set_reserve(c, a, c->used + 1ull) != 0)
+        if (set_reserve(c, a, tablet_bits, c->used + 1ull) != 0)
             return SHOAL_E_NOMEM;
-        c->slot[slot_of(c, mixed)] = mixed;
-        c->used++;
+        set_put(c, a, tablet_bits, mixed);
     }
     c->count++;
     SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0));
@@ -90,7 +118,7 @@ static int set_add(struct cold *c, struct arena *a, uint64_t mixed)
 
 /* Whoever stands behind the freed slot and might have stood in it moves up (Knuth, 6.4, algorithm
  * R). */
-static void set_take_out(struct cold *c, uint64_t mixed)
+static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
     SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0) && c->count > 0);
     c->count--;
@@ -99,14 +127,14 @@ static void set_take_out(struct cold *c, uint64_t mixed)
         c->zero = false;
         return;
     }
-    uint32_t hole = slot_of(c, mixed), i = hole;
+    uint32_t hole = slot_of(c, tablet_bits, mixed), i = hole;
     SHOAL_ASSERT(c->slot[hole] == mixed);
     c->used--;
     for (;;) {
         i = i + 1 == c->slots ? 0 : i + 1;
         if (c->slot[i] == 0)
             break;
-        uint32_t home = slot_home(c, c->slot[i]);
+        uint32_t home = slot_home(c, tablet_bits, c->slot[i]);
         bool between = hole <= i ? hole < home && home <= i : hole < home || home <= i;
         if (between)
             continue;
@@ -127,8 +155,8 @@ static void set_clear(struct cold *c, struct arena *a)
 
 static struct cold *cold_of(struct tablet *own)
 {
-    if (own->cold == NULL && (own->cold = calloc(1, sizeof *own->cold)) != NULL)
-        own->cold->salt = salt_draw();
+    if (own->cold == NULL)
+        own->cold = calloc(1, sizeof *own->cold);
     return own->cold;
 }
 
@@ -144,14 +172,19 @@ int cold_new(struct tablet *own, uint32_t epoch, uint32_t began)
     return 0;
 }
 
-bool cold_has(const struct cold *c, uint64_t key)
+bool cold_has(const struct cold *c, uint32_t tablet_bits, uint64_t key)
 {
-    return set_has(c, key_mix(key));
+    return set_has(c, tablet_bits, key_mix(key));
 }
 
-int cold_add(struct cold *c, struct arena *a, uint64_t key)
+int cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key)
 {
-    return set_add(c, a, key_mix(key));
+    return set_add(c, a, tablet_bits, key_mix(key));
+}
+
+int cold_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t count)
+{
+    return count == 0 ? 0 : set_reserve(c, a, tablet_bits, count);
 }
 
 void cold_free(struct cold *c, struct arena *a)
@@ -227,7 +260,7 @@ bool table_cold_may(const struct table *t)
 bool table_cold_has(const struct table *t, uint64_t key)
 {
     const struct cold *c = t->tablets[number_of(t, key)].cold;
-    return c != NULL && c->count > 0 && set_has(c, key_mix(key));
+    return c != NULL && c->count > 0 && set_has(c, t->shape.tablet_bits, key_mix(key));
 }
 
 #define AMONG_AHEAD 16u
@@ -240,7 +273,7 @@ ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
     const struct cold *c = t->tablets[key_tablet(mixed, t->shape.tablet_bits)].cold;
     if (c == NULL || c->used == 0)
         return;
-    const uint64_t *home = &c->slot[slot_home(c, mixed)];
+    const uint64_t *home = &c->slot[slot_home(c, t->shape.tablet_bits, mixed)];
     __builtin_prefetch(home);
     __builtin_prefetch(home + 8);
 }
@@ -265,7 +298,7 @@ size_t table_cold_among(const struct table *t, const uint64_t *keys, size_t coun
             set_ahead(t, key_mix(keys[i + AMONG_AHEAD]));
         uint64_t mixed = key_mix(keys[i]);
         const struct cold *c = t->tablets[key_tablet(mixed, bits)].cold;
-        if (c != NULL && c->count > 0 && set_has(c, mixed))
+        if (c != NULL && c->count > 0 && set_has(c, bits, mixed))
             cold[found++] = keys[i];
     }
     return found;
@@ -368,7 +401,7 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
     t->counts.aged += end == AGE_LOW;
     t->counts.expired += end == AGE_EXPIRED;
     SHOAL_ASSERT(t->cold > 0);
-    set_take_out(c, key_mix(key));
+    set_take_out(c, t->shape.tablet_bits, key_mix(key));
     t->cold--;
     return 0;
 }
@@ -381,7 +414,7 @@ int cold_erase(struct table *t, uint64_t key)
     if (cold_gone_add(c, key) != 0)
         return SHOAL_E_NOMEM;
     SHOAL_ASSERT(t->cold > 0);
-    set_take_out(c, key_mix(key));
+    set_take_out(c, t->shape.tablet_bits, key_mix(key));
     t->cold--;
     return 0;
 }
@@ -524,11 +557,13 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
             list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
         }
     SHOAL_ASSERT(stay + go == own->row_count);
-    int rc = go == 0 ? 0 : set_reserve(own->cold, t->shape.arena, own->cold->used + (uint64_t)go);
+    int rc = go == 0 ? 0
+                     : set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits,
+                                   own->cold->used + (uint64_t)go);
     if (rc == 0 && go > 0)
         rc = table_rebuild(t, tablet, list, stay);
     for (uint32_t i = 0; rc == 0 && i < go; i++)
-        rc = set_add(own->cold, t->shape.arena, key_mix(list[stay + i].key));
+        rc = set_add(own->cold, t->shape.arena, t->shape.tablet_bits, key_mix(list[stay + i].key));
     SHOAL_ASSERT(rc != 0 || (own->row_count == stay && t->rows >= go));
     if (rc == 0 && go > 0) {
         own->cold->drops++;
@@ -608,7 +643,7 @@ int table_cold_add(struct table *t, uint64_t key)
     struct tablet *own = &t->tablets[number_of(t, key)];
     SHOAL_ASSERT(table_cold_may(t) && tablet_find(own, &t->shape, key) == NULL); /* 1 */
     struct cold *c = cold_of(own);
-    if (c == NULL || set_add(c, t->shape.arena, key_mix(key)) != 0)
+    if (c == NULL || set_add(c, t->shape.arena, t->shape.tablet_bits, key_mix(key)) != 0)
         return SHOAL_E_NOMEM;
     t->cold++;
     return 0;

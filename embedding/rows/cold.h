@@ -8,7 +8,7 @@
 
 struct cold {
     uint64_t *slot; /* owned; (slots), mixed keys; 0: free */
-    uint64_t salt;  /* of their homes */
+    uint64_t salt;  /* of their homes; 0: none, as in a tablet (tablet.h) */
     uint32_t slots, used;
     uint32_t count; /* rows: used, and one more with `zero` */
     uint32_t unit;  /* where slots lie, if in the arena's units */
@@ -37,8 +37,11 @@ int cold_gone_add(struct cold *c, uint64_t key);  /* 0 or NOMEM */
 int cold_erase(struct table *t, uint64_t key);
 struct tablet;
 int cold_new(struct tablet *own, uint32_t epoch, uint32_t began); /* an empty set; 0 or NOMEM */
-bool cold_has(const struct cold *c, uint64_t key);
+bool cold_has(const struct cold *c, uint32_t tablet_bits, uint64_t key);
+/* Room for `count` keys, before they come: in the order of another set they would fill a small one
+ * from its beginning, each behind all others. 0 or NOMEM. */
+int cold_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint32_t count);
 /* one that is not in it; 0 or NOMEM */
-int cold_add(struct cold *c, struct arena *a, uint64_t key);
+int cold_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t key);
 
 #endif

@@ -130,7 +130,8 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
 }
 
 /* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked
- * for. */
+ * for. That order, as that of cold keys and of those that wait, may hang on a salt: two images of
+ * the same rows have the same length, not the same bytes. */
 static char *rows_write(const struct table *t, const struct tablet *own, uint64_t count, char *out)
 {
     char *key = out, *row = out + count * sizeof(uint64_t);
@@ -347,19 +348,21 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
         return err_set(e, SHOAL_E_CORRUPT,
                        "image of table %s tablet %u: rows of such a table are never in the store",
                        name, tablet);
-    if (cold_new(into, h->cold_epoch, h->cold_began) != 0)
+    if (cold_new(into, h->cold_epoch, h->cold_began) != 0 ||
+        cold_reserve(into->cold, t->shape.arena, t->shape.tablet_bits, h->cold_count) != 0)
         return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name,
                        tablet);
     for (uint32_t i = 0; i < h->cold_count; i++) {
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
         if (key_tablet(key_mix(key), t->shape.tablet_bits) != tablet ||
-            tablet_find(into, &t->shape, key) != NULL || cold_has(into->cold, key))
+            tablet_find(into, &t->shape, key) != NULL ||
+            cold_has(into->cold, t->shape.tablet_bits, key))
             return err_set(e, SHOAL_E_CORRUPT,
                            "image of table %s tablet %u: cold key %016" PRIx64
                            " belongs elsewhere or stands twice",
                            name, tablet, key);
-        if (cold_add(into->cold, t->shape.arena, key) != 0)
+        if (cold_add(into->cold, t->shape.arena, t->shape.tablet_bits, key) != 0)
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys",
                            name, tablet);
     }
