@@ -53,6 +53,7 @@ struct env_ops {
     int (*connect)(struct env *env, const char *endpoint, peer_t *out);
     void (*disconnect)(struct env *env, peer_t peer);
     int (*send)(struct env *env, peer_t to, struct msg *m);
+    void (*known)(struct env *env, peer_t peer); /* NULL: the env trusts all alike */
     void (*work)(struct env *env, struct env_work *w);
     /* the loop returns after the callbacks at hand; queued messages are sent first, 1 s at most */
     void (*stop)(struct env *env);
@@ -98,6 +99,12 @@ static inline void env_disconnect(struct env *e, peer_t peer)
 static inline int env_send(struct env *e, peer_t to, struct msg *m)
 {
     return e->ops->send(e, to, m);
+}
+/* What this peer sent was a lawful message: it stays where strangers have to go. */
+static inline void env_known(struct env *e, peer_t peer)
+{
+    if (e->ops->known != NULL)
+        e->ops->known(e, peer);
 }
 static inline void env_work_start(struct env *e, struct env_work *w)
 {

@@ -8,6 +8,7 @@
 #define LIMIT_HEADER_BYTES (64u << 10)  /* protobuf header of a message */
 #define LIMIT_FRAME_BYTES (16u << 20)   /* one bulk frame, ZMQ_MAXMSGSIZE */
 #define LIMIT_FRAMES 3                  /* header and at most two bulk frames */
+#define LIMIT_MESSAGE_BYTES (21u << 20) /* all of them: one is a header, one has 4 MiB at most */
 #define LIMIT_UNPACK_BYTES (256u << 10) /* what protobuf-c may allocate for one header */
 #define LIMIT_KEYS 65536u               /* keys of one pull or push */
 #define LIMIT_WIDTH 4096u               /* floats of one row's weights */

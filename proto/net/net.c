@@ -31,6 +31,13 @@
 #define STOP_NS UINT64_C(1000000000)
 #define RETRY_MS 2 /* between two looks at a full pipe, should its own signal have been used up */
 #define GONE_MAX 64
+/* Unfinished messages are looked for so often while bytes come, and one must be found in two looks:
+ * what a line of 2 GB/s brings meanwhile is what the bounds below are exceeded by. */
+#define LOOK_MS 4
+/* Of strangers: somewhat more than one message, as a worker that connects again may begin with its
+ * largest. Of those who have sent a lawful one: half of what 64 workers send that push 8 MiB. */
+#define UNFINISHED_STRANGERS (24ull << 20)
+#define UNFINISHED_KNOWN (256ull << 20)
 
 struct line { /* a socket on the loop */
     uv_poll_t poll;
@@ -63,8 +70,11 @@ struct net {
     struct peers *peers; /* owned */
     struct line *lines;  /* owned: the open ones */
     struct line *router; /* one of them, or NULL */
-    uv_poll_t counter;   /* of the router's connections, once they are counted */
-    bool counted;
+    struct {             /* of the router's connections */
+        uv_poll_t connections, unfinished;
+        uv_timer_t look;
+        bool on;
+    } watch;
     struct line *touched, **touched_end; /* a queue */
     peer_t gone[GONE_MAX];
     uint32_t gone_count;
@@ -401,6 +411,16 @@ static void op_stop(struct env *env)
     }
 }
 
+static void op_known(struct env *env, peer_t peer)
+{
+    struct net *n = net_of(env);
+    struct peer *p = peers_find(n->peers, peer);
+    if (p == NULL || !p->incoming)
+        return;
+    peers_known(n->peers, p);
+    sock_known(p->sock, &p->id);
+}
+
 static const struct env_ops net_ops = {
     .now_ns = op_now_ns,
     .random = op_random,
@@ -410,6 +430,7 @@ static const struct env_ops net_ops = {
     .connect = op_connect,
     .disconnect = op_disconnect,
     .send = op_send,
+    .known = op_known,
     .work = op_work,
     .stop = op_stop,
 };
@@ -484,8 +505,11 @@ void net_free(struct net *n)
         return;
     n->handler = NULL;
     later_close(&n->later);
-    if (n->counted) /* before its socket goes */
-        uv_close((uv_handle_t *)&n->counter, NULL);
+    if (n->watch.on) { /* before its socket goes */
+        uv_close((uv_handle_t *)&n->watch.connections, NULL);
+        uv_close((uv_handle_t *)&n->watch.unfinished, NULL);
+        uv_close((uv_handle_t *)&n->watch.look, NULL);
+    }
     while (n->lines != NULL)
         line_close(n->lines);
     uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,  (uv_handle_t *)&n->prepare,
@@ -508,26 +532,57 @@ struct env *net_env(struct net *n)
     return &n->env;
 }
 
-static void counter_cb(uv_poll_t *poll, int status, int events)
+static void connections_cb(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
     const struct net *n = poll->data;
-    sock_count_step(n->router->sock);
+    sock_watch_step(n->router->sock);
 }
 
-static int count_start(struct net *n, struct err *e)
+static void look_cb(uv_timer_t *timer);
+
+/* Bytes come: nobody wakes for more of them until the look. */
+static void unfinished_cb(uv_poll_t *poll, int status, int events)
 {
+    (void)status;
+    (void)events;
+    struct net *n = poll->data;
+    uv_poll_stop(&n->watch.unfinished);
+    uv_timer_start(&n->watch.look, look_cb, LOOK_MS, 0);
+}
+
+static void look_cb(uv_timer_t *timer)
+{
+    struct net *n = timer->data;
+    touch(n->router); /* it asks the socket, which uses up edges (1) */
+    if (sock_unfinished_step(n->router->sock, uv_hrtime()))
+        uv_timer_start(&n->watch.look, look_cb, LOOK_MS, 0);
+    else
+        uv_poll_start(&n->watch.unfinished, UV_READABLE, unfinished_cb);
+}
+
+static int watch_start(struct net *n, struct err *e)
+{
+    static const struct conn_bounds bounds = {.one = LIMIT_MESSAGE_BYTES + LIMIT_HEADER_BYTES,
+                                              .strangers = UNFINISHED_STRANGERS,
+                                              .known = UNFINISHED_KNOWN};
     struct sock *s = n->router->sock;
-    int rc = sock_count_start(s, n->options.connections_max, e);
+    int rc = sock_watch_start(s, n->options.connections_max, &bounds, e);
     if (rc != 0)
         return rc;
-    if (uv_poll_init(&n->loop, &n->counter, sock_count_descriptor(s)) != 0)
+    if (uv_poll_init(&n->loop, &n->watch.connections, sock_watch_descriptor(s)) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "cannot watch connections");
-    n->counter.data = n;
-    n->counted = true;
-    uv_poll_start(&n->counter, UV_READABLE, counter_cb);
-    sock_count_step(s);
+    if (uv_poll_init(&n->loop, &n->watch.unfinished, sock_unfinished_descriptor(s)) != 0) {
+        uv_close((uv_handle_t *)&n->watch.connections, NULL);
+        return err_set(e, SHOAL_E_UNAVAILABLE, "cannot watch connections");
+    }
+    uv_timer_init(&n->loop, &n->watch.look);
+    n->watch.connections.data = n->watch.unfinished.data = n->watch.look.data = n;
+    n->watch.on = true;
+    uv_poll_start(&n->watch.connections, UV_READABLE, connections_cb);
+    uv_poll_start(&n->watch.unfinished, UV_READABLE, unfinished_cb);
+    sock_watch_step(s);
     return 0;
 }
 
@@ -541,7 +596,7 @@ int net_listen(struct net *n, const char *endpoint, char bound[256], struct err 
         n->router = line_open(n, true, e);
         if (n->router == NULL)
             return SHOAL_E_UNAVAILABLE;
-        if (n->options.connections_max > 0 && (rc = count_start(n, e)) != 0)
+        if (n->options.connections_max > 0 && (rc = watch_start(n, e)) != 0)
             return rc;
     }
     return sock_bind(n->router->sock, bindable, bound, e);

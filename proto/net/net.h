@@ -6,7 +6,8 @@
  * messages, LIMIT_PEER_BYTES) because a ROUTER with ZMQ_ROUTER_MANDATORY answers EAGAIN on a full
  * one, on the identity frame only. MAXMSGSIZE = LIMIT_FRAME_BYTES, RCVHWM 16, more than
  * LIMIT_FRAMES frames are read and dropped. A ROUTER peer is known by its routing id; at most
- * LIMIT_PEERS of them, the longest silent one makes room. on_peer_gone comes when a send finds out
+ * LIMIT_PEERS of them, the longest silent one makes room, a stranger (env_known) before one who is
+ * known. on_peer_gone comes when a send finds out
  * that an incoming peer has left, when one made room, or when its queue did not move for 30 s:
  * never for a connection out. A net belongs to one thread at a time; several nets of a process
  * share its ZeroMQ context. */
@@ -29,7 +30,8 @@ struct net_options {
     /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
     double drop_sends;
     bool insecure_plaintext; /* allow an address that is not loopback */
-    /* so many at once: one more is cut. 0: any number */
+    /* so many at once: one more is cut; and whoever leaves too much of a message unfinished. 0: any
+     * number, unwatched */
     uint32_t connections_max;
 };
 

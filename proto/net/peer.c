@@ -18,9 +18,11 @@ struct peers {
     uint64_t names; /* drawn so far */
     uint32_t incoming, outgoing;
     uint64_t waiting_bytes, waiting_most, peer_most;
-    struct peer *newest, *oldest; /* incoming */
-    struct peer *waiting;         /* those with a queue, in no order */
-    struct peer *free;            /* owned; their slot is kept in the low bits of their last name */
+    struct silence {
+        struct peer *newest, *oldest;
+    } silence[2];         /* incoming: strangers, known ones */
+    struct peer *waiting; /* those with a queue, in no order */
+    struct peer *free;    /* owned; their slot is kept in the low bits of their last name */
     uint32_t slots_used;
     struct peer *slot[SLOTS]; /* owned; a free one has name 0 or an old one */
     struct peer *bucket[BUCKETS];
@@ -173,16 +175,18 @@ struct peer *peers_waiting(const struct peers *ps)
 
 static void silence_unlink(struct peers *ps, struct peer *p)
 {
-    *(p->newer != NULL ? &p->newer->older : &ps->newest) = p->older;
-    *(p->older != NULL ? &p->older->newer : &ps->oldest) = p->newer;
+    struct silence *s = &ps->silence[p->known];
+    *(p->newer != NULL ? &p->newer->older : &s->newest) = p->older;
+    *(p->older != NULL ? &p->older->newer : &s->oldest) = p->newer;
 }
 
 static void silence_link(struct peers *ps, struct peer *p)
 {
+    struct silence *s = &ps->silence[p->known];
     p->newer = NULL;
-    p->older = ps->newest;
-    *(ps->newest != NULL ? &ps->newest->newer : &ps->oldest) = p;
-    ps->newest = p;
+    p->older = s->newest;
+    *(s->newest != NULL ? &s->newest->newer : &s->oldest) = p;
+    s->newest = p;
 }
 
 static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming)
@@ -201,6 +205,7 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
     }
     p->name = (++ps->names << SLOT_BITS) | slot;
     p->incoming = incoming;
+    p->known = false;
     p->sock = sock;
     p->owner = NULL;
     p->next = NULL;
@@ -223,27 +228,41 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
     struct peer **bucket = bucket_of(ps, id);
     for (struct peer *p = *bucket; p != NULL; p = p->next) {
         if (p->id.bytes == id->bytes && memcmp(p->id.data, id->data, id->bytes) == 0) {
-            if (ps->newest != p) {
+            if (ps->silence[p->known].newest != p) {
                 silence_unlink(ps, p);
                 silence_link(ps, p);
             }
+            p->id.connection = id->connection;
             return p;
         }
     }
     if (ps->incoming == LIMIT_PEERS) {
-        *evicted = ps->oldest->name;
-        peers_remove(ps, ps->oldest);
+        struct peer *stranger = ps->silence[false].oldest;
+        struct peer *leaves = stranger != NULL ? stranger : ps->silence[true].oldest;
+        *evicted = leaves->name;
+        peers_remove(ps, leaves);
     }
     struct peer *p = peer_take(ps, router, true);
     if (p == NULL)
         return NULL;
     p->id.bytes = id->bytes;
+    p->id.connection = id->connection;
     memcpy(p->id.data, id->data, id->bytes);
     p->next = *bucket;
     *bucket = p;
     silence_link(ps, p);
     ps->incoming++;
     return p;
+}
+
+void peers_known(struct peers *ps, struct peer *p)
+{
+    SHOAL_ASSERT(p->incoming && p->sock != NULL);
+    if (p->known)
+        return;
+    silence_unlink(ps, p);
+    p->known = true;
+    silence_link(ps, p);
 }
 
 void peers_remove(struct peers *ps, struct peer *p)

@@ -1,10 +1,10 @@
 /* peer.h: the peers of a net: who they are and what waits to be sent to them. An inside header.
  *
  * A peer is a connection out (one DEALER) or somebody who wrote to our ROUTER (a routing id). Its
- * name (peer_t) is used once and never again. There are at most LIMIT_PEERS of the second kind, the
- * longest silent one makes room. What a peer's pipe does not take waits in its queue: at most
- * LIMIT_PEER_QUEUE messages and so many bytes (one message at least), for PEER_STALL_NS without any
- * progress; then it is dropped.
+ * name (peer_t) is used once and never again. There are at most LIMIT_PEERS of the second kind: the
+ * longest silent stranger makes room, and only where all are known the longest silent of those.
+ * What a peer's pipe does not take waits in its queue: at most LIMIT_PEER_QUEUE messages and so
+ * many bytes (one message at least), for PEER_STALL_NS without any progress; then it is dropped.
  *
  * Thread: the net's. Nothing is allocated once as many peers are known as ever were. */
 #ifndef PROTO_NET_PEER_H
@@ -24,6 +24,7 @@ struct peers;
 struct peer {
     peer_t name;
     bool incoming;
+    bool known;        /* it has sent a lawful message */
     struct sock_id id; /* of an incoming one */
     struct sock *sock; /* borrowed */
     void *owner;       /* of the caller; borrowed */
@@ -33,7 +34,7 @@ struct peer {
     uint64_t waiting_bytes;
     uint64_t moved_ns;          /* when the queue began or last moved */
     struct peer *next_waiting;  /* list of peers with a queue */
-    struct peer *newer, *older; /* incoming: by time of their last message */
+    struct peer *newer, *older; /* incoming, of its kind: by time of their last message */
     struct peer *next;          /* of the hash bucket, or of the free list */
 };
 
@@ -48,6 +49,8 @@ struct peer *peers_find(const struct peers *ps, peer_t name); /* NULL: no such p
  * 0. NULL: out of memory. */
 struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id,
                          peer_t *evicted);
+/* An incoming one has sent a lawful message. */
+void peers_known(struct peers *ps, struct peer *p);
 /* A connection out; at most as many as LIMIT_PEERS besides the incoming ones. NULL: too many, or
  * out of memory. */
 struct peer *peers_add(struct peers *ps, struct sock *dealer);

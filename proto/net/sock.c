@@ -40,6 +40,9 @@
 #define COPY_OUT_BYTES 512u
 #endif
 #define HOLDERS_KEPT 1024u
+/* What ZMTP puts before a frame: flags, and its length in one byte or in eight. */
+#define FRAME_HEAD_SHORT 2u
+#define FRAME_HEAD_LONG 9u
 #define SOCKETS_MAX 8192
 /* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be
  * 512 KiB: 16 of them are 8 MiB a peer. */
@@ -50,11 +53,13 @@ struct sock {
     int descriptor;
     bool router;
     struct {
-        void *monitor; /* NULL: connections are not counted */
+        struct conns *conns; /* owned; NULL: connections are not watched */
+        void *monitor;
         int descriptor;
-        uint32_t most, connections;
-        uint64_t cut; /* that were too many */
-    } count;
+        uint32_t most;
+        uint64_t cut;        /* that were too many */
+        uint64_t unfinished; /* cut for that */
+    } watch;
 };
 
 /* ---- the context ----------------------------------------------------------------------------- */
@@ -159,77 +164,111 @@ void sock_close(struct sock *s)
 {
     if (s == NULL)
         return;
-    if (s->count.monitor != NULL) {
+    if (s->watch.monitor != NULL) {
         zmq_socket_monitor(s->zmq, NULL, 0);
-        zmq_close(s->count.monitor);
+        zmq_close(s->watch.monitor);
     }
+    conns_free(s->watch.conns);
     zmq_close(s->zmq);
     free(s);
 }
 
-/* ---- connections counted --------------------------------------------------------------------- */
+/* ---- connections watched --------------------------------------------------------------------- */
 
-int sock_count_start(struct sock *s, uint32_t most, struct err *e)
+int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bounds, struct err *e)
 {
     char address[64];
     int none = 0;
-    size_t bytes = sizeof s->count.descriptor;
-    SHOAL_ASSERT(s->router && most > 0 && s->count.monitor == NULL);
+    size_t bytes = sizeof s->watch.descriptor;
+    SHOAL_ASSERT(s->router && most > 0 && s->watch.monitor == NULL);
+    s->watch.conns = conns_new(bounds);
+    if (s->watch.conns == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no memory or descriptor to watch connections");
     (void)snprintf(address, sizeof address, "inproc://connections-%p", (void *)s);
     if (zmq_socket_monitor(s->zmq, address, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ does not tell of connections: %s",
                        zmq_strerror(errno));
-    s->count.monitor = zmq_socket(context, ZMQ_PAIR);
-    if (s->count.monitor == NULL)
+    s->watch.monitor = zmq_socket(context, ZMQ_PAIR);
+    if (s->watch.monitor == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ gives no socket: %s", zmq_strerror(errno));
-    zmq_setsockopt(s->count.monitor, ZMQ_RCVHWM, &none, sizeof none); /* it would stop its I/O */
-    zmq_setsockopt(s->count.monitor, ZMQ_LINGER, &none, sizeof none);
-    if (zmq_connect(s->count.monitor, address) != 0 ||
-        zmq_getsockopt(s->count.monitor, ZMQ_FD, &s->count.descriptor, &bytes) != 0)
+    zmq_setsockopt(s->watch.monitor, ZMQ_RCVHWM, &none, sizeof none); /* it would stop its I/O */
+    zmq_setsockopt(s->watch.monitor, ZMQ_LINGER, &none, sizeof none);
+    if (zmq_connect(s->watch.monitor, address) != 0 ||
+        zmq_getsockopt(s->watch.monitor, ZMQ_FD, &s->watch.descriptor, &bytes) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ does not tell of connections: %s",
                        zmq_strerror(errno));
-    s->count.most = most;
+    s->watch.most = most;
     return 0;
 }
 
-int sock_count_descriptor(const struct sock *s)
+int sock_watch_descriptor(const struct sock *s)
 {
-    return s->count.descriptor;
+    return s->watch.descriptor;
 }
 
 /* An event is two frames: its number (16 bits) and value (32), and an address. False: there is
- * none. */
+ * none. A connection's end is told before its descriptor is closed, so before another's beginning
+ * with the same one. */
 static bool event_take(struct sock *s)
 {
     uint8_t frame[64];
     uint16_t number;
     int32_t fd;
-    int bytes = zmq_recv(s->count.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
+    int bytes = zmq_recv(s->watch.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
     if (bytes < (int)(sizeof number + sizeof fd))
         return false;
     memcpy(&number, frame, sizeof number);
     memcpy(&fd, frame + sizeof number, sizeof fd);
-    (void)zmq_recv(s->count.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
-    if (number == ZMQ_EVENT_DISCONNECTED && s->count.connections > 0)
-        s->count.connections--;
-    if (number != ZMQ_EVENT_ACCEPTED || ++s->count.connections <= s->count.most ||
-        PLANTED("connections"))
+    (void)zmq_recv(s->watch.monitor, frame, sizeof frame, ZMQ_DONTWAIT);
+    if (number == ZMQ_EVENT_DISCONNECTED)
+        conns_closed(s->watch.conns, fd);
+    if (number != ZMQ_EVENT_ACCEPTED)
+        return true;
+    conns_opened(s->watch.conns, fd);
+    if (conns_count(s->watch.conns) <= s->watch.most || PLANTED("connections"))
         return true;
     /* ZeroMQ closes it, and says so. Where it has closed it already, and another connection has
      * its number, that one is made again. */
     (void)shutdown(fd, SHUT_RDWR);
-    s->count.cut++;
+    s->watch.cut++;
     return true;
 }
 
-void sock_count_step(struct sock *s)
+void sock_watch_step(struct sock *s)
 {
-    uint64_t cut = s->count.cut;
+    uint64_t cut = s->watch.cut;
     while (event_take(s))
         continue;
-    if (cut != s->count.cut)
-        log_warn("more than %u connections: %" PRIu64 " were not let in so far", s->count.most,
-                 s->count.cut);
+    if (cut != s->watch.cut)
+        log_warn("more than %u connections: %" PRIu64 " were not let in so far", s->watch.most,
+                 s->watch.cut);
+}
+
+int sock_unfinished_descriptor(const struct sock *s)
+{
+    return conns_descriptor(s->watch.conns);
+}
+
+bool sock_unfinished_step(struct sock *s, uint64_t now_ns)
+{
+    uint32_t over = 0;
+    sock_watch_step(s);
+    bool more = conns_look(s->watch.conns, now_ns, &over);
+    (void)sock_readable(s); /* what was whole by now has its turn before the next look */
+    if (over == 0)
+        return more;
+    sock_watch_step(s); /* who has left meanwhile is not cut in another's place */
+    conns_cut(s->watch.conns);
+    s->watch.unfinished += over;
+    log_warn("too much of unfinished messages: %" PRIu64 " connections were cut so far",
+             s->watch.unfinished);
+    return more;
+}
+
+void sock_known(struct sock *s, const struct sock_id *from)
+{
+    if (s->watch.conns != NULL)
+        conns_known(s->watch.conns, from->connection);
 }
 
 /* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see
@@ -310,7 +349,11 @@ bool sock_readable(struct sock *s)
 {
     int events = 0;
     size_t bytes = sizeof(events);
-    return zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLIN) != 0;
+    bool readable =
+        zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLIN) != 0;
+    if (!readable && s->watch.conns != NULL)
+        conns_drained(s->watch.conns);
+    return readable;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -389,12 +432,15 @@ static int frame_take(struct msg *m, zmq_msg_t *z)
     return rc;
 }
 
-/* Reads the next frame into z (initialised). */
-static int frame_read(struct sock *s, zmq_msg_t *z)
+/* Reads the next frame into z (initialised). *line: its bytes on the line are added. */
+static int frame_read(struct sock *s, zmq_msg_t *z, uint64_t *line)
 {
     for (;;) {
-        if (zmq_msg_recv(z, s->zmq, ZMQ_DONTWAIT) >= 0)
+        int bytes = zmq_msg_recv(z, s->zmq, ZMQ_DONTWAIT);
+        if (bytes >= 0) {
+            *line += (uint64_t)bytes + (bytes > UINT8_MAX ? FRAME_HEAD_LONG : FRAME_HEAD_SHORT);
             return 0;
+        }
         if (errno != EINTR)
             return SHOAL_E_AGAIN;
     }
@@ -403,10 +449,13 @@ static int frame_read(struct sock *s, zmq_msg_t *z)
 int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
 {
     zmq_msg_t z;
+    uint64_t line = 0;
     zmq_msg_init(&z);
-    int rc = frame_read(s, &z);
+    int rc = frame_read(s, &z, &line);
     if (rc != 0) {
         zmq_msg_close(&z);
+        if (s->watch.conns != NULL)
+            conns_drained(s->watch.conns);
         return rc;
     }
     bool have_frame = true;
@@ -415,7 +464,9 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
         SHOAL_ASSERT(bytes > 0 && bytes <= SOCK_ID_BYTES); /* ZeroMQ's own prefix */
         from->bytes = (uint8_t)bytes;
         memcpy(from->data, zmq_msg_data(&z), bytes);
-        have_frame = zmq_msg_more(&z) && frame_read(s, &z) == 0;
+        from->connection = s->watch.conns != NULL ? zmq_msg_get(&z, ZMQ_SRCFD) : -1;
+        line = 0; /* that was no frame of the line */
+        have_frame = zmq_msg_more(&z) && frame_read(s, &z, &line) == 0;
     }
     struct msg *m = msg_new();
     rc = m == NULL ? SHOAL_E_NOMEM : have_frame ? 0 : SHOAL_E_TOO_BIG;
@@ -430,9 +481,11 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
             m = NULL;
         }
         SHOAL_ASSERT(m == NULL || ((uintptr_t)m->frame[m->frame_count - 1].data & 7u) == 0); /* 2 */
-        have_frame = more && frame_read(s, &z) == 0;
+        have_frame = more && frame_read(s, &z, &line) == 0;
     }
     zmq_msg_close(&z);
+    if (s->watch.conns != NULL)
+        conns_delivered(s->watch.conns, from->connection, line);
     SHOAL_ASSERT(rc == 0 ? m->frame_count <= LIMIT_FRAMES : m == NULL); /* 3 */
     *out = m;
     return rc;

@@ -9,6 +9,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/msg.h"
+#include "proto/net/conn.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@ struct sock;
 struct sock_id { /* names a peer of a ROUTER */
     uint8_t bytes;
     uint8_t data[SOCK_ID_BYTES];
+    int connection; /* that its last message came from, where they are watched; else -1 */
 };
 
 /* The process's one ZeroMQ context, counted: the first hold decides the number of I/O threads, the
@@ -38,12 +40,19 @@ void sock_close(struct sock *s);
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e);
 int sock_connect(struct sock *s, const char *endpoint, struct err *e);
 
-/* Of a ROUTER, before it binds: its connections are counted, and one beyond `most` is cut. Stopping
+/* Of a ROUTER, before it binds: its connections are watched, and one beyond `most` is cut. Stopping
  * to listen would cut all: ZeroMQ ends a listener with those that came by it. UNAVAILABLE. */
-int sock_count_start(struct sock *s, uint32_t most, struct err *e);
+int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bounds,
+                     struct err *e);
 /* As sock_descriptor: a connection came or went. It tells of nothing before the first step. */
-int sock_count_descriptor(const struct sock *s);
-void sock_count_step(struct sock *s);
+int sock_watch_descriptor(const struct sock *s);
+void sock_watch_step(struct sock *s);
+/* Readable: bytes have come. Those of unfinished messages beyond the bounds cost their sender the
+ * connection. True: there are some, come again soon. */
+int sock_unfinished_descriptor(const struct sock *s);
+bool sock_unfinished_step(struct sock *s, uint64_t now_ns);
+/* Whose last message it was speaks our language. */
+void sock_known(struct sock *s, const struct sock_id *from);
 
 /* becomes readable when something may have changed; edge-triggered */
 int sock_descriptor(const struct sock *s);

@@ -255,6 +255,8 @@ static void on_message(void *core, peer_t from, struct msg *m)
     struct err e = {0};
     struct wire w;
     int rc = wire_decode(m, &w, &e);
+    if (rc == 0)
+        env_known(c->env, from);
     if (rc != 0) {
         log_debug("a message is refused: %s", e.text);
         if (w.type != WIRE_TYPE_NONE && !w.reply)

@@ -111,6 +111,7 @@ static void dispatch_message(struct shard *s, peer_t from)
             shard_refuse(s, from, w->type, w->id, rc, "%s", e.text);
         return;
     }
+    env_known(s->env, from);
     if (w->reply) {
         if (w->type == WIRE_TYPE_SHARD_BEAT)
             beat_on_reply(s, from);

@@ -33,8 +33,9 @@ struct server {
     pthread_t thread;
     char bound[256];
     atomic_uint seen, drained, gone, misaligned, unsendable, late;
-    atomic_bool quiet; /* it does not answer */
-    peer_t last;       /* of the server's thread, or after it has ended */
+    atomic_bool quiet;   /* it does not answer */
+    atomic_uint slow_us; /* what each message takes it */
+    peer_t last;         /* of the server's thread, or after it has ended */
 };
 
 static void server_message(void *core, peer_t from, struct msg *m)
@@ -44,6 +45,8 @@ static void server_message(void *core, peer_t from, struct msg *m)
         if (((uintptr_t)m->frame[i].data & 7u) != 0)
             atomic_fetch_add(&s->misaligned, 1);
     s->last = from;
+    env_known(net_env(s->net), from);
+    usleep(s->slow_us);
     if (s->quiet)
         msg_free(m);
     else if (env_send(net_env(s->net), from, m) != 0)
@@ -679,6 +682,127 @@ static int raw_connect(const char *bound)
     return fd;
 }
 
+/* Writes all of it; false: the connection was cut. */
+static bool raw_write(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+        if (n <= 0)
+            return false;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* A DEALER by hand: its greeting and handshake are done. */
+static int raw_dealer(const char *bound)
+{
+    uint8_t greeting[64] = {[0] = 0xff, [9] = 0x7f, [10] = 3, [12] = 'N', 'U', 'L', 'L'};
+    static const char ready[] = "\5READY\xbSocket-Type\0\0\0\6DEALER";
+    char theirs[64];
+    int fd = raw_connect(bound);
+    uint8_t head[2];
+    char rest[256];
+    ck_assert(raw_write(fd, greeting, sizeof greeting));
+    ck_assert_int_eq(recv(fd, theirs, sizeof theirs, MSG_WAITALL), sizeof theirs);
+    ck_assert(raw_write(fd, (uint8_t[]){4, sizeof ready - 1}, 2));
+    ck_assert(raw_write(fd, ready, sizeof ready - 1));
+    ck_assert_int_eq(recv(fd, head, sizeof head, MSG_WAITALL), sizeof head);
+    ck_assert_int_eq(recv(fd, rest, head[1], MSG_WAITALL), head[1]);
+    return fd;
+}
+
+/* So many frames of a MiB after which more are to come; some ms between. How many went out. */
+static int raw_unfinished(int fd, int frames)
+{
+    static uint8_t frame[9 + (1 << 20)] = {3, 0, 0, 0, 0, 0, 0x10, 0, 0};
+    int sent = 0;
+    while (sent < frames && raw_write(fd, frame, sizeof frame)) {
+        sent++;
+        usleep(2000);
+    }
+    return sent;
+}
+
+static bool raw_is_cut(int fd)
+{
+    char byte;
+    ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+/* ZeroMQ bounds neither the frames of a message that never ends nor shows them to anybody. */
+START_TEST(net_unfinished_messages_are_bounded)
+{
+    struct server s;
+    struct client c;
+    server_start(&s, (struct net_options){.connections_max = 20}, "tcp://127.0.0.1:0");
+    client_open(&c, s.bound);
+    client_exchange(&c, 20, 4, 1000);
+    int fd = raw_dealer(s.bound);
+    ck_assert(raw_write(fd, "\0\1x", 3)); /* a message: no stranger any more */
+    int sent = raw_unfinished(fd, 300);
+    ck_assert_int_ge(sent, LIMIT_MESSAGE_BYTES >> 20);
+    ck_assert_int_lt(sent, 150);
+    client_exchange(&c, 200, 4, 1000);
+    close(fd);
+    net_free(c.net);
+    server_stop(&s);
+}
+END_TEST
+
+START_TEST(net_unfinished_messages_of_strangers_are_bounded_together)
+{
+    struct server s;
+    struct client c;
+    int fd[60], cut = 0;
+    server_start(&s, (struct net_options){.connections_max = 200}, "tcp://127.0.0.1:0");
+    client_open(&c, s.bound);
+    client_exchange(&c, 20, 4, 1000);
+    for (int i = 0; i < 60; i++) {
+        fd[i] = raw_dealer(s.bound);
+        (void)raw_unfinished(fd[i], 1);
+    }
+    usleep(200000);
+    for (int i = 0; i < 60; i++)
+        cut += raw_is_cut(fd[i]);
+    ck_assert_int_ge(cut, 36);
+    ck_assert_int_le(cut, 40);
+    ck_assert(raw_is_cut(fd[0]) && !raw_is_cut(fd[59])); /* the oldest went */
+    client_exchange(&c, 200, 4, 1000);
+    for (int i = 0; i < 60; i++)
+        close(fd[i]);
+    net_free(c.net);
+    server_stop(&s);
+}
+END_TEST
+
+/* Their messages wait in ZeroMQ, many times what one may be; none is unfinished. */
+START_TEST(net_who_waits_for_a_late_loop_is_not_cut)
+{
+    static uint8_t message[9 + (4 << 20)] = {2, 0, 0, 0, 0, 0, 0x40, 0, 0};
+    struct server s;
+    int fd[8];
+    server_start(&s, (struct net_options){.connections_max = 20, .drain_budget = 1},
+                 "tcp://127.0.0.1:0");
+    s.quiet = true;
+    s.slow_us = 10000;
+    for (int i = 0; i < 8; i++)
+        fd[i] = raw_dealer(s.bound);
+    for (int i = 0; i < 80; i++)
+        ck_assert(raw_write(fd[i % 8], message, sizeof message));
+    seen_wait(&s, 80);
+    ck_assert_uint_eq(s.seen, 80);
+    for (int i = 0; i < 8; i++) {
+        ck_assert(!raw_is_cut(fd[i]));
+        close(fd[i]);
+    }
+    server_stop(&s);
+}
+END_TEST
+
 START_TEST(net_garbage_on_the_port_harms_nobody)
 {
     static const uint8_t greeting[] = {0xff, 0,    0, 0, 0,   0,   0,   0,
@@ -1018,6 +1142,9 @@ int main(void)
     tcase_add_test(t, net_drop_sends_loses_its_share);
     tcase_add_test(t, net_garbage_on_the_port_harms_nobody);
     tcase_add_test(t, net_connections_are_bounded);
+    tcase_add_test(t, net_unfinished_messages_are_bounded);
+    tcase_add_test(t, net_unfinished_messages_of_strangers_are_bounded_together);
+    tcase_add_test(t, net_who_waits_for_a_late_loop_is_not_cut);
     tcase_add_test(t, net_foreign_messages_harm_nobody);
     tcase_add_test(t, net_timers_fire_in_order_and_never_early);
     tcase_add_test(t, net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting);

@@ -71,6 +71,27 @@ START_TEST(peers_longest_silent_makes_room)
 }
 END_TEST
 
+/* A flood of names leaves who has spoken lawfully where they are. */
+START_TEST(peers_strangers_make_room_first)
+{
+    struct peers *ps = peers_new(4, 0);
+    peer_t evicted = 0, worker[16];
+    for (uint32_t i = 0; i < 16; i++) {
+        struct peer *p = heard(ps, i, &evicted);
+        peers_known(ps, p);
+        worker[i] = p->name;
+    }
+    for (uint32_t i = 0; i < 3 * LIMIT_PEERS; i++)
+        heard(ps, 100000 + i, &evicted);
+    for (uint32_t i = 0; i < 16; i++)
+        ck_assert_ptr_nonnull(peers_find(ps, worker[i]));
+    for (uint32_t i = 0; i < LIMIT_PEERS; i++) /* all are known now: the longest silent goes */
+        peers_known(ps, heard(ps, 200000 + i, &evicted));
+    ck_assert_ptr_null(peers_find(ps, worker[0]));
+    peers_free(ps);
+}
+END_TEST
+
 START_TEST(peers_connections_out_are_bounded)
 {
     struct peers *ps = peers_new(3, 0);
@@ -92,6 +113,7 @@ int main(void)
     TCase *t = tcase_create("peer");
     tcase_add_test(t, peers_keep_their_name_while_they_live);
     tcase_add_test(t, peers_longest_silent_makes_room);
+    tcase_add_test(t, peers_strangers_make_room_first);
     tcase_add_test(t, peers_connections_out_are_bounded);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);

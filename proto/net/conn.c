@@ -1,0 +1,290 @@
+/* conn.c: what has come, what was handed out, and who goes when too much lies between.
+ *
+ * 1. What is called unfinished had been taken by ZeroMQ before a time at which no message waited:
+ *    either the socket said so, or every connection that had one has had its turn since (ZeroMQ
+ *    takes from its connections in turn). So a thread that comes late cuts nobody for what it has
+ *    not yet fetched. [test: net_who_waits_for_a_late_loop_is_not_cut]
+ * 2. Beyond the bound of all together the one goes that has been unfinished for longest, strangers
+ *    for strangers, known ones for known: a worker's push ends soon, and the largest is often
+ *    nearly whole. [test: net_unfinished_messages_of_strangers_are_bounded_together]
+ * 3. Nothing is asked of the kernel for a connection that handed out a message since the last look:
+ *    what it left unfinished before has ended. [test: net_unfinished_messages_are_bounded] */
+#include "proto/net/conn.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/plant.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Greeting and handshake are taken and never handed out: some 120 bytes from our own. */
+#define SLACK 1024u
+/* Turns of all connections after which each has had one whole turn, even if one that left moved
+ * another out of the order. */
+#define TURNS 3u
+#define NEWS 64
+
+struct conn {
+    bool open, known, busy, over;
+    bool delivered_since; /* the last look */
+    uint64_t turn;        /* in which it delivered last */
+    uint64_t delivered;   /* bytes */
+    uint64_t taken;       /* by ZeroMQ, at the last look */
+    uint64_t unfinished;  /* of that, at least */
+    uint64_t since_ns;    /* something lies there, and nothing was delivered; 0: not so */
+};
+
+struct conns {
+    struct conn_bounds bounds;
+    int news;        /* epoll: descriptors on which bytes came */
+    uint32_t count;  /* that are open */
+    uint32_t places; /* of at, and of busy */
+    struct conn *at; /* owned; (places), by descriptor */
+    int *busy;       /* owned; (places): those with something in between at the last look */
+    uint32_t busy_count;
+    uint64_t turn, looked_turn;
+    bool drained; /* since the last look */
+};
+
+struct conns *conns_new(const struct conn_bounds *bounds)
+{
+    struct conns *cs = calloc(1, sizeof *cs);
+    if (cs == NULL)
+        return NULL;
+    cs->bounds = *bounds;
+    cs->turn = 1;
+    cs->news = epoll_create1(EPOLL_CLOEXEC);
+    if (cs->news < 0) {
+        free(cs);
+        return NULL;
+    }
+    return cs;
+}
+
+void conns_free(struct conns *cs)
+{
+    if (cs == NULL)
+        return;
+    close(cs->news);
+    free(cs->at);
+    free(cs->busy);
+    free(cs);
+}
+
+/* ---- who there is ---------------------------------------------------------------------------- */
+
+static struct conn *conn_of(const struct conns *cs, int fd)
+{
+    return fd >= 0 && (uint32_t)fd < cs->places && cs->at[fd].open ? &cs->at[fd] : NULL;
+}
+
+static bool room_make(struct conns *cs, uint32_t fd)
+{
+    uint32_t places = cs->places ? cs->places : 64;
+    while (places <= fd)
+        places *= 2;
+    if (places == cs->places)
+        return true;
+    struct conn *at = realloc(cs->at, places * sizeof *at);
+    if (at != NULL)
+        cs->at = at;
+    int *busy = realloc(cs->busy, places * sizeof *busy);
+    if (busy != NULL)
+        cs->busy = busy;
+    if (at == NULL || busy == NULL)
+        return false;
+    memset(at + cs->places, 0, (places - cs->places) * sizeof *at);
+    cs->places = places;
+    return true;
+}
+
+void conns_opened(struct conns *cs, int fd)
+{
+    conns_closed(cs, fd); /* if that was not told */
+    if (fd < 0 || !room_make(cs, (uint32_t)fd))
+        return;
+    cs->count++;
+    struct conn *c = &cs->at[fd];
+    *c = (struct conn){.open = true, .busy = c->busy};
+    /* Edges alone: a reader who is faster than we are leaves nothing to read, but can be written
+     * to, which is how the edge is told nonetheless. It fails where fd was closed meanwhile. */
+    struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd};
+    (void)epoll_ctl(cs->news, EPOLL_CTL_ADD, fd, &e);
+}
+
+void conns_closed(struct conns *cs, int fd)
+{
+    struct conn *c = conn_of(cs, fd);
+    if (c == NULL)
+        return;
+    SHOAL_ASSERT(cs->count > 0);
+    cs->count--;
+    c->open = false; /* the next look takes it off the list of busy ones */
+}
+
+uint32_t conns_count(const struct conns *cs)
+{
+    return cs->count;
+}
+
+void conns_delivered(struct conns *cs, int fd, uint64_t bytes)
+{
+    struct conn *c = conn_of(cs, fd);
+    if (c == NULL)
+        return;
+    if (c->turn == cs->turn)
+        cs->turn++; /* its second: all others have had theirs */
+    c->turn = cs->turn;
+    c->delivered += bytes;
+    c->delivered_since = true;
+}
+
+void conns_known(struct conns *cs, int fd)
+{
+    struct conn *c = conn_of(cs, fd);
+    if (c != NULL)
+        c->known = true;
+}
+
+void conns_drained(struct conns *cs)
+{
+    cs->drained = true;
+}
+
+int conns_descriptor(const struct conns *cs)
+{
+    return cs->news;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+/* Those on which bytes came join the busy ones. */
+static void news_take(struct conns *cs)
+{
+    struct epoll_event e[NEWS];
+    int n;
+    do {
+        n = epoll_wait(cs->news, e, NEWS, 0);
+        for (int i = 0; i < n; i++) {
+            struct conn *c = conn_of(cs, e[i].data.fd);
+            if (c == NULL || c->busy)
+                continue;
+            c->busy = true;
+            cs->busy[cs->busy_count++] = e[i].data.fd;
+            SHOAL_ASSERT(cs->busy_count <= cs->places);
+        }
+    } while (n == NEWS);
+}
+
+/* Bytes that ZeroMQ has taken from the kernel. 0 for what is not TCP: there nobody counts. */
+static uint64_t taken(int fd)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    int waiting = 0;
+    memset(&info, 0, sizeof info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        bytes < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ||
+        ioctl(fd, SIOCINQ, &waiting) != 0 || waiting < 0)
+        return 0;
+    return info.tcpi_bytes_received > (uint64_t)waiting
+               ? info.tcpi_bytes_received - (uint64_t)waiting
+               : 0;
+}
+
+/* whole: every message that waited at the last look has been handed out. False: c has nothing
+ * outstanding. */
+static bool conn_look(struct conn *c, int fd, bool whole, uint64_t now_ns)
+{
+    if (c->delivered_since) { /* 3 */
+        c->delivered_since = false;
+        c->since_ns = c->unfinished = 0;
+        return true;
+    }
+    uint64_t now_taken = taken(fd);
+    /* more than came: the last words of an earlier owner of the descriptor */
+    if (c->delivered > now_taken)
+        c->delivered = now_taken;
+    if (whole) /* 1 */
+        c->unfinished = c->taken > c->delivered ? c->taken - c->delivered : 0;
+    c->taken = now_taken;
+    if (now_taken - c->delivered <= SLACK) {
+        c->since_ns = c->unfinished = 0;
+        return false;
+    }
+    if (c->since_ns == 0)
+        c->since_ns = now_ns;
+    return true;
+}
+
+/* The one of its kind that has been unfinished for longest; NULL: there is none. */
+static struct conn *oldest(const struct conns *cs, bool known)
+{
+    struct conn *old = NULL;
+    for (uint32_t i = 0; i < cs->busy_count; i++) {
+        struct conn *c = &cs->at[cs->busy[i]];
+        if (c->known == known && !c->over && c->unfinished > 0 &&
+            (old == NULL || c->since_ns < old->since_ns))
+            old = c;
+    }
+    return old;
+}
+
+static uint32_t judge(struct conns *cs)
+{
+    uint64_t sum[2] = {0, 0}, most[2] = {cs->bounds.strangers, cs->bounds.known};
+    uint32_t over = 0;
+    for (uint32_t i = 0; i < cs->busy_count; i++) {
+        struct conn *c = &cs->at[cs->busy[i]];
+        c->over = c->unfinished > cs->bounds.one;
+        over += c->over;
+        sum[c->known] += c->over ? 0 : c->unfinished;
+    }
+    for (int known = 0; known < 2; known++) {
+        while (sum[known] > most[known]) { /* 2 */
+            struct conn *c = oldest(cs, known);
+            SHOAL_ASSERT(c != NULL && c->unfinished <= sum[known]);
+            c->over = true;
+            over++;
+            sum[known] -= c->unfinished;
+        }
+    }
+    return over;
+}
+
+bool conns_look(struct conns *cs, uint64_t now_ns, uint32_t *over)
+{
+    bool whole = cs->drained || cs->turn >= cs->looked_turn + TURNS;
+    uint32_t kept = 0;
+    news_take(cs);
+    for (uint32_t i = 0; i < cs->busy_count; i++) {
+        int fd = cs->busy[i];
+        struct conn *c = &cs->at[fd];
+        c->busy = c->open && conn_look(c, fd, whole, now_ns);
+        if (c->busy)
+            cs->busy[kept++] = fd;
+    }
+    cs->busy_count = kept;
+    cs->drained = false;
+    cs->looked_turn = cs->turn;
+    *over = PLANTED("unfinished") ? 0 : judge(cs);
+    return kept > 0;
+}
+
+void conns_cut(struct conns *cs)
+{
+    for (uint32_t i = 0; i < cs->busy_count; i++) {
+        struct conn *c = &cs->at[cs->busy[i]];
+        if (c->open && c->over)
+            (void)shutdown(cs->busy[i], SHUT_RDWR);
+        c->over = false;
+    }
+}
