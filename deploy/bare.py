@@ -3,7 +3,9 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -53,6 +55,7 @@ def layer(root):
     for name in ("disk", "upper", "work"):
         (space / name).mkdir()
     run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={root},upperdir={space}/upper,workdir={space}/work", space / "disk")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) # it is taken down then, too
     try:
         yield space / "disk"
     finally:

@@ -350,8 +350,8 @@ static int serve(struct server *sv, struct err *e)
                          &lock_fd, e);
     if (rc)
         return rc;
-    server_config_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk,
-                         sv->config.shards, &sv->budget);
+    uint64_t memory = sv->config.memory ? sv->config.memory : memory_default();
+    server_config_divide(memory, sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
     /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more
      * that no budget knows of. With fewer than this the fetches and a compaction wait for each
@@ -366,8 +366,7 @@ static int serve(struct server *sv, struct err *e)
         if (!rc && (rc = opened))
             *e = why;
     }
-    if (sv->config.memory)
-        heap_bound(sv->config.memory, heaps);
+    heap_bound(memory, heaps);
     if (!rc) {
         log_info("server %s: %u shards ready", sv->name, sv->config.shards);
         notify_ready("serving");

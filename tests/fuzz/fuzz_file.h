@@ -49,7 +49,7 @@ static inline void fuzz_file(const char *path, const void *data, size_t bytes)
  * frees it. */
 static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size + (size == 0));
+    uint8_t *copy = calloc(size + (size == 0), 1); /* gcc 14 sees the empty one be read */
     SHOAL_ASSERT(copy != NULL);
     if (size > 0)
         memcpy(copy, data, size);
