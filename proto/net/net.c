@@ -31,8 +31,9 @@
 #define STOP_NS UINT64_C(1000000000)
 #define RETRY_MS 2 /* between two looks at a full pipe, should its own signal have been used up */
 #define GONE_MAX 64
-/* Unfinished messages are looked for so often while bytes come, and one must be found in two looks:
- * what a line of 2 GB/s brings meanwhile is what the bounds below are exceeded by. */
+/* So often connections are counted and unfinished messages looked for, while something comes. One
+ * is found in two looks: what a line of 2 GB/s brings meanwhile is what the bounds below are
+ * exceeded by. */
 #define LOOK_MS 4
 /* Of strangers: somewhat more than one message, as a worker that connects again may begin with its
  * largest. Of those who have sent a lawful one: half of what 64 workers send that push 8 MiB. */
@@ -532,24 +533,23 @@ struct env *net_env(struct net *n)
     return &n->env;
 }
 
-static void connections_cb(uv_poll_t *poll, int status, int events)
-{
-    (void)status;
-    (void)events;
-    const struct net *n = poll->data;
-    sock_watch_step(n->router->sock);
-}
-
 static void look_cb(uv_timer_t *timer);
 
-/* Bytes come: nobody wakes for more of them until the look. */
-static void unfinished_cb(uv_poll_t *poll, int status, int events)
+/* Connections come and go, or bytes come on them: nobody wakes for more of that until the look. */
+static void watch_cb(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
     struct net *n = poll->data;
+    uv_poll_stop(&n->watch.connections);
     uv_poll_stop(&n->watch.unfinished);
     uv_timer_start(&n->watch.look, look_cb, LOOK_MS, 0);
+}
+
+static void watch_sleep(struct net *n)
+{
+    uv_poll_start(&n->watch.connections, UV_READABLE, watch_cb);
+    uv_poll_start(&n->watch.unfinished, UV_READABLE, watch_cb);
 }
 
 static void look_cb(uv_timer_t *timer)
@@ -559,7 +559,7 @@ static void look_cb(uv_timer_t *timer)
     if (sock_unfinished_step(n->router->sock, uv_hrtime()))
         uv_timer_start(&n->watch.look, look_cb, LOOK_MS, 0);
     else
-        uv_poll_start(&n->watch.unfinished, UV_READABLE, unfinished_cb);
+        watch_sleep(n);
 }
 
 static int watch_start(struct net *n, struct err *e)
@@ -580,9 +580,8 @@ static int watch_start(struct net *n, struct err *e)
     uv_timer_init(&n->loop, &n->watch.look);
     n->watch.connections.data = n->watch.unfinished.data = n->watch.look.data = n;
     n->watch.on = true;
-    uv_poll_start(&n->watch.connections, UV_READABLE, connections_cb);
-    uv_poll_start(&n->watch.unfinished, UV_READABLE, unfinished_cb);
     sock_watch_step(s);
+    watch_sleep(n);
     return 0;
 }
 

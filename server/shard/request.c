@@ -2,6 +2,7 @@
 #include "server/shard/request.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/rng.h"
 
 #include <stdlib.h>
 
@@ -59,33 +60,27 @@ bool request_pool_full(const struct request_pool *p, const struct wire *w, const
     return s->used == LIMIT_WAITING || s->bytes + msg_bytes(m) > s->bytes_max;
 }
 
-/* Whether one peer has half of a share of which three quarters are taken. Only then it is counted:
- * that looks at all requests. */
-static bool greedy(const struct request_pool *p, const struct request_share *s, peer_t from,
-                   enum wire_type type)
+static struct request_count *count_of(struct request_share *s, peer_t peer)
 {
-    uint64_t bytes = 0;
-    uint32_t used = 0;
-    if (s->used < LIMIT_WAITING / 4 * 3 && s->bytes < s->bytes_max / 4 * 3)
-        return false;
-    for (uint32_t i = 0; i < PLACES; i++) {
-        const struct request *q = &p->block[i];
-        if (!q->taken || q->type != type || q->peer != from)
-            continue;
-        used++;
-        bytes += q->bytes;
-    }
-    return used > LIMIT_WAITING / 2 || bytes > s->bytes_max / 2;
+    return &s->of[rng_mix(peer) % REQUEST_PLACES];
 }
 
-static bool room(const struct request_pool *p, const struct request_share *s, peer_t from,
-                 enum wire_type type, size_t bytes, bool at_once)
+/* Whether one peer has half of a share of which three quarters are taken. */
+static bool greedy(struct request_share *s, peer_t from)
+{
+    const struct request_count *has = count_of(s, from);
+    if (s->used < LIMIT_WAITING / 4 * 3 && s->bytes < s->bytes_max / 4 * 3)
+        return false;
+    return has->used > LIMIT_WAITING / 2 || has->bytes > s->bytes_max / 2;
+}
+
+static bool room(struct request_share *s, peer_t from, size_t bytes, bool at_once)
 {
     if (s->used == LIMIT_WAITING)
         return false;
     if (at_once)
         return s->bytes + bytes <= 2 * s->bytes_max;
-    return s->bytes + bytes <= s->bytes_max && !greedy(p, s, from, type);
+    return s->bytes + bytes <= s->bytes_max && !greedy(s, from);
 }
 
 static void fill_pull(struct request *q, const struct wire_PULL *w)
@@ -136,13 +131,15 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
     struct request_share *s = share_of(p, w->type);
     struct request *q = p->free;
     SHOAL_ASSERT(q != NULL || request_pool_used(p) == PLACES);
-    if (!room(p, s, from, w->type, bytes, at_once)) {
+    if (!room(s, from, bytes, at_once)) {
         s->refused = true;
         return NULL;
     }
     p->free = q->next;
     s->used++;
     s->bytes += bytes;
+    count_of(s, from)->used++;
+    count_of(s, from)->bytes += bytes;
     SHOAL_ASSERT(!q->taken && q->m == NULL && q->bytes == 0); /* nobody has it */
     q->taken = true;
     q->next = NULL;
@@ -162,8 +159,10 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
 void request_drop_message(struct request_pool *p, struct request *q)
 {
     struct request_share *s = share_of(p, q->type);
-    SHOAL_ASSERT(s->bytes >= q->bytes);
+    struct request_count *has = count_of(s, q->peer);
+    SHOAL_ASSERT(s->bytes >= q->bytes && has->bytes >= q->bytes);
     s->bytes -= q->bytes;
+    has->bytes -= q->bytes;
     q->bytes = 0;
     msg_free(q->m);
     q->m = NULL;
@@ -179,6 +178,8 @@ void request_give(struct request_pool *p, struct request *q)
     q->next = p->free;
     p->free = q;
     q->taken = false;
+    SHOAL_ASSERT(count_of(s, q->peer)->used > 0);
+    count_of(s, q->peer)->used--;
     s->used--;
     s->refused &= s->bytes > s->bytes_max / 4;
     SHOAL_ASSERT(s->used > 0 || s->bytes == 0);

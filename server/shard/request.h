@@ -46,7 +46,16 @@ struct request_list {
 
 enum request_kind { REQUEST_PULL, REQUEST_PUSH, REQUEST_KINDS };
 
+/* What peers have of a share, counted at a place that a peer's name says. Two may have one place:
+ * then they count as one, which 1 in REQUEST_PLACES does to a peer beside a greedy one. */
+enum { REQUEST_PLACES = 4096 };
+struct request_count {
+    uint32_t used;
+    uint64_t bytes;
+};
+
 struct request_share {
+    struct request_count of[REQUEST_PLACES];
     uint32_t used;
     uint64_t bytes, bytes_max;
     bool refused; /* somebody, for want of room, since there was some */
