@@ -157,7 +157,7 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
 uint64_t engine_acknowledged(const struct engine *g);
 /* Highest sequence that is on disk, whatever the durability; 0 where none ever is (memory). */
 uint64_t engine_synced(const struct engine *g);
-/* The newest run that is open; 0: none. */
+/* The highest run that was ever opened here, by whatever, be it dropped since; 0: none. */
 uint64_t engine_newest_run(const struct engine *g);
 /* journal mode, called by a timer (the engine has no clock): starts a sync of what is committed,
  * unless one is under way. Whether there was anything that is not synced yet: then the timer is
@@ -170,14 +170,16 @@ bool engine_unsynced(const struct engine *g);
  * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
  * while an admitted push has not been applied, or a cut is being copied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
-/* NO_SPACE: the marks of so many lanes have no room in the memory budget. */
+/* NO_SPACE: the marks of so many lanes have no room in the memory budget. CONFIG: it is not above
+ * engine_newest_run: it was here and is over, and would begin anew with marks 0. */
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
 /* The same for a run that does not push to all tables of the shard (those of other spaces): only
  * tables whose bit is set count in its clocks and lowest marks. engine_run_open counts all, and
  * those created later. */
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
                            uint64_t tables, struct err *e);
-/* Whether the run that was opened here before still is: 0, or NOT_FOUND with what that means. */
+/* Whether the run that was opened here before still is: 0, or NOT_FOUND or CONFIG with what that
+ * means. */
 int engine_run_still(const struct engine *g, uint64_t run, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
 /* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark:

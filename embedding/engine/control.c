@@ -136,6 +136,17 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     return rc == 0 ? record_table(g, schema, e) : rc;
 }
 
+/* A run that is not open: was it, and is over? */
+static int check_over(const struct engine *g, uint64_t run, struct err *e)
+{
+    if (run > g->runs.newest || PLANTED("run_again"))
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "run %" PRIu64 " is over, the newest one here was run %" PRIu64
+                   ": the coordinator's data_dir is older than it was; submit the job again",
+                   run, g->runs.newest);
+}
+
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
                            uint64_t tables, struct err *e)
 {
@@ -153,9 +164,11 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
         return err_set(e, SHOAL_E_BUSY,
                        "run %" PRIu64 " is being opened by the load of a checkpoint; ask again",
                        run);
-    if (runs_open(&g->runs) >= LIMIT_RUNS)
-        return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
-    int rc = tier_check_marks(g, run, lanes, tables, e);
+    int rc = check_over(g, run, e);
+    if (rc == 0 && runs_open(&g->runs) >= LIMIT_RUNS)
+        rc = err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+    if (rc == 0)
+        rc = tier_check_marks(g, run, lanes, tables, e);
     if (rc != 0)
         return rc;
     struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
@@ -171,6 +184,9 @@ int engine_run_still(const struct engine *g, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL || g->opening == run)
         return 0;
+    int rc = check_over(g, run, e);
+    if (rc != 0)
+        return rc;
     return err_set(e, SHOAL_E_NOT_FOUND,
                    "run %" PRIu64 " was open here and is not any more: this folder is older than "
                    "it was; bring the newest one back, or go on from a checkpoint",

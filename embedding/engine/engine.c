@@ -91,11 +91,7 @@ uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, 
 
 uint64_t engine_newest_run(const struct engine *g)
 {
-    uint64_t newest = 0;
-    for (uint32_t i = 0; i < g->runs.count; i++)
-        if (g->runs.run[i]->id > newest)
-            newest = g->runs.run[i]->id;
-    return newest;
+    return g->runs.newest;
 }
 
 uint64_t engine_synced(const struct engine *g)

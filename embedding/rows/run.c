@@ -41,6 +41,7 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
         return SHOAL_E_NOMEM;
     }
     r->run[r->count++] = run;
+    r->newest = id > r->newest ? id : r->newest;
     *out = run;
     return 0;
 }

@@ -50,6 +50,7 @@ struct runs {
     uint32_t count, capacity;
     struct run_past *past; /* owned */
     uint32_t past_count, past_capacity;
+    uint64_t newest; /* the highest id that was ever added, however long ago it was dropped */
 };
 
 struct run *runs_find(const struct runs *r, uint64_t id); /* or NULL */

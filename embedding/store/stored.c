@@ -19,7 +19,8 @@
 
 #define TABLET_MAGIC 0x314254454c424154ull
 #define CONTROL_MAGIC_1 0x314c5254434c4853ull /* without a floor */
-#define CONTROL_MAGIC 0x324c5254434c4853ull
+#define CONTROL_MAGIC_2 0x324c5254434c4853ull /* without the newest run */
+#define CONTROL_MAGIC 0x334c5254434c4853ull
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
 struct tablet_head {
@@ -36,10 +37,12 @@ struct control_head {
     uint64_t checksum; /* of all that follows */
     uint64_t sequence;
     uint32_t tables, runs;
-    uint64_t floor; /* not with CONTROL_MAGIC_1 */
+    uint64_t floor;  /* not with CONTROL_MAGIC_1 */
+    uint64_t newest; /* runs.newest; not with CONTROL_MAGIC_2 either */
 };
 #define CONTROL_HEAD_1 offsetof(struct control_head, floor)
-_Static_assert(sizeof(struct control_head) == 40, "control_head is a disk format");
+#define CONTROL_HEAD_2 offsetof(struct control_head, newest)
+_Static_assert(sizeof(struct control_head) == 48, "control_head is a disk format");
 
 /* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
 #define CONTROL_PAST (1u << 31)
@@ -304,8 +307,10 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {
-        .magic = CONTROL_MAGIC, .sequence = as_of.sequence, .floor = as_of.floor};
+    struct control_head h = {.magic = CONTROL_MAGIC,
+                             .sequence = as_of.sequence,
+                             .floor = as_of.floor,
+                             .newest = r->newest};
     at += sizeof h;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL) {
@@ -367,8 +372,11 @@ static bool read_head(struct reader *in, struct control_head *h)
     *h = (struct control_head){0};
     if (!get(in, h, CONTROL_HEAD_1))
         return false;
-    return h->magic == CONTROL_MAGIC_1 ||
-           (h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof h->floor));
+    if (h->magic == CONTROL_MAGIC_1)
+        return true;
+    if (h->magic == CONTROL_MAGIC_2)
+        return get(in, &h->floor, CONTROL_HEAD_2 - CONTROL_HEAD_1);
+    return h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof *h - CONTROL_HEAD_1);
 }
 
 static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
@@ -440,6 +448,8 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
         if (rc != 0)
             return err_set(e, rc, damaged);
     }
+    if (r != NULL && r->newest < h.newest)
+        r->newest = h.newest;
     *as_of = (struct stored_as_of){h.sequence, h.floor};
     return in.at == in.end ? 0 : err_set(e, SHOAL_E_CORRUPT, damaged);
 }

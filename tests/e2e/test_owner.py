@@ -159,6 +159,28 @@ def older_coordinator_folder_is_brought_up_to_date(space):
         assert fleet.job(job) == whole[1]
 
 
+def older_coordinator_folder_of_mid_job_trains_nothing_again(space):
+    """The copy is of a job that waits for its worker; it ended since, and its run was dropped."""
+    job, whole = prepared(space)
+    with Fleet(space, "a").up() as fleet:
+        fleet.fits()
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+        fleet.stop("coordinator")
+        shutil.copytree(fleet.folder("coordinator"), space / "before")
+        fleet.coordinator()
+        fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
+        within(60, "the job's end", lambda: "job e2e: done" in shoal("status", "--coordinator", fleet.endpoint).stdout)
+        assert digests(json.loads((space / "report.json").read_text())) == whole[0]
+        fleet.stop("coordinator", "worker")
+        shutil.rmtree(fleet.folder("coordinator"))
+        (space / "before").rename(fleet.folder("coordinator"))
+        fleet.coordinator()
+        fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
+        within(60, "the job to end", lambda: "submit the job again" in fleet.said("coordinator"))
+        fleet.stop("worker")
+        assert fleet.job(job) == whole[1]  # as it says; twice, not three times
+
+
 def older_server_folder_is_refused(space):
     job, whole = prepared(space)
     with Fleet(space, "a").up() as fleet:
@@ -216,5 +238,6 @@ def a_checkpoint_of_another_model_is_refused_by_name(space):
 if __name__ == "__main__":
     main([lost_coordinator_folder_is_taken_over, another_number_of_shards_is_refused_and_the_way_is_told,
           empty_folder_under_an_old_name_is_refused, another_servers_folder_is_refused, a_copy_of_a_running_server_is_refused,
-          a_second_coordinator_gets_no_part_of_a_fleet, older_coordinator_folder_is_brought_up_to_date, older_server_folder_is_refused,
+          a_second_coordinator_gets_no_part_of_a_fleet, older_coordinator_folder_is_brought_up_to_date,
+          older_coordinator_folder_of_mid_job_trains_nothing_again, older_server_folder_is_refused,
           rows_of_another_cluster_are_refused, a_checkpoint_of_another_model_is_refused_by_name])

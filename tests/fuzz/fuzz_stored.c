@@ -25,12 +25,12 @@ static void table_prepare(void)
  * its column. */
 static void value_mend(uint8_t *at, size_t size, bool control)
 {
-    uint64_t magic = control ? 0x324c5254434c4853ull : 0x314254454c424154ull, sum;
+    uint64_t magic = control ? 0x334c5254434c4853ull : 0x314254454c424154ull, sum;
     uint32_t column = 0;
     if (size < 40)
         return;
-    if (control && memcmp(at, "SHLCTRL1", 8) == 0)
-        magic = 0x314c5254434c4853ull; /* an older one is read, too */
+    if (control && (memcmp(at, "SHLCTRL1", 8) == 0 || memcmp(at, "SHLCTRL2", 8) == 0))
+        memcpy(&magic, at, sizeof magic); /* an older one is read, too */
     memcpy(at, &magic, sizeof magic);
     memcpy(&column, at + 32, sizeof column);
     column = column > size - 40 ? (uint32_t)(size - 40) : column;

@@ -3,6 +3,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/key.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static void shard_beat(struct env_timer *t)
                                               .map_epoch = s->map_epoch,
                                               .holds = s->tablets[0] != 0,
                                               .in_memory = s->in_memory,
-                                              .newest_run = s->run.run,
+                                              .newest_run = s->newest_run,
                                               .newest_cut = s->held > s->cut ? s->held : s->cut,
                                               .sequence = s->sequence,
                                               .synced = s->sequence};
@@ -171,7 +172,14 @@ void fake_shard_die(struct fake_shard *s)
     memset(s->kept, 0, sizeof s->kept);
     s->noted = (struct fake_cut){0};
     s->held = s->cut = s->map_count = s->tablets[0] = s->tablets[1] = 0;
-    s->map_epoch = 0;
+    s->map_epoch = s->newest_run = 0;
+}
+
+/* What is open is this run from now on. */
+static void run_named(struct fake_shard *s, uint64_t run)
+{
+    s->run.run = run;
+    s->newest_run = run > s->newest_run ? run : s->newest_run;
 }
 
 /* As many shards as there were then: each takes its own part. */
@@ -198,7 +206,7 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
     if (!good)
         return SHOAL_E_CORRUPT;
     s->run = cut.run;
-    s->run.run = q->run;
+    run_named(s, q->run);
     memcpy(s->seen, cut.seen, sizeof s->seen);
     s->loads++;
     s->loaded = true;
@@ -209,6 +217,24 @@ static int shard_unload(struct fake_shard *s)
 {
     s->unloads += s->loaded;
     fake_shard_forget(s);
+    return 0;
+}
+
+static int shard_run_open(struct fake_shard *s, const struct wire_RUN_OPEN *q, struct wire *w)
+{
+    if (s->tablets[0] == 0)
+        return SHOAL_E_INTERNAL; /* order: tables first */
+    if (s->run.run == q->run)
+        return 0;
+    if (q->run <= s->newest_run) {
+        (void)snprintf(w->error, sizeof w->error, "run %" PRIu64 " is over; submit the job again",
+                       q->run);
+        return SHOAL_E_CONFIG;
+    }
+    if (q->must_exist)
+        return SHOAL_E_NOT_FOUND;
+    s->run = (struct fake_run){0};
+    run_named(s, q->run);
     return 0;
 }
 
@@ -230,12 +256,10 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         s->tablets[q->u.TABLE_CREATE.table] = 1u << q->u.TABLE_CREATE.tablet_bits;
         return s->map_count == 0 ? SHOAL_E_INTERNAL : 0; /* order: the map first */
     case WIRE_TYPE_RUN_OPEN:
-        if (q->u.RUN_OPEN.must_exist && s->run.run != q->u.RUN_OPEN.run)
-            return SHOAL_E_NOT_FOUND;
-        if (s->run.run != q->u.RUN_OPEN.run)
-            s->run = (struct fake_run){.run = q->u.RUN_OPEN.run};
-        return s->tablets[0] == 0 ? SHOAL_E_INTERNAL : 0;
+        return shard_run_open(s, &q->u.RUN_OPEN, w);
     case WIRE_TYPE_RUN_DROP:
+        if (s->run.run == q->u.RUN_DROP.run)
+            s->run.run = 0;
         return 0;
     case WIRE_TYPE_FENCE:
         return shard_fence(s, &q->u.FENCE, w);
@@ -259,7 +283,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         if (cut_find(s, q->u.RESTORE.cut) == NULL)
             return SHOAL_E_NOT_FOUND;
         s->run = cut_find(s, q->u.RESTORE.cut)->run;
-        s->run.run = q->u.RESTORE.run;
+        run_named(s, q->u.RESTORE.run);
         s->restores++;
         return 0;
     case WIRE_TYPE_CUT_DROP:

@@ -56,6 +56,7 @@ struct fake_shard {
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     struct fake_run run;                    /* open now */
+    uint64_t newest_run;                    /* ever opened */
     uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */
     struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
     uint32_t exports, loads, unloads;

@@ -101,20 +101,14 @@ static bool job_over(void *context)
            r.client.state == WIRE_JOB_FAILED;
 }
 
-static void job_start(uint64_t step_ns)
+/* A new one. */
+static void worker_start(uint64_t step_ns)
 {
     static struct fake_shard *shards[FAKE_SHARDS];
     struct fake_worker *w = &r.worker;
-    if (r.worker.node != NULL)
-        sim_kill(r.worker.node);
-    if (r.client.node != NULL)
-        sim_kill(r.client.node);
-    memset(&r.worker, 0, sizeof r.worker);
-    memset(&r.client, 0, sizeof r.client);
-    (void)snprintf(r.yaml, sizeof r.yaml,
-                   "job: t\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: 4}]\n"
-                   "model: {kind: probe}\n"
-                   "train: {batch: 10, task_batches: 4, epochs: 1, consistency: ssp, lanes: 2}\n");
+    if (w->node != NULL)
+        sim_kill(w->node);
+    memset(w, 0, sizeof *w);
     w->rows[0] = 1005;
     w->batch = 10;
     w->seats = 2;
@@ -124,6 +118,18 @@ static void job_start(uint64_t step_ns)
     for (uint32_t i = 0; i < r.shards; i++)
         shards[i] = &r.shard[i];
     fake_worker_start(w, r.sim, "worker-0", shards, r.shards);
+}
+
+static void job_start(uint64_t step_ns)
+{
+    if (r.client.node != NULL)
+        sim_kill(r.client.node);
+    memset(&r.client, 0, sizeof r.client);
+    (void)snprintf(r.yaml, sizeof r.yaml,
+                   "job: t\ndata: {format: libsvm, train: [a]}\ntables: [{name: emb, dim: 4}]\n"
+                   "model: {kind: probe}\n"
+                   "train: {batch: 10, task_batches: 4, epochs: 1, consistency: ssp, lanes: 2}\n");
+    worker_start(step_ns);
     fake_client_start(&r.client, r.sim, r.yaml, 1);
 }
 
@@ -385,6 +391,38 @@ START_TEST(coord_older_store_ends_the_job_that_it_remembers)
     ck_assert_uint_eq(r.coord->job.at.phase, PHASE_FAILED);
     ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "data_dir is older than it was"));
     job_run(); /* as it says */
+    rig_stop();
+}
+END_TEST
+
+/* The job of the store has ended since, and no other one has come: no shard opens its run anew. _i:
+ * the phase in which the copy is taken. */
+START_TEST(coord_older_store_does_not_train_a_job_that_has_ended)
+{
+    static const enum coord_phase phases[] = {PHASE_WAITING, PHASE_INDEX, PHASE_SETUP,
+                                              PHASE_LANES,   PHASE_TRAIN, PHASE_DIGEST};
+    fleet_start(2);
+    job_run(); /* there is a map */
+    uint32_t applied = r.shard[0].applied + r.shard[1].applied;
+    job_start(5000000);
+    while (r.coord->job.at.phase != (uint32_t)phases[_i])
+        ck_assert(sim_step(r.sim));
+    struct coord_store *older = store_copy();
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    go(2000); /* its run is dropped everywhere */
+    uint64_t run = r.coord->job.at.run;
+    ck_assert_uint_eq(r.shard[0].run.run, 0);
+    ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 2 * applied);
+    store_change(older);
+    ck_assert_uint_eq(r.coord->job.at.run, run);
+    worker_start(5000000);
+    go(10000);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.coord->job.at.text, "submit the job again"));
+    ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 2 * applied);
+    job_run(); /* as it says */
+    ck_assert_uint_gt(r.coord->job.at.run, run);
+    ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 3 * applied);
     rig_stop();
 }
 END_TEST
@@ -652,6 +690,7 @@ int main(void)
     tcase_add_test(t, coord_lost_store_with_another_number_of_shards_is_refused);
     tcase_add_test(t, coord_older_store_takes_the_newer_map_and_numbers);
     tcase_add_test(t, coord_older_store_ends_the_job_that_it_remembers);
+    tcase_add_loop_test(t, coord_older_store_does_not_train_a_job_that_has_ended, 0, 6);
     tcase_add_loop_test(t, coord_empty_folder_under_an_old_name_is_refused, 0, 2);
     tcase_add_test(t, coord_older_folder_is_refused);
     tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);

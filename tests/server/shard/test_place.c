@@ -145,6 +145,51 @@ START_TEST(a_run_that_must_exist_is_not_made)
 }
 END_TEST
 
+static uint64_t drop(struct rig *r, uint64_t run)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_RUN_DROP);
+    w.u.RUN_DROP.run = run;
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* A coordinator whose store is older opens a run that is over: with marks 0 its rows would be
+ * trained once more. _i 0: in the process; 1, 2: also after a restart, killed or clean (when all is
+ * in the store and the journal is trimmed); 3: without a folder. */
+START_TEST(a_run_that_is_over_is_not_opened_again)
+{
+    struct rig r = {.dir = _i == 3 ? NULL : dir,
+                    .durability = _i == 3 ? DURABLE_MEMORY : DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_open(&r, RIG_RUN + 1, 1, WIRE_ASYNC);
+    uint64_t dropped = drop(&r, RIG_RUN + 1);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, dropped), 0);
+    for (int i = 0; i < 2; i++) {
+        if (_i == 1 || _i == 2)
+            rig_restart(&r, _i == 2);
+        uint64_t open = rig_open(&r, RIG_RUN, 1, WIRE_ASYNC);
+        uint64_t over = rig_open(&r, RIG_RUN + 1, 1, WIRE_ASYNC);
+        struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+        w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+            .run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC, .must_exist = true};
+        uint64_t was = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, open), 0); /* it is open */
+        ck_assert_int_eq(rig_status(&r, over), SHOAL_E_CONFIG);
+        ck_assert_int_eq(rig_status(&r, was), SHOAL_E_CONFIG);
+        ck_assert_ptr_nonnull(
+            strstr(rig_reply(&r, over)->error, "data_dir is older than it was; submit the job"));
+        ck_assert_uint_eq(engine_newest_run(r.shard->engine), RIG_RUN + 1);
+    }
+    rig_run(&r, 3000);
+    ck_assert_uint_eq(r.beat.newest_run, RIG_RUN + 1);
+    uint64_t next = rig_open(&r, RIG_RUN + 2, 1, WIRE_ASYNC);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, next), 0);
+    rig_free(&r);
+}
+END_TEST
+
 /* A cut is of the run that the coordinator means, not of the newest one that is open. */
 START_TEST(a_cut_is_of_the_run_that_is_named)
 {
@@ -176,6 +221,7 @@ int main(void)
     tcase_add_test(t, a_foreign_or_older_or_other_map_is_refused);
     tcase_add_loop_test(t, another_place_is_not_taken, 0, 2);
     tcase_add_test(t, a_run_that_must_exist_is_not_made);
+    tcase_add_loop_test(t, a_run_that_is_over_is_not_opened_again, 0, 4);
     tcase_add_test(t, a_cut_is_of_the_run_that_is_named);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
