@@ -21,6 +21,7 @@ static struct engine *an_engine(void)
 {
     uint64_t mark;
     struct err e;
+    rig_remove_dir(dir); /* run 1 of the case before may be over */
     rig_open(&s, dir, DURABLE_JOURNAL);
     rig_lead(&s);
     rig_table(&s, 0);

@@ -629,8 +629,8 @@ START_TEST(coord_best_epoch_is_restored)
     ck_assert_double_gt(report_number("valid.auc"), 0.85);
     for (uint32_t s = 0; s < 2; s++) {
         ck_assert_uint_ge(r.shard[s]->restores, 1);
-        ck_assert_uint_eq(r.shard[s]->run.run, r.coord->job.at.run);
-        ck_assert_uint_ne(r.shard[s]->run.run, r.client.run);
+        ck_assert_uint_eq(r.shard[s]->newest_run, r.coord->job.at.run);
+        ck_assert_uint_ne(r.shard[s]->newest_run, r.client.run);
         /* the last one dropped, at the end */
         ck_assert_uint_eq(r.shard[s]->dropped, r.coord->job.at.best_cut);
     }
