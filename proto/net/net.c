@@ -35,6 +35,8 @@
  * is found in two looks: what a line of 2 GB/s brings meanwhile is what the bounds below are
  * exceeded by. */
 #define LOOK_MS 4
+/* From a cut to the heap's trim: freeing millions of frames takes ZeroMQ a while. */
+#define TRIM_NS UINT64_C(1000000000)
 /* Of strangers: somewhat more than one message, as a worker that connects again may begin with its
  * largest. Of those who have sent a lawful one: half of what 64 workers send that push 8 MiB. */
 #define UNFINISHED_STRANGERS (24ull << 20)
@@ -74,7 +76,9 @@ struct net {
     struct {             /* of the router's connections */
         uv_poll_t connections, unfinished;
         uv_timer_t look;
-        bool on;
+        struct env_work trim; /* of the heap, after a cut */
+        bool on, cut, trimming;
+        uint64_t cut_ns;
     } watch;
     struct line *touched, **touched_end; /* a queue */
     peer_t gone[GONE_MAX];
@@ -552,11 +556,41 @@ static void watch_sleep(struct net *n)
     uv_poll_start(&n->watch.unfinished, UV_READABLE, watch_cb);
 }
 
+static void trim_run(struct env_work *w)
+{
+    (void)w;
+    sock_heap_trim();
+}
+
+static void trim_done(struct env_work *w)
+{
+    struct net *n = container_of(w, struct net, watch.trim);
+    n->watch.trimming = false;
+}
+
+/* A second after a cut, when ZeroMQ has freed what it held. */
+static void trim(struct net *n, uint64_t now_ns)
+{
+    if (!n->watch.cut || n->watch.trimming || now_ns - n->watch.cut_ns < TRIM_NS)
+        return;
+    n->watch.cut = false;
+    n->watch.trimming = true;
+    later_work(&n->later, &n->watch.trim);
+}
+
 static void look_cb(uv_timer_t *timer)
 {
     struct net *n = timer->data;
+    uint64_t now_ns = uv_hrtime();
+    bool cut = false;
     touch(n->router); /* it asks the socket, which uses up edges (1) */
-    if (sock_unfinished_step(n->router->sock, uv_hrtime()))
+    bool more = sock_unfinished_step(n->router->sock, now_ns, &cut);
+    trim(n, now_ns);
+    if (cut && !n->watch.cut) {
+        n->watch.cut = true;
+        n->watch.cut_ns = now_ns;
+    }
+    if (more || n->watch.cut)
         uv_timer_start(&n->watch.look, look_cb, LOOK_MS, 0);
     else
         watch_sleep(n);
@@ -579,6 +613,8 @@ static int watch_start(struct net *n, struct err *e)
     }
     uv_timer_init(&n->loop, &n->watch.look);
     n->watch.connections.data = n->watch.unfinished.data = n->watch.look.data = n;
+    n->watch.trim.run = trim_run;
+    n->watch.trim.done = trim_done;
     n->watch.on = true;
     sock_watch_step(s);
     watch_sleep(n);

@@ -249,7 +249,12 @@ int sock_unfinished_descriptor(const struct sock *s)
     return conns_descriptor(s->watch.conns);
 }
 
-bool sock_unfinished_step(struct sock *s, uint64_t now_ns)
+void sock_heap_trim(void)
+{
+    (void)malloc_trim(0);
+}
+
+bool sock_unfinished_step(struct sock *s, uint64_t now_ns, bool *cut)
 {
     uint32_t over = 0;
     sock_watch_step(s);
@@ -260,6 +265,7 @@ bool sock_unfinished_step(struct sock *s, uint64_t now_ns)
     sock_watch_step(s); /* who has left meanwhile is not cut in another's place */
     conns_cut(s->watch.conns);
     s->watch.unfinished += over;
+    *cut = true;
     log_warn("too much of unfinished messages: %" PRIu64 " connections were cut so far",
              s->watch.unfinished);
     return more;

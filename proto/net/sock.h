@@ -48,9 +48,12 @@ int sock_watch_start(struct sock *s, uint32_t most, const struct conn_bounds *bo
 int sock_watch_descriptor(const struct sock *s);
 void sock_watch_step(struct sock *s);
 /* Readable: bytes have come. Those of unfinished messages beyond the bounds cost their sender the
- * connection. True: there are some, come again soon. */
+ * connection (*cut is set then). True: there are some, come again soon. */
 int sock_unfinished_descriptor(const struct sock *s);
-bool sock_unfinished_step(struct sock *s, uint64_t now_ns);
+bool sock_unfinished_step(struct sock *s, uint64_t now_ns, bool *cut);
+/* What those held is free, but the heap keeps it: millions of small pieces. Gives it to the kernel;
+ * takes milliseconds, any thread. */
+void sock_heap_trim(void);
 /* Whose last message it was speaks our language. */
 void sock_known(struct sock *s, const struct sock_id *from);
 
