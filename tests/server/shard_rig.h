@@ -293,9 +293,10 @@ __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
     rig_run(r, 5);
 }
 
-/* With two tables, the map, and a run of `lanes` live lanes of generation 1. */
-__attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32_t lanes,
-                                            enum optimizer_kind kind)
+/* With two tables, the map, and a run of `lanes` live lanes of generation 1, which pushes to `tables`
+ * (a bit each; 0: all). */
+__attribute__((unused)) static void rig_new_of(struct rig *r, uint32_t mode, uint32_t lanes,
+                                               enum optimizer_kind kind, uint64_t tables)
 {
     rig_start(r, 1); /* r: zeros, or dir, durability and work_ns */
     uint64_t id = rig_table(r, 0, kind);
@@ -303,13 +304,22 @@ __attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32
     rig_run(r, 5);
     ck_assert_msg(rig_status(r, id) == 0, "%s", r->answer[id].w.error);
     rig_map(r, 1, 1000);
-    id = rig_open(r, RIG_RUN, lanes, mode);
+    struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN =
+        (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = lanes, .mode = mode, .tables = tables};
+    id = rig_send(r, &w, 0, NULL, 0, NULL, 0);
     rig_run(r, 5);
     ck_assert_msg(rig_status(r, id) == 0, "%s", r->answer[id].w.error);
     for (uint32_t i = 0; i < lanes; i++)
         id = rig_fence(r, i, 1, true);
     rig_run(r, 5);
     ck_assert_msg(rig_status(r, id) == 0, "%s", r->answer[id].w.error);
+}
+
+__attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32_t lanes,
+                                            enum optimizer_kind kind)
+{
+    rig_new_of(r, mode, lanes, kind, 0);
 }
 
 __attribute__((unused)) static void rig_free(struct rig *r)

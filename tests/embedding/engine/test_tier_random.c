@@ -413,6 +413,8 @@ static void side_begin(struct side *s, uint64_t run)
     for (uint32_t i = 0; i < s->plan->tables; i++)
         if (engine_table_create(s->rig.g, &s->plan->schema[i], &e) != 0)
             give_up(s, 0, "table", e.text);
+    if (engine_newest_run(s->rig.g) > run)
+        return; /* it died after the restore that this operation is */
     if (engine_run_open(s->rig.g, run, LANES, s->plan->mode, &e) != 0)
         give_up(s, 0, "run", e.text);
     lanes_begin(s, 0, run);

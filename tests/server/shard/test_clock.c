@@ -155,20 +155,11 @@ END_TEST
 START_TEST(run_counts_its_own_tables_only)
 {
     struct rig r = {0};
-    rig_new(&r, WIRE_SSP, 1, OPT_SGD);
+    rig_new_of(&r, WIRE_SSP, 1, OPT_SGD, 1);
     uint64_t key = rig_key(3, 0);
-    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
-    w.u.RUN_DROP.run = RIG_RUN;
-    uint64_t drop = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
-    w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN =
-        (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = 1, .mode = WIRE_SSP, .tables = 1};
-    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
-    rig_fence(&r, 0, 1, true);
     rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = 1});
     uint64_t pull = rig_pull(&r, 0, 2, 0, key), fence = rig_fence(&r, 0, 2, true);
     rig_run(&r, 5);
-    ck_assert_int_eq(rig_status(&r, drop), 0);
     ck_assert_int_eq(rig_status(&r, pull), 0);
     ck_assert_uint_eq(rig_reply(&r, fence)->u.FENCE_reply.mark, 1);
     rig_free(&r);
