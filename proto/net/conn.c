@@ -130,6 +130,11 @@ void conns_closed(struct conns *cs, int fd)
     c->open = false; /* the next look takes it off the list of busy ones */
 }
 
+bool conns_has(const struct conns *cs, int fd)
+{
+    return conn_of(cs, fd) != NULL;
+}
+
 uint32_t conns_count(const struct conns *cs)
 {
     return cs->count;
@@ -184,16 +189,19 @@ static void news_take(struct conns *cs)
     } while (n == NEWS);
 }
 
-/* Bytes that ZeroMQ has taken from the kernel. 0 for what is not TCP: there nobody counts. */
+/* Bytes that ZeroMQ has taken from the kernel. 0 for what is not TCP: there nobody counts. What waits
+ * is asked first: bytes that come between the two questions then count as taken for a moment. The
+ * other way round they would count as waiting and not as received, and less would seem taken than
+ * was handed out. */
 static uint64_t taken(int fd)
 {
     struct tcp_info info;
     socklen_t bytes = sizeof info;
     int waiting = 0;
     memset(&info, 0, sizeof info);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
-        bytes < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ||
-        ioctl(fd, SIOCINQ, &waiting) != 0 || waiting < 0)
+    if (ioctl(fd, SIOCINQ, &waiting) != 0 || waiting < 0 ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        bytes < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received)
         return 0;
     return info.tcpi_bytes_received > (uint64_t)waiting
                ? info.tcpi_bytes_received - (uint64_t)waiting

@@ -8,7 +8,8 @@
  * message that waited has been handed out, it is unfinished.
  *
  * A connection is named by its descriptor, which ZeroMQ closes when it likes: so news of those that
- * came and went are to be told before conns_look and again before conns_cut.
+ * came and went are to be told before what they sent is counted (conns_delivered), before conns_look
+ * and again before conns_cut.
  *
  * Thread: the net's. */
 #ifndef PROTO_NET_CONN_H
@@ -31,6 +32,7 @@ void conns_free(struct conns *cs); /* NULL is fine */
 void conns_opened(struct conns *cs, int fd);
 void conns_closed(struct conns *cs, int fd);
 uint32_t conns_count(const struct conns *cs);
+bool conns_has(const struct conns *cs, int fd);
 
 /* A whole message came from fd; bytes: as they were on the line, what ZeroMQ adds counted. */
 void conns_delivered(struct conns *cs, int fd, uint64_t bytes);

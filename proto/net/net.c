@@ -228,6 +228,8 @@ static void drain(struct net *n)
 {
     uint32_t budget = n->options.drain_budget;
     bool delivered = false;
+    if (n->watch.on && n->touched != NULL)
+        sock_watch_step(n->router->sock); /* whose descriptors these are */
     while (n->touched != NULL && budget > 0 && !n->stopping) {
         struct line *l = n->touched;
         bool empty = line_drain(l, &budget, &delivered);

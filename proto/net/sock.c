@@ -470,9 +470,11 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
         SHOAL_ASSERT(bytes > 0 && bytes <= SOCK_ID_BYTES); /* ZeroMQ's own prefix */
         from->bytes = (uint8_t)bytes;
         memcpy(from->data, zmq_msg_data(&z), bytes);
-        from->connection = s->watch.conns != NULL ? zmq_msg_get(&z, ZMQ_SRCFD) : -1;
         line = 0; /* that was no frame of the line */
         have_frame = zmq_msg_more(&z) && frame_read(s, &z, &line) == 0;
+        /* Not of the prefix: of a message that ZeroMQ had looked at before (sock_readable) it does
+         * not say where it came from. */
+        from->connection = s->watch.conns != NULL && have_frame ? zmq_msg_get(&z, ZMQ_SRCFD) : -1;
     }
     struct msg *m = msg_new();
     rc = m == NULL ? SHOAL_E_NOMEM : have_frame ? 0 : SHOAL_E_TOO_BIG;
@@ -490,8 +492,11 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
         have_frame = more && frame_read(s, &z, &line) == 0;
     }
     zmq_msg_close(&z);
-    if (s->watch.conns != NULL)
+    if (s->watch.conns != NULL) {
+        if (!conns_has(s->watch.conns, from->connection)) /* it has just come */
+            sock_watch_step(s);
         conns_delivered(s->watch.conns, from->connection, line);
+    }
     SHOAL_ASSERT(rc == 0 ? m->frame_count <= LIMIT_FRAMES : m == NULL); /* 3 */
     *out = m;
     return rc;
