@@ -803,6 +803,26 @@ START_TEST(net_who_waits_for_a_late_loop_is_not_cut)
 }
 END_TEST
 
+/* Looked at again and again while messages wait: each is counted where it came from. */
+START_TEST(net_who_has_sent_much_is_not_cut)
+{
+    static uint8_t message[9 + (1 << 20)] = {2, 0, 0, 0, 0, 0, 0x10, 0, 0};
+    struct server s;
+    server_start(&s, (struct net_options){.connections_max = 20, .drain_budget = 4},
+                 "tcp://127.0.0.1:0");
+    s.quiet = true;
+    s.slow_us = 1000;
+    int fd = raw_dealer(s.bound);
+    for (int i = 0; i < 400; i++)
+        ck_assert(raw_write(fd, message, sizeof message));
+    seen_wait(&s, 400);
+    usleep(100000);
+    ck_assert(!raw_is_cut(fd));
+    close(fd);
+    server_stop(&s);
+}
+END_TEST
+
 START_TEST(net_garbage_on_the_port_harms_nobody)
 {
     static const uint8_t greeting[] = {0xff, 0,    0, 0, 0,   0,   0,   0,
@@ -1145,6 +1165,7 @@ int main(void)
     tcase_add_test(t, net_unfinished_messages_are_bounded);
     tcase_add_test(t, net_unfinished_messages_of_strangers_are_bounded_together);
     tcase_add_test(t, net_who_waits_for_a_late_loop_is_not_cut);
+    tcase_add_test(t, net_who_has_sent_much_is_not_cut);
     tcase_add_test(t, net_foreign_messages_harm_nobody);
     tcase_add_test(t, net_timers_fire_in_order_and_never_early);
     tcase_add_test(t, net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting);
