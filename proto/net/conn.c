@@ -189,10 +189,10 @@ static void news_take(struct conns *cs)
     } while (n == NEWS);
 }
 
-/* Bytes that ZeroMQ has taken from the kernel. 0 for what is not TCP: there nobody counts. What waits
- * is asked first: bytes that come between the two questions then count as taken for a moment. The
- * other way round they would count as waiting and not as received, and less would seem taken than
- * was handed out. */
+/* Bytes that ZeroMQ has taken from the kernel. 0 for what is not TCP: there nobody counts. What
+ * waits is asked first: bytes that come between the two questions then count as taken for a moment.
+ * The other way round they would count as waiting and not as received, and less would seem taken
+ * than was handed out. */
 static uint64_t taken(int fd)
 {
     struct tcp_info info;

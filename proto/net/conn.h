@@ -8,8 +8,8 @@
  * message that waited has been handed out, it is unfinished.
  *
  * A connection is named by its descriptor, which ZeroMQ closes when it likes: so news of those that
- * came and went are to be told before what they sent is counted (conns_delivered), before conns_look
- * and again before conns_cut.
+ * came and went are to be told before what they sent is counted (conns_delivered), before
+ * conns_look and again before conns_cut.
  *
  * Thread: the net's. */
 #ifndef PROTO_NET_CONN_H

@@ -293,8 +293,8 @@ __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
     rig_run(r, 5);
 }
 
-/* With two tables, the map, and a run of `lanes` live lanes of generation 1, which pushes to `tables`
- * (a bit each; 0: all). */
+/* With two tables, the map, and a run of `lanes` live lanes of generation 1, which pushes to
+ * `tables` (a bit each; 0: all). */
 __attribute__((unused)) static void rig_new_of(struct rig *r, uint32_t mode, uint32_t lanes,
                                                enum optimizer_kind kind, uint64_t tables)
 {
