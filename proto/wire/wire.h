@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 4u
+#define WIRE_VERSION 5u
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
@@ -199,7 +199,8 @@
 /* Joins the job (or learns that there is none yet: AGAIN). kernel: what decides the bits of a
  * matrix product, compared between workers under bsp. For people: device (and its libraries), and
  * why this backend was taken. Reply frame 1: the job file as submitted (YAML text, --set applied);
- * the worker number is never used again. */
+ * the worker number is never used again. pass: what the worker shows with whatever it asks
+ * afterwards, on this connection or a later one; nobody else knows it. */
 /* as long as the longest text of a device: a text cut short may equal another */
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
@@ -208,7 +209,7 @@
     STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
     STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
+    U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch) U64(pass)
 
 /* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's
  * after INDEX: only the model knows them. The first declaration stands; another one must be equal
@@ -233,7 +234,7 @@
  * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
  * wire_job_state. What the figures mean: worker/train/stats.h. */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
+    U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
     F64(wait_s) U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) \
     F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
@@ -244,7 +245,7 @@
  * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
  * read travels as fail_status and text. */
 #define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
+    U64(pass) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
@@ -266,7 +267,7 @@
  * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
  * that it runs already does nothing. */
 #define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) U32(lane) U64(generation) U64(batch)
+    U64(pass) U32(lane) U64(generation) U64(batch)
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) \
     U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
@@ -281,7 +282,7 @@
  * clocks of staleness, the last cell all beyond. frame 2: f64 (tasks): the sum of each label's
  * loss; tasks here is the labels of an example. */
 #define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) \
+    U64(pass) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) \
     STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) \
     F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused) \
     STR(refused_where, ERR_TEXT_MAX)
@@ -291,13 +292,13 @@
  * labels f32 (examples, tasks). frame 2: u64 (examples) of evaluate.group where `grouped`, then u64
  * (examples, by_count) of the fields of evaluate.by; else empty. */
 #define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count)
+    U64(pass) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* A worker leaves in good order, or says why it cannot go on (status and text end the job when
  * fatal). */
 #define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR) \
-    U64(worker) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
+    U64(pass) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_WORKER_LEAVE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* ---- CLI -> coordinator ---------------------------------------------------------------------- */

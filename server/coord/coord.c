@@ -182,8 +182,8 @@ static int on_hello(struct coord *c, struct coord_ask *a)
 
 /* ---- dispatch -------------------------------------------------------------------------------- */
 
-/* The worker's number in the request: it must be known, and its lease is renewed. */
-#define KNOWN(name) (&w->u.name.worker)
+/* Who shows the pass of a worker that is known: its lease is renewed. */
+#define A_WORKER(name) (&w->u.name.pass)
 #define ANYBODY(name) NULL
 
 /* X(TYPE, who may ask, handler): the types that a coordinator answers; all others are a
@@ -192,15 +192,15 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(HELLO, ANYBODY, on_hello)                                                                    \
     X(SHARD_BEAT, ANYBODY, on_shard_beat)                                                          \
     X(WORKER_JOIN, ANYBODY, coord_work_join)                                                       \
-    X(WORKER_BEAT, KNOWN, coord_work_beat)                                                         \
+    X(WORKER_BEAT, A_WORKER, coord_work_beat)                                                      \
     X(WORKER_LEAVE, ANYBODY, coord_work_leave)                                                     \
-    X(INDEX_DONE, KNOWN, coord_work_index)                                                         \
+    X(INDEX_DONE, A_WORKER, coord_work_index)                                                      \
     X(TABLE_DECLARE, ANYBODY, coord_work_declare)                                                  \
     X(TABLE_GET, ANYBODY, coord_work_table_get)                                                    \
     X(MAP_GET, ANYBODY, coord_work_map_get)                                                        \
     X(LANE_NEXT, ANYBODY, coord_grant_next)                                                        \
-    X(TASK_DONE, KNOWN, coord_work_task)                                                           \
-    X(EVAL_DONE, KNOWN, coord_work_eval)                                                           \
+    X(TASK_DONE, A_WORKER, coord_work_task)                                                        \
+    X(EVAL_DONE, A_WORKER, coord_work_eval)                                                        \
     X(SUBMIT, ANYBODY, on_submit)                                                                  \
     X(WHO, ANYBODY, coord_lease_who)                                                               \
     X(STATUS, ANYBODY, on_status)                                                                  \
@@ -210,7 +210,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
 
 struct handler {
     int (*run)(struct coord *c, struct coord_ask *a);
-    const uint64_t *worker; /* NULL: whoever it is */
+    const uint64_t *pass; /* in the request; NULL: whoever it is */
 };
 
 static struct handler handler_of(const struct wire *w)
@@ -232,7 +232,7 @@ static int ask_run(struct coord *c, struct coord_ask *a)
     if (h.run == NULL)
         return err_set(&a->e, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
                        wire_type_name(a->request->type));
-    int rc = h.worker != NULL ? coord_work_known(c, a->from, *h.worker, &a->e) : 0;
+    int rc = h.pass != NULL ? coord_work_known(c, a, *h.pass) : 0;
     return rc != 0 ? rc : h.run(c, a);
 }
 

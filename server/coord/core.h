@@ -256,8 +256,9 @@ struct coord_ask {
     peer_t from;
     const struct wire *request;
     const struct msg *m;
-    struct wire reply; /* begun: a good one that says no more */
-    const void *frame; /* of the reply; NULL: it has none */
+    struct coord_worker *worker; /* whose pass it shows; NULL where none is asked for */
+    struct wire reply;           /* begun: a good one that says no more */
+    const void *frame;           /* of the reply; NULL: it has none */
     size_t frame_bytes;
     bool silent; /* answered already, or later, or when it is asked again */
     struct err e;

@@ -325,9 +325,9 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     lane_fence(c, lane, true);
 }
 
-static void next_index(struct coord *c, peer_t from, const struct wire *request)
+static void next_index(struct coord *c, peer_t from, const struct wire *request, uint64_t worker)
 {
-    uint64_t worker = request->u.LANE_NEXT.worker, now = env_now_ns(c->env);
+    uint64_t now = env_now_ns(c->env);
     for (uint32_t s = 0; s < 3; s++) {
         if (c->job.at.split[s].used == 0 || c->job.at.split[s].known != 0)
             continue;
@@ -344,11 +344,11 @@ static void next_index(struct coord *c, peer_t from, const struct wire *request)
     answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
 }
 
-static void next_eval(struct coord *c, peer_t from, const struct wire *request)
+static void next_eval(struct coord *c, peer_t from, const struct wire *request, uint64_t worker)
 {
     struct coord_eval *v = &c->job.eval;
     SHOAL_ASSERT(v->split == (c->job.at.phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST));
-    uint32_t index = coord_eval_lease(v, request->u.LANE_NEXT.worker, env_now_ns(c->env));
+    uint32_t index = coord_eval_lease(v, worker, env_now_ns(c->env));
     if (index == COORD_NO_EVAL) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         return;
@@ -380,7 +380,7 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
         answer_kind(c, from, request->id, WIRE_NEXT_END, 0);
         break;
     case PHASE_INDEX:
-        next_index(c, from, request);
+        next_index(c, from, request, w->number);
         break;
     case PHASE_TRAIN:
         if (copy)
@@ -390,7 +390,7 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
         break;
     case PHASE_EVAL:
     case PHASE_TEST:
-        next_eval(c, from, request);
+        next_eval(c, from, request, w->number);
         break;
     default:
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
@@ -400,13 +400,13 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
 
 /* ---- a question with a lane ------------------------------------------------------------------ */
 
-static void next_of_lane(struct coord *c, peer_t from, const struct wire *request)
+static void next_of_lane(struct coord *c, peer_t from, const struct wire *request, uint64_t worker)
 {
     const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
     struct coord_tasks *t = &c->job.tasks;
     struct coord_lane *l = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     if (c->job.at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD ||
-        l->worker != q->worker || l->generation != q->generation) {
+        l->worker != worker || l->generation != q->generation) {
         bool over = c->job.at.phase == PHASE_NONE || c->job.at.phase >= PHASE_FINISH;
         answer_kind(c, from, request->id, over ? WIRE_NEXT_END : WIRE_NEXT_LEAVE, q->lane);
         return;
@@ -425,15 +425,15 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
 int coord_grant_next(struct coord *c, struct coord_ask *a)
 {
     const struct wire_LANE_NEXT *q = &a->request->u.LANE_NEXT;
-    int rc = coord_work_known(c, a->from, q->worker, &a->e);
+    int rc = coord_work_known(c, a, q->pass);
     if (rc != 0 && q->lane == COORD_NO_LANE)
         return rc;
     a->silent = true; /* the answer may wait for a fence */
     if (rc != 0)      /* frozen for longer than its lease: its lanes are others' now */
         answer_kind(c, a->from, a->request->id, WIRE_NEXT_LEAVE, q->lane);
     else if (q->lane == COORD_NO_LANE)
-        next_without_lane(c, a->from, a->request, coord_member_worker(&c->members, q->worker));
+        next_without_lane(c, a->from, a->request, a->worker);
     else
-        next_of_lane(c, a->from, a->request);
+        next_of_lane(c, a->from, a->request, a->worker->number);
     return 0;
 }

@@ -318,16 +318,15 @@ static int worker_add(struct coord_members *m, struct coord_worker **out)
 }
 
 int coord_member_join(struct coord_members *m, struct coord_store *store,
-                      const struct wire_WORKER_JOIN *join, peer_t peer, uint64_t now_ns,
-                      uint64_t *number, struct err *e)
+                      const struct wire_WORKER_JOIN *join, const struct coord_caller *caller,
+                      struct coord_worker **out, struct err *e)
 {
     struct coord_worker *w;
-    *number = 0;
     for (uint32_t i = 0; i < m->workers; i++) {
         w = &m->worker[i];
-        if (w->peer == peer && w->pid == join->pid && strcmp(w->name, join->name) == 0) {
-            w->beat_ns = now_ns;
-            *number = w->number;
+        if (w->peer == caller->peer && w->pid == join->pid && strcmp(w->name, join->name) == 0) {
+            w->beat_ns = caller->now_ns;
+            *out = w;
             return 0;
         }
     }
@@ -347,9 +346,10 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
     memcpy(w->name, join->name, sizeof w->name);
     w->pid = join->pid;
     w->lanes_max = join->lanes_max;
-    w->peer = peer;
-    w->beat_ns = now_ns;
-    *number = w->number;
+    w->pass = caller->pass;
+    w->peer = caller->peer;
+    w->beat_ns = caller->now_ns;
+    *out = w;
     return 0;
 }
 
@@ -372,7 +372,15 @@ struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t numbe
     return at == COORD_NOBODY ? NULL : &m->worker[at];
 }
 
-/* All that a beat counts; `worker` of a sum means nothing. */
+struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass)
+{
+    for (uint32_t i = 0; i < m->workers; i++)
+        if (m->worker[i].pass == pass || (m->worker[i].number == pass && PLANTED("pass")))
+            return &m->worker[i];
+    return NULL;
+}
+
+/* All that a beat counts; `pass` of a sum means nothing. */
 static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_BEAT *f)
 {
 #define ADD(name) sum->name += f->name;

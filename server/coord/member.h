@@ -81,6 +81,7 @@ struct coord_shard {
 
 struct coord_worker {
     uint64_t number;
+    uint64_t pass; /* shown with all that it asks; told to nobody else; not 0 */
     char name[LIMIT_NAME];
     uint32_t pid;
     peer_t peer;
@@ -146,13 +147,19 @@ int coord_member_made_check(const struct coord_members *m, struct err *e);
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);
 
-/* A number for a worker, synced before it is known to anyone; the same number again for a join
- * repeated over one connection. *number 0 with BUSY when there are LIMIT_WORKERS. */
+struct coord_caller { /* who joins: its connection, when, and the pass that it is to have */
+    peer_t peer;
+    uint64_t now_ns, pass;
+};
+
+/* A number for a worker, synced before it is known to anyone; the same worker again for a join
+ * repeated over one connection. BUSY when there are LIMIT_WORKERS. */
 int coord_member_join(struct coord_members *m, struct coord_store *store,
-                      const struct wire_WORKER_JOIN *join, peer_t peer, uint64_t now_ns,
-                      uint64_t *number, struct err *e);
+                      const struct wire_WORKER_JOIN *join, const struct coord_caller *caller,
+                      struct coord_worker **out, struct err *e);
 /* NULL: dead or never was */
 struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number);
+struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass);
 /* its figures stay in `gone` */
 void coord_member_worker_gone(struct coord_members *m, uint64_t number);
 /* Number of a worker not heard for lease_ns, or 0. The caller takes its work back and calls

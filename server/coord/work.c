@@ -15,15 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int coord_work_known(struct coord *c, peer_t from, uint64_t number, struct err *e)
+int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
 {
-    struct coord_worker *w = coord_member_worker(&c->members, number);
-    if (w == NULL)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "worker %" PRIu64 " is not known here: its lease ran out, join again",
-                       number);
-    w->beat_ns = env_now_ns(c->env);
-    w->peer = from;
+    a->worker = coord_member_of_pass(&c->members, pass);
+    if (a->worker == NULL)
+        return err_set(&a->e, SHOAL_E_UNAVAILABLE,
+                       "this worker is not known here: its lease ran out, join again");
+    a->worker->beat_ns = env_now_ns(c->env);
+    a->worker->peer = a->from;
     return 0;
 }
 
@@ -44,25 +43,25 @@ static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
 
 /* What it said of itself, once: a join may come again, but for another backend under the same
  * number too. */
-static void worker_computes(struct coord *c, uint64_t number, const struct wire_WORKER_JOIN *q)
+static void worker_computes(struct coord *c, struct coord_worker *w,
+                            const struct wire_WORKER_JOIN *q)
 {
-    struct coord_worker *w = coord_member_worker(&c->members, number);
     struct coord_compute by;
     coord_compute_of(q, &by);
     memcpy(c->job.backend, q->backend, sizeof c->job.backend);
-    if (w == NULL || memcmp(&w->by, &by, sizeof by) == 0)
+    if (memcmp(&w->by, &by, sizeof by) == 0)
         return;
     w->by = by;
     c->job.at.workers_wanted += coord_roll_note(&c->job.roll, w->name, &by);
-    log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", number, q->name, q->pid, q->backend,
-             q->kernel, q->why[0] != 0 ? "; " : "", q->why);
+    log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", w->number, q->name, q->pid,
+             q->backend, q->kernel, q->why[0] != 0 ? "; " : "", q->why);
 }
 
 int coord_work_join(struct coord *c, struct coord_ask *a)
 {
     const struct wire_WORKER_JOIN *q = &a->request->u.WORKER_JOIN;
     struct coord_job *j = &c->job;
-    uint64_t number;
+    struct coord_worker *w;
     if (!coord_phase_running(c) || j->at.phase == PHASE_FINISH)
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to work on yet");
     if (!kernel_fits(c, q))
@@ -71,22 +70,23 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
             "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and one "
             "version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
             q->name, q->kernel, q->backend, j->kernel);
-    int rc =
-        coord_member_join(&c->members, c->store, q, a->from, env_now_ns(c->env), &number, &a->e);
+    const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1};
+    int rc = coord_member_join(&c->members, c->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(number < c->members.next_worker); /* member.c, 1: that one is stored */
-    worker_computes(c, number, q);
+    SHOAL_ASSERT(w->number < c->members.next_worker); /* member.c, 1: that one is stored */
+    worker_computes(c, w, q);
     if (c->members.workers > j->workers_most)
         j->workers_most = c->members.workers;
     a->reply.u.WORKER_JOIN_reply =
-        (struct wire_WORKER_JOIN_reply){.worker = number,
+        (struct wire_WORKER_JOIN_reply){.worker = w->number,
                                         .run = j->at.run,
                                         .lanes = j->tasks.lanes,
                                         .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000),
                                         .tables = j->at.tables,
                                         .shards = c->members.shards,
-                                        .map_epoch = j->at.map_epoch};
+                                        .map_epoch = j->at.map_epoch,
+                                        .pass = w->pass};
     a->frame = j->yaml;
     a->frame_bytes = j->yaml_bytes;
     return 0;
@@ -105,13 +105,11 @@ static bool figures_ok(const struct wire_WORKER_BEAT *q)
 
 int coord_work_beat(struct coord *c, struct coord_ask *a)
 {
-    struct coord_worker *worker =
-        coord_member_worker(&c->members, a->request->u.WORKER_BEAT.worker);
     if (!figures_ok(&a->request->u.WORKER_BEAT))
         return err_set(&a->e, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
-    worker->figures = a->request->u.WORKER_BEAT;
+    a->worker->figures = a->request->u.WORKER_BEAT;
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
-    a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, worker->number);
+    a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, a->worker->number);
     return 0;
 }
 
@@ -124,9 +122,9 @@ static void worker_gone(struct coord *c, uint64_t number)
 int coord_work_leave(struct coord *c, struct coord_ask *a)
 {
     const struct wire_WORKER_LEAVE *q = &a->request->u.WORKER_LEAVE;
-    const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
+    const struct coord_worker *worker = coord_member_of_pass(&c->members, q->pass);
     if (worker != NULL) {
-        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name,
+        log_info("worker %" PRIu64 " (%s) leaves%s%s", worker->number, worker->name,
                  q->fail_text[0] != 0 ? ": " : "", q->fail_text);
         if (q->fatal)
             coord_end_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
@@ -135,7 +133,7 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
                  coord_roll_broken(&c->job.roll, worker->name))
             /* its device failed: it may not come again; if it does, it counts again */
             c->job.at.workers_wanted--;
-        worker_gone(c, q->worker);
+        worker_gone(c, worker->number);
     }
     return 0;
 }
@@ -158,7 +156,6 @@ void coord_work_expire(struct coord *c)
 int coord_work_index(struct coord *c, struct coord_ask *a)
 {
     const struct wire_INDEX_DONE *q = &a->request->u.INDEX_DONE;
-    const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
     static const char *const name[] = {"train", "valid", "test"};
     if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0)
         return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split);
@@ -177,7 +174,7 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
             &a->e, SHOAL_E_DATA,
             "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
             " (%016" PRIx64 "): all workers must see the same files",
-            name[q->split], worker->name, q->rows, q->digest, split->rows, split->digest);
+            name[q->split], a->worker->name, q->rows, q->digest, split->rows, split->digest);
     return 0;
 }
 
@@ -324,7 +321,7 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
     struct coord_losses sum;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
-    if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation ||
+    if (lane == NULL || lane->worker != a->worker->number || lane->generation != q->generation ||
         index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN)
         return err_set(&a->e, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours",
                        q->lane, q->generation);
@@ -347,7 +344,7 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
         if (q->bad_lines > 0)
             bad_lines_look(c);
         if (q->refused > 0) {
-            coord_member_worker(&c->members, q->worker)->refused += q->refused;
+            a->worker->refused += q->refused;
             coord_guard_look(c, q->refused_where);
         }
     }

@@ -10,8 +10,9 @@
 struct coord;
 struct coord_ask;
 
-/* Renews the lease of the worker that asks. UNAVAILABLE: it is not known. */
-int coord_work_known(struct coord *c, peer_t from, uint64_t number, struct err *e);
+/* Finds the worker that shows this pass (a->worker) and renews its lease. UNAVAILABLE: there is
+ * none, dead or never a worker. */
+int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass);
 int coord_work_join(struct coord *c, struct coord_ask *a);
 int coord_work_beat(struct coord *c, struct coord_ask *a);
 int coord_work_index(struct coord *c, struct coord_ask *a);

@@ -412,10 +412,8 @@ static void seat_ask(struct fake_seat *seat)
     struct wire q = {.type = WIRE_TYPE_LANE_NEXT};
     seat->state = FAKE_ASKING;
     seat->id = q.id = w->next_id++;
-    q.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = w->number,
-                                            .lane = seat->lane,
-                                            .generation = seat->generation,
-                                            .batch = seat->batch};
+    q.u.LANE_NEXT = (struct wire_LANE_NEXT){
+        .pass = w->pass, .lane = seat->lane, .generation = seat->generation, .batch = seat->batch};
     if (seat->lane == UINT32_MAX)
         q.u.LANE_NEXT.batch = worker_held(w);
     worker_send(w, &q, NULL, 0, NULL, 0);
@@ -450,7 +448,7 @@ static void seat_report(struct fake_seat *seat)
     seat->id = q.id = w->next_id++;
     if (seat->task.kind == WIRE_NEXT_INDEX) {
         q.type = WIRE_TYPE_INDEX_DONE;
-        q.u.INDEX_DONE.worker = w->number;
+        q.u.INDEX_DONE.pass = w->pass;
         q.u.INDEX_DONE.split = seat->task.split;
         q.u.INDEX_DONE.rows = w->rows[seat->task.split];
         q.u.INDEX_DONE.digest = w->digest;
@@ -463,7 +461,7 @@ static void seat_report(struct fake_seat *seat)
         struct wire_LANE_NEXT_reply good = seat->task;
         good.rows -= bad;
         q.type = WIRE_TYPE_EVAL_DONE;
-        q.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = w->number,
+        q.u.EVAL_DONE = (struct wire_EVAL_DONE){.pass = w->pass,
                                                 .task = seat->task.task,
                                                 .examples = (uint32_t)good.rows,
                                                 .bad_lines = bad,
@@ -474,7 +472,7 @@ static void seat_report(struct fake_seat *seat)
         worker_send(w, &q, score, good.rows * 8, context, w->context ? good.rows * 16 : 0);
     } else {
         q.type = WIRE_TYPE_TASK_DONE;
-        q.u.TASK_DONE = (struct wire_TASK_DONE){.worker = w->number,
+        q.u.TASK_DONE = (struct wire_TASK_DONE){.pass = w->pass,
                                                 .lane = seat->lane,
                                                 .generation = seat->generation,
                                                 .task = seat->task.task,
@@ -588,7 +586,7 @@ static void worker_end(struct fake_worker *w)
     memset(&q, 0, sizeof q);
     w->ended = true;
     q.type = WIRE_TYPE_WORKER_LEAVE;
-    q.u.WORKER_LEAVE.worker = w->number;
+    q.u.WORKER_LEAVE.pass = w->pass;
     worker_send(w, &q, NULL, 0, NULL, 0);
 }
 
@@ -685,7 +683,7 @@ static void worker_beat(struct env_timer *t)
         memset(&q, 0, sizeof q);
         q.type = WIRE_TYPE_WORKER_BEAT;
         q.id = w->next_id++;
-        q.u.WORKER_BEAT.worker = w->number;
+        q.u.WORKER_BEAT.pass = w->pass;
         q.u.WORKER_BEAT.batches = w->batches;
         q.u.WORKER_BEAT.examples = w->batches / 8 * 8 * w->batch; /* in jumps, as tasks end */
         q.u.WORKER_BEAT.compute_s = 1;
@@ -704,7 +702,7 @@ static void worker_break(struct fake_worker *w)
     memset(&q, 0, sizeof q);
     q.type = WIRE_TYPE_WORKER_LEAVE;
     q.id = w->next_id++;
-    q.u.WORKER_LEAVE.worker = w->number;
+    q.u.WORKER_LEAVE.pass = w->pass;
     q.u.WORKER_LEAVE.fail_status = w->broken;
     (void)snprintf(q.u.WORKER_LEAVE.fail_text, sizeof q.u.WORKER_LEAVE.fail_text,
                    "the device is lost");
@@ -717,6 +715,7 @@ static void worker_joined(struct fake_worker *w, const struct wire *r)
 {
     w->joined = true;
     w->number = r->u.WORKER_JOIN_reply.worker;
+    w->pass = r->u.WORKER_JOIN_reply.pass;
     w->run = r->u.WORKER_JOIN_reply.run;
     if (w->broken != 0) {
         worker_break(w);

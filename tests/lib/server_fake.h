@@ -92,7 +92,7 @@ struct fake_worker {
     char name[LIMIT_NAME];
     int broken;               /* leaves at once with this status: its device failed; 0: no */
     const char *kernel, *why; /* NULL: "k"; "a test" */
-    uint64_t number, run, join_id;
+    uint64_t number, pass, run, join_id;
     struct fake_shard **shard; /* borrowed */
     uint32_t shards, seats, batch, tables_declared;
     uint64_t rows[3]; /* by split */

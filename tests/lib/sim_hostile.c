@@ -207,14 +207,23 @@ static void beat(struct hostile *h)
     tell(h, h->coordinator, &w, NULL, 0);
 }
 
-/* A lane of somebody who is not there, or that there is not. */
+/* In a worker's name, by its number, which it read somewhere: the pass is what it lacks. */
 static void lane_next(struct hostile *h)
 {
     struct learned l = learn(h);
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT};
-    w.u.LANE_NEXT = (struct wire_LANE_NEXT){UINT64_MAX, l.lane, l.generation, FAR};
+    w.u.LANE_NEXT = (struct wire_LANE_NEXT){l.worker, l.lane, l.generation, FAR};
     if (rng_below(&h->rng, 2) == 0)
-        w.u.LANE_NEXT = (struct wire_LANE_NEXT){l.worker, 1000000, l.generation, FAR};
+        w.u.LANE_NEXT.lane = 1000000;
+    tell(h, h->coordinator, &w, NULL, 0);
+}
+
+static void worker_leave(struct hostile *h)
+{
+    struct learned l = learn(h);
+    struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE};
+    w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){
+        .pass = l.worker, .fatal = rng_below(&h->rng, 2), .fail_status = SHOAL_E_DATA};
     tell(h, h->coordinator, &w, NULL, 0);
 }
 
@@ -222,13 +231,13 @@ static void task_done(struct hostile *h)
 {
     struct learned l = learn(h);
     struct wire w = {.type = WIRE_TYPE_EVAL_DONE};
-    w.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = UINT64_MAX, .task = FAR, .tasks = 1};
+    w.u.EVAL_DONE = (struct wire_EVAL_DONE){.pass = l.worker, .task = FAR, .tasks = 1};
     struct msg *m;
     w.id = ++h->next_id;
     if (rng_below(&h->rng, 2) == 0) {
         w.type = WIRE_TYPE_TASK_DONE;
         w.u.TASK_DONE = (struct wire_TASK_DONE){
-            .worker = UINT64_MAX, .lane = l.lane, .generation = l.generation, .examples = FAR};
+            .pass = l.worker, .lane = l.lane, .generation = l.generation, .examples = FAR};
     }
     m = wire_encode(&w);
     memset(msg_add(m, w.type == WIRE_TYPE_TASK_DONE ? 512 : 8), 0,
@@ -259,7 +268,7 @@ static void on_timer(struct env_timer *t)
     struct hostile *h = container_of(t, struct hostile, timer);
     uint32_t shards = h->c->options.servers * h->c->options.shards;
     peer_t shard = h->shard[rng_below(&h->rng, shards)];
-    switch (rng_below(&h->rng, 12)) {
+    switch (rng_below(&h->rng, 13)) {
     case 0:
     case 1:
     case 2:
@@ -286,6 +295,9 @@ static void on_timer(struct env_timer *t)
         break;
     case 10:
         lane_next(h);
+        break;
+    case 11:
+        worker_leave(h);
         break;
     default:
         task_done(h);

@@ -259,12 +259,14 @@ static void coordinator_join(struct fake_node *n, peer_t from)
         return;
     }
     wire_reply_to(&in, 0, &out);
-    out.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = ++f->workers,
+    f->workers++;
+    out.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = f->workers,
                                                               .run = FAKE_RUN,
                                                               .lanes = f->lanes,
                                                               .lease_ms = f->lease_ms,
                                                               .tables = f->tables,
-                                                              .shards = f->shards};
+                                                              .shards = f->shards,
+                                                              .pass = f->workers};
     if (f->forgets)
         f->known = f->workers;
     f->forgets = false;
@@ -389,7 +391,7 @@ static void next_without_lane(struct fake *f, struct wire_LANE_NEXT_reply *reply
     }
     for (uint32_t l = 0; l < f->lanes; l++)
         if (f->lane[l].holder == 0 && lane_deal(f, l)) {
-            f->lane[l].holder = in.u.LANE_NEXT.worker;
+            f->lane[l].holder = in.u.LANE_NEXT.pass;
             *reply = f->lane[l].task;
             reply->generation = f->lane[l].generation;
             reply->mark = f->lane[l].mark;
@@ -405,13 +407,13 @@ static void coordinator_next(struct fake_node *n, peer_t from)
     wire_reply_to(&in, 0, &out);
     struct wire_LANE_NEXT_reply *reply = &out.u.LANE_NEXT_reply;
     *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT, .retry_ms = 50, .run = FAKE_RUN};
-    if (q->worker < f->known) {
+    if (q->pass < f->known) {
         env_send(sim_node_env(n->node), from,
                  wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
         return;
     }
     for (uint32_t i = 0; i < f->lanes && l == NULL; i++) /* a grant whose answer was lost */
-        if (f->lane[i].holder == q->worker && q->lane == UINT32_MAX && q->batch == 0) {
+        if (f->lane[i].holder == q->pass && q->lane == UINT32_MAX && q->batch == 0) {
             *reply = f->lane[i].task;
             reply->generation = f->lane[i].generation;
             reply->mark = f->lane[i].mark;
@@ -420,7 +422,7 @@ static void coordinator_next(struct fake_node *n, peer_t from)
         }
     if (l == NULL) {
         next_without_lane(f, reply);
-    } else if (l->holder != q->worker || l->generation != q->generation) {
+    } else if (l->holder != q->pass || l->generation != q->generation) {
         reply->kind = WIRE_NEXT_LEAVE;
     } else {
         l->mark = q->batch;
@@ -481,7 +483,7 @@ static void coordinator_beat(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
     f->beat = in.u.WORKER_BEAT;
-    if (in.u.WORKER_BEAT.worker < f->known || f->forgets) {
+    if (in.u.WORKER_BEAT.pass < f->known || f->forgets) {
         env_send(sim_node_env(n->node), from,
                  wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
         return;
@@ -500,7 +502,7 @@ static void coordinator_leave(struct fake_node *n, peer_t from)
         snprintf(f->fail_text, sizeof f->fail_text, "%s", in.u.WORKER_LEAVE.fail_text);
     }
     for (uint32_t l = 0; l < f->lanes; l++)
-        if (f->lane[l].holder == in.u.WORKER_LEAVE.worker)
+        if (f->lane[l].holder == in.u.WORKER_LEAVE.pass)
             fake_expire(f, l);
     wire_reply_to(&in, 0, &out);
     env_send(sim_node_env(n->node), from, wire_encode(&out));

@@ -99,7 +99,7 @@ static int frame_add(struct msg *m, const void *first, size_t first_bytes, const
     return 0;
 }
 
-struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t worker,
+struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t pass,
                                     uint64_t task, uint64_t bad_lines)
 {
     size_t floats = (size_t)s->count * s->tasks * sizeof(float),
@@ -109,7 +109,7 @@ struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_EVAL_DONE;
     w.id = id;
-    w.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = worker,
+    w.u.EVAL_DONE = (struct wire_EVAL_DONE){.pass = pass,
                                             .task = task,
                                             .examples = s->count,
                                             .bad_lines = bad_lines,

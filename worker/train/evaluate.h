@@ -33,7 +33,7 @@ void evaluate_scores_add(struct scores *s, const float *score, const struct batc
 int evaluate_scores_copy(struct scores *to, const struct scores *from, const struct job *job,
                          struct err *e);
 /* The EVAL_DONE of a task, or NULL when out of memory. */
-struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t worker,
+struct msg *evaluate_scores_message(const struct scores *s, uint64_t id, uint64_t pass,
                                     uint64_t task, uint64_t bad_lines);
 
 #endif

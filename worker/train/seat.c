@@ -67,7 +67,7 @@ static struct msg *ask_build(struct request *r)
     struct wire w;
     SHOAL_ASSERT(s->state == ASKING);
     client_head(r, &w);
-    w.u.LANE_NEXT.worker = s->host->worker;
+    w.u.LANE_NEXT.pass = s->host->pass;
     w.u.LANE_NEXT.lane = s->number;
     w.u.LANE_NEXT.generation = s->generation;
     w.u.LANE_NEXT.batch = s->number == SEAT_NO_LANE ? s->host->lanes(s->host->context) : s->batch;
@@ -228,7 +228,7 @@ static struct msg *index_message(const struct seat *s)
 {
     struct wire w;
     client_head(&s->report, &w);
-    w.u.INDEX_DONE.worker = s->host->worker;
+    w.u.INDEX_DONE.pass = s->host->pass;
     w.u.INDEX_DONE.split = s->task.split;
     if (s->index_status != 0) {
         w.u.INDEX_DONE.fail_status = s->index_status;
@@ -248,7 +248,7 @@ static struct msg *task_message(const struct seat *s)
     uint32_t labels = s->host->base.job->data.label_count, tasks = labels == 0 ? 1 : labels;
     struct wire w;
     client_head(&s->report, &w);
-    w.u.TASK_DONE.worker = s->host->worker;
+    w.u.TASK_DONE.pass = s->host->pass;
     w.u.TASK_DONE.lane = s->number;
     w.u.TASK_DONE.generation = s->generation;
     w.u.TASK_DONE.task = s->task.task;
@@ -287,7 +287,7 @@ static struct msg *report_build(struct request *r)
     if (s->task.kind == WIRE_NEXT_INDEX)
         return index_message(s);
     if (s->task.kind == WIRE_NEXT_EVAL)
-        return evaluate_scores_message(lane_scores(s->lane), r->id, s->host->worker, s->task.task,
+        return evaluate_scores_message(lane_scores(s->lane), r->id, s->host->pass, s->task.task,
                                        lane_result(s->lane)->bad_lines);
     return task_message(s);
 }

@@ -39,6 +39,7 @@ extern const struct sm seat_moves; /* the diagram above */
 struct seat_host {
     struct lane_base base;
     uint64_t worker; /* number of this worker */
+    uint64_t pass;   /* that it shows to the coordinator */
     void *context;
     /* 0: base.data[split] is open and the map is there; AGAIN: seat_look will be called; else why
      * it cannot be. */

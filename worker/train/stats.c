@@ -35,10 +35,10 @@ static double least(const struct stats *s, enum stats_stage stage, uint64_t busy
     return seconds(busy_ns) / (s->wide[stage] == 0 ? 1 : s->wide[stage]);
 }
 
-void stats_to_wire(const struct stats *s, uint64_t worker, struct wire_WORKER_BEAT *out)
+void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT *out)
 {
     *out = (struct wire_WORKER_BEAT){
-        .worker = worker,
+        .pass = pass,
         .examples = s->examples,
         .batches = s->batches,
         .skipped = s->skipped,

@@ -80,6 +80,6 @@ void stats_turn(struct stats *s, struct stats_clock *c, enum stats_kind kind, ui
 /* Of the pull time charged, `ns` was really waiting for the bound. Never moves more than there
  * is. */
 void stats_held(struct stats *s, uint64_t ns);
-void stats_to_wire(const struct stats *s, uint64_t worker, struct wire_WORKER_BEAT *out);
+void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT *out);
 
 #endif

@@ -123,6 +123,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
         return REQUEST_DONE;
     }
     t->host.worker = t->host.base.worker = reply->worker;
+    t->host.pass = reply->pass;
     t->lanes = reply->lanes;
     t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
     env_timer_stop(t->env, &t->wait_timer);
@@ -237,7 +238,7 @@ static struct msg *beat_build(struct request *r)
     for (uint32_t i = 0; i < t->seat_count; i++)
         lane_account(seat_work(t->seat[i]));
     client_head(r, &w);
-    stats_to_wire(&t->stats, t->host.worker, &w.u.WORKER_BEAT);
+    stats_to_wire(&t->stats, t->host.pass, &w.u.WORKER_BEAT);
     return wire_encode(&w);
 }
 
@@ -299,7 +300,7 @@ static struct msg *leave_build(struct request *r)
     struct trainer *t = container_of(r, struct trainer, leave);
     struct wire w;
     client_head(r, &w);
-    w.u.WORKER_LEAVE.worker = t->host.worker;
+    w.u.WORKER_LEAVE.pass = t->host.pass;
     w.u.WORKER_LEAVE.fatal = t->end.code != 0 && !t->broken;
     w.u.WORKER_LEAVE.fail_status = t->end.code;
     snprintf(w.u.WORKER_LEAVE.fail_text, sizeof w.u.WORKER_LEAVE.fail_text, "%s", t->end.text);

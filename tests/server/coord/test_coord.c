@@ -860,7 +860,7 @@ START_TEST(coord_late_copy_of_a_former_jobs_question_waits)
     const struct coord_worker *asker = &r.coord->members.worker[0];
     ck_assert_uint_eq(asker->asked_lane, 3);
     w.id = asker->asked_id;
-    w.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = asker->number, .lane = COORD_NO_LANE};
+    w.u.LANE_NEXT = (struct wire_LANE_NEXT){.pass = asker->pass, .lane = COORD_NO_LANE};
     peer_t granted_to = t->lane[3].ask_peer;
     t->lanes = 2; /* as the next job's */
     struct coord_ask a = {.from = granted_to + 1, .request = &w};
@@ -913,6 +913,33 @@ static void status_ask(struct fake_client *f, uint64_t id)
     struct wire w = {.type = WIRE_TYPE_STATUS, .id = id};
     (void)env_send(f->env, f->coordinator, wire_encode(&w));
 }
+
+/* Numbers of workers are in logs and in STATUS, for all to read: they open nothing. A worker whose
+ * line broke shows its pass on the next one. */
+START_TEST(coord_stranger_with_a_workers_number_is_nobody)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    for (uint64_t number = 0; number < 10; number++) {
+        struct wire w = {.type = WIRE_TYPE_WORKER_LEAVE, .id = UINT64_C(1) << 50 | number};
+        w.u.WORKER_LEAVE = (struct wire_WORKER_LEAVE){number, true, SHOAL_E_DATA, "it is so"};
+        (void)env_send(r.client.env, r.client.coordinator, wire_encode(&w));
+        w.type = WIRE_TYPE_LANE_NEXT;
+        w.u.LANE_NEXT = (struct wire_LANE_NEXT){number, 0, 1, 1000};
+        (void)env_send(r.client.env, r.client.coordinator, wire_encode(&w));
+    }
+    peer_t before = r.coord->members.worker[0].peer, again;
+    ck_assert_int_eq(env_connect(r.worker[0].env, "sim://coordinator", &again), 0);
+    r.worker[0].coordinator = again;
+    run_job(60);
+    job_done(3);
+    ck_assert_uint_ne(r.coord->members.worker[0].peer, before);
+    ck_assert_uint_eq(r.worker[0].unknown, 0);
+    ck_assert_double_eq(report_number("worker_deaths"), 0);
+    rig_stop();
+}
+END_TEST
 
 /* Forty bytes a question, and each answer goes over all tasks: the text is made anew five times a
  * second, and with each phase. */
@@ -1449,6 +1476,7 @@ int main(void)
     tcase_add_test(t, coord_late_copy_of_a_former_jobs_question_waits);
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
+    tcase_add_test(t, coord_stranger_with_a_workers_number_is_nobody);
     tcase_add_test(t, coord_status_is_not_made_for_each_question);
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);
     tcase_add_test(t, coord_status_says_who_has_not_come);

@@ -37,11 +37,14 @@ static int beat(const char *server, uint32_t index, uint64_t incarnation, bool r
 static uint64_t join(peer_t peer, const char *name, uint64_t now_ns)
 {
     struct wire_WORKER_JOIN j = {.pid = 1};
+    const struct coord_caller caller = {peer, now_ns, 1000 + m.next_worker};
+    struct coord_worker *w;
     struct err e;
-    uint64_t number;
     (void)snprintf(j.name, sizeof j.name, "%s", name);
-    ck_assert_int_eq(coord_member_join(&m, store, &j, peer, now_ns, &number, &e), 0);
-    return number;
+    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
+    ck_assert_ptr_eq(coord_member_of_pass(&m, w->pass), w);
+    ck_assert_ptr_null(coord_member_of_pass(&m, w->number)); /* everybody may read that one */
+    return w->number;
 }
 
 START_TEST(coord_member_server_keeps_its_numbers_over_a_restart)

@@ -61,7 +61,7 @@ START_TEST(evaluate_message_holds_every_row_once)
     struct msg *m = evaluate_scores_message(&s, 5, 6, 7, 20);
     ck_assert_msg(wire_decode(m, &got, &e) == 0, "%s", e.text);
     const struct wire_EVAL_DONE *q = &got.u.EVAL_DONE;
-    ck_assert(q->worker == 6 && q->task == 7 && q->bad_lines == 20 && q->examples == 130);
+    ck_assert(q->pass == 6 && q->task == 7 && q->bad_lines == 20 && q->examples == 130);
     ck_assert(q->tasks == TASKS && q->grouped && q->by_count == FIELDS);
     const float *score = m->frame[1].data, *label = score + 130 * TASKS;
     const uint64_t *group = m->frame[2].data, *by = group + 130;
