@@ -94,7 +94,6 @@ static int keys_make(struct bench *b, struct err *e)
 static void request_send(struct bench *b)
 {
     const uint64_t *keys = b->keys + (b->sequence++ % SETS) * KEYS;
-    struct wire w = {.id = b->sequence};
     uint32_t count = KEYS;
     if (b->filling) {
         uint64_t left = b->rows - b->next_fill;
@@ -102,29 +101,10 @@ static void request_send(struct bench *b)
         keys = b->fill + b->next_fill;
         b->next_fill += count;
     }
-    if (b->pushing) {
-        w.type = WIRE_TYPE_PUSH;
-        w.u.PUSH = (struct wire_PUSH){.run = 1,
-                                      .generation = 1,
-                                      .from = b->batch,
-                                      .to = b->batch + 1,
-                                      .tablet_count = 1u << TABLET_BITS,
-                                      .lr_scale = 1,
-                                      .key_count = count,
-                                      .map_epoch = 1};
-        b->batch++;
-    } else {
-        w.type = WIRE_TYPE_PULL;
-        w.u.PULL = (struct wire_PULL){.run = 1,
-                                      .lane = UINT32_MAX,
-                                      .bound = WIRE_BOUND_ASYNC,
-                                      .key_count = count,
-                                      .map_epoch = 1};
-    }
-    struct msg *m = wire_encode(&w);
-    if (m == NULL || msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * count, NULL, NULL) != 0 ||
-        (b->pushing && msg_add_borrowed(m, b->gradients, 4ull * count * WIDTH, NULL, NULL) != 0) ||
-        env_send(b->env, b->peer, m) != 0) {
+    const struct bench_push push = {b->batch, 0, 1u << TABLET_BITS, b->gradients};
+    b->batch += b->pushing;
+    struct msg *m = bench_request(b->sequence, keys, count, b->pushing ? &push : NULL);
+    if (m == NULL || env_send(b->env, b->peer, m) != 0) {
         err_set(&b->why, SHOAL_E_INTERNAL, "a request could not be sent");
         env_stop(b->env);
         return;

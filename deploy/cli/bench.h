@@ -6,6 +6,7 @@
 #include "deploy/cli/child.h"
 #include "proto/base/err.h"
 #include "proto/base/json.h"
+#include "proto/base/msg.h"
 #include "proto/base/rng.h"
 
 #include <stdbool.h>
@@ -36,6 +37,16 @@ void bench_keys_sort(uint64_t *keys, size_t count);
  * host a fault (2.6 s of processor time a GiB where this was written, 0.1 s after), which would be
  * most of what is measured. At most half of what is free. */
 void bench_touch(uint64_t bytes);
+
+struct bench_push {
+    uint64_t batch;                      /* the one before it, of lane 0 */
+    uint32_t tablet_first, tablet_count; /* that the keys lie in */
+    const float *gradients;              /* (count, BENCH_WIDTH) */
+};
+/* bench_request.c: a pull of keys (count; sorted), or a push for them. Keys and gradients are
+ * borrowed until the message is sent. NULL: no memory. */
+struct msg *bench_request(uint64_t id, const uint64_t *keys, uint32_t count,
+                          const struct bench_push *push);
 
 /* bench_server.c: one server process. The bench is its own coordinator. */
 struct bench_server {

@@ -94,7 +94,6 @@ static int keys_draw(struct cold *c)
 
 static void request_send(struct cold *c)
 {
-    struct wire w = {.id = ++c->sequence};
     uint64_t *keys = c->keys + c->next * BENCH_KEYS;
     uint32_t count = BENCH_KEYS;
     if (c->filling) {
@@ -103,30 +102,12 @@ static void request_send(struct cold *c)
         for (uint32_t i = 0; i < count; i++)
             keys[i] = bench_key(c->filled++);
         bench_keys_sort(keys, count);
-        w.type = WIRE_TYPE_PUSH;
-        w.u.PUSH = (struct wire_PUSH){.run = 1,
-                                      .generation = 1,
-                                      .from = c->batch,
-                                      .to = c->batch + 1,
-                                      .tablet_count = 1u << TABLET_BITS,
-                                      .lr_scale = 1,
-                                      .key_count = count,
-                                      .map_epoch = 1};
-        c->batch++;
-    } else {
-        w.type = WIRE_TYPE_PULL;
-        w.u.PULL = (struct wire_PULL){.run = 1,
-                                      .lane = UINT32_MAX,
-                                      .bound = WIRE_BOUND_ASYNC,
-                                      .key_count = count,
-                                      .map_epoch = 1};
-        c->next++;
     }
-    struct msg *m = wire_encode(&w);
-    if (m == NULL || msg_add_borrowed(m, keys, 8ull * count, NULL, NULL) != 0 ||
-        (c->filling &&
-         msg_add_borrowed(m, c->gradients, 4ull * count * BENCH_WIDTH, NULL, NULL) != 0) ||
-        env_send(c->env, c->peer, m) != 0) {
+    const struct bench_push push = {c->batch, 0, 1u << TABLET_BITS, c->gradients};
+    c->batch += c->filling;
+    c->next += !c->filling;
+    struct msg *m = bench_request(++c->sequence, keys, count, c->filling ? &push : NULL);
+    if (m == NULL || env_send(c->env, c->peer, m) != 0) {
         err_set(&c->why, SHOAL_E_INTERNAL, "a request could not be sent");
         env_stop(c->env);
         return;

@@ -27,20 +27,9 @@ static void push_send(struct load *l)
         bench_keys_sort(fresh, count);
         keys = fresh;
     }
-    struct wire w = {.id = ++l->sequence, .type = WIRE_TYPE_PUSH};
-    w.u.PUSH = (struct wire_PUSH){.run = 1,
-                                  .generation = 1,
-                                  .from = l->batch,
-                                  .to = l->batch + 1,
-                                  .tablet_count = 1u << BENCH_TABLET_BITS,
-                                  .lr_scale = 1,
-                                  .key_count = count,
-                                  .map_epoch = 1};
-    l->batch++;
-    struct msg *m = wire_encode(&w);
-    if (m == NULL || msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * count, NULL, NULL) != 0 ||
-        msg_add_borrowed(m, l->gradients, 4ull * count * BENCH_WIDTH, NULL, NULL) != 0 ||
-        env_send(l->env, l->pusher, m) != 0) {
+    const struct bench_push push = {l->batch++, 0, 1u << BENCH_TABLET_BITS, l->gradients};
+    struct msg *m = bench_request(++l->sequence, keys, count, &push);
+    if (m == NULL || env_send(l->env, l->pusher, m) != 0) {
         fail(l, "a push");
         return;
     }
@@ -50,17 +39,9 @@ static void push_send(struct load *l)
 static void pull_send(struct load *l)
 {
     const uint64_t *keys = l->keys + (l->sequence * 7 % LOAD_SETS) * BENCH_KEYS;
-    struct wire w = {.id = ++l->sequence, .type = WIRE_TYPE_PULL};
-    w.u.PULL = (struct wire_PULL){.run = 1,
-                                  .lane = UINT32_MAX,
-                                  .bound = WIRE_BOUND_ASYNC,
-                                  .key_count = BENCH_KEYS,
-                                  .map_epoch = 1};
-    struct msg *m = wire_encode(&w);
+    struct msg *m = bench_request(++l->sequence, keys, BENCH_KEYS, NULL);
     l->pull_began = time_monotonic_ns();
-    if (m == NULL ||
-        msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * BENCH_KEYS, NULL, NULL) != 0 ||
-        env_send(l->env, l->puller, m) != 0)
+    if (m == NULL || env_send(l->env, l->puller, m) != 0)
         fail(l, "a pull");
 }
 

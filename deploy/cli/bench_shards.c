@@ -62,31 +62,10 @@ static int part_send(struct shards_bench *b, uint32_t slot, uint32_t shard, cons
                      uint32_t count)
 {
     const uint32_t tablets = (1u << BENCH_TABLET_BITS) / b->shards;
-    struct wire w = {.id = ++b->sequence * WINDOW + slot};
-    if (b->pushing) {
-        w.type = WIRE_TYPE_PUSH;
-        w.u.PUSH = (struct wire_PUSH){.run = 1,
-                                      .generation = 1,
-                                      .from = b->now->batch,
-                                      .to = b->now->batch + 1,
-                                      .tablet_first = shard * tablets,
-                                      .tablet_count = tablets,
-                                      .lr_scale = 1,
-                                      .key_count = count,
-                                      .map_epoch = 1};
-    } else {
-        w.type = WIRE_TYPE_PULL;
-        w.u.PULL = (struct wire_PULL){.run = 1,
-                                      .lane = UINT32_MAX,
-                                      .bound = WIRE_BOUND_ASYNC,
-                                      .key_count = count,
-                                      .map_epoch = 1};
-    }
-    struct msg *m = wire_encode(&w);
-    if (m == NULL || msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * count, NULL, NULL) != 0 ||
-        (b->pushing &&
-         msg_add_borrowed(m, b->gradients, 4ull * count * BENCH_WIDTH, NULL, NULL) != 0) ||
-        env_send(b->env, b->now->peer[shard], m) != 0)
+    const struct bench_push push = {b->now->batch, shard * tablets, tablets, b->gradients};
+    struct msg *m =
+        bench_request(++b->sequence * WINDOW + slot, keys, count, b->pushing ? &push : NULL);
+    if (m == NULL || env_send(b->env, b->now->peer[shard], m) != 0)
         return err_set(&b->why, SHOAL_E_INTERNAL, "a request could not be sent");
     return 0;
 }

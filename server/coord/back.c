@@ -104,12 +104,6 @@ static bool past_put(struct coord *c, const struct coord_from *from, struct coor
 
 /* ---- going back ------------------------------------------------------------------------------ */
 
-static void workers_forget(struct coord *c)
-{
-    while (c->members.workers > 0)
-        coord_member_worker_gone(&c->members, c->members.worker[c->members.workers - 1].number);
-}
-
 static void run_dropped(void *context, const struct coord_call *call, int status, const char *text)
 {
     (void)context;
@@ -177,7 +171,7 @@ void coord_back_lost(struct coord *c, uint32_t shard)
         return;
     run_end(c);
     coord_call_forget(&c->calls);
-    workers_forget(c);
+    coord_member_workers_forget(&c->members);
     c->checkpoint.last_ns = 0; /* the next one is due as at the job's start */
     rc = job_again(c, &at, &e);
     if (rc == 0)

@@ -411,6 +411,12 @@ uint64_t coord_member_expired(const struct coord_members *m, uint64_t now_ns, ui
     return 0;
 }
 
+void coord_member_workers_forget(struct coord_members *m)
+{
+    while (m->workers > 0)
+        coord_member_worker_gone(m, m->worker[m->workers - 1].number);
+}
+
 void coord_member_sums(const struct coord_members *m, struct wire_WORKER_BEAT *out)
 {
     *out = m->gone;

@@ -162,6 +162,8 @@ struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t numbe
 struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass);
 /* its figures stay in `gone` */
 void coord_member_worker_gone(struct coord_members *m, uint64_t number);
+/* All of them: what they compute is of another job, or of another state; they join again. */
+void coord_member_workers_forget(struct coord_members *m);
 /* Number of a worker not heard for lease_ns, or 0. The caller takes its work back and calls
  * coord_member_worker_gone.
  */

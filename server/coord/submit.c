@@ -1,6 +1,7 @@
 /* submit.c: a job comes: parsed, checked, numbered, stored. */
 #include "server/coord/submit.h"
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
@@ -170,6 +171,8 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     SHOAL_ASSERT(c->job.parsed && c->job.at.run == c->job.at.number);
     c->job.submitter = from;
     coord_checkpoint_job(c);
+    if (!PLANTED("old_workers"))
+        coord_member_workers_forget(&c->members); /* of a job that failed a moment ago */
     coord_member_forget_figures(&c->members);
     *run = c->job.at.number;
     return coord_phase_enter(c, PHASE_WAITING)

@@ -189,6 +189,7 @@ struct run {
     enum link link;
     uint32_t server;           /* of LINK_FOLDER_.. */
     struct coord_store *older; /* owned; of LINK_STORE_OLDER */
+    bool amid;                 /* it was kept while the first job ran */
     bool has_hostile;
     struct hostile hostile;
 };
@@ -251,13 +252,35 @@ static bool founded(void *context)
     return coord_cluster_ready(&cluster.coord->cluster);
 }
 
-/* The coordinator's store of before the first job: it knows the cluster, but neither map nor
- * run. */
+/* The coordinator's store of before the first job, which knows the cluster, but neither map nor
+ * run; or of a moment of that job. */
 static void store_keep(struct run *p)
 {
     ck_assert_msg(sim_run(cluster.sim, in(60 * SECOND), founded, NULL), "%s: not founded", p->who);
-    p->older = cluster_store_copy(&cluster);
+    p->amid = rng_below(&p->rng, 2) == 0;
+    if (!p->amid)
+        p->older = cluster_store_copy(&cluster);
     cluster_submit(&cluster);
+    if (p->amid) {
+        (void)cluster_run(&cluster, in(rng_below(&p->rng, 1500) * MS));
+        p->older = cluster_store_copy(&cluster);
+    }
+}
+
+static bool nothing_runs(void *context)
+{
+    const struct coord *c = cluster.coord;
+    (void)context;
+    return c != NULL && (c->job.at.phase == PHASE_NONE || c->job.at.phase >= PHASE_DONE);
+}
+
+/* A store of that job's midst takes the job up again, which is over: the shards tell. */
+static void job_of_the_past_ends(const struct run *p)
+{
+    while (!sim_run(cluster.sim, in(10 * SECOND), nothing_runs, NULL)) {
+        ck_assert_msg(sim_now_ns(cluster.sim) < 100 * BOUND, "%s: the past goes on", p->who);
+        cluster_mend(&cluster);
+    }
 }
 
 static void folder_keep(struct run *p)
@@ -420,6 +443,8 @@ static void second_job(struct run *p)
         break;
     case LINK_STORE_OLDER:
         cluster_store_change(&cluster, older);
+        if (p->amid)
+            job_of_the_past_ends(p);
         break;
     case LINK_FOLDER_EMPTY:
     case LINK_FOLDER_OLDER:

@@ -941,6 +941,32 @@ START_TEST(coord_stranger_with_a_workers_number_is_nobody)
 }
 END_TEST
 
+/* A job fails, and the next one is there before its workers have asked: they know the former's file,
+ * model and tables, so they join anew. */
+START_TEST(coord_workers_of_a_former_job_join_the_next)
+{
+    struct wire stop = {.type = WIRE_TYPE_STOP, .id = UINT64_C(1) << 50, .u.STOP.job_only = true};
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    uint64_t before = r.coord->members.next_worker;
+    (void)env_send(r.client.env, r.client.coordinator, wire_encode(&stop));
+    while (r.coord->job.at.phase != PHASE_FAILED)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.client.node);
+    memset(&r.client, 0, sizeof r.client);
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    while (r.coord->job.at.phase != PHASE_INDEX)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_eq(r.coord->members.workers, 2);
+    for (uint32_t i = 0; i < 2; i++)
+        ck_assert_uint_ge(r.coord->members.worker[i].number, before);
+    run_job(60);
+    ck_assert_uint_eq(r.client.state, WIRE_JOB_DONE);
+    rig_stop();
+}
+END_TEST
+
 /* Forty bytes a question, and each answer goes over all tasks: the text is made anew five times a
  * second, and with each phase. */
 START_TEST(coord_status_is_not_made_for_each_question)
@@ -1477,6 +1503,7 @@ int main(void)
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_stranger_with_a_workers_number_is_nobody);
+    tcase_add_test(t, coord_workers_of_a_former_job_join_the_next);
     tcase_add_test(t, coord_status_is_not_made_for_each_question);
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);
     tcase_add_test(t, coord_status_says_who_has_not_come);
