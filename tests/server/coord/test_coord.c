@@ -941,8 +941,8 @@ START_TEST(coord_stranger_with_a_workers_number_is_nobody)
 }
 END_TEST
 
-/* A job fails, and the next one is there before its workers have asked: they know the former's file,
- * model and tables, so they join anew. */
+/* A job fails, and the next one is there before its workers have asked: they know the former's
+ * file, model and tables, so they join anew. */
 START_TEST(coord_workers_of_a_former_job_join_the_next)
 {
     struct wire stop = {.type = WIRE_TYPE_STOP, .id = UINT64_C(1) << 50, .u.STOP.job_only = true};
