@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,9 +166,13 @@ int64_t run_offset(const struct run *run, uint32_t lane)
     return (int64_t)(run->low - l->lowest);
 }
 
+/* A batch that is computed again for another shard may lie before the offset. */
 uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark)
 {
-    return mark + (uint64_t)run->lane[lane].offset;
+    int64_t offset = run->lane[lane].offset;
+    if (offset < 0 && mark < (uint64_t)-offset && !PLANTED("clock_below_zero"))
+        return 0;
+    return mark + (uint64_t)offset;
 }
 
 /* ---- columns: u32 runs, u32 0; then for each: id, tables, lanes and mode, marks (lanes) ---- */

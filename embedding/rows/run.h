@@ -72,6 +72,7 @@ void run_refresh(struct run *run, uint32_t table, const struct mark_scope *scope
 void run_fence(struct run *run, uint32_t lane, uint64_t generation, bool live, int64_t offset);
 /* What the offset of a lane becomes when it goes live now. */
 int64_t run_offset(const struct run *run, uint32_t lane);
+/* mark + offset, at least 0. */
 uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark);
 
 /* A tablet's column: for each run its marks by lane, as stored with the tablet's image. */

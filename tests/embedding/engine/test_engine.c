@@ -197,6 +197,27 @@ START_TEST(a_late_lane_holds_nobody_up)
 }
 END_TEST
 
+/* A worker died when its pushes had reached this shard and not yet another one. Its lane comes back
+ * beside a lower one, and batches are computed again that this shard has: their pulls wait for
+ * nobody. */
+START_TEST(a_batch_from_before_the_offset_has_clock_0)
+{
+    uint64_t mark, clock, low;
+    begin(DURABLE_MEMORY, NULL);
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
+    rig_train(&s, 1, 0, 1, 0, 3);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 2, false, &mark, NULL), 0);
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 3, true, &mark, NULL), 0);
+    for (uint64_t batch = 1; batch <= 5; batch++) {
+        ck_assert_int_eq(engine_clock(s.g, 1, 0, batch, &clock, &low), 0);
+        ck_assert_uint_eq(clock, batch <= 3 ? 0 : batch - 3);
+        ck_assert_uint_eq(low, 0);
+    }
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(bsp_lanes_have_no_offset)
 {
     uint64_t mark, clock, low;
@@ -411,6 +432,7 @@ int main(void)
     tcase_add_test(t, bad_gradient_is_refused_before_anything_is_written);
     tcase_add_test(t, fence_shuts_out_the_old_worker);
     tcase_add_test(t, a_late_lane_holds_nobody_up);
+    tcase_add_test(t, a_batch_from_before_the_offset_has_clock_0);
     tcase_add_test(t, bsp_lanes_have_no_offset);
     tcase_add_test(t, only_tables_of_the_run_count_in_its_clock);
     tcase_add_test(t, marks_are_within_the_budget);
