@@ -103,7 +103,7 @@ def weights_are_no_feature_and_have_to_be_numbers(space):
 def names_that_are_no_columns_are_refused_with_the_nearest(space):
     train = synth_kind("sequence", space / "train.csv", 300)
     for number, (key, value) in enumerate((("data.weight", "wait"), ("evaluate.group", "usr"), ("evaluate.by", "histroy"))):
-        job = job_file(space / "job.yaml", train, **{"data.format": "csv", key: value})
+        job = job_file(space / "job.yaml", train, **{"data.format": "csv", "data.label": "label", key: value})
         run = Run(job, space / f"run{number}")
         status = run.wait()
         assert status == 78, (status, run.output()[-2000:])

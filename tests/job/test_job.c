@@ -14,6 +14,7 @@ static const char *const good =
     "  format: csv\n"
     "  train: [a.csv.gz, {cmd: \"zcat b\"}]\n"
     "  valid: v.csv\n"
+    "  label: 0\n"
     "tables:\n"
     "  - name: emb\n"
     "    dim: 10\n"
@@ -558,6 +559,28 @@ START_TEST(job_labels_are_one_or_a_list)
 }
 END_TEST
 
+START_TEST(job_csv_names_its_label)
+{
+    static const char *const bare = "data: {format: csv, train: a.csv}\n";
+    struct job j;
+    struct err e = {0};
+    ck_assert_int_eq(parse(bare, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "data.label is missing") != NULL &&
+                      strstr(e.text, "--set data.label=") != NULL,
+                  "%s", e.text);
+    ck_assert_int_eq(parse(bare, "data.columns=[{name: a}, {name: b, type: number}]", &j, NULL),
+                     SHOAL_E_CONFIG);
+    static const char *const told[] = {"data.label=0", "data.label=click",
+                                       "data.columns=[{name: a}, {name: b, type: label}]",
+                                       "data.format=criteo", "data.format=libsvm"};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        ck_assert_msg(parse(bare, told[i], &j, &e) == 0, "%s: %s", told[i], e.text);
+        ck_assert_uint_eq(j.data.label_count, 1);
+        job_free(&j);
+    }
+}
+END_TEST
+
 START_TEST(job_examples_have_weights_and_negatives_a_share)
 {
     struct job j;
@@ -879,6 +902,7 @@ int main(void)
     tcase_add_test(t, job_aliases_count_as_what_they_name);
     tcase_add_test(t, job_missing_file_is_no_input);
     tcase_add_test(t, job_labels_are_one_or_a_list);
+    tcase_add_test(t, job_csv_names_its_label);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
     tcase_add_test(t, job_columns_stand_on_other_columns);
     tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);
