@@ -26,6 +26,7 @@ struct local {
     bool restart;            /* --no-restart: tests of what happens then */
     uint64_t last_line_ns;
     bool line_open;
+    bool warned; /* of the input */
 };
 /* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted,
  * owned by the caller, also after an error. */

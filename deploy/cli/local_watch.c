@@ -43,9 +43,22 @@ static void line_show(struct local *l, const char *text, bool passing)
     fflush(stdout);
 }
 
+/* What looks wrong with the input, once. */
+static void warning_show(struct local *l, const struct json *s)
+{
+    char line[ERR_TEXT_MAX + 16];
+    const char *warning = json_as_string(json_get(s, "warning"), NULL);
+    if (warning == NULL || l->warned)
+        return;
+    (void)snprintf(line, sizeof line, "warning: %.*s", ERR_TEXT_MAX, warning);
+    line_show(l, line, false);
+    l->warned = true;
+}
+
 static void progress_show(struct local *l, const struct json *s)
 {
     char line[256];
+    warning_show(l, s);
     cli_progress_text(s, line);
     line_show(l, line, true);
 }

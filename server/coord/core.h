@@ -200,7 +200,8 @@ struct coord_job {
     struct coord_tasks tasks;
     struct coord_eval eval;
     uint64_t eval_number;
-    char bad_where[256]; /* first bad line heard of */
+    char bad_where[256];        /* first bad line heard of */
+    char warning[ERR_TEXT_MAX]; /* of the training input's labels, as a worker saw them; or empty */
     uint64_t started_ns, phase_ns, epoch_ns;
     /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */
     uint64_t epoch_spent_ns;

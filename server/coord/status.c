@@ -160,6 +160,8 @@ char *coord_status_text(struct coord *c)
         json_set(s, "publish", publish);
     if (watch_missing(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
+    if (j->warning[0] != 0)
+        json_set_string(s, "warning", j->warning);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)

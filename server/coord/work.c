@@ -169,6 +169,10 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
         *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
         log_info("data.%s: %" PRIu64 " rows", name[q->split], q->rows);
     }
+    if (q->warning[0] != 0 && c->job.warning[0] == 0) {
+        (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
+        log_warn("data.%s: %s", name[q->split], q->warning);
+    }
     if (split->rows != q->rows || split->digest != q->digest)
         return err_set(
             &a->e, SHOAL_E_DATA,

@@ -19,6 +19,7 @@
 #include "worker/data/batch_inner.h"
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
+#include "worker/data/labels.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
@@ -32,6 +33,7 @@ struct dataset {
     struct features features;
     bool shuffle;
     uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
+    char warning[ERR_TEXT_MAX]; /* of its labels; empty: none */
 };
 
 /* draws of their own, whatever else the seed is used for */
@@ -188,6 +190,10 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
         dataset_close(d);
         return rc;
     }
+    if (split == WIRE_TRAIN)
+        labels_look(&d->source, &d->index, &d->features, d->warning);
+    if (d->warning[0] != '\0')
+        log_warn("%s: %s", what, d->warning);
     log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks,
               d->index.chunk_rows);
     *out = d;
@@ -212,6 +218,11 @@ uint64_t dataset_rows(const struct dataset *d)
 uint64_t dataset_digest(const struct dataset *d)
 {
     return d->index.digest;
+}
+
+const char *dataset_warning(const struct dataset *d)
+{
+    return d->warning;
 }
 
 /* ---- reading ---- */

@@ -33,6 +33,8 @@ void dataset_close(struct dataset *d);
 uint64_t dataset_rows(const struct dataset *d);
 /* of content: equal on every worker that reads the same input */
 uint64_t dataset_digest(const struct dataset *d);
+/* What looks wrong with the labels of the training split (labels.h), or empty. */
+const char *dataset_warning(const struct dataset *d);
 
 /* Fields, numerics, pooling that this job's format and columns give; the same without reading more
  * than the first line of the first train file. */
