@@ -42,7 +42,7 @@ const struct config_key keys_job[] = {
     {"data.delimiter", CONFIG_STRING, 0, 0, NULL, .fallback = ",",
      .values = "one character, or `tab`", .text = "csv"},
     {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name",
-     .text = "csv; without `columns` all but the label are categories"},
+     .text = "csv; columns not named here are categories, but for the label"},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number",
      .fallback = "category", .text = "`multi`: several values in a cell"},
     {"data.columns[].separator", CONFIG_STRING, 0, 0, NULL, .fallback = "|", .otherwise = "`\\|`",

@@ -326,7 +326,7 @@ END_TEST
 START_TEST(dataset_shape_needs_no_more_than_the_first_line)
 {
     struct model_shape shape;
-    config_list_add(&job.data.train, worker_text("t.csv", "label,user,item,n\n"));
+    config_list_add(&job.data.train, worker_text("t.csv", "label,user,n\n"));
     worker_job_column(&job, "label", COLUMN_LABEL);
     worker_job_column(&job, "user", COLUMN_CATEGORY);
     worker_job_column(&job, "n", COLUMN_NUMBER);

@@ -75,10 +75,10 @@ START_TEST(feature_columns_have_types)
     worker_job_column(&job, "user", COLUMN_CATEGORY);
     worker_job_column(&job, "id", COLUMN_SKIP);
     job.data.column[1].pooling = POOL_MEAN;
-    check_made("id,user,age,genre,click,other", 2, 1);
+    check_made("id,user,age,genre,click", 2, 1);
     ck_assert_uint_eq(f.shape.pooling[0], POOL_SUM);
     ck_assert_uint_eq(f.shape.pooling[1], POOL_MEAN);
-    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,-2.5e1,Action||Drama|,1,y"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,-2.5e1,Action||Drama|,1"), 0);
     ck_assert(r.numeric[0] == -25.0f);
     ck_assert_uint_eq(r.example.keys, 3);
     ck_assert_uint_eq(r.count[0], 1);
@@ -86,9 +86,25 @@ START_TEST(feature_columns_have_types)
     check_key(0, 0, "u1");
     check_key(1, 1, "Action");
     check_key(2, 1, "Drama");
-    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,3,,0,y"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,3,,0"), 0);
     ck_assert_uint_eq(r.count[1], 0);
     ck_assert_uint_eq(r.example.keys, 1);
+}
+END_TEST
+
+/* As without data.columns: a column that nobody mentions does not vanish. */
+START_TEST(feature_columns_not_named_are_categories)
+{
+    strcpy(job.data.label[0], "click");
+    worker_job_column(&job, "id", COLUMN_SKIP);
+    worker_job_column(&job, "age", COLUMN_NUMBER);
+    check_made("id,click,age,user,site", 2, 1);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "7,1,30,u,s"), 0);
+    check_key(0, 0, "u");
+    check_key(1, 1, "s");
+    job.features.fields_auto = false;
+    config_list_add(&job.features.fields, "site");
+    check_made("id,click,age,user,site", 1, 0);
 }
 END_TEST
 
@@ -317,7 +333,7 @@ START_TEST(feature_labels_that_contradict_are_refused)
     name_labels("click", "buy");
     column_add("user", COLUMN_CATEGORY);
     column_add("click", COLUMN_LABEL);
-    check_made("user,click,buy,view", 1, 0); /* named in data.label, so its type need not be said */
+    check_made("user,click,buy,view", 2, 0); /* named in data.label, so its type need not be said */
     column_add("view", COLUMN_LABEL);
     check_refused("user,click,buy,view", SHOAL_E_CONFIG,
                   "\"view\" has type label in data.columns and is not in");
@@ -345,7 +361,7 @@ START_TEST(feature_weight_is_a_number_and_no_feature)
     check_bad_line("1,u,1e39,i", "no finite number as weight");
     column_add("w", COLUMN_NUMBER);
     column_add("user", COLUMN_CATEGORY);
-    check_made("label,user,w,item", 1, 0);
+    check_made("label,user,w", 1, 0);
     ck_assert_int_eq(features_bind(&f, "b.csv", "w,user,label", 12, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "7,u,1"), 0);
     ck_assert(r.weight == 7.0f);
@@ -678,6 +694,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, feature_all_but_the_label_are_categories_by_default);
     tcase_add_test(t, feature_columns_have_types);
+    tcase_add_test(t, feature_columns_not_named_are_categories);
     tcase_add_test(t, feature_list_restricts_and_orders);
     tcase_add_test(t, feature_without_header_columns_are_named_by_place);
     tcase_add_test(t, feature_wrong_names_are_refused_with_the_nearest);
