@@ -16,7 +16,8 @@ const struct config_key keys_job[] = {
     {"data.format", CONFIG_ENUM, 0, 0, FORMAT_CHOICES, .fallback = "criteo",
      .text = "[Formats](#formats)"},
     {"data.train", CONFIG_LIST, 0, 0, NULL, .otherwise = "must be given", .values = "file or list",
-     .text = "files, globs, `-` (standard input), `{cmd: \"...\"}` (by workers started with "
+     .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
+             "started with "
              "`--allow-commands`; `shoal local` does); `.gz` and `.zst` are read as they are"},
     {"data.valid", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored after each epoch"},

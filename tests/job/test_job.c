@@ -383,6 +383,21 @@ static void refused(const char *text, const char *set, const char *part)
     ck_assert_msg(strstr(e.text, part) != NULL, "\"%s\" is not in \"%s\"", part, e.text);
 }
 
+/* To YAML it is a list with nothing in it. */
+START_TEST(job_set_takes_a_dash_as_it_stands)
+{
+    struct job j;
+    struct err e = {0};
+    ck_assert_msg(parse(good, "data.train=-", &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.data.train.count, 1);
+    ck_assert_str_eq(j.data.train.item[0], "-");
+    job_free(&j);
+    ck_assert_int_eq(parse("data:\n  train: -\n", NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "job.yaml:2: ") != NULL && strstr(e.text, "write '-'") != NULL,
+                  "%s", e.text);
+}
+END_TEST
+
 START_TEST(job_numbers_are_read_as_they_were_checked)
 {
     struct job j;
@@ -894,6 +909,7 @@ int main(void)
     tcase_add_test(t, job_model_names_are_those_of_the_file);
     tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);
     tcase_add_test(t, job_set_replaces_values_and_lists);
+    tcase_add_test(t, job_set_takes_a_dash_as_it_stands);
     tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
     tcase_add_test(t, job_wrong_values_are_refused);
