@@ -316,7 +316,7 @@ START_TEST(feature_several_labels_keep_the_order_of_the_job)
     ck_assert_int_eq(features_bind(&f, "b.csv", "buy,item,click,user", 19, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "3,i,0,u"), 0);
     ck_assert(r.label[0] == 1.0f && r.label[1] == 0.0f);
-    check_bad_line("3,i,,u", "no number as label in column 3");
+    check_bad_line("3,i,,u", "no number as label: column \"click\" has \"\"");
     job.data.label_count = 0; /* a job made by hand: one label */
     check_made("user,click,item,buy", 3, 0);
     ck_assert_uint_eq(f.shape.tasks, 1);
@@ -355,8 +355,8 @@ START_TEST(feature_weight_is_a_number_and_no_feature)
     check_key(1, 1, "i");
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u,0,i"), 0);
     ck_assert(r.weight == 0.0f);
-    check_bad_line("1,u,-0.5,i", "a negative weight in column 3 is \"-0.5\"");
-    check_bad_line("1,u,,i", "no finite number as weight in column 3");
+    check_bad_line("1,u,-0.5,i", "a negative weight: column \"w\" has \"-0.5\"");
+    check_bad_line("1,u,,i", "no finite number as weight: column \"w\" has \"\"");
     check_bad_line("1,u,nan,i", "no finite number as weight");
     check_bad_line("1,u,1e39,i", "no finite number as weight");
     column_add("w", COLUMN_NUMBER);
@@ -595,6 +595,12 @@ START_TEST(feature_time_takes_numbers_and_dates)
                 {"2023-11-14T22:13:20Z", TIME_MILLISECONDS, 1700000000},
                 {"2023-11-14 22:13:20.999", TIME_MICROSECONDS, 1700000000},
                 {"1970-01-02", TIME_SECONDS, 86400},
+                {"2019-11-24 00:01:03.979311+00:00", TIME_SECONDS, 1574553663}, /* pandas */
+                {"2023-11-14T22:13:20.5+01:00", TIME_SECONDS, 1700000000 - 3600},
+                {"2023-11-14 22:13:20-0530", TIME_SECONDS, 1700000000 + 19800},
+                {"2023-11-14 22:13:20+01", TIME_SECONDS, 1700000000 - 3600}, /* PostgreSQL */
+                {"2023-11-14 22:13:20.123456 +0530", TIME_SECONDS, 1700000000 - 19800},
+                {"2023-11-14 22:13:20 UTC", TIME_SECONDS, 1700000000}, /* BigQuery */
                 {"2000-02-29 23:59:59", TIME_SECONDS, 951868799},
                 {"2100-03-01", TIME_SECONDS, 4107542400u}};
     static const char *const bad[] = {"",
@@ -611,7 +617,16 @@ START_TEST(feature_time_takes_numbers_and_dates)
                                       "1969-12-31 23:59:59",
                                       "2023-11-14 24:00:00",
                                       "2023-11-14 22:13",
-                                      "2023-11-14 22:13:20+01",
+                                      "2023-11-14 22:13:20+",
+                                      "2023-11-14 22:13:20+1",
+                                      "2023-11-14 22:13:20+01:",
+                                      "2023-11-14 22:13:20+01:0",
+                                      "2023-11-14 22:13:20+010",
+                                      "2023-11-14 22:13:20+24:00",
+                                      "2023-11-14 22:13:20+01:60",
+                                      "2023-11-14 22:13:20 CET",
+                                      "2023-11-14 22:13:20Z+01",
+                                      "1970-01-01 00:30:00+01:00",
                                       "2023-11-14_22:13:20",
                                       "23-11-14 22:13:20",
                                       "1e19",
@@ -633,7 +648,10 @@ START_TEST(feature_time_is_a_column_and_no_feature)
     ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,at", 13, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "u,1,2023-11-14 22:13:20"), 0);
     ck_assert_uint_eq(r.time, 1700000000);
-    check_bad_line("u,1,yesterday", "no time since 1970 in column 3");
+    check_bad_line(
+        "u,1,2023-11-14 22:13:20.979311+00:00 or so",
+        "no time since 1970: column \"at\" has \"2023-11-14 22:13:20.979311+00:00 or so\"");
+    ck_assert_ptr_null(strstr(r.reason, ".."));
     job.data.time_unit = TIME_MILLISECONDS;
     check_made("label,at,user", 1, 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,1700000000123,u"), 0);
