@@ -10,6 +10,7 @@
 
 struct local {
     const char *job_path;
+    char *again; /* owned: this line, without what names the run's folder and size */
     struct string_list *set,
         *server_set; /* the line's: keys of the job file, of each server.yaml */
     struct job job;

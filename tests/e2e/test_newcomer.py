@@ -16,5 +16,26 @@ def standard_input_may_be_set(space):
     assert run.report()["examples"] == 3000
 
 
+def commands_to_try_next_run_as_they_stand(space):
+    """From the folder where the run was started, with blanks in every path, and with what the run was given."""
+    home = space / "a folder"
+    home.mkdir()
+    synth(home / "train it's.tsv", 3000, 1)
+    job_file(home / "my job.yaml", "nowhere.tsv")
+    words = [str(SHOAL), "local", "my job.yaml", "--run-dir", "first run", "--set", "data.train=train it's.tsv", "--set", "data.valid=[train it's.tsv]",
+             "--set", "model.hidden=[8]", "--server-set", "disk_free=1M"]
+    first = subprocess.run(words, cwd=home, capture_output=True, text=True)
+    assert first.returncode == 0, first.stdout[-2000:] + first.stderr
+    lines = first.stdout[first.stdout.index("try next"):].removeprefix("try next").splitlines()
+    commands = [line.strip().split("     ")[0] for line in lines if line.strip()]
+    assert len(commands) == 3, lines
+    for command in commands:
+        got = subprocess.run(command, shell=True, cwd=home, capture_output=True, text=True)
+        assert got.returncode == 0, (command, got.stdout[-1000:], got.stderr[-1000:])
+    runs = [json.loads(path.read_text()) for path in sorted(home.glob("runs/*/report.json"))]
+    assert sorted((r["consistency"], r["servers"], r["workers"]) for r in runs) == [("bsp", 1, 1), ("ssp", 2, 2)], runs
+    assert all(r["examples"] == 3000 and r["valid"] for r in runs)
+
+
 if __name__ == "__main__":
-    main([standard_input_may_be_set])
+    main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand])
