@@ -574,6 +574,19 @@ START_TEST(job_labels_are_one_or_a_list)
 }
 END_TEST
 
+/* The run's folder is called after the job. */
+START_TEST(job_name_leads_nowhere)
+{
+    static const char *const bad[] = {"job=../../evil", "job=my job/x", "job=.hidden", "job=-x",
+                                      "job=\"a\\nb\""};
+    struct job j;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(good, bad[i], "is no name");
+    ck_assert_int_eq(parse(good, "job=\"Täglich 2.1, 日本 <b>\"", &j, NULL), 0);
+    job_free(&j);
+}
+END_TEST
+
 START_TEST(job_csv_names_its_label)
 {
     static const char *const bare = "data: {format: csv, train: a.csv}\n";
@@ -919,6 +932,7 @@ int main(void)
     tcase_add_test(t, job_missing_file_is_no_input);
     tcase_add_test(t, job_labels_are_one_or_a_list);
     tcase_add_test(t, job_csv_names_its_label);
+    tcase_add_test(t, job_name_leads_nowhere);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
     tcase_add_test(t, job_columns_stand_on_other_columns);
     tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);
