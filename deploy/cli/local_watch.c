@@ -85,7 +85,7 @@ static bool worker_spared(const struct local *l, const struct child *c)
  * words. */
 static int children_watch(struct local *l, struct err *e)
 {
-    char line[512], words[256];
+    char line[ERR_TEXT_MAX + 128], words[ERR_TEXT_MAX];
     for (int i = 0; i < l->children; i++) {
         struct child *c = &l->child[i];
         if (!child_ended(c) || c->done)

@@ -37,5 +37,26 @@ def commands_to_try_next_run_as_they_stand(space):
     assert all(r["examples"] == 3000 and r["valid"] for r in runs)
 
 
+def inputs_are_looked_at_before_anything_starts(space):
+    """No daemon, no run folder: the sentence alone, as soon as it is known."""
+    train = synth(space / "train.tsv", 100, 1)
+    (space / "day.csv").write_text("click,site\n1,a\n0,b\n")
+    (space / "folder").mkdir()
+    job = job_file(space / "job.yaml", train)
+    csv = ["data.format=csv", f"data.train={space / 'day.csv'}", "data.label=click"]
+    for status, says, sets in ((66, "data.train: nowhere.tsv: No such file", ["data.train=nowhere.tsv"]),
+                               (66, "data.valid: nowhere.tsv: No such file", ["data.valid=nowhere.tsv"]),
+                               (66, "data.test: no file matches nothere*.tsv", [f"data.test=[{train}, nothere*.tsv]"]),
+                               (66, "folder is a folder; name its files", [f"data.train={space / 'folder'}"]),
+                               (66, "folder is a folder; name its files", [f"data.valid={space / 'folder'}"]),
+                               (78, 'features.fields names column "sit"', [*csv, "features.fields=[sit]"])):
+        run = Run(job, space / "run", extra=[word for key in sets for word in ("--set", key)])
+        begin = time.monotonic()
+        assert run.wait() == status, (sets, run.output())
+        said = run.output().strip()
+        assert says in said and "\n" not in said, said
+        assert not run.dir.exists() and time.monotonic() - begin < 5
+
+
 if __name__ == "__main__":
-    main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand])
+    main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts])

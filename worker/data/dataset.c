@@ -90,6 +90,23 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
     return rc == 0 ? features_open(job, &cache, WIRE_TRAIN, out, e) : rc;
 }
 
+int dataset_check(const struct job *job, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t split = WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
+        const char *what;
+        const struct string_list *list = list_of(job, split, &what);
+        rc = list->count > 0 ? source_check(list, what, e) : 0;
+    }
+    if (rc != 0 || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
+        return rc;
+    struct features f;
+    rc = features_open(job, NULL, WIRE_TRAIN, &f, e);
+    if (rc == 0)
+        features_free(&f);
+    return rc;
+}
+
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 {
     struct features f;
