@@ -216,6 +216,9 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
     printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"),
            number(r, "staleness.p99"), number(r, "staleness.max"));
     printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
+    for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
+        printf("                 %s\n",
+               json_as_string(json_array_at(json_get(r, "bad_where"), i), ""));
     if (number(r, "clamped_times") > 0)
         printf("  event times    %s examples were stamped in the future; they count as of when "
                "they were read\n",

@@ -289,10 +289,17 @@ static void bad_lines_look(struct coord *c)
         (void)coord_epoch_bad_lines(c, t->bad_lines, t->drawn, "train");
 }
 
+/* The first few that differ: every epoch meets the same ones again. */
 static void bad_where_note(struct coord *c, const char *where)
 {
-    if (c->job.bad_where[0] == 0 && where[0] != 0)
-        (void)snprintf(c->job.bad_where, sizeof c->job.bad_where, "%s", where);
+    struct coord_job *j = &c->job;
+    if (where[0] == 0 || j->bad_told == COORD_BAD_TOLD)
+        return;
+    for (uint32_t i = 0; i < j->bad_told; i++)
+        if (strcmp(j->bad_where[i], where) == 0)
+            return;
+    (void)snprintf(j->bad_where[j->bad_told++], sizeof j->bad_where[0], "%s", where);
+    log_warn("left out: %s", where);
 }
 
 /* The figures of a task, if they can be: all finite, sums of what is not negative not negative. */
