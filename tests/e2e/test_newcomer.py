@@ -58,5 +58,20 @@ def inputs_are_looked_at_before_anything_starts(space):
         assert not run.dir.exists() and time.monotonic() - begin < 5
 
 
+def a_disk_that_is_too_full_is_said_and_ends_the_run(space):
+    train = synth(space / "train.tsv", 3000, 1)
+    job = job_file(space / "job.yaml", train, **{"coordinator.lease": "500ms"})
+    run = Run(job, space / "run", extra=["--server-set", "disk_free=1000T"])
+    begin = time.monotonic()
+    assert run.wait(120) == 69, run.output()
+    text = run.output()
+    assert text.count("waits for disk: server-0 takes no pushes") >= 2, text  # while it lasts
+    assert "server-0 has taken no pushes for 30 s" in text and "disk_free=1G" in text, text
+    assert 25 < time.monotonic() - begin < 60, time.monotonic() - begin
+    report = run_job(job, space / "run", extra=["--server-set", "disk_free=1M"])
+    assert report["examples"] == 3000
+
+
 if __name__ == "__main__":
-    main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts])
+    main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
+          a_disk_that_is_too_full_is_said_and_ends_the_run])
