@@ -54,7 +54,7 @@ struct engine_options {
     uint32_t segment_bytes; /* 0: 64 MiB */
     /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
     uint64_t journal_keep;
-    /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
+    /* free bytes below which pushes are refused (NO_SPACE); 0: min(5 %, 8 GiB) of the file
      * system */
     uint64_t disk_watermark;
     /* bytes that DIR may take, with what exports share with it on its file system; past it pushes

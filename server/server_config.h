@@ -11,7 +11,7 @@
  *     memory: 8GiB                  # of rows, all shards together; 0: 70 % of what is allowed
  *     disk: 0                       # bytes that data_dir may take, all shards together; 0: no
  *                                   bound
- *     disk_free: 0                  # bytes of the file system that stay free; 0: max(5 %, 2 GiB)
+ *     disk_free: 0                  # bytes of the file system that stay free; 0: min(5 %, 8 GiB)
  *     journal: {max: 0, keep: 0, sync_ms: 0, segment: 64MiB}
  *     coordinator: tcp://127.0.0.1:7000
  *     durability: journal           # memory | journal | fsync

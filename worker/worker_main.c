@@ -46,7 +46,8 @@ struct arguments {
 /* Verbs that look at the input alone. */
 static bool stands_alone(const struct arguments *a)
 {
-    return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0;
+    return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0 ||
+           strcmp(a->verb, "check") == 0;
 }
 
 static uint32_t number(const struct option_line *o, const char *name, uint32_t without)
@@ -103,12 +104,12 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (o->words != 1)
         return err_set(
             e, SHOAL_E_USAGE,
-            "say what to do: train, eval, fields or count; shoal-worker --help tells more");
+            "say what to do: train, eval, fields, count or check; shoal-worker --help tells more");
     a->verb = o->word[0];
     bool train = strcmp(a->verb, "train") == 0;
     if (!train && strcmp(a->verb, "eval") != 0 && !stands_alone(a))
-        return err_set(e, SHOAL_E_USAGE, "%s: a worker can train, eval, tell fields or count",
-                       a->verb);
+        return err_set(e, SHOAL_E_USAGE,
+                       "%s: a worker can train, eval, tell fields, count or check", a->verb);
     if (a->coordinator == NULL && !stands_alone(a))
         return err_set(e, SHOAL_E_USAGE,
                        "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
@@ -370,6 +371,8 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
 static int look(const struct arguments *a, const struct job *job, struct err *e)
 {
     struct json *j = NULL;
+    if (strcmp(a->verb, "check") == 0)
+        return dataset_check(job, e);
     int rc = strcmp(a->verb, "fields") == 0 ? fields_tell(a, job, &j, e)
                                             : count_job(job, a->share, &j, e);
     char *text = rc == 0 ? json_text(j, 2) : NULL;

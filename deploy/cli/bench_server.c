@@ -66,7 +66,7 @@ static bool listens(const struct bench_server *s)
 int bench_server_start(struct bench_server *s, const char *dir, const char *name,
                        const char *durability, bool fresh, struct err *e)
 {
-    char path[4300], programs[512], words[256];
+    char path[4300], programs[512], words[ERR_TEXT_MAX];
     ssize_t n = readlink("/proc/self/exe", programs, sizeof programs - 1);
     int rc;
     if (n <= 0)

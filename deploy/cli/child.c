@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 int child_start(struct child *c, struct err *e)
@@ -53,17 +54,13 @@ void child_signal(struct child *c, int signo)
     process_signal(&c->process, signo);
 }
 
-void child_last_words(const struct child *c, char out[256])
+/* Of what a program has said in `f`, the last line. */
+static void last_words(FILE *f, char out[ERR_TEXT_MAX])
 {
     char tail[1024];
-    FILE *f = fopen(c->log, "rb");
-    out[0] = 0;
-    if (f == NULL)
-        return;
     if (fseek(f, -(long)sizeof tail, SEEK_END) != 0)
         rewind(f);
     size_t n = fread(tail, 1, sizeof tail - 1, f);
-    fclose(f);
     while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == 0))
         n--;
     tail[n] = 0;
@@ -71,7 +68,18 @@ void child_last_words(const struct child *c, char out[256])
     line = line == NULL ? tail : line + 1;
     /* Level, time and program are in the log; here the sentence counts. */
     const char *sentence = strncmp(line, "error ", 6) == 0 ? strstr(line, ": ") : NULL;
-    (void)snprintf(out, 256, "%.255s", sentence == NULL ? line : sentence + 2);
+    (void)snprintf(out, ERR_TEXT_MAX, "%.*s", ERR_TEXT_MAX - 1,
+                   sentence == NULL ? line : sentence + 2);
+}
+
+void child_last_words(const struct child *c, char out[ERR_TEXT_MAX])
+{
+    FILE *f = fopen(c->log, "rb");
+    out[0] = 0;
+    if (f == NULL)
+        return;
+    last_words(f, out);
+    fclose(f);
 }
 
 /* ---- a program asked ------------------------------------------------------------------------- */
@@ -106,7 +114,25 @@ static int code_of_exit(int exit_status)
     return SHOAL_E_INTERNAL;
 }
 
-int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes, struct err *e)
+/* What a program said on standard error: of one that failed the last line, in *e; of another all
+ * of it, on ours. */
+static int said(FILE *f, const struct process_end *end, const char *const argv[], struct err *e)
+{
+    char block[4096];
+    size_t n;
+    if (end->signal == 0 && end->code == 0) {
+        rewind(f);
+        while ((n = fread(block, 1, sizeof block, f)) > 0)
+            fwrite(block, 1, n, stderr);
+        return 0;
+    }
+    last_words(f, block);
+    int rc = code_of_exit(end->signal == 0 ? end->code : 70);
+    return block[0] != 0 ? err_set(e, rc, "%s", block)
+                         : err_set(e, rc, "%s %s failed", argv[0], argv[1]);
+}
+
+int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e)
 {
     char path[LIMIT_PATH];
     struct process p;
@@ -120,20 +146,24 @@ int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "%s is not there: install or build all of Shoal's programs into one folder",
                        path);
-    struct process_options options = {
-        .program = path, .out = PROCESS_PIPE, .err = quiet ? PROCESS_NULL : PROCESS_INHERIT};
+    int memory = memfd_create("words", MFD_CLOEXEC);
+    FILE *words = memory < 0 ? NULL : fdopen(memory, "w+");
+    if (words == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for what %s says: %s", argv[0],
+                       strerror(errno));
+    struct process_options options = {.program = path, .out = PROCESS_PIPE, .err = memory};
     int rc = process_start(&p, argv, &options, e);
-    if (rc != 0)
-        return rc;
-    int failed = read_all(p.out, out, bytes);
-    process_close_out(&p);
-    struct process_end end = process_wait(&p);
-    if (failed == 0 && end.signal == 0 && end.code == 0)
-        return 0;
-    free(*out);
-    *out = NULL;
-    if (failed != 0)
-        return err_set(e, failed, "cannot run %s: %s", argv[0], err_text(failed));
-    return err_set(e, code_of_exit(end.signal == 0 ? end.code : 70),
-                   "%s %s failed: it says why above", argv[0], argv[1]);
+    if (rc == 0) {
+        rc = read_all(p.out, out, bytes);
+        process_close_out(&p);
+        struct process_end end = process_wait(&p);
+        rc = rc != 0 ? err_set(e, rc, "cannot run %s: %s", argv[0], err_text(rc))
+                     : said(words, &end, argv, e);
+    }
+    fclose(words);
+    if (rc != 0) {
+        free(*out);
+        *out = NULL;
+    }
+    return rc;
 }

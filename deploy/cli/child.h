@@ -30,12 +30,12 @@ int child_start(struct child *c, struct err *e);
 bool child_ended(struct child *c);
 void child_signal(struct child *c, int signo);
 /* The last line that it logged, for messages; empty when there is none. */
-void child_last_words(const struct child *c, char out[256]);
+void child_last_words(const struct child *c, char out[ERR_TEXT_MAX]);
 
 /* Runs another of Shoal's programs (argv[0]: its name, looked for where this one lies; ended by
  * NULL) to its end and keeps what it printed (*out: the caller frees; ends with a NUL, not
- * counted). quiet: what it says on standard error is dropped. An error when it fails, of the kind
+ * counted). When it fails, the last line that it said on standard error is the error, of the kind
  * that its exit status tells. */
-int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes, struct err *e);
+int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- verbs: argv[0] is the verb; each returns an exit status ---- */
 int cli_local(int argc, char **argv);
@@ -76,7 +77,10 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
 void cli_progress_text(const struct json *status, char out[256]);
 /* A file's JSON. NOINPUT, DATA (no JSON, or over 32 MiB). */
 int cli_json_file(const char *path, struct json **out, struct err *e);
-/* Prints a report for people; with a run_dir (else NULL), files and next steps too. */
-void cli_report_print(const struct json *report, const char *run_dir, const char *job_path);
+/* Prints a report for people; with a run_dir (else NULL), files, and with `again`, the line that
+ * started the run (else NULL), what to try next. */
+void cli_report_print(const struct json *report, const char *run_dir, const char *again);
+/* A word as a shell takes it: in quotes where it needs them. */
+void cli_word_print(FILE *f, const char *word);
 
 #endif

@@ -21,8 +21,8 @@ static bool job_path(const struct key_place *at, char out[LIMIT_PATH])
 }
 
 /* What `shoal-worker fields` says. */
-static int fields_ask(const char *job, const char *field, const char *value, bool quiet,
-                      struct json **out, struct err *e)
+static int fields_ask(const char *job, const char *field, const char *value, struct json **out,
+                      struct err *e)
 {
     const char *argv[] = {"shoal-worker", "fields",  "--config", job, "--field",
                           field,          "--value", value,      NULL};
@@ -30,7 +30,7 @@ static int fields_ask(const char *job, const char *field, const char *value, boo
     size_t bytes = 0;
     if (field == NULL)
         argv[4] = NULL;
-    int rc = child_output(argv, quiet, &text, &bytes, e);
+    int rc = child_output(argv, &text, &bytes, e);
     if (rc == 0)
         rc = json_parse(text, bytes, out, e);
     free(text);
@@ -53,7 +53,7 @@ static int key_of(const struct key_place *at, const char *field, const char *val
         *key = key_of_value((uint32_t)number, value, strlen(value));
         return 0;
     }
-    int rc = fields_ask(job, field, value, false, &answer, e);
+    int rc = fields_ask(job, field, value, &answer, e);
     if (rc == 0)
         *key = strtoull(json_as_string(json_get(answer, "key"), "0"), NULL, 16);
     json_free(answer);
@@ -101,7 +101,7 @@ struct json *key_fields(const struct key_place *at)
 {
     char job[LIMIT_PATH];
     struct json *answer = NULL, *fields = NULL;
-    if (job_path(at, job) && fields_ask(job, NULL, NULL, true, &answer, NULL) == 0)
+    if (job_path(at, job) && fields_ask(job, NULL, NULL, &answer, NULL) == 0)
         fields = json_hold(json_get(answer, "fields"));
     json_free(answer);
     return fields;

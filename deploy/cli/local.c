@@ -82,7 +82,7 @@ static int report_finish(struct local *l, struct err *e)
     if (rc == 0)
         rc = report_page_html(report, path, e);
     if (rc == 0)
-        cli_report_print(report, l->dir, l->job_path);
+        cli_report_print(report, l->dir, l->again);
     json_free(report);
     return rc;
 }
@@ -133,6 +133,27 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     return rc;
 }
 
+/* The line that starts such a run once more, with its keys: before this run adds its own. */
+static int again_make(struct local *l, struct err *e)
+{
+    size_t bytes;
+    FILE *f = open_memstream(&l->again, &bytes);
+    if (f == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    cli_word_print(f, program_invocation_name);
+    fputs(" local ", f);
+    cli_word_print(f, l->job_path);
+    for (size_t i = 0; i < l->set->count; i++) {
+        fputs(" --set ", f);
+        cli_word_print(f, l->set->item[i]);
+    }
+    for (size_t i = 0; i < l->server_set->count; i++) {
+        fputs(" --server-set ", f);
+        cli_word_print(f, l->server_set->item[i]);
+    }
+    return fclose(f) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
 /* The option is the job's key. */
 static int warm_start_set(struct local *l, const struct option_line *o, struct err *e)
 {
@@ -175,10 +196,13 @@ int cli_local(int argc, char **argv)
         l.server_set = option_list(&o, "server-set");
         rc = warm_start_set(&l, &o, &e);
     }
+    if (rc == 0)
+        rc = again_make(&l, &e);
     if (rc == 0 && option_given(&o, "from"))
         rc = cli_submit_from(option_text(&o, "from"), l.from, &e);
     if (rc == 0)
         rc = local_run(&l, option_text(&o, "run-dir"), &e);
     job_free(&l.job);
+    free(l.again);
     return cli_end(rc, &o, &e);
 }

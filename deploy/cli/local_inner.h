@@ -10,6 +10,7 @@
 
 struct local {
     const char *job_path;
+    char *again; /* owned: this line, without what names the run's folder and size */
     struct string_list *set,
         *server_set; /* the line's: keys of the job file, of each server.yaml */
     struct job job;
@@ -26,6 +27,8 @@ struct local {
     bool restart;            /* --no-restart: tests of what happens then */
     uint64_t last_line_ns;
     bool line_open;
+    bool warned;       /* of the input */
+    uint64_t short_ns; /* since then a server takes no pushes for lack of disk; 0: all do */
 };
 /* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted,
  * owned by the caller, also after an error. */

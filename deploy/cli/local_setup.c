@@ -195,6 +195,29 @@ static int programs_find(struct local *l, struct err *e)
     return 0;
 }
 
+/* Before anything runs: files that are not there, columns that do not fit. A worker knows how to
+ * look. */
+static int input_check(const struct local *l, struct err *e)
+{
+    size_t count = l->set->count, bytes, n = 0;
+    const char **argv = calloc(2 * count + 5, sizeof *argv);
+    char *text = NULL;
+    if (argv == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    argv[n++] = "shoal-worker";
+    argv[n++] = "check";
+    argv[n++] = "--config";
+    argv[n++] = l->job_path;
+    for (size_t i = 0; i < count; i++) {
+        argv[n++] = "--set";
+        argv[n++] = l->set->item[i];
+    }
+    int rc = child_output(argv, &text, &bytes, e);
+    free(text);
+    free(argv);
+    return rc;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
@@ -203,6 +226,8 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     int rc = job_load(l->job_path, l->set, &l->job, e);
     if (rc == 0)
         rc = programs_find(l, e);
+    if (rc == 0)
+        rc = input_check(l, e);
     if (rc == 0)
         rc = run_dir_make(l, run_dir, e);
     if (rc != 0)

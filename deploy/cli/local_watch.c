@@ -10,13 +10,14 @@
 #include "deploy/cli/local_inner.h"
 #include "proto/base/time.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { QUICK_DEATHS_MAX = 5 };
+enum { QUICK_DEATHS_MAX = 5, SHORT_LEASES = 60 };
 #define ALONE_NS UINT64_C(15000000000) /* without any worker for so long the job goes nowhere */
 
 static volatile sig_atomic_t interrupted;
@@ -43,9 +44,43 @@ static void line_show(struct local *l, const char *text, bool passing)
     fflush(stdout);
 }
 
+/* A disk that stays full is not waited for: the run may go on once there is room. */
+static int disk_missed(struct local *l, const struct json *s, struct err *e)
+{
+    const struct json *servers = json_get(s, "servers");
+    uint64_t now = time_monotonic_ns(), limit_ms = SHORT_LEASES * l->job.coordinator.lease_ms;
+    const char *name = NULL;
+    for (size_t i = 0; i < json_count(servers) && name == NULL; i++)
+        if (json_as_bool(json_get(json_array_at(servers, i), "disk_short"), false))
+            name = json_as_string(json_get(json_array_at(servers, i), "name"), "?");
+    if (name == NULL || l->short_ns == 0)
+        l->short_ns = name == NULL ? 0 : now;
+    if (name == NULL || now - l->short_ns < limit_ms * 1000000u)
+        return 0;
+    return err_set(e, SHOAL_E_NO_SPACE,
+                   "%s has taken no pushes for %" PRIu64
+                   " s, for too little is free on the disk of "
+                   "%s: free some, or lower what must be (--server-set disk_free=1G); the same "
+                   "command with --run-dir %s goes on from here",
+                   name, limit_ms / 1000, l->dir, l->dir);
+}
+
+/* What looks wrong with the input, once. */
+static void warning_show(struct local *l, const struct json *s)
+{
+    char line[ERR_TEXT_MAX + 16];
+    const char *warning = json_as_string(json_get(s, "warning"), NULL);
+    if (warning == NULL || l->warned)
+        return;
+    (void)snprintf(line, sizeof line, "warning: %.*s", ERR_TEXT_MAX, warning);
+    line_show(l, line, false);
+    l->warned = true;
+}
+
 static void progress_show(struct local *l, const struct json *s)
 {
     char line[256];
+    warning_show(l, s);
     cli_progress_text(s, line);
     line_show(l, line, true);
 }
@@ -72,7 +107,7 @@ static bool worker_spared(const struct local *l, const struct child *c)
  * words. */
 static int children_watch(struct local *l, struct err *e)
 {
-    char line[512], words[256];
+    char line[ERR_TEXT_MAX + 128], words[ERR_TEXT_MAX];
     for (int i = 0; i < l->children; i++) {
         struct child *c = &l->child[i];
         if (!child_ended(c) || c->done)
@@ -191,8 +226,11 @@ int local_follow(struct local *l, int *job_status, struct err *e)
         struct json *s = NULL;
         if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
             progress_show(l, s);
+        rc = disk_missed(l, s, e);
         json_free(s);
         msg_free(m);
+        if (rc != 0)
+            return rc;
         if (reply.u.STATUS_reply.state == WIRE_JOB_DONE ||
             reply.u.STATUS_reply.state == WIRE_JOB_FAILED) {
             *job_status = reply.u.STATUS_reply.job_status;

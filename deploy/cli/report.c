@@ -152,23 +152,35 @@ static void tables_print(const struct json *r)
     }
 }
 
-static const char *table_name(const struct json *r, size_t i)
+void cli_word_print(FILE *f, const char *word)
 {
-    return json_as_string(json_get(json_array_at(json_get(r, "tables"), i), "name"), "emb");
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:=,+@%";
+    if (word[0] != 0 && word[strspn(word, plain)] == 0) {
+        fputs(word, f);
+        return;
+    }
+    fputc('\'', f);
+    for (const char *p = word; *p != 0; p++)
+        if (*p == '\'')
+            fputs("'\\''", f);
+        else
+            fputc(*p, f);
+    fputc('\'', f);
 }
 
-/* Which fields lie where is not in the report: with several tables the hint names none. */
-static void inspect_hint(const struct json *r, const char *shoal, const char *run_dir)
+/* Commands that can be typed as they stand. */
+static void next_print(const char *run_dir, const char *again)
 {
-    bool several = json_count(json_get(r, "tables")) > 1 && strcmp(table_name(r, 1), "dense") != 0;
-    if (several)
-        printf("  try next       %s inspect --run-dir %s TABLE FIELD:VALUE     one row: of the "
-               "table that has the field\n",
-               shoal, run_dir);
-    else
-        printf("  try next       %s inspect --run-dir %s %s 0:VALUE     one row: a value of the "
-               "first categorical field\n",
-               shoal, run_dir, table_name(r, 0));
+    fputs("  try next       ", stdout);
+    cli_word_print(stdout, program_invocation_name);
+    fputs(" tables --run-dir ", stdout);
+    cli_word_print(stdout, run_dir);
+    printf("     rows and bytes by field\n"
+           "                 %s --set train.consistency=bsp     the same bits at every run\n"
+           "                 %s --servers 2 --workers 2     kill -9 one of them: the job ends all "
+           "the same\n",
+           again, again);
 }
 
 /* On what the workers computed, and why on that: a line each, of the first ones. */
@@ -187,12 +199,14 @@ static void backends_print(const struct json *list)
                json_count(list) - BACKENDS_SHOWN);
 }
 
-void cli_report_print(const struct json *r, const char *run_dir, const char *job_path)
+void cli_report_print(const struct json *r, const char *run_dir, const char *again)
 {
     char n[32], s[32];
     printf("\n%s: %s examples in %.1f s, %s examples a second\n",
            json_as_string(json_get(r, "job"), "job"), grouped(number(r, "examples"), n),
            number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
+    if (json_as_string(json_get(r, "warning"), NULL) != NULL)
+        printf("\n  warning        %s\n", json_as_string(json_get(r, "warning"), ""));
     quality_print(r);
     time_print(r);
     bottleneck_print(r);
@@ -202,6 +216,9 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *job
     printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"),
            number(r, "staleness.p99"), number(r, "staleness.max"));
     printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
+    for (size_t i = 0; i < json_count(json_get(r, "bad_where")); i++)
+        printf("                 %s\n",
+               json_as_string(json_array_at(json_get(r, "bad_where"), i), ""));
     if (number(r, "clamped_times") > 0)
         printf("  event times    %s examples were stamped in the future; they count as of when "
                "they were read\n",
@@ -219,14 +236,6 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *job
     printf("\n  files          %s/report.html (curves; opens in a browser), %s/report.json (every "
            "figure), %s/log/*.log\n",
            run_dir, run_dir, run_dir);
-    if (job_path == NULL)
-        return;
-    const char *shoal = program_invocation_name;
-    inspect_hint(r, shoal, run_dir);
-    printf(
-        "                 %s local %s --set train.consistency=bsp     the same bits at every run\n",
-        shoal, job_path);
-    printf("                 %s local %s --servers 2 --workers 2     kill -9 one of them: the job "
-           "ends all the same\n",
-           shoal, job_path);
+    if (again != NULL)
+        next_print(run_dir, again);
 }

@@ -79,7 +79,7 @@ static int job_follow(struct ask *a, int *job_status, struct err *e)
 }
 
 /* The report of a job that is done, or the sentence of one that failed. */
-static int job_outcome(struct ask *a, int job_status, const char *path, struct err *e)
+static int job_outcome(struct ask *a, int job_status, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
     struct json *report = NULL;
@@ -94,7 +94,7 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
     else
         rc = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
     if (rc == 0)
-        cli_report_print(report, NULL, path);
+        cli_report_print(report, NULL, NULL);
     json_free(report);
     msg_free(m);
     return rc;
@@ -144,7 +144,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
         if (isatty(STDOUT_FILENO))
             putchar('\n');
         if (rc == 0)
-            rc = job_outcome(a, job_status, o->path, e);
+            rc = job_outcome(a, job_status, e);
     }
     free(text);
     cli_ask_close(a);

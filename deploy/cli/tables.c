@@ -275,7 +275,7 @@ static int sample(const struct option_line *o, struct err *e)
     struct json *j = NULL;
     char *text = NULL;
     size_t bytes = 0;
-    int rc = child_output(argv, false, &text, &bytes, e);
+    int rc = child_output(argv, &text, &bytes, e);
     if (rc == 0)
         rc = json_parse(text, bytes, &j, e);
     free(text);

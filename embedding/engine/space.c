@@ -157,10 +157,8 @@ static void parts_read(struct engine *g)
 
 static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
 {
-    if (g->options.disk_watermark > 0)
-        return g->options.disk_watermark;
-    uint64_t share = (uint64_t)fs->f_blocks * fs->f_frsize / 20;
-    return share > (2ull << 30) ? share : 2ull << 30;
+    return g->options.disk_watermark > 0 ? g->options.disk_watermark
+                                         : space_free_least((uint64_t)fs->f_blocks * fs->f_frsize);
 }
 
 /* Free bytes of the file system; false: not known, the write will tell. */

@@ -23,6 +23,12 @@
 
 #include "embedding/engine/engine_state.h"
 
+/* Bytes that stay free of a file system of so many: a twentieth, of a large one what the
+ * compactions of a few shards take. */
+static inline uint64_t space_free_least(uint64_t bytes)
+{
+    return bytes / 20 < UINT64_C(8) << 30 ? bytes / 20 : UINT64_C(8) << 30;
+}
 /* Once the engine has recovered: the first look, on this thread. */
 void space_open(struct engine *g);
 /* All tablets are back: what was found full at opening can be had room in. */

@@ -138,10 +138,14 @@ static int text_flatten(struct config *c, const char *text, size_t bytes, const 
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     if (!yaml_parser_load(&parser, &document)) {
-        rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: %s%s%s", c->name, (int)parser.problem_mark.line + 1,
-                     parser.context != NULL ? parser.context : "",
-                     parser.context != NULL ? ", " : "",
-                     parser.problem != NULL ? parser.problem : "not YAML");
+        const char *problem = parser.problem != NULL ? parser.problem : "not YAML";
+        rc =
+            err_set(e, SHOAL_E_CONFIG, "%s:%d: %s%s%s%s", c->name,
+                    (int)parser.problem_mark.line + 1, parser.context != NULL ? parser.context : "",
+                    parser.context != NULL ? ", " : "", problem,
+                    strncmp(problem, "block sequence", 14) == 0
+                        ? " (a - alone begins a list; for standard input write '-')"
+                        : "");
         yaml_parser_delete(&parser);
         return rc;
     }
@@ -186,7 +190,9 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
         path_normalise(set->item[i], (size_t)(equals - set->item[i]), path);
         entry_remove_under(c, path);
         size_t before = c->count;
-        int rc = text_flatten(c, equals + 1, strlen(equals + 1), path, e);
+        bool dash = strcmp(equals + 1, "-") == 0; /* standard input; to YAML an empty list */
+        int rc = dash ? entry_add(c, path, "-", 0, true, e)
+                      : text_flatten(c, equals + 1, strlen(equals + 1), path, e);
         for (size_t k = before; k < c->count; k++)
             c->entry[k].set = true;
         if (rc != 0)

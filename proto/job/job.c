@@ -129,6 +129,13 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
 static int names_take(const struct config *c, struct job *j, struct err *e)
 {
     int rc = job_name_take(c, "job", NULL, j->name, e);
+    bool odd = j->name[0] == '.' || j->name[0] == '-'; /* folders are called after it */
+    for (const unsigned char *p = (const unsigned char *)j->name; *p != 0; p++)
+        odd |= *p == '/' || *p < 0x20 || *p == 0x7f;
+    if (rc == 0 && odd)
+        rc = job_refuse(c, "job", e,
+                        " is no name: it must not begin with . or -, nor hold / or control "
+                        "characters");
     return rc == 0 ? job_name_take(c, "space", j->name, j->space, e) : rc;
 }
 

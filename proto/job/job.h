@@ -114,7 +114,7 @@ struct job {
         double negatives;
         bool header;    /* csv: first line names the columns; default true */
         char delimiter; /* csv; default ',' */
-        /* owned; csv: names and types; may be empty: all but the label are categories */
+        /* owned; csv: names and types; columns not in it are categories, but for the label */
         struct column *column;
         size_t column_count;
         double max_bad; /* share of malformed lines allowed; default 0.001 */

@@ -152,6 +152,19 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
     return rc;
 }
 
+/* Only a csv may have its label anywhere: which column it is cannot be guessed, and a wrong one
+ * would be learnt without a word. */
+static int label_check(const struct config *c, const struct job *j, struct err *e)
+{
+    bool told = j->data.format != DATA_CSV || config_has(c, "data.label");
+    for (size_t i = 0; i < j->data.column_count; i++)
+        told |= j->data.column[i].type == COLUMN_LABEL;
+    return told ? 0
+                : err_set(e, SHOAL_E_CONFIG,
+                          "data.label is missing: name the csv's column that holds the label, such "
+                          "as --set data.label=click, or by its number, counted from 0");
+}
+
 int job_data_take(const struct config *c, struct job *j, struct err *e)
 {
     SHOAL_ASSERT(j->table == NULL && j->features.fields.count == 0); /* job.c, 1 */
@@ -184,7 +197,9 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
             " is for one label, data.label names %u: a line is left out only where no label is "
             "positive, so no constant corrects the predictions of a task; leave it out",
             j->data.label_count);
-    return rc != 0 ? rc : columns_take(c, j, e);
+    if (rc == 0)
+        rc = columns_take(c, j, e);
+    return rc == 0 ? label_check(c, j, e) : rc;
 }
 
 int job_features_take(const struct config *c, struct job *j, struct err *e)

@@ -21,7 +21,7 @@ const struct config_key keys_server[] = {
     {"disk", CONFIG_SIZE, 0, 0, NULL, .fallback = "0", .otherwise = "no bound",
      .text = "of all shards: [Disk](#disk)"},
     {"disk_free", CONFIG_SIZE, 0, 0, NULL, .fallback = "0",
-     .otherwise = "max(5 %, 2 GiB) of the file system",
+     .otherwise = "min(5 %, 8 GiB) of the file system",
      .text = "below it pushes are refused; below half of it the row store is not written at all"},
     {"journal.max", CONFIG_SIZE, 0, 0, NULL, .fallback = "0",
      .otherwise = "max(1 GiB, bytes of the rows)",

@@ -16,21 +16,22 @@ const struct config_key keys_job[] = {
     {"data.format", CONFIG_ENUM, 0, 0, FORMAT_CHOICES, .fallback = "criteo",
      .text = "[Formats](#formats)"},
     {"data.train", CONFIG_LIST, 0, 0, NULL, .otherwise = "must be given", .values = "file or list",
-     .text = "files, globs, `-` (standard input), `{cmd: \"...\"}` (by workers started with "
+     .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
+             "started with "
              "`--allow-commands`; `shoal local` does); `.gz` and `.zst` are read as they are"},
     {"data.valid", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored after each epoch"},
     {"data.test", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored at the end"},
-    {"data.label", CONFIG_LIST, 0, 0, NULL, .fallback = "0",
-     .values = "column name or number, or up to 8",
-     .text = "csv; several: a task each, in this order, for `mmoe` and `ple`", .otherwise = "`0`"},
+    {"data.label", CONFIG_LIST, 0, 0, NULL, .values = "column name or number, or up to 8",
+     .text = "csv; several: a task each, in this order, for `mmoe` and `ple`",
+     .otherwise = "csv: must be given"},
     {"data.weight", CONFIG_STRING, 0, 0, NULL, .otherwise = "none",
      .values = "column name or number",
      .text = "of an example in the loss, from 0, else the line is malformed; no feature"},
     {"data.time", CONFIG_STRING, 0, 0, NULL, .otherwise = "none", .values = "column",
-     .text = "event time since 1970, or `YYYY-MM-DD HH:MM:SS` in UTC, for tables that age; no "
-             "feature. [Times](#times)"},
+     .text = "event time since 1970, or `YYYY-MM-DD HH:MM:SS` (`T`, fraction, zone; else UTC), for "
+             "tables that age; no feature. [Times](#times)"},
     {"data.time_unit", CONFIG_ENUM, 0, 0, "s|ms|us", .fallback = "s",
      .text = "of a time that is a number"},
     {"data.negatives", CONFIG_FLOAT, 1e-6, 1, NULL, .fallback = "1",
@@ -42,7 +43,7 @@ const struct config_key keys_job[] = {
     {"data.delimiter", CONFIG_STRING, 0, 0, NULL, .fallback = ",",
      .values = "one character, or `tab`", .text = "csv"},
     {"data.columns[].name", CONFIG_STRING, 0, 0, NULL, .values = "name",
-     .text = "csv; without `columns` all but the label are categories"},
+     .text = "csv; columns not named here are categories, but for the label"},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number",
      .fallback = "category", .text = "`multi`: several values in a cell"},
     {"data.columns[].separator", CONFIG_STRING, 0, 0, NULL, .fallback = "|", .otherwise = "`\\|`",

@@ -440,14 +440,18 @@ const struct option_command option_commands[] = {
      "train --coordinator EP [options]\n"
      "eval --coordinator EP --config JOB.yaml [--split train|valid|test] [options]\n"
      "fields --config JOB.yaml [--field NAME --value TEXT]\n"
-     "count --config JOB.yaml [--share P]",
+     "count --config JOB.yaml [--share P]\n"
+     "check --config JOB.yaml",
      "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
      "eval: scores a split with the tables as the servers have them now and prints one JSON "
      "object.\n"
      "fields: prints the job's fields, and the key of a value in one of them, as one JSON object; "
      "needs no cluster.\n"
      "count: counts the keys of the training input, or of a share of it, and prints one JSON "
-     "object; needs no cluster.",
+     "object; needs no cluster.\n"
+     "check: whether all files of the input can be read, and columns fit the training input's "
+     "first "
+     "line; needs no cluster.",
      NULL, options_worker, 1},
     {0},
 };

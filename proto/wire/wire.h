@@ -245,7 +245,8 @@
  * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
  * read travels as fail_status and text. */
 #define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR) \
-    U64(pass) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
+    U64(pass) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
+    STR(warning, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute

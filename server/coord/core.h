@@ -92,6 +92,7 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise
 
 #define COORD_EPOCHS_MAX 100000u
 #define COORD_HISTOGRAM 64u
+#define COORD_BAD_TOLD 5u
 #define COORD_GAIN_MIN 1e-6 /* of early stopping (epoch.h): less is no gain */
 
 /* The life of a job; flow.h has the diagram. Stored: add at the end. */
@@ -200,7 +201,9 @@ struct coord_job {
     struct coord_tasks tasks;
     struct coord_eval eval;
     uint64_t eval_number;
-    char bad_where[256]; /* first bad line heard of */
+    char bad_where[COORD_BAD_TOLD][256]; /* the first bad lines heard of, each once */
+    uint32_t bad_told;
+    char warning[ERR_TEXT_MAX]; /* of the training input's labels, as a worker saw them; or empty */
     uint64_t started_ns, phase_ns, epoch_ns;
     /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */
     uint64_t epoch_spent_ns;

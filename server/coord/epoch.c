@@ -141,7 +141,7 @@ bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const 
         "data.%s: %" PRIu64 " of %" PRIu64
         " lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s",
         split, bad, lines, (double)bad / (double)lines, limit,
-        c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
+        c->job.bad_told > 0 ? c->job.bad_where[0] : "(not named)");
     return true;
 }
 

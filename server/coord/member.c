@@ -212,6 +212,10 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     s->incarnation = beat->incarnation;
     s->peer = peer;
     s->beat_ns = now_ns;
+    if (!beat->disk_short)
+        s->short_ns = 0;
+    else if (s->short_ns == 0)
+        s->short_ns = now_ns;
     s->figures = *beat;
     memcpy(s->endpoint, beat->endpoint, sizeof s->endpoint);
     rss_note(m);

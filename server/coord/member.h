@@ -76,6 +76,7 @@ struct coord_shard {
     uint32_t step;     /* of setting up: how many are done */
     peer_t peer;       /* connection of its last beat */
     uint64_t beat_ns;
+    uint64_t short_ns; /* since then it refuses pushes for lack of disk; 0: it takes them */
     struct wire_SHARD_BEAT figures;
 };
 

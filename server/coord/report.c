@@ -313,6 +313,12 @@ static struct json *report_json(const struct coord *c)
     json_set(r, "batches", batches_json(c, &sum));
     json_set(r, "refused", coord_guard_json(c));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));
+    struct json *where = json_new_array();
+    for (uint32_t i = 0; i < j->bad_told; i++)
+        json_append_string(where, j->bad_where[i]);
+    json_set(r, "bad_where", where);
+    if (j->warning[0] != 0)
+        json_set_string(r, "warning", j->warning);
     json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);
     json_set_null(r, "teacher_auc");
     json_set(r, "tables", tables_json(c, &rows));

@@ -160,6 +160,8 @@ char *coord_status_text(struct coord *c)
         json_set(s, "publish", publish);
     if (watch_missing(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
+    if (j->warning[0] != 0)
+        json_set_string(s, "warning", j->warning);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)
@@ -176,6 +178,7 @@ char *coord_status_text(struct coord *c)
 /* ---- watch ---- */
 
 #define SAY_NS UINT64_C(10000000000)
+#define SHORT_NS UINT64_C(3000000000) /* a bound that is met makes room by itself, mostly */
 
 static uint64_t silent_ns(const struct coord *c, const struct coord_shard *s)
 {
@@ -189,6 +192,16 @@ static const struct coord_shard *server_missing(const struct coord *c)
 {
     for (uint32_t i = 0; i < c->members.shards; i++)
         if (silent_ns(c, &c->members.shard[i]) > c->options.lease_ms * UINT64_C(1000000))
+            return &c->members.shard[i];
+    return NULL;
+}
+
+/* The first that has refused pushes for some time, or NULL. */
+static const struct coord_shard *server_short(const struct coord *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t i = 0; i < c->members.shards; i++)
+        if (c->members.shard[i].short_ns != 0 && now - c->members.shard[i].short_ns > SHORT_NS)
             return &c->members.shard[i];
     return NULL;
 }
@@ -245,6 +258,11 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for server %s (%s): it has started and reads its rows back",
                        s->server, s->endpoint);
+    else if ((s = server_short(c)) != NULL)
+        (void)snprintf(text, bytes,
+                       "waits for disk: %s takes no pushes, too little is free; free some, or "
+                       "lower its disk_free%s",
+                       s->server, s->figures.disk_max > 0 ? ", or raise its disk" : "");
     else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
         (void)snprintf(text, bytes, "waits for a worker: none is there");
     else if (c->job.at.phase == PHASE_WAITING && c->members.workers < c->job.at.workers_wanted &&

@@ -169,6 +169,10 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
         *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
         log_info("data.%s: %" PRIu64 " rows", name[q->split], q->rows);
     }
+    if (q->warning[0] != 0 && c->job.warning[0] == 0) {
+        (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
+        log_warn("data.%s: %s", name[q->split], q->warning);
+    }
     if (split->rows != q->rows || split->digest != q->digest)
         return err_set(
             &a->e, SHOAL_E_DATA,
@@ -285,10 +289,17 @@ static void bad_lines_look(struct coord *c)
         (void)coord_epoch_bad_lines(c, t->bad_lines, t->drawn, "train");
 }
 
+/* The first few that differ: every epoch meets the same ones again. */
 static void bad_where_note(struct coord *c, const char *where)
 {
-    if (c->job.bad_where[0] == 0 && where[0] != 0)
-        (void)snprintf(c->job.bad_where, sizeof c->job.bad_where, "%s", where);
+    struct coord_job *j = &c->job;
+    if (where[0] == 0 || j->bad_told == COORD_BAD_TOLD)
+        return;
+    for (uint32_t i = 0; i < j->bad_told; i++)
+        if (strcmp(j->bad_where[i], where) == 0)
+            return;
+    (void)snprintf(j->bad_where[j->bad_told++], sizeof j->bad_where[0], "%s", where);
+    log_warn("left out: %s", where);
 }
 
 /* The figures of a task, if they can be: all finite, sums of what is not negative not negative. */

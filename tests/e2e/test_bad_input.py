@@ -19,8 +19,15 @@ def malformed_lines_are_counted(space):
     lines[100] = "x" + lines[100]
     lines[200] = "only\tthree\tcolumns"
     train.write_text("\n".join(lines))
-    report = run_job(job_file(space / "job.yaml", train, **{"data.max_bad": 0.01}), space / "run")
-    assert report["bad_lines"] == 2, report["bad_lines"]
+    run = Run(job_file(space / "job.yaml", train, **{"data.max_bad": 0.01, "data.valid": str(train), "data.shuffle": False, "train.batch": 64, "train.task_batches": 1}), space / "run")
+    assert run.wait() == 0, run.output()[-2000:]
+    report = run.report()
+    assert report["bad_lines"] == 4, report["bad_lines"]  # two in each split
+    label = lines[100].split("\t")[0]
+    assert sorted(text.rsplit("/", 1)[1] for text in report["bad_where"]) == [
+        f'train.tsv:101: no number as label: column "label" has "{label}"', "train.tsv:201: 3 columns between tabs, not 40 (label, 13 integers, 26 categories)"], report["bad_where"]
+    for text in report["bad_where"]:
+        assert text in run.output() and text in run.logs("coordinator") and text in run.logs("worker-0"), text
     assert report["examples"] == 4998, report["examples"]
 
 

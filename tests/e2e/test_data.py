@@ -103,12 +103,26 @@ def weights_are_no_feature_and_have_to_be_numbers(space):
 def names_that_are_no_columns_are_refused_with_the_nearest(space):
     train = synth_kind("sequence", space / "train.csv", 300)
     for number, (key, value) in enumerate((("data.weight", "wait"), ("evaluate.group", "usr"), ("evaluate.by", "histroy"))):
-        job = job_file(space / "job.yaml", train, **{"data.format": "csv", key: value})
+        job = job_file(space / "job.yaml", train, **{"data.format": "csv", "data.label": "label", key: value})
         run = Run(job, space / f"run{number}")
         status = run.wait()
         assert status == 78, (status, run.output()[-2000:])
         assert f'{key} names column "{value}"' in run.output() and "did you mean" in run.output(), run.output()[-2000:]
 
 
-main([synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only,
+def labels_that_teach_nothing_are_told(space):
+    (space / "train.csv").write_text("stars,user\n" + "".join(f"{1 + i % 5},u{i % 50}\n" for i in range(2000)))
+    job = job_file(space / "job.yaml", space / "train.csv", **{"data.format": "csv", "data.label": "stars"})
+    for name, above, says in (("all", 0, "all 2000 lines looked at count as 1"), ("parted", 3, "more than two values")):
+        run = Run(job, space / name, extra=["--set", f"data.label_above={above}"])
+        assert run.wait() == 0, run.output()[-2000:]
+        assert says in run.report()["warning"] and "data.label_above" in run.report()["warning"], run.report().get("warning")
+        text = run.output()
+        assert text.count(says) == 2 and text.index("warning: ") < text.index("train "), text  # as it begins, and in the report
+    (space / "train.csv").write_text("stars,user\n" + "".join(f"{i % 2},u{i % 50}\n" for i in range(2000)))
+    run = Run(job, space / "two")
+    assert run.wait() == 0 and "warning" not in run.report() and "warning" not in run.output(), run.output()[-2000:]
+
+
+main([labels_that_teach_nothing_are_told, synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only,
       weights_are_no_feature_and_have_to_be_numbers, names_that_are_no_columns_are_refused_with_the_nearest])

@@ -14,6 +14,7 @@ static const char *const good =
     "  format: csv\n"
     "  train: [a.csv.gz, {cmd: \"zcat b\"}]\n"
     "  valid: v.csv\n"
+    "  label: 0\n"
     "tables:\n"
     "  - name: emb\n"
     "    dim: 10\n"
@@ -382,6 +383,21 @@ static void refused(const char *text, const char *set, const char *part)
     ck_assert_msg(strstr(e.text, part) != NULL, "\"%s\" is not in \"%s\"", part, e.text);
 }
 
+/* To YAML it is a list with nothing in it. */
+START_TEST(job_set_takes_a_dash_as_it_stands)
+{
+    struct job j;
+    struct err e = {0};
+    ck_assert_msg(parse(good, "data.train=-", &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.data.train.count, 1);
+    ck_assert_str_eq(j.data.train.item[0], "-");
+    job_free(&j);
+    ck_assert_int_eq(parse("data:\n  train: -\n", NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "job.yaml:2: ") != NULL && strstr(e.text, "write '-'") != NULL,
+                  "%s", e.text);
+}
+END_TEST
+
 START_TEST(job_numbers_are_read_as_they_were_checked)
 {
     struct job j;
@@ -555,6 +571,41 @@ START_TEST(job_labels_are_one_or_a_list)
     refused(two,
             "data.label=[a, a_name_that_is_much_longer_than_the_limit_of_sixty_three_bytes_is]",
             "1 to 63 bytes");
+}
+END_TEST
+
+/* The run's folder is called after the job. */
+START_TEST(job_name_leads_nowhere)
+{
+    static const char *const bad[] = {"job=../../evil", "job=my job/x", "job=.hidden", "job=-x",
+                                      "job=\"a\\nb\""};
+    struct job j;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(good, bad[i], "is no name");
+    ck_assert_int_eq(parse(good, "job=\"Täglich 2.1, 日本 <b>\"", &j, NULL), 0);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_csv_names_its_label)
+{
+    static const char *const bare = "data: {format: csv, train: a.csv}\n";
+    struct job j;
+    struct err e = {0};
+    ck_assert_int_eq(parse(bare, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "data.label is missing") != NULL &&
+                      strstr(e.text, "--set data.label=") != NULL,
+                  "%s", e.text);
+    ck_assert_int_eq(parse(bare, "data.columns=[{name: a}, {name: b, type: number}]", &j, NULL),
+                     SHOAL_E_CONFIG);
+    static const char *const told[] = {"data.label=0", "data.label=click",
+                                       "data.columns=[{name: a}, {name: b, type: label}]",
+                                       "data.format=criteo", "data.format=libsvm"};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        ck_assert_msg(parse(bare, told[i], &j, &e) == 0, "%s: %s", told[i], e.text);
+        ck_assert_uint_eq(j.data.label_count, 1);
+        job_free(&j);
+    }
 }
 END_TEST
 
@@ -871,6 +922,7 @@ int main(void)
     tcase_add_test(t, job_model_names_are_those_of_the_file);
     tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);
     tcase_add_test(t, job_set_replaces_values_and_lists);
+    tcase_add_test(t, job_set_takes_a_dash_as_it_stands);
     tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
     tcase_add_test(t, job_wrong_values_are_refused);
@@ -879,6 +931,8 @@ int main(void)
     tcase_add_test(t, job_aliases_count_as_what_they_name);
     tcase_add_test(t, job_missing_file_is_no_input);
     tcase_add_test(t, job_labels_are_one_or_a_list);
+    tcase_add_test(t, job_csv_names_its_label);
+    tcase_add_test(t, job_name_leads_nowhere);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
     tcase_add_test(t, job_columns_stand_on_other_columns);
     tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);

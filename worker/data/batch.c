@@ -7,6 +7,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -149,12 +150,14 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
 
 static void bad_line(struct batch *b, const struct line *line, const char *name)
 {
-    if (b->bad_lines++ > 0)
-        return;
+    char where[sizeof b->bad_where];
     /* The end of a path says more than its start; the reason has to fit whole. */
     size_t length = strlen(name), shown = length < 40 ? length : 40;
-    snprintf(b->bad_where, sizeof b->bad_where, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "",
+    snprintf(where, sizeof where, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "",
              name + length - shown, line->number, b->space->reason);
+    if (b->bad_lines++ == 0)
+        memcpy(b->bad_where, where, sizeof where);
+    log_warn("left out: %s", where);
 }
 
 /* Offsets are positions in values: example by example, field by field. */

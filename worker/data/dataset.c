@@ -19,6 +19,7 @@
 #include "worker/data/batch_inner.h"
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
+#include "worker/data/labels.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
@@ -32,6 +33,7 @@ struct dataset {
     struct features features;
     bool shuffle;
     uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
+    char warning[ERR_TEXT_MAX]; /* of its labels; empty: none */
 };
 
 /* draws of their own, whatever else the seed is used for */
@@ -86,6 +88,23 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
     struct cache cache;
     int rc = cache_init(&cache, job->data.cache, e);
     return rc == 0 ? features_open(job, &cache, WIRE_TRAIN, out, e) : rc;
+}
+
+int dataset_check(const struct job *job, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t split = WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
+        const char *what;
+        const struct string_list *list = list_of(job, split, &what);
+        rc = list->count > 0 ? source_check(list, what, e) : 0;
+    }
+    if (rc != 0 || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
+        return rc;
+    struct features f;
+    rc = features_open(job, NULL, WIRE_TRAIN, &f, e);
+    if (rc == 0)
+        features_free(&f);
+    return rc;
 }
 
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
@@ -188,6 +207,10 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
         dataset_close(d);
         return rc;
     }
+    if (split == WIRE_TRAIN)
+        labels_look(&d->source, &d->index, &d->features, d->warning);
+    if (d->warning[0] != '\0')
+        log_warn("%s: %s", what, d->warning);
     log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks,
               d->index.chunk_rows);
     *out = d;
@@ -212,6 +235,11 @@ uint64_t dataset_rows(const struct dataset *d)
 uint64_t dataset_digest(const struct dataset *d)
 {
     return d->index.digest;
+}
+
+const char *dataset_warning(const struct dataset *d)
+{
+    return d->warning;
 }
 
 /* ---- reading ---- */

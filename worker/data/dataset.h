@@ -33,10 +33,15 @@ void dataset_close(struct dataset *d);
 uint64_t dataset_rows(const struct dataset *d);
 /* of content: equal on every worker that reads the same input */
 uint64_t dataset_digest(const struct dataset *d);
+/* What looks wrong with the labels of the training split (labels.h), or empty. */
+const char *dataset_warning(const struct dataset *d);
 
 /* Fields, numerics, pooling that this job's format and columns give; the same without reading more
  * than the first line of the first train file. */
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e);
+/* Whether all files of all splits are there and may be read, and the columns fit; streams and
+ * commands are left alone. As dataset_open says it. */
+int dataset_check(const struct job *job, struct err *e);
 /* The same with names, types and transforms; features_free is the caller's. */
 struct features;
 int dataset_features(const struct job *job, struct features *out, struct err *e);

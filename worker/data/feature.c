@@ -116,14 +116,18 @@ uint32_t feature_bucket(double x, char *out)
     return (uint32_t)n;
 }
 
-static int bad_cell(const char *what, uint32_t column, const struct cell *cell, char *reason)
+/* The column by its name, and of the value as much as fits. */
+static int bad_cell(const struct features *f, const char *what, uint32_t column,
+                    const struct cell *cell, char *reason)
 {
-    char shown[24];
+    const struct cell *name = &f->name[column];
+    char shown[73];
     uint32_t n = cell->bytes < sizeof shown - 1 ? cell->bytes : (uint32_t)sizeof shown - 1;
     for (uint32_t i = 0; i < n; i++) /* a log line is no place for control characters */
         shown[i] = cell->text[i] >= ' ' && cell->text[i] < 127 ? cell->text[i] : '?';
     shown[n] = '\0';
-    snprintf(reason, REASON_BYTES, "%s in column %u is \"%s\"%s", what, column + 1, shown,
+    snprintf(reason, REASON_BYTES, "%s: column \"%.*s\" has \"%s\"%s", what,
+             (int)(name->bytes < 40 ? name->bytes : 40), name->text, shown,
              n < cell->bytes ? ".." : "");
     return SHOAL_E_DATA;
 }
@@ -135,8 +139,8 @@ static int number_cell(const struct features *f, const struct feature_use *use,
     bool whole_only = f->format->whole_numbers;
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
         return 0;
-    return bad_cell(whole_only ? "no integer of at most 15 digits" : "no number", use->column, cell,
-                    reason);
+    return bad_cell(f, whole_only ? "no integer of at most 15 digits" : "no number", use->column,
+                    cell, reason);
 }
 
 static int numeric_value(const struct features *f, const struct feature_use *use,
@@ -156,7 +160,7 @@ static int numeric_value(const struct features *f, const struct feature_use *use
         return 0;
     }
     if (x > FLT_MAX || x < -FLT_MAX)
-        return bad_cell("a number too large for a float", use->column, cell, reason);
+        return bad_cell(f, "a number too large for a float", use->column, cell, reason);
     *out = (float)x;
     return 0;
 }
@@ -246,7 +250,7 @@ static int labels(const struct features *f, const struct cell *cell, float *labe
     for (uint32_t i = 0; i < f->shape.tasks; i++) {
         double value;
         if (!feature_number(&cell[f->label[i]], &value))
-            return bad_cell("no number as label", f->label[i], &cell[f->label[i]], reason);
+            return bad_cell(f, "no number as label", f->label[i], &cell[f->label[i]], reason);
         label[i] = value > f->label_above ? 1.0f : 0.0f;
         *positive |= value > f->label_above;
     }
@@ -259,9 +263,9 @@ static int weight_value(const struct features *f, const struct cell *cells, floa
     const struct cell *cell = &cells[f->weight];
     double x;
     if (!feature_number(cell, &x) || x > FLT_MAX)
-        return bad_cell("no finite number as weight", f->weight, cell, reason);
+        return bad_cell(f, "no finite number as weight", f->weight, cell, reason);
     if (x < 0)
-        return bad_cell("a negative weight", f->weight, cell, reason);
+        return bad_cell(f, "a negative weight", f->weight, cell, reason);
     *out = (float)x;
     return 0;
 }
@@ -272,7 +276,7 @@ static int time_value(const struct features *f, const struct cell *cells, uint32
     const struct cell *cell = &cells[f->time];
     return feature_time(cell, f->time_unit, out)
                ? 0
-               : bad_cell("no time since 1970", f->time, cell, reason);
+               : bad_cell(f, "no time since 1970", f->time, cell, reason);
 }
 
 /* What evaluation groups by: values as they stand, whatever type their columns have. */
@@ -341,20 +345,42 @@ static int64_t days_since_1970(int year, int month, int day)
     return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* "HH:MM:SS", then nothing, a fraction, Z, or both. Seconds of the day, or -1. */
-static int64_t clock_time(const char *p, uint32_t bytes)
+/* A zone behind a time: nothing, Z, UTC, or how far its clocks are ahead: +HH, +HHMM or +HH:MM,
+ * also with - and behind a blank. Whether it is one; *ahead in seconds. */
+static bool zone(const char *p, uint32_t bytes, int64_t *ahead)
+{
+    *ahead = 0;
+    if (bytes > 0 && *p == ' ') {
+        p++;
+        bytes--;
+    }
+    if (bytes == 0 || (bytes == 1 && *p == 'Z') || (bytes == 3 && memcmp(p, "UTC", 3) == 0))
+        return true;
+    bool colon = bytes == 6 && p[3] == ':';
+    if ((*p != '+' && *p != '-') || (bytes != 3 && bytes != 5 && !colon))
+        return false;
+    int hours = digits(p + 1, 2), minutes = bytes == 3 ? 0 : digits(p + bytes - 2, 2);
+    *ahead = (*p == '-' ? -60 : 60) * (hours * 60 + minutes);
+    return hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60;
+}
+
+/* "HH:MM:SS", then nothing, a fraction, a zone, or both. Whether it is one; *seconds of the day in
+ * UTC, which may be that before or after. */
+static bool clock_time(const char *p, uint32_t bytes, int64_t *seconds)
 {
     if (bytes < 8 || p[2] != ':' || p[5] != ':')
-        return -1;
+        return false;
     int hour = digits(p, 2), minute = digits(p + 3, 2), second = digits(p + 6, 2);
     if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59)
-        return -1;
+        return false;
     uint32_t at = 8;
+    int64_t ahead;
     if (at < bytes && p[at] == '.')
         for (at++; at < bytes && digits(p + at, 1) >= 0;)
             at++;
-    at += at < bytes && p[at] == 'Z';
-    return at == bytes ? hour * 3600 + minute * 60 + second : -1;
+    bool whole = zone(p + at, bytes - at, &ahead);
+    *seconds = hour * 3600 + minute * 60 + second - ahead;
+    return whole;
 }
 
 static int64_t calendar_time(const char *p, uint32_t bytes)
@@ -367,8 +393,9 @@ static int64_t calendar_time(const char *p, uint32_t bytes)
     int64_t date = days_since_1970(year, month, day) * 86400;
     if (bytes == 10)
         return date;
-    int64_t clock = p[10] == ' ' || p[10] == 'T' ? clock_time(p + 11, bytes - 11) : -1;
-    return clock < 0 ? -1 : date + clock;
+    int64_t clock;
+    return (p[10] == ' ' || p[10] == 'T') && clock_time(p + 11, bytes - 11, &clock) ? date + clock
+                                                                                    : -1;
 }
 
 /* Microseconds have more digits than feature_number takes exactly. -1: not digits alone. */

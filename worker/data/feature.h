@@ -95,8 +95,9 @@ uint32_t feature_bucket(double x, char *out);
  * and finite. */
 bool feature_number(const struct cell *cell, double *out);
 
-/* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS" in
- * UTC (with T, Z, a fraction, or the date alone). Whether it is one. */
+/* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS",
+ * with T, a fraction, a zone (Z, UTC, +HH, +HHMM, +HH:MM; UTC without), or the date alone. Whether
+ * it is one. */
 bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out);
 
 /* For those who look at tables and know values, not keys (`shoal-worker fields`).

@@ -20,9 +20,9 @@ struct plan {
 
 /* ---- types ---- */
 
+/* Columns that data.columns does not name stay what they are without it. */
 static int types_of_job(struct plan *p, struct features *f, struct err *e)
 {
-    memset(p->type, COLUMN_SKIP, f->columns);
     bool positional = !f->header;
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];

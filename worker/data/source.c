@@ -253,7 +253,7 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
 
 /* ---- opening ---- */
 
-static bool is_stream(const char *name)
+bool source_is_stream(const char *name)
 {
     struct stat st;
     if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0)
@@ -304,6 +304,18 @@ static int file_failed(const char *name, struct err *e)
     return err_set(e, code, "%s: %s; check the path and its rights", name, strerror(errno));
 }
 
+/* A file that is none but a file, open. */
+static int plain_open(const char *name, int *fd, struct stat *st, struct err *e)
+{
+    *fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0 || fstat(*fd, st) != 0)
+        return file_failed(name, e);
+    if (S_ISDIR(st->st_mode))
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s is a folder; name its files, with a pattern such as %s/*", name, name);
+    return 0;
+}
+
 /* Finds the decoded text of a packed file in the cache, or makes it. f->fd is the packed file and
  * becomes the text. */
 static int unpack(struct source_file *f, const struct cache *cache, struct err *e)
@@ -340,7 +352,7 @@ static int file_open(struct source_file *f, const char *name, const struct cache
     *f = (struct source_file){.fd = -1, .name = strdup(name)};
     if (f->name == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", name);
-    f->stream = is_stream(name);
+    f->stream = source_is_stream(name);
     if (f->stream)
         return stream_open(name, cache, &f->fd, &f->bytes, e);
     struct stat st;
@@ -348,19 +360,16 @@ static int file_open(struct source_file *f, const char *name, const struct cache
     char *path = realpath(name, NULL);
     if (path == NULL)
         return file_failed(name, e);
-    f->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0 || fstat(f->fd, &st) != 0) {
+    int rc = plain_open(name, &f->fd, &st, e);
+    if (rc != 0) {
         free(path);
-        return file_failed(name, e);
+        return rc;
     }
     uint64_t facts[3] = {(uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
                          (uint64_t)st.st_mtim.tv_nsec};
     f->group = hash_bytes(path, strlen(path), 0);
     f->identity = hash_bytes(facts, sizeof facts, f->group);
     free(path);
-    if (S_ISDIR(st.st_mode))
-        return err_set(e, SHOAL_E_NOINPUT,
-                       "%s is a folder; name its files, with a pattern such as %s/*", name, name);
     f->bytes = (uint64_t)st.st_size;
     ssize_t n = pread(f->fd, magic, sizeof magic, 0);
     if (n < 0)
@@ -404,6 +413,22 @@ int source_open(const struct string_list *list, const char *what, const struct c
     config_list_free(&names);
     if (rc != 0)
         source_close(out);
+    return rc;
+}
+
+int source_check(const struct string_list *list, const char *what, struct err *e)
+{
+    struct string_list names = {0};
+    struct stat st;
+    int rc = expand_all(list, what, &names, e);
+    for (size_t i = 0; i < names.count && rc == 0; i++) {
+        int fd = -1;
+        if (!source_is_stream(names.item[i]))
+            rc = plain_open(names.item[i], &fd, &st, e);
+        if (fd >= 0)
+            close(fd);
+    }
+    config_list_free(&names);
     return rc;
 }
 
@@ -484,11 +509,12 @@ static int head_of_stream(const char *name, const struct cache *cache, struct he
 
 static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return file_failed(name, e);
-    int rc = decode(fd, name, head_sink_add, sink, e);
-    close(fd);
+    struct stat st;
+    int fd, rc = plain_open(name, &fd, &st, e);
+    if (rc == 0)
+        rc = decode(fd, name, head_sink_add, sink, e);
+    if (fd >= 0)
+        close(fd);
     return rc;
 }
 
@@ -502,8 +528,8 @@ int source_head(const struct string_list *list, const char *what, const struct c
                  ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
                  : expand_all(list, what, &names, e);
     if (rc == 0)
-        rc = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
-                                      : head_of_file(names.item[0], &sink, e);
+        rc = source_is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
+                                             : head_of_file(names.item[0], &sink, e);
     if (rc == SHOAL_E_END)
         rc = 0;
     if (rc == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')

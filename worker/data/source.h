@@ -44,6 +44,12 @@ void source_close(struct source *s);
 /* The file that holds position `at` < bytes. */
 uint32_t source_file_at(const struct source *s, uint64_t at);
 
+/* Whether each file of the list is there, is none but a file, and may be read; streams are not
+ * touched. */
+int source_check(const struct string_list *list, const char *what, struct err *e);
+/* Whether a name is one that is spooled: -, a command, a pipe. */
+bool source_is_stream(const char *name);
+
 /* The first non-empty line of the first file of the list, without "\n" and "\r": *line is owned by
  * the caller, NUL-ended, its file's name in *name (owned by the caller too). Decodes no more than
  * that, but spools a stream. DATA when there is no line, or none under LIMIT_LINE_BYTES. */

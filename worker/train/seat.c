@@ -238,6 +238,7 @@ static struct msg *index_message(const struct seat *s)
         const struct dataset *d = s->host->base.data[s->task.split];
         w.u.INDEX_DONE.rows = dataset_rows(d);
         w.u.INDEX_DONE.digest = dataset_digest(d);
+        snprintf(w.u.INDEX_DONE.warning, sizeof w.u.INDEX_DONE.warning, "%s", dataset_warning(d));
     }
     return wire_encode(&w);
 }

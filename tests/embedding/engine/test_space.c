@@ -381,11 +381,21 @@ START_TEST(a_file_of_two_names_counts_once)
 }
 END_TEST
 
+START_TEST(a_laptop_with_13_gb_free_is_not_full)
+{
+    ck_assert_uint_lt(space_free_least(UINT64_C(252) << 30), UINT64_C(13) << 30);
+    ck_assert_uint_lt(space_free_least(UINT64_C(2) << 40), UINT64_C(13) << 30);
+    ck_assert_uint_eq(space_free_least(UINT64_C(40) << 30), UINT64_C(2) << 30);
+    ck_assert_uint_lt(space_free_least(UINT64_C(1) << 30), UINT64_C(64) << 20);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("space");
     TCase *c = tcase_create("space");
     tcase_set_timeout(c, 60); /* they wait for looks at the disk, which take real time */
+    tcase_add_test(c, a_laptop_with_13_gb_free_is_not_full);
     tcase_add_test(c, past_the_bound_pushes_are_refused_and_go_on_once_cuts_are_dropped);
     tcase_add_test(c, without_cuts_rewriting_keeps_within_the_bound);
     tcase_add_test(c, killed_while_refused_it_recovers_all);

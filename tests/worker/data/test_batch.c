@@ -259,7 +259,8 @@ START_TEST(batch_weights_stand_by_example)
     ck_assert_int_eq(batch_end(&b, &e), 0);
     ck_assert_uint_eq(b.examples, 2);
     ck_assert_uint_eq(b.bad_lines, 2);
-    ck_assert_str_eq(b.bad_where, "some/folder/a.csv:3: a negative weight in column 2 is \"-2\"");
+    ck_assert_str_eq(b.bad_where,
+                     "some/folder/a.csv:3: a negative weight: column \"w\" has \"-2\"");
     ck_assert(b.weight[0] == 2.0f && b.weight[1] == 0.0f);
 }
 END_TEST

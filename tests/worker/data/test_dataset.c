@@ -326,7 +326,7 @@ END_TEST
 START_TEST(dataset_shape_needs_no_more_than_the_first_line)
 {
     struct model_shape shape;
-    config_list_add(&job.data.train, worker_text("t.csv", "label,user,item,n\n"));
+    config_list_add(&job.data.train, worker_text("t.csv", "label,user,n\n"));
     worker_job_column(&job, "label", COLUMN_LABEL);
     worker_job_column(&job, "user", COLUMN_CATEGORY);
     worker_job_column(&job, "n", COLUMN_NUMBER);
@@ -478,6 +478,48 @@ START_TEST(dataset_is_read_by_several_threads)
 }
 END_TEST
 
+/* `rows` lines, of which line i has label i % classes + first. */
+static void open_labels(uint32_t rows, uint32_t first, uint32_t classes)
+{
+    char name[32];
+    snprintf(name, sizeof name, "l%u-%u-%u.csv", rows, first, classes);
+    FILE *f = fopen(worker_path(name), "w");
+    fputs("stars,user\n", f);
+    for (uint32_t i = 0; i < rows; i++)
+        fprintf(f, "%u,u%u\n", first + i * classes / rows, i % 7); /* sorted by the label */
+    fclose(f);
+    config_list_free(&job.data.train);
+    ck_assert_int_eq(config_list_add(&job.data.train, worker_path(name)), 0);
+    open_split(WIRE_TRAIN);
+}
+
+START_TEST(dataset_labels_that_teach_nothing_are_told)
+{
+    static const struct {
+        uint32_t rows, first, classes;
+        const char *says;
+    } told[] = {
+        {100, 0, 2, ""},
+        {90000, 0, 2, ""},
+        {100, 1, 1, "label \"stars\": all 100 lines looked at count as 1"},
+        {90000, 0, 1, "all 32768 lines looked at count as 0, for their values (0) are not above"},
+        {100, 1, 5, "all 100 lines looked at count as 1, for their values (1, 2, 3 and others)"},
+        {90000, 0, 3, "label \"stars\" has more than two values (0, 1, 2)"},
+        {100, 0, 6, "data.label_above: 0 count as 1"},
+    };
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        open_labels(told[i].rows, told[i].first, told[i].classes);
+        const char *says = dataset_warning(d);
+        ck_assert_msg(told[i].says[0] == '\0' ? says[0] == '\0'
+                                              : strstr(says, told[i].says) != NULL,
+                      "%zu: %s", i, says);
+    }
+    job.data.label_above = 3;
+    open_labels(100, 1, 5);
+    ck_assert_ptr_nonnull(strstr(dataset_warning(d), "data.label_above: 3 count as 1"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dataset");
@@ -490,6 +532,7 @@ int main(void)
     tcase_add_test(t, dataset_batches_are_the_same_bytes_each_time);
     tcase_add_test(t, dataset_digest_is_of_content);
     tcase_add_test(t, dataset_changed_input_is_an_error);
+    tcase_add_test(t, dataset_labels_that_teach_nothing_are_told);
     tcase_add_test(t, dataset_input_cut_short_is_an_error);
     tcase_add_test(t, dataset_replaced_file_does_not_disturb_a_running_job);
     tcase_add_test(t, dataset_malformed_lines_are_counted_with_their_place);

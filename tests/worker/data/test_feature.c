@@ -75,10 +75,10 @@ START_TEST(feature_columns_have_types)
     worker_job_column(&job, "user", COLUMN_CATEGORY);
     worker_job_column(&job, "id", COLUMN_SKIP);
     job.data.column[1].pooling = POOL_MEAN;
-    check_made("id,user,age,genre,click,other", 2, 1);
+    check_made("id,user,age,genre,click", 2, 1);
     ck_assert_uint_eq(f.shape.pooling[0], POOL_SUM);
     ck_assert_uint_eq(f.shape.pooling[1], POOL_MEAN);
-    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,-2.5e1,Action||Drama|,1,y"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,-2.5e1,Action||Drama|,1"), 0);
     ck_assert(r.numeric[0] == -25.0f);
     ck_assert_uint_eq(r.example.keys, 3);
     ck_assert_uint_eq(r.count[0], 1);
@@ -86,9 +86,25 @@ START_TEST(feature_columns_have_types)
     check_key(0, 0, "u1");
     check_key(1, 1, "Action");
     check_key(2, 1, "Drama");
-    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,3,,0,y"), 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "x,u1,3,,0"), 0);
     ck_assert_uint_eq(r.count[1], 0);
     ck_assert_uint_eq(r.example.keys, 1);
+}
+END_TEST
+
+/* As without data.columns: a column that nobody mentions does not vanish. */
+START_TEST(feature_columns_not_named_are_categories)
+{
+    strcpy(job.data.label[0], "click");
+    worker_job_column(&job, "id", COLUMN_SKIP);
+    worker_job_column(&job, "age", COLUMN_NUMBER);
+    check_made("id,click,age,user,site", 2, 1);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "7,1,30,u,s"), 0);
+    check_key(0, 0, "u");
+    check_key(1, 1, "s");
+    job.features.fields_auto = false;
+    config_list_add(&job.features.fields, "site");
+    check_made("id,click,age,user,site", 1, 0);
 }
 END_TEST
 
@@ -300,7 +316,7 @@ START_TEST(feature_several_labels_keep_the_order_of_the_job)
     ck_assert_int_eq(features_bind(&f, "b.csv", "buy,item,click,user", 19, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "3,i,0,u"), 0);
     ck_assert(r.label[0] == 1.0f && r.label[1] == 0.0f);
-    check_bad_line("3,i,,u", "no number as label in column 3");
+    check_bad_line("3,i,,u", "no number as label: column \"click\" has \"\"");
     job.data.label_count = 0; /* a job made by hand: one label */
     check_made("user,click,item,buy", 3, 0);
     ck_assert_uint_eq(f.shape.tasks, 1);
@@ -317,7 +333,7 @@ START_TEST(feature_labels_that_contradict_are_refused)
     name_labels("click", "buy");
     column_add("user", COLUMN_CATEGORY);
     column_add("click", COLUMN_LABEL);
-    check_made("user,click,buy,view", 1, 0); /* named in data.label, so its type need not be said */
+    check_made("user,click,buy,view", 2, 0); /* named in data.label, so its type need not be said */
     column_add("view", COLUMN_LABEL);
     check_refused("user,click,buy,view", SHOAL_E_CONFIG,
                   "\"view\" has type label in data.columns and is not in");
@@ -339,13 +355,13 @@ START_TEST(feature_weight_is_a_number_and_no_feature)
     check_key(1, 1, "i");
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,u,0,i"), 0);
     ck_assert(r.weight == 0.0f);
-    check_bad_line("1,u,-0.5,i", "a negative weight in column 3 is \"-0.5\"");
-    check_bad_line("1,u,,i", "no finite number as weight in column 3");
+    check_bad_line("1,u,-0.5,i", "a negative weight: column \"w\" has \"-0.5\"");
+    check_bad_line("1,u,,i", "no finite number as weight: column \"w\" has \"\"");
     check_bad_line("1,u,nan,i", "no finite number as weight");
     check_bad_line("1,u,1e39,i", "no finite number as weight");
     column_add("w", COLUMN_NUMBER);
     column_add("user", COLUMN_CATEGORY);
-    check_made("label,user,w,item", 1, 0);
+    check_made("label,user,w", 1, 0);
     ck_assert_int_eq(features_bind(&f, "b.csv", "w,user,label", 12, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "7,u,1"), 0);
     ck_assert(r.weight == 7.0f);
@@ -579,6 +595,12 @@ START_TEST(feature_time_takes_numbers_and_dates)
                 {"2023-11-14T22:13:20Z", TIME_MILLISECONDS, 1700000000},
                 {"2023-11-14 22:13:20.999", TIME_MICROSECONDS, 1700000000},
                 {"1970-01-02", TIME_SECONDS, 86400},
+                {"2019-11-24 00:01:03.979311+00:00", TIME_SECONDS, 1574553663}, /* pandas */
+                {"2023-11-14T22:13:20.5+01:00", TIME_SECONDS, 1700000000 - 3600},
+                {"2023-11-14 22:13:20-0530", TIME_SECONDS, 1700000000 + 19800},
+                {"2023-11-14 22:13:20+01", TIME_SECONDS, 1700000000 - 3600}, /* PostgreSQL */
+                {"2023-11-14 22:13:20.123456 +0530", TIME_SECONDS, 1700000000 - 19800},
+                {"2023-11-14 22:13:20 UTC", TIME_SECONDS, 1700000000}, /* BigQuery */
                 {"2000-02-29 23:59:59", TIME_SECONDS, 951868799},
                 {"2100-03-01", TIME_SECONDS, 4107542400u}};
     static const char *const bad[] = {"",
@@ -595,7 +617,16 @@ START_TEST(feature_time_takes_numbers_and_dates)
                                       "1969-12-31 23:59:59",
                                       "2023-11-14 24:00:00",
                                       "2023-11-14 22:13",
-                                      "2023-11-14 22:13:20+01",
+                                      "2023-11-14 22:13:20+",
+                                      "2023-11-14 22:13:20+1",
+                                      "2023-11-14 22:13:20+01:",
+                                      "2023-11-14 22:13:20+01:0",
+                                      "2023-11-14 22:13:20+010",
+                                      "2023-11-14 22:13:20+24:00",
+                                      "2023-11-14 22:13:20+01:60",
+                                      "2023-11-14 22:13:20 CET",
+                                      "2023-11-14 22:13:20Z+01",
+                                      "1970-01-01 00:30:00+01:00",
                                       "2023-11-14_22:13:20",
                                       "23-11-14 22:13:20",
                                       "1e19",
@@ -617,7 +648,10 @@ START_TEST(feature_time_is_a_column_and_no_feature)
     ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,at", 13, &e), 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "u,1,2023-11-14 22:13:20"), 0);
     ck_assert_uint_eq(r.time, 1700000000);
-    check_bad_line("u,1,yesterday", "no time since 1970 in column 3");
+    check_bad_line(
+        "u,1,2023-11-14 22:13:20.979311+00:00 or so",
+        "no time since 1970: column \"at\" has \"2023-11-14 22:13:20.979311+00:00 or so\"");
+    ck_assert_ptr_null(strstr(r.reason, ".."));
     job.data.time_unit = TIME_MILLISECONDS;
     check_made("label,at,user", 1, 0);
     ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,1700000000123,u"), 0);
@@ -678,6 +712,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, feature_all_but_the_label_are_categories_by_default);
     tcase_add_test(t, feature_columns_have_types);
+    tcase_add_test(t, feature_columns_not_named_are_categories);
     tcase_add_test(t, feature_list_restricts_and_orders);
     tcase_add_test(t, feature_without_header_columns_are_named_by_place);
     tcase_add_test(t, feature_wrong_names_are_refused_with_the_nearest);

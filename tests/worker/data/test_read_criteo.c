@@ -102,10 +102,11 @@ START_TEST(criteo_malformed_lines_are_refused_with_a_reason)
     check_bad("1\t" NUMBERS "\t" CATEGORIES "\tmore", "41 columns");
     check_bad("1\t" NUMBERS, "14 columns");
     check_bad("x", "1 columns");
-    check_bad("yes\t" NUMBERS "\t" CATEGORIES, "label in column 1 is \"yes\"");
+    check_bad("yes\t" NUMBERS "\t" CATEGORIES, "label: column \"label\" has \"yes\"");
     check_bad("\t" NUMBERS "\t" CATEGORIES, "label");
     check_bad("1\t1.5" NUMBERS "\t" CATEGORIES, "no integer");
-    check_bad("1\t-\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATEGORIES, "column 2 is \"-\"");
+    check_bad("1\t-\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATEGORIES,
+              "column \"I1\" has \"-\"");
     check_bad("1\t1234567890123456\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATEGORIES,
               "no integer of at most 15 digits");
 }

@@ -28,7 +28,7 @@ uint32_t __wrap_client_map_stretch(const struct map *m, uint32_t first, uint32_t
 static void rows_make(void)
 {
     static const char text[] =
-        "job: broken\ndata: {format: csv, train: [none.csv]}\n"
+        "job: broken\ndata: {format: csv, train: [none.csv], label: 0}\n"
         "tables:\n  - {name: emb, dim: 2, tablets: 64, optimizer: {kind: sgd, lr: 1}}\n"
         "model: {kind: probe}\n";
     static const char head[] = "label,field";

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""test_newcomer: what somebody meets who has only the manual: every word that is printed can be typed, every wrong one is told by name."""
+from lib import *
+
+
+def plain_run(job, run_dir, *words, stdin=None):
+    run = Run(job, run_dir, extra=words, stdin=stdin)
+    assert run.wait() == 0, run.output()[-2000:]
+    return run
+
+
+def standard_input_may_be_set(space):
+    train = synth(space / "train.tsv", 3000, 1)
+    with open(train) as rows:
+        run = plain_run(job_file(space / "job.yaml", "nowhere.tsv"), space / "run", "--set", "data.train=-", stdin=rows)
+    assert run.report()["examples"] == 3000
+
+
+def commands_to_try_next_run_as_they_stand(space):
+    """From the folder where the run was started, with blanks in every path, and with what the run was given."""
+    home = space / "a folder"
+    home.mkdir()
+    synth(home / "train it's.tsv", 3000, 1)
+    job_file(home / "my job.yaml", "nowhere.tsv")
+    words = [str(SHOAL), "local", "my job.yaml", "--run-dir", "first run", "--set", "data.train=train it's.tsv", "--set", "data.valid=[train it's.tsv]",
+             "--set", "model.hidden=[8]", "--server-set", "disk_free=1M"]
+    first = subprocess.run(words, cwd=home, capture_output=True, text=True)
+    assert first.returncode == 0, first.stdout[-2000:] + first.stderr
+    lines = first.stdout[first.stdout.index("try next"):].removeprefix("try next").splitlines()
+    commands = [line.strip().split("     ")[0] for line in lines if line.strip()]
+    assert len(commands) == 3, lines
+    for command in commands:
+        got = subprocess.run(command, shell=True, cwd=home, capture_output=True, text=True)
+        assert got.returncode == 0, (command, got.stdout[-1000:], got.stderr[-1000:])
+    runs = [json.loads(path.read_text()) for path in sorted(home.glob("runs/*/report.json"))]
+    assert sorted((r["consistency"], r["servers"], r["workers"]) for r in runs) == [("bsp", 1, 1), ("ssp", 2, 2)], runs
+    assert all(r["examples"] == 3000 and r["valid"] for r in runs)
+
+
+def inputs_are_looked_at_before_anything_starts(space):
+    """No daemon, no run folder: the sentence alone, as soon as it is known."""
+    train = synth(space / "train.tsv", 100, 1)
+    (space / "day.csv").write_text("click,site\n1,a\n0,b\n")
+    (space / "folder").mkdir()
+    job = job_file(space / "job.yaml", train)
+    csv = ["data.format=csv", f"data.train={space / 'day.csv'}", "data.label=click"]
+    for status, says, sets in ((66, "data.train: nowhere.tsv: No such file", ["data.train=nowhere.tsv"]),
+                               (66, "data.valid: nowhere.tsv: No such file", ["data.valid=nowhere.tsv"]),
+                               (66, "data.test: no file matches nothere*.tsv", [f"data.test=[{train}, nothere*.tsv]"]),
+                               (66, "folder is a folder; name its files", [f"data.train={space / 'folder'}"]),
+                               (66, "folder is a folder; name its files", [f"data.valid={space / 'folder'}"]),
+                               (78, 'features.fields names column "sit"', [*csv, "features.fields=[sit]"])):
+        run = Run(job, space / "run", extra=[word for key in sets for word in ("--set", key)])
+        begin = time.monotonic()
+        assert run.wait() == status, (sets, run.output())
+        said = run.output().strip()
+        assert says in said and "\n" not in said, said
+        assert not run.dir.exists() and time.monotonic() - begin < 5
+
+
+def a_disk_that_is_too_full_is_said_and_ends_the_run(space):
+    train = synth(space / "train.tsv", 3000, 1)
+    job = job_file(space / "job.yaml", train, **{"coordinator.lease": "500ms"})
+    run = Run(job, space / "run", extra=["--server-set", "disk_free=1000T"])
+    begin = time.monotonic()
+    assert run.wait(120) == 69, run.output()
+    text = run.output()
+    assert text.count("waits for disk: server-0 takes no pushes") >= 2, text  # while it lasts
+    assert "server-0 has taken no pushes for 30 s" in text and "disk_free=1G" in text, text
+    assert 25 < time.monotonic() - begin < 60, time.monotonic() - begin
+    report = run_job(job, space / "run", extra=["--server-set", "disk_free=1M"])
+    assert report["examples"] == 3000
+
+
+if __name__ == "__main__":
+    main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
+          a_disk_that_is_too_full_is_said_and_ends_the_run])
