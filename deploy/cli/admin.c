@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SILENT_TOLD_MS = 2000 }; /* a server beats at least so often */
+
 static const char *worker_name(const struct json *workers, int64_t number)
 {
     for (size_t i = 0; number != 0 && i < json_count(workers); i++)
@@ -24,10 +26,12 @@ static const char *taken_text(double bytes, double most, char out[64])
     return out;
 }
 
+/* The budget counts what the row store may come to take; the process tells what there is. */
 static void tiers_print(const struct json *v)
 {
     char memory[64], disk[64];
-    printf("            memory %s, disk %s%s\n",
+    printf("            memory of the process %.1f MB, reserved %s; disk %s%s\n",
+           json_as_number(json_get(v, "rss_bytes"), 0) * 1e-6,
            taken_text(json_as_number(json_get(v, "memory_bytes"), 0),
                       json_as_number(json_get(v, "memory_max"), 0), memory),
            taken_text(json_as_number(json_get(v, "disk_bytes"), 0),
@@ -55,8 +59,23 @@ static void worker_print(const struct json *v)
            device, device[0] != 0 && why[0] != 0 ? "; " : "", why);
 }
 
+/* Whether a shard serves. */
+static const char *ready_text(const struct json *v, char out[64])
+{
+    int64_t silent_ms = json_as_int(json_get(v, "silent_ms"), -1);
+    if (json_as_bool(json_get(v, "ready"), false))
+        return "ready";
+    if (silent_ms < 0)
+        return "not seen yet";
+    if (silent_ms < SILENT_TOLD_MS)
+        return "not ready";
+    (void)snprintf(out, 64, "not heard for %" PRId64 " s", silent_ms / 1000);
+    return out;
+}
+
 static void status_print(const struct json *s)
 {
+    char ready[64];
     const struct json *servers = json_get(s, "servers"), *lanes = json_get(s, "lanes"),
                       *workers = json_get(s, "workers");
     if (json_as_string(json_get(s, "job"), "")[0] == 0)
@@ -66,6 +85,8 @@ static void status_print(const struct json *s)
                json_as_string(json_get(s, "job"), ""), json_as_string(json_get(s, "state"), "?"),
                json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0),
                json_as_number(json_get(s, "rate"), 0));
+    if (!json_absent(json_get(s, "warning")))
+        printf("  warning: %s\n", json_as_string(json_get(s, "warning"), "?"));
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
     if (!json_absent(json_get(s, "publish")))
@@ -77,7 +98,7 @@ static void status_print(const struct json *s)
         printf("  shard %-3.0f %-16s %-26s %12.0f rows  %s\n",
                json_as_number(json_get(v, "shard"), 0), json_as_string(json_get(v, "name"), "?"),
                json_as_string(json_get(v, "endpoint"), "?"), json_as_number(json_get(v, "rows"), 0),
-               json_as_bool(json_get(v, "ready"), false) ? "ready" : "not ready");
+               ready_text(v, ready));
         tiers_print(v);
     }
     for (size_t i = 0; i < json_count(workers); i++)

@@ -74,10 +74,14 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
     if (shard >= c->shards || c->endpoint[shard][0] == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator",
                        shard);
-    if (c->shard[shard] == NULL) {
+    if (c->shard[shard] == NULL) { /* long questions are put to those alone that are there */
+        struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO = {.version = WIRE_VERSION}}, reply;
+        (void)snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "cli");
         int rc = cli_ask_open(c->endpoint[shard], &c->shard[shard], e);
+        if (rc == 0)
+            rc = cli_ask(c->shard[shard], &w, NULL, QUESTION_MS, &reply, NULL, e);
         if (rc != 0)
-            return rc;
+            return err_wrap(e, rc, "shard %u at %s", shard, c->endpoint[shard]);
     }
     *out = c->shard[shard];
     return 0;

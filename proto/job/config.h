@@ -75,6 +75,9 @@ const char *config_word(const struct config *c, const char *path);
 /* copies; caller frees with config_list_free */
 int config_list(const struct config *c, const char *path, struct string_list *out);
 int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */
+/* "line 12: ", or "--set: " for a key that the command line said, or "" for an absent one. */
+#define CONFIG_WHERE 24
+const char *config_where(const struct config *c, const char *path, char out[CONFIG_WHERE]);
 
 int config_list_add(struct string_list *l, const char *s);
 void config_list_free(struct string_list *l);

@@ -164,6 +164,20 @@ int config_line(const struct config *c, const char *path)
     return 0;
 }
 
+const char *config_where(const struct config *c, const char *path, char out[CONFIG_WHERE])
+{
+    const struct entry *n = NULL;
+    for (size_t i = 0; i < c->count && n == NULL; i++)
+        if (config_path_under(c->entry[i].path, path))
+            n = &c->entry[i];
+    out[0] = 0;
+    if (n != NULL && n->set)
+        (void)snprintf(out, CONFIG_WHERE, "--set: ");
+    else if (n != NULL)
+        (void)snprintf(out, CONFIG_WHERE, "line %d: ", n->line);
+    return out;
+}
+
 /* One item of a list at `path`: a string, or a command as "cmd:...". */
 static int list_item(const struct config *c, const char *path, struct string_list *out)
 {

@@ -18,12 +18,12 @@
 
 int job_refuse(const struct config *c, const char *path, struct err *e, const char *format, ...)
 {
-    char text[ERR_TEXT_MAX];
+    char text[ERR_TEXT_MAX], where[CONFIG_WHERE];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return err_set(e, SHOAL_E_CONFIG, "line %d: %s%s", config_line(c, path), path, text);
+    return err_set(e, SHOAL_E_CONFIG, "%s%s%s", config_where(c, path, where), path, text);
 }
 
 int job_name_take(const struct config *c, const char *path, const char *fallback,
@@ -74,6 +74,7 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
 
 static int train_take(const struct config *c, struct job *j, struct err *e)
 {
+    char where[CONFIG_WHERE];
     j->train.batch = (uint32_t)config_int(c, "train.batch");
     j->train.epochs = (uint32_t)config_int(c, "train.epochs");
     j->train.early_stop.metric = (enum early_metric)config_enum(c, "train.early_stop.metric");
@@ -110,14 +111,14 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)
         return err_set(
             e, SHOAL_E_CONFIG,
-            "line %d: train.schedule needs batches: over how many batches of a lane the rate falls",
-            config_line(c, "train.schedule.kind"));
+            "%strain.schedule needs batches: over how many batches of a lane the rate falls",
+            config_where(c, "train.schedule.kind", where));
     if (j->train.cache.rows > 0 && j->train.mode == 2) /* WIRE_BSP */
         return err_set(e, SHOAL_E_CONFIG,
-                       "line %d: train.cache: under bsp a pull sees all pushes of the clocks "
+                       "%strain.cache: under bsp a pull sees all pushes of the clocks "
                        "before, so no cached row could "
                        "ever serve; take the cache away, or use ssp or async",
-                       config_line(c, "train.cache.rows"));
+                       config_where(c, "train.cache.rows", where));
     if (j->train.precision == PRECISION_FP16 && j->train.mode == 2) /* WIRE_BSP */
         return job_refuse(
             c, "train.precision", e,

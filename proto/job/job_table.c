@@ -113,14 +113,14 @@ static int refuse(const struct place *p, const char *key, struct err *e, const c
     __attribute__((format(printf, 4, 5)));
 static int refuse(const struct place *p, const char *key, struct err *e, const char *format, ...)
 {
-    char path[PATH_BYTES], text[256];
+    char path[PATH_BYTES], text[256], where[CONFIG_WHERE];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     (void)path_of(p, key, path);
-    int line = config_has(p->c, path) ? config_line(p->c, path) : config_line(p->c, p->prefix);
-    return err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s", line, path, text);
+    (void)config_where(p->c, config_has(p->c, path) ? path : p->prefix, where);
+    return err_set(e, SHOAL_E_CONFIG, "%s%s: %s", where, path, text);
 }
 
 /* ---- optimizer ------------------------------------------------------------------------------- */
@@ -472,14 +472,14 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
 {
     struct place p = {.c = c};
     char path[PATH_BYTES];
+    char where[CONFIG_WHERE];
     (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", i);
     int rc = job_name_take(c, path_of(&p, "name", path), NULL, t->name, e);
     if (rc != 0)
         return rc;
     if (strcmp(t->name, "dense") == 0 || strcmp(t->name, "dense_stats") == 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "line %d: the name %s is taken by the network's own table",
-                       config_line(c, path), t->name);
+        return err_set(e, SHOAL_E_CONFIG, "%sthe name %s is taken by the network's own table",
+                       config_where(c, path, where), t->name);
     rc = fields_take(&p, t, e);
     if (rc != 0)
         return rc;
@@ -505,14 +505,15 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
 
 int job_tables_take(const struct config *c, struct job *j, struct err *e)
 {
+    char where[CONFIG_WHERE];
     int rc = 0;
     SHOAL_ASSERT(j->data.train.count > 0 && j->table == NULL); /* job.c, 1 */
     j->table_count = config_count(c, "tables");
     if (j->table_count == 0)
         j->table_count = 1; /* one table with every default */
     if (j->table_count > LIMIT_JOB_TABLES)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: at most %u tables, not %zu",
-                       config_line(c, "tables[0]"), LIMIT_JOB_TABLES, j->table_count);
+        return err_set(e, SHOAL_E_CONFIG, "%sat most %u tables, not %zu",
+                       config_where(c, "tables[0]", where), LIMIT_JOB_TABLES, j->table_count);
     j->table = calloc(j->table_count, sizeof *j->table);
     if (j->table == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");

@@ -217,11 +217,9 @@ struct coord_job {
     struct coord_guard guard;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
-    uint64_t rate_examples, rate_ns; /* the last sample, for status */
-    double rate, rate_step;          /* examples a second; those of the last jump */
-    char *report;                    /* owned; the finished one */
-    uint32_t went_back;              /* times (back.h) */
-    int from_hold; /* coord_from_loading: keeps the checkpoint's folder from being removed */
+    char *report;       /* owned; the finished one */
+    uint32_t went_back; /* times (back.h) */
+    int from_hold;      /* coord_from_loading: keeps the checkpoint's folder from being removed */
 };
 
 struct coord {

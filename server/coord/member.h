@@ -92,6 +92,9 @@ struct coord_worker {
     uint64_t asked_id;         /* newest question for a lane: older ones are late copies */
     uint32_t asked_lane;       /* what was granted for it; meaningless without a generation */
     uint64_t asked_generation; /* 0: nothing was */
+    double rate;               /* examples a second */
+    /* the last beat with more examples, 0: none yet; how many; how long after the one before */
+    uint64_t rate_ns, rate_examples, rate_span_ns;
     uint64_t refused; /* batches that it told of, of which a push was refused for its values */
     struct wire_WORKER_BEAT figures;
 };

@@ -49,6 +49,18 @@ static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
     json_set_bool(item, "disk_short", f->disk_short);
 }
 
+static uint64_t silent_ns(const struct coord *c, const struct coord_shard *s)
+{
+    uint64_t now = env_now_ns(c->env), since = s->seen ? s->beat_ns : c->watch.begun_ns;
+    SHOAL_ASSERT(since <= now);
+    return now - since;
+}
+
+static bool shard_silent(const struct coord *c, const struct coord_shard *s)
+{
+    return silent_ns(c, s) > c->options.lease_ms * UINT64_C(1000000);
+}
+
 static struct json *servers_json(const struct coord *c)
 {
     struct json *list = json_new_array();
@@ -66,7 +78,7 @@ static struct json *servers_json(const struct coord *c)
         json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
         json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
         tier_json(item, &shard->figures);
-        json_set_bool(item, "ready", shard->ready);
+        json_set_bool(item, "ready", shard->ready && !shard_silent(c, shard));
         json_set_int(item, "silent_ms",
                      shard->seen ? (int64_t)((env_now_ns(c->env) - shard->beat_ns) / 1000000) : -1);
         json_append(list, item);
@@ -93,38 +105,14 @@ static struct json *workers_json(const struct coord *c)
     return list;
 }
 
-/* Workers' own counts between two questions, at least five seconds apart once there is a rate:
- * finer than tasks. They come in jumps: a rate is from one jump to the next, and less once the next
- * one is late. */
-static void rate_sample(struct coord *c)
+/* Of the workers that are heard, each by its own beats. */
+static double rate_of(const struct coord *c)
 {
-    struct wire_WORKER_BEAT sum;
-    uint64_t now = env_now_ns(c->env);
-    coord_member_sums(&c->members, &sum);
-    struct coord_job *j = &c->job;
-    if (j->at.phase != PHASE_TRAIN) {
-        j->rate = 0;
-        j->rate_ns = 0;
-        return;
-    }
-    if (j->rate_ns != 0 &&
-        now - j->rate_ns < (j->rate > 0 ? UINT64_C(5000000000) : UINT64_C(1000000000)))
-        return;
-    SHOAL_ASSERT(j->rate_ns <= now);
-    double elapsed = (double)(now - j->rate_ns) * 1e-9;
-    if (j->rate_ns == 0 || sum.examples < j->rate_examples) { /* the first, or another job */
-        j->rate = j->rate_step = 0;
-    } else if (sum.examples > j->rate_examples) {
-        bool from_jump = j->rate_step > 0; /* the first one came after who knows how long */
-        j->rate_step = (double)(sum.examples - j->rate_examples);
-        j->rate = from_jump ? j->rate_step / elapsed : 0;
-    } else {
-        if (j->rate > j->rate_step / elapsed)
-            j->rate = j->rate_step / elapsed;
-        return;
-    }
-    j->rate_ns = now;
-    j->rate_examples = sum.examples;
+    double rate = 0;
+    for (uint32_t i = 0; i < c->members.workers && c->job.at.phase == PHASE_TRAIN; i++)
+        if (env_now_ns(c->env) - c->members.worker[i].beat_ns <= coord_lease_ns(c))
+            rate += c->members.worker[i].rate;
+    return rate;
 }
 
 /* One sentence on what the job waits for; false (and an empty text) when nobody is missing. */
@@ -136,7 +124,7 @@ char *coord_status_text(struct coord *c)
     struct json *s = json_new_object();
     struct coord_losses sum = {.examples = 0};
     char missing[ERR_TEXT_MAX];
-    rate_sample(c);
+    double rate = rate_of(c);
     for (uint32_t i = 0; i < j->tasks.tasks; i++)
         coord_losses_add(&sum, &j->tasks.task[i].sum);
     uint64_t examples = coord_examples(j);
@@ -147,10 +135,10 @@ char *coord_status_text(struct coord *c)
     json_set_int(s, "epoch", j->at.epoch);
     json_set_int(s, "epochs", j->spec.train.epochs);
     json_set_int(s, "examples", (int64_t)examples);
-    json_set_number(s, "rate", j->rate);
+    json_set_number(s, "rate", rate);
     json_set_number(s, "loss", coord_losses_mean(&sum));
     json_set_number(s, "eta_seconds",
-                    j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
+                    rate > 0 && all >= examples ? (double)(all - examples) / rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "went_back", j->went_back);
@@ -180,18 +168,11 @@ char *coord_status_text(struct coord *c)
 #define SAY_NS UINT64_C(10000000000)
 #define SHORT_NS UINT64_C(3000000000) /* a bound that is met makes room by itself, mostly */
 
-static uint64_t silent_ns(const struct coord *c, const struct coord_shard *s)
-{
-    uint64_t now = env_now_ns(c->env), since = s->seen ? s->beat_ns : c->watch.begun_ns;
-    SHOAL_ASSERT(since <= now);
-    return now - since;
-}
-
 /* The first server that has been silent for longer than its lease, or NULL. */
 static const struct coord_shard *server_missing(const struct coord *c)
 {
     for (uint32_t i = 0; i < c->members.shards; i++)
-        if (silent_ns(c, &c->members.shard[i]) > c->options.lease_ms * UINT64_C(1000000))
+        if (shard_silent(c, &c->members.shard[i]))
             return &c->members.shard[i];
     return NULL;
 }

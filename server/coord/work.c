@@ -103,11 +103,34 @@ static bool figures_ok(const struct wire_WORKER_BEAT *q)
     return good;
 }
 
+/* Examples may come in jumps: the rate is from one to the next, and none once the next one is as
+ * late as two of them. A beat that was sent again makes no jump. */
+static void rate_note(struct coord_worker *w, uint64_t now_ns, uint64_t lease_ns)
+{
+    uint64_t elapsed = now_ns - w->rate_ns, examples = w->figures.examples;
+    if (examples <= w->rate_examples) {
+        if (w->rate_span_ns != 0 && elapsed > 2 * w->rate_span_ns) {
+            w->rate = 0;
+            w->rate_ns = w->rate_span_ns = 0;
+        }
+        return;
+    }
+    if (w->rate_ns != 0 && elapsed < lease_ns / 6)
+        return;
+    if (w->rate_ns != 0) { /* the first came after who knows how long */
+        w->rate = (double)(examples - w->rate_examples) / ((double)elapsed * 1e-9);
+        w->rate_span_ns = elapsed;
+    }
+    w->rate_ns = now_ns;
+    w->rate_examples = examples;
+}
+
 int coord_work_beat(struct coord *c, struct coord_ask *a)
 {
     if (!figures_ok(&a->request->u.WORKER_BEAT))
         return err_set(&a->e, SHOAL_E_MALFORMED, "a beat's times are finite numbers");
     a->worker->figures = a->request->u.WORKER_BEAT;
+    rate_note(a->worker, env_now_ns(c->env), coord_lease_ns(c));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
     a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, a->worker->number);
     return 0;

@@ -72,6 +72,30 @@ def a_disk_that_is_too_full_is_said_and_ends_the_run(space):
     assert report["examples"] == 3000
 
 
+def a_server_that_does_not_answer_is_told_by_name(space):
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{"train.epochs": 20000, "coordinator.lease": "1s"})
+    run = Run(job, space / "run")
+
+    def look(verb):
+        return subprocess.run([SHOAL, verb, "--run-dir", str(run.dir)], capture_output=True, text=True)
+    end = time.monotonic() + 30
+    while "  ready" not in look("status").stdout or ", 0 a second" in look("status").stdout:
+        assert time.monotonic() < end and run.running(), look("status").stdout
+        time.sleep(0.5)
+    shown = look("status").stdout
+    assert float(shown.split("memory of the process ")[1].split(" MB")[0]) < 1000, shown
+    strike(run, "server-0", signal.SIGSTOP)
+    time.sleep(4)
+    shown = look("status").stdout
+    assert "not heard for" in shown and "  ready" not in shown and ", 0 a second" in shown, shown
+    begin = time.monotonic()
+    got = look("digest")
+    assert got.returncode == 69 and "shard 0 at ipc://" in got.stderr and time.monotonic() - begin < 20, (got, time.monotonic() - begin)
+    strike(run, "server-0", signal.SIGCONT)
+    run.process.send_signal(signal.SIGINT)
+    run.wait(60)
+
+
 if __name__ == "__main__":
     main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
-          a_disk_that_is_too_full_is_said_and_ends_the_run])
+          a_disk_that_is_too_full_is_said_and_ends_the_run, a_server_that_does_not_answer_is_told_by_name])

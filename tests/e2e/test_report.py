@@ -6,7 +6,7 @@ import struct
 
 from lib import *
 
-NAME = "report <script>alert('x')</script> & \"more\""
+NAME = "report <script>alert('x')<script> & \"more\""
 
 
 def measured_job(space, **over):

@@ -265,7 +265,8 @@ START_TEST(job_tables_that_cannot_be_told_apart_are_refused)
     struct err e = {0};
 
     ck_assert_int_eq(parse(several, wrong[_i].set, &j, &e), SHOAL_E_CONFIG);
-    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL && strstr(e.text, "line ") != NULL, "%s",
+    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, "--set: ") != NULL || strstr(e.text, "line ") != NULL, "%s",
                   e.text);
 }
 END_TEST
@@ -382,6 +383,18 @@ static void refused(const char *text, const char *set, const char *part)
     ck_assert_int_eq(parse(text, set, &j, &e), SHOAL_E_CONFIG);
     ck_assert_msg(strstr(e.text, part) != NULL, "\"%s\" is not in \"%s\"", part, e.text);
 }
+
+/* A line of the file is named only where the value stands there. */
+START_TEST(job_refusals_say_where_the_value_stands)
+{
+    refused(good, "data.delimiter=comma", "job.yaml: --set: data.delimiter must be one character");
+    refused(good, "tables[0].optimizer.eps=-1", "--set: ");
+    refused("data: {train: a}\ntrain: {early_stop: {patience: 1}}\n", NULL,
+            "job.yaml: line 2: train.early_stop needs data.valid");
+    refused("data: {train: a}\ntrain: {schedule: {kind: step}}\n", "train.schedule.kind=linear",
+            "job.yaml: --set: train.schedule needs batches");
+}
+END_TEST
 
 /* To YAML it is a list with nothing in it. */
 START_TEST(job_set_takes_a_dash_as_it_stands)
@@ -923,6 +936,7 @@ int main(void)
     tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);
     tcase_add_test(t, job_set_replaces_values_and_lists);
     tcase_add_test(t, job_set_takes_a_dash_as_it_stands);
+    tcase_add_test(t, job_refusals_say_where_the_value_stands);
     tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
     tcase_add_test(t, job_wrong_values_are_refused);
