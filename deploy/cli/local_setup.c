@@ -27,17 +27,25 @@ static int folder_make(const char *path, struct err *e)
     return 0;
 }
 
-static int run_dir_make(struct local *l, const char *wish, struct err *e)
+/* runs/JOB-DATE-TIME, and -2, -3 .. where a run of that second is. */
+static void run_dir_name(const char *job, char path[LIMIT_PATH])
 {
-    char path[LIMIT_PATH], absolute[4096];
     time_t now = (time_t)(time_wall_ns() / 1000000000u);
     struct tm t;
     localtime_r(&now, &t);
+    int n = snprintf(path, LIMIT_PATH, "runs/%s-%04d%02d%02d-%02d%02d%02d", job, t.tm_year + 1900,
+                     t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
+    for (int i = 2; i < 100 && access(path, F_OK) == 0; i++)
+        (void)snprintf(path + n, LIMIT_PATH - (size_t)n, "-%d", i);
+}
+
+static int run_dir_make(struct local *l, const char *wish, struct err *e)
+{
+    char path[LIMIT_PATH], absolute[4096];
     if (wish != NULL)
         (void)snprintf(path, sizeof path, "%s", wish);
     else
-        (void)snprintf(path, sizeof path, "runs/%s-%04d%02d%02d-%02d%02d%02d", l->job.name,
-                       t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
+        run_dir_name(l->job.name, path);
     int rc = folder_make(path, e);
     if (rc != 0)
         return rc;
