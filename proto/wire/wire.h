@@ -121,10 +121,11 @@
 
 /* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet
  * number from tablet_first; XXH3 over the tablet's rows (key, weights, state) sorted by key; an
- * empty tablet gives 0. */
+ * empty tablet gives 0. It comes once all that it counts is on the shard's disk, whatever the
+ * durability: `synced` is the sequence up to there (0: in memory). */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) \
-    U32(tablet_first) U32(tablet_count) U64(rows)
+    U32(tablet_first) U32(tablet_count) U64(rows) U64(synced)
 
 /* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them
  * (part 0), or `gradients` alone (1). */

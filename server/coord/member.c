@@ -236,6 +236,17 @@ int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coo
     return coord_store_note(store, key, &s->synced, sizeof s->synced, e);
 }
 
+int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                               uint64_t synced, struct err *e)
+{
+    struct coord_shard *s = &m->shard[shard];
+    SHOAL_ASSERT(shard < m->shards);
+    if (synced <= s->noted || PLANTED("digest_unnoted"))
+        return 0;
+    s->synced = synced > s->synced ? synced : s->synced;
+    return coord_member_note_synced(m, shard, store, s->noted_ns + SYNCED_NS, e);
+}
+
 bool coord_shard_in_memory(const struct coord_shard *s)
 {
     return s->seen ? s->figures.in_memory : s->made != 0;

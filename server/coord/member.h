@@ -130,9 +130,12 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
 uint32_t coord_member_number(const struct coord_members *m, const struct wire_SHARD_BEAT *beat);
 /* Whether the shard's folder says that it belongs to a cluster. */
 bool coord_member_belongs(const struct wire_SHARD_BEAT *beat);
-/* Stores how far the shard was on disk, at most every few seconds; not synced by itself. */
+/* Stores how far the shard was on disk, at most once a second; not synced by itself. */
 int coord_member_note_synced(struct coord_members *m, uint32_t shard, struct coord_store *store,
                              uint64_t now_ns, struct err *e);
+/* The same at once: a job ends with what is on disk up to `synced`. */
+int coord_member_note_digested(struct coord_members *m, uint32_t shard, struct coord_store *store,
+                               uint64_t synced, struct err *e);
 /* Set up, and heard within its lease. */
 bool coord_shard_there(const struct coord_shard *s, uint64_t now_ns, uint64_t lease_ns);
 /* The coordinator itself stood still for so long: nobody's silence of that time counts. */

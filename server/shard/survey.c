@@ -3,10 +3,13 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/plant.h"
 #include "server/shard/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define SYNC_POLL_NS UINT64_C(1000000)
 
 /* What the two do differently. */
 struct survey_kind {
@@ -54,12 +57,25 @@ static void begin(struct survey *d)
     d->span = r->span;
     d->next = 0;
     d->rows = 0;
+    d->through = 0;
     int rc =
         t != NULL ? d->kind->begin(d, t, &e) : err_set(&e, SHOAL_E_NO_TABLE, "the table is gone");
     if (rc)
         refuse(d, rc, e.text);
     else
         env_timer_start(d->s->env, &d->timer, 0);
+}
+
+/* A job is over with its digests: what they count must not go with the power a moment later. */
+static bool on_disk(struct survey *d)
+{
+    struct engine *g = d->s->engine;
+    struct engine_stats stats;
+    if (d->through == 0) {
+        engine_stats_get(g, &stats);
+        d->through = stats.sequence;
+    }
+    return engine_synced(g) >= d->through || !engine_sync_due(g) || PLANTED("unsynced_digest");
 }
 
 static void step_cb(struct env_timer *timer)
@@ -92,6 +108,10 @@ static void step_cb(struct env_timer *timer)
     }
     if (d->next < d->span) {
         env_timer_start(s->env, &d->timer, 0);
+        return;
+    }
+    if (d->kind->type == WIRE_TYPE_DIGEST && !on_disk(d)) {
+        env_timer_start(s->env, &d->timer, SYNC_POLL_NS);
         return;
     }
     d->kind->answer(d);
@@ -142,7 +162,8 @@ static int digest_add(struct survey *d, const struct table *whole, uint32_t tabl
 static void digest_answer(struct survey *d)
 {
     struct wire *w = shard_reply(d->s, WIRE_TYPE_DIGEST, d->ask[0].id);
-    w->u.DIGEST_reply = (struct wire_DIGEST_reply){d->first, d->span, d->rows};
+    w->u.DIGEST_reply = 
+        (struct wire_DIGEST_reply){d->first, d->span, d->rows, engine_synced(d->s->engine)};
     SHOAL_ASSERT(d->next == d->span); /* of all tablets */
     struct msg *m = wire_encode(w);
     void *out = m != NULL ? msg_add(m, d->span * sizeof d->digest[0]) : NULL;

@@ -1,6 +1,6 @@
 /* survey.h: what is in a table, worked out a few tablets at a time so that a large table does not
- * keep the shard from its pushes and beats: DIGEST, the content of each led tablet as a number, and
- * TABLE_STATS, figures (embedding/census.h), which are of no one instant, for pushes fall between
+ * keep the shard from its pushes and beats: DIGEST, the content of each led tablet as a number, told
+ * once it is on disk, and TABLE_STATS, figures (embedding/census.h), which are of no one instant, for pushes fall between
  * the steps. Of each kind one request after another; one that comes again is answered once. Thread:
  * the shard's. */
 #ifndef SERVER_SHARD_SURVEY_H
@@ -31,6 +31,7 @@ struct survey {
     struct env_timer timer;
     uint32_t first, span, next; /* tablets: the led range, and how many of it are done */
     uint64_t *digest;           /* owned, (span); of a DIGEST */
+    uint64_t through;           /* of a DIGEST: the sequence that it waits for; 0: not yet */
     struct census *census;      /* owned; of TABLE_STATS */
     uint64_t rows;              /* of the tablets done */
 };

@@ -284,7 +284,7 @@ def shipped_job_has_a_row_where_it_says(space):
         values["few" if few else "emb"] += len({r[13 + column] for r in rows}) if few or column not in (3, 4, 12, 16, 21) else 0
     found = {name: rows for name, (rows, _) in digests(report).items()}
     assert 0 < found["many"] == sum(n >= 3 for n in batches.values()) and found["few"] == values["few"] and found["emb"] == values["emb"], found
-    assert "TABLE FIELD:VALUE" in (space / "run.out").read_text()
+    assert f"tables --run-dir {space}/run" in (space / "run.out").read_text()
 
 
 def jobs_that_do_not_fit_are_refused(space):

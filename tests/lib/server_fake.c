@@ -341,8 +341,10 @@ static void shard_message(void *core, peer_t from, struct msg *m)
                 w.u.DIGEST_reply.tablet_count = count = shard_digest(s, q.u.DIGEST.table, value);
             else
                 w.status = shard_answer(s, &q, m, &w);
-            if (q.type == WIRE_TYPE_DIGEST)
+            if (q.type == WIRE_TYPE_DIGEST) {
                 w.u.DIGEST_reply.rows = count;
+                w.u.DIGEST_reply.synced = s->digested;
+            }
             const char *status = s->status == NULL ? "{}" : s->status;
             if (q.type == WIRE_TYPE_SHARD_STATUS)
                 reply_send(s->env, from, &w, status, strlen(status), true);

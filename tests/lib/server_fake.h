@@ -49,6 +49,7 @@ struct fake_shard {
     uint64_t cluster[2]; /* as told: where it belongs; 0, 0: nowhere yet */
     uint32_t shards;
     uint64_t sequence; /* of its last record, as its beats say; all of it is on disk */
+    uint64_t digested; /* the sequence that its digests tell */
     bool in_memory;
     char refused[ERR_TEXT_MAX]; /* the last refusal of a beat */
     uint64_t map_epoch;

@@ -418,13 +418,22 @@ static void folder_link(struct run *p)
     cluster_mend(&cluster);
 }
 
+static bool all_came(void *context)
+{
+    const struct coord *c = cluster.coord;
+    (void)context;
+    return c != NULL && coord_member_shards_ready(&c->members);
+}
+
 /* A coordinator that has forgotten draws its runs anew, perhaps below one that a shard still has
- * open: it says so when it learns that, and asks for the job once more. */
+ * open: it says so when it learns that, from the last server that comes, and asks for the job once
+ * more. */
 static void again_if_asked(const struct run *p)
 {
     struct cluster_result got;
     if (p->link != LINK_STORE_LOST && p->link != LINK_STORE_OLDER)
         return;
+    (void)sim_run(cluster.sim, in(60 * SECOND), all_came, NULL);
     (void)cluster_run(&cluster, in(5 * SECOND));
     cluster_result(&cluster, &got);
     if (got.state == WIRE_JOB_FAILED && strstr(got.text, "submit the job again") != NULL)

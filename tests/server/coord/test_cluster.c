@@ -466,6 +466,24 @@ START_TEST(coord_older_folder_is_refused)
 }
 END_TEST
 
+/* A job shorter than the second between two notes of what was on disk. */
+START_TEST(coord_folder_of_before_the_last_digest_is_refused)
+{
+    fleet_start(2);
+    r.shard[1].sequence = 400;
+    go(2000);
+    r.shard[1].digested = 500;
+    job_run();
+    sim_kill(r.shard[1].node);
+    coord_kill();
+    coord_start();
+    shard_start(1, 2); /* 400 is its last */
+    go(1000);
+    ck_assert_ptr_nonnull(strstr(r.shard[1].refused, "record 400 is its last, 500 was"));
+    rig_stop();
+}
+END_TEST
+
 /* _i 0: another cluster's; 1: the number of one that is there; 2: another number of shards. */
 START_TEST(coord_folder_of_another_place_is_refused)
 {
@@ -693,6 +711,7 @@ int main(void)
     tcase_add_loop_test(t, coord_older_store_does_not_train_a_job_that_has_ended, 0, 6);
     tcase_add_loop_test(t, coord_empty_folder_under_an_old_name_is_refused, 0, 2);
     tcase_add_test(t, coord_older_folder_is_refused);
+    tcase_add_test(t, coord_folder_of_before_the_last_digest_is_refused);
     tcase_add_loop_test(t, coord_folder_of_another_place_is_refused, 0, 3);
     tcase_add_test(t, coord_two_copies_of_a_folder_are_found);
     tcase_add_test(t, coord_late_word_of_a_dead_server_keeps_no_living_one_out);

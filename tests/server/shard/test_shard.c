@@ -815,6 +815,29 @@ START_TEST(fsync_answers_nothing_before_the_sync)
 }
 END_TEST
 
+/* A job is over with its digests: whatever the durability, what they count is on the disk. */
+START_TEST(digest_comes_once_it_is_on_disk)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 300 * MS};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_run(&r, 2000);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t digest = rig_simple(&r, WIRE_TYPE_DIGEST);
+    rig_run(&r, 200);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert_int_eq(rig_status(&r, digest), RIG_WAITING);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, digest), 0);
+    ck_assert_uint_eq(rig_reply(&r, digest)->u.DIGEST_reply.rows, 1);
+    ck_assert_uint_gt(rig_reply(&r, digest)->u.DIGEST_reply.synced, 0);
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 /* journal: what was acknowledged is on the disk soon, though nothing else comes. */
 START_TEST(idle_journal_is_synced)
 {
@@ -990,6 +1013,7 @@ int main(void)
         crafted_keys_are_found_as_fast_as_others,
         full_journal_makes_pushes_wait_not_fail,
         fsync_answers_nothing_before_the_sync,
+        digest_comes_once_it_is_on_disk,
         idle_journal_is_synced,
         acknowledged_push_survives_a_kill_and_is_not_repeated,
         while_rows_come_back_readers_are_answered,
