@@ -267,7 +267,8 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
             j->digest[s->tablet_first + t] = value[at++];
     struct err e;
     /* a store that fails here fails for the progress that follows too */
-    (void)coord_member_note_digested(&c->members, shard, c->store, reply->u.DIGEST_reply.synced, &e);
+    (void)coord_member_note_digested(&c->members, shard, c->store, reply->u.DIGEST_reply.synced,
+                                     &e);
 }
 
 static void digest_done(void *context, const struct coord_call *call, int status, const char *text)

@@ -162,7 +162,7 @@ static int digest_add(struct survey *d, const struct table *whole, uint32_t tabl
 static void digest_answer(struct survey *d)
 {
     struct wire *w = shard_reply(d->s, WIRE_TYPE_DIGEST, d->ask[0].id);
-    w->u.DIGEST_reply = 
+    w->u.DIGEST_reply =
         (struct wire_DIGEST_reply){d->first, d->span, d->rows, engine_synced(d->s->engine)};
     SHOAL_ASSERT(d->next == d->span); /* of all tablets */
     struct msg *m = wire_encode(w);

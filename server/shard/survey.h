@@ -1,8 +1,8 @@
 /* survey.h: what is in a table, worked out a few tablets at a time so that a large table does not
- * keep the shard from its pushes and beats: DIGEST, the content of each led tablet as a number, told
- * once it is on disk, and TABLE_STATS, figures (embedding/census.h), which are of no one instant, for pushes fall between
- * the steps. Of each kind one request after another; one that comes again is answered once. Thread:
- * the shard's. */
+ * keep the shard from its pushes and beats: DIGEST, the content of each led tablet as a number,
+ * told once it is on disk, and TABLE_STATS, figures (embedding/census.h), which are of no one
+ * instant, for pushes fall between the steps. Of each kind one request after another; one that
+ * comes again is answered once. Thread: the shard's. */
 #ifndef SERVER_SHARD_SURVEY_H
 #define SERVER_SHARD_SURVEY_H
 
