@@ -42,6 +42,12 @@ int part_path_check(const char *root, const char *path, struct err *e)
         root = "";
     if (file_below(root, path) == 0)
         return 0;
+    if (errno == ENOENT)
+        return err_set(e, SHOAL_E_DENIED,
+                       "%.300s is not there: make the folder that checkpoint_root in this server's "
+                       "server.yaml names, for servers and coordinator to write in, or take the "
+                       "line out",
+                       root);
     return errno == EINVAL
                ? err_set(e, SHOAL_E_MALFORMED,
                          "\"%.200s\" does not begin with '/', or has '.' or "

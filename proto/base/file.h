@@ -90,8 +90,9 @@ int file_make_folders(const char *path, mode_t mode, char failed[LIMIT_PATH]);
 /* Whether path, a name from "/" on that another has told, may be used: 0, or -1 with errno. EINVAL:
  * it has "." or ".." in it, or does not begin with "/". With a root (absolute; "": none) it names
  * that or something below (as the root is called, or as it is once its own links are followed),
- * EXDEV, and no part of it below the root is a link, ELOOP; its last parts may be missing. Who may
- * write below the root could still change it afterwards: it keeps out those who may not. */
+ * EXDEV, and no part of it below the root is a link, ELOOP; its last parts may be missing, but not
+ * the root, ENOENT. Who may write below the root could still change it afterwards: it keeps out
+ * those who may not. */
 int file_below(const char *root, const char *path);
 
 /* A file, or a folder with all in it. A link goes itself, never what it names; what is not there is

@@ -310,6 +310,12 @@ static int disk_below(const char *root, const char *path, struct err *e)
 {
     if (file_below(PLANTED("path_escape") ? "" : root, path) == 0)
         return 0;
+    if (errno == ENOENT)
+        return err_set(e, SHOAL_E_DENIED,
+                       "%.300s is not there: make the folder that checkpoint_root in this "
+                       "coordinator's coordinator.yaml names, for servers and coordinator to write "
+                       "in, or take the line out",
+                       root);
     return errno == EINVAL
                ? err_set(e, SHOAL_E_USAGE,
                          "'%.300s' is not named by an absolute path without '.' and '..'", path)

@@ -328,12 +328,14 @@ START_TEST(a_checkpoint_lies_below_the_root)
     snprintf(above, sizeof above, "%s/../here", root);
     snprintf(below, sizeof below, "%s/below", root);
     save(1, NULL, DURABLE_MEMORY, 5, &saved);
+    from.s[0].g->options.checkpoint_root = root;
+    ck_assert_int_eq(fleet_export(&from, 5, below, text), SHOAL_E_DENIED);
+    ck_assert_ptr_nonnull(strstr(text, "make the folder"));
     ck_assert(mkdir(root, 0700) == 0 && mkdir(below, 0700) == 0);
     snprintf(text, sizeof text, "%s/link", root);
     ck_assert_int_eq(symlink(dir, text), 0);
     snprintf(text, sizeof text, "%s/here", dir);
     ck_assert_int_eq(mkdir(text, 0700), 0);
-    from.s[0].g->options.checkpoint_root = root;
     ck_assert_int_eq(fleet_export(&from, 5, path, text), SHOAL_E_DENIED);
     ck_assert_int_eq(fleet_export(&from, 5, by_link, text), SHOAL_E_DENIED);
     ck_assert_ptr_nonnull(strstr(text, "checkpoint_root"));
