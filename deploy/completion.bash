@@ -16,6 +16,8 @@ _shoal()
         'shoal checkpoint diff') at=$word ;;
         'shoal checkpoint restore') at=$word ;;
         'shoal checkpoint export') at=$word ;;
+        'shoal predict') at=$word ;;
+        'shoal eval') at=$word ;;
         'shoal status') at=$word ;;
         'shoal doctor') at=$word ;;
         'shoal digest') at=$word ;;
@@ -29,9 +31,9 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local submit stop checkpoint status doctor digest tables inspect blame erase report synth bench --help --version' ;;
-    'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --warm-start --from --help' ;;
-    'shoal submit') words='--coordinator --workers --set --from --no-wait --help' ;;
+    'shoal') words='local submit stop checkpoint predict eval status doctor digest tables inspect blame erase report synth bench --help --version' ;;
+    'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
+    'shoal submit') words='--coordinator --workers --set --resume --start-from --from --no-wait --help' ;;
     'shoal stop') words='--coordinator --help' ;;
     'shoal checkpoint') words='create list verify diff restore export --help' ;;
     'shoal checkpoint create') words='--coordinator --run-dir --json --help' ;;
@@ -40,6 +42,8 @@ _shoal()
     'shoal checkpoint diff') words='--json --help' ;;
     'shoal checkpoint restore') words='--coordinator --workers --set --no-wait --help' ;;
     'shoal checkpoint export') words='--out --format --state --help' ;;
+    'shoal predict') words='--from --coordinator --in --out --format --column --workers --servers --set --help' ;;
+    'shoal eval') words='--from --coordinator --in --split --servers --set --help' ;;
     'shoal status') words='--coordinator --run-dir --json --help' ;;
     'shoal doctor') words='--cluster --coordinator --run-dir --json --help' ;;
     'shoal digest') words='--coordinator --run-dir --json --help' ;;
@@ -52,7 +56,7 @@ _shoal()
     'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --set --help --version' ;;
     'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
-    'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --field --value --share --insecure-plaintext --allow-commands --help --version' ;;
+    'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --share --insecure-plaintext --allow-commands --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -63,11 +67,15 @@ _shoal()
     'shoal local --server-set') words=''; file=yes ;;
     'shoal local --worker-io-threads') words=''; file=yes ;;
     'shoal local --tensorboard') words=''; file=yes ;;
-    'shoal local --warm-start') words=''; file=yes ;;
+    'shoal local --resume') words=''; file=yes ;;
+    'shoal local --start-from') words=''; file=yes ;;
     'shoal local --from') words=''; file=yes ;;
+    'shoal local --warm-start') words=''; file=yes ;;
     'shoal submit --coordinator') words=''; file=yes ;;
     'shoal submit --workers') words=''; file=yes ;;
     'shoal submit --set') words=''; file=yes ;;
+    'shoal submit --resume') words=''; file=yes ;;
+    'shoal submit --start-from') words=''; file=yes ;;
     'shoal submit --from') words=''; file=yes ;;
     'shoal stop --coordinator') words=''; file=yes ;;
     'shoal checkpoint create --coordinator') words=''; file=yes ;;
@@ -77,6 +85,21 @@ _shoal()
     'shoal checkpoint restore --set') words=''; file=yes ;;
     'shoal checkpoint export --out') words=''; file=yes ;;
     'shoal checkpoint export --format') words='tsv csv binary'; file=yes ;;
+    'shoal predict --from') words=''; file=yes ;;
+    'shoal predict --coordinator') words=''; file=yes ;;
+    'shoal predict --in') words=''; file=yes ;;
+    'shoal predict --out') words=''; file=yes ;;
+    'shoal predict --format') words='csv tsv npy'; file=yes ;;
+    'shoal predict --column') words=''; file=yes ;;
+    'shoal predict --workers') words=''; file=yes ;;
+    'shoal predict --servers') words=''; file=yes ;;
+    'shoal predict --set') words=''; file=yes ;;
+    'shoal eval --from') words=''; file=yes ;;
+    'shoal eval --coordinator') words=''; file=yes ;;
+    'shoal eval --in') words=''; file=yes ;;
+    'shoal eval --split') words='train valid test'; file=yes ;;
+    'shoal eval --servers') words=''; file=yes ;;
+    'shoal eval --set') words=''; file=yes ;;
     'shoal status --coordinator') words=''; file=yes ;;
     'shoal status --run-dir') words=''; file=yes ;;
     'shoal doctor --coordinator') words=''; file=yes ;;
@@ -142,6 +165,12 @@ _shoal()
     'shoal-worker --io-threads') words=''; file=yes ;;
     'shoal-worker --wait') words=''; file=yes ;;
     'shoal-worker --split') words='train valid test'; file=yes ;;
+    'shoal-worker --in') words=''; file=yes ;;
+    'shoal-worker --out') words=''; file=yes ;;
+    'shoal-worker --format') words='csv tsv npy'; file=yes ;;
+    'shoal-worker --column') words=''; file=yes ;;
+    'shoal-worker --part') words=''; file=yes ;;
+    'shoal-worker --report') words=''; file=yes ;;
     'shoal-worker --field') words=''; file=yes ;;
     'shoal-worker --value') words=''; file=yes ;;
     'shoal-worker --share') words=''; file=yes ;;

@@ -275,8 +275,10 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
 
 struct engine_load_options {
     const char *path; /* absolute folder of a checkpoint: all part-PPPP are under it */
-    /* opened by the load, with the lanes and mode of the checkpoint's run and its marks */
+    /* opened by the load, with the lanes and mode of the checkpoint's run and its marks; or, with
+     * lanes above 0, begun: with so many, this mode and no marks */
     uint64_t run;
+    uint32_t lanes, mode;
     /* bit t: table t belongs to the run; 0: every table that has never been touched here, and every
      * one that the checkpoint has by name */
     uint64_t tables;

@@ -60,6 +60,9 @@ uint64_t table_cold_rows(const struct table *t);
  * Absent keys: their initial value; zeros where someone else than the first push decides about the
  * row (schema_absent_zero), or the key is blocked. */
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
+/* The same for those who score: of a sparse table an absent key gives zeros. Its initial value is
+ * noise that nobody has trained, and an export has none of it. */
+void table_pull_rows(const struct table *t, const uint64_t *keys, size_t count, float *rows);
 /* The name under which a bsp push of `run` keeps undo, and a pull reads through it: clocks of two
  * runs must not be taken for each other, and a tablet may lie untouched from one run to the next.
  * Never 0. */
@@ -116,8 +119,9 @@ const void *table_row(const struct table *t, uint64_t key);
 /* Of such a row: its weights as floats (width), and its state (schema_state_floats), in place. */
 void table_row_weights(const struct table_schema *s, const void *row, float *weights);
 const float *table_row_state(const struct table_schema *s, const void *row);
-/* Whether all numbers of such a row are finite: weights, optimizer's state, statistics. */
-bool table_row_finite(const struct table_schema *s, const void *row);
+/* Whether all numbers of a tablet's rows are finite: weights, optimizer's state, statistics; *bad
+ * is the key of one that are not. */
+bool table_finite(const struct table *t, uint32_t tablet, uint64_t *bad);
 /* XXH3 over one tablet's rows in memory sorted by key (undo not counted; of all its rows:
  * engine_whole); 0 for an empty one. SHOAL_E_NOMEM is possible. */
 int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);

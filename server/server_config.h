@@ -90,7 +90,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
  *     tensorboard: DIR          # event files of the jobs that run; empty: none
- *     checkpoint_root: ""       # jobs' checkpoint.dir and --from lie below it
+ *     checkpoint_root: ""       # jobs' checkpoint.dir and where they begin lie below it
  *     publish: false            # whether jobs may have a command run here (checkpoint.publish)
  *     net: {drop: 0}
  *     insecure_plaintext: false # allow an address that is not loopback */

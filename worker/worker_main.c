@@ -1,4 +1,4 @@
-/* worker_main.c: shoal-worker: the daemon around the trainer.
+/* worker_main.c: shoal-worker: the daemon around the trainer, and around the evaluator.
  *
  * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches:
  * for each seat two threads that compute and look up the cache and lane_readers that read, so that
@@ -7,6 +7,7 @@
  * seats than --lanes and --config told of; these share its threads. SIGTERM and SIGINT give the
  * lanes back and leave; a second one leaves at once. */
 #include "proto/base/container_of.h"
+#include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
@@ -22,8 +23,10 @@
 #include "worker/data/feature.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/lane.h"
+#include "worker/train/score_file.h"
 #include "worker/train/trainer.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +36,12 @@
 
 struct arguments {
     const char *verb, *coordinator, *config, *name, *field, *value;
-    double share;                  /* count */
-    const struct string_list *set; /* the line's */
+    const char *out, *report;        /* predict */
+    struct string_list *in, *column; /* likewise; the line's */
+    uint32_t part, parts;            /* likewise; 0 parts: all */
+    enum score_format format;        /* likewise */
+    double share;                    /* count */
+    const struct string_list *set;   /* the line's */
     uint32_t lanes, wait_s, split, cores, io_threads;
     int64_t device; /* -1: not given */
     enum backend_kind backend;
@@ -53,6 +60,33 @@ static bool stands_alone(const struct arguments *a)
 static uint32_t number(const struct option_line *o, const char *name, uint32_t without)
 {
     return option_text(o, name) != NULL ? (uint32_t)option_int(o, name) : without;
+}
+
+/* By the end of the name, unless it is told. */
+static enum score_format format_of_out(const struct option_line *o)
+{
+    const char *out = option_text(o, "out"), *dot = strrchr(out, '.');
+    if (option_given(o, "format"))
+        return (enum score_format)option_choice(o, "format");
+    if (dot != NULL && strcmp(dot, ".tsv") == 0)
+        return SCORE_TSV;
+    return dot != NULL && strcmp(dot, ".npy") == 0 ? SCORE_NPY : SCORE_CSV;
+}
+
+static int predict_take(struct option_line *o, struct arguments *a, struct err *e)
+{
+    const char *part = option_text(o, "part");
+    char more;
+    a->out = option_text(o, "out");
+    a->report = option_text(o, "report");
+    a->in = option_list(o, "in");
+    a->column = option_list(o, "column");
+    a->format = format_of_out(o);
+    if (part != NULL && (sscanf(part, "%u/%u%c", &a->part, &a->parts, &more) != 2 ||
+                         a->parts == 0 || a->parts > LIMIT_WORKERS || a->part >= a->parts))
+        return err_set(e, SHOAL_E_USAGE, "--part %s: expected I/N, I from 0 to N - 1, N up to %u",
+                       part, LIMIT_WORKERS);
+    return 0;
 }
 
 static int values_take(struct option_line *o, struct arguments *a, struct err *e)
@@ -81,7 +115,7 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
             return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE", set->item[i]);
     if (a->name != NULL && strlen(a->name) >= LIMIT_NAME)
         return err_set(e, SHOAL_E_USAGE, "--name %s: at most %u bytes", a->name, LIMIT_NAME - 1);
-    return 0;
+    return predict_take(o, a, e);
 }
 
 /* 0; 1: help or version was told; or an error. */
@@ -104,12 +138,15 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (o->words != 1)
         return err_set(
             e, SHOAL_E_USAGE,
-            "say what to do: train, eval, fields, count or check; shoal-worker --help tells more");
+            "say what to do: train, eval, predict, fields, count or check; shoal-worker --help "
+            "tells more");
     a->verb = o->word[0];
     bool train = strcmp(a->verb, "train") == 0;
-    if (!train && strcmp(a->verb, "eval") != 0 && !stands_alone(a))
+    if (!train && strcmp(a->verb, "eval") != 0 && strcmp(a->verb, "predict") != 0 &&
+        !stands_alone(a))
         return err_set(e, SHOAL_E_USAGE,
-                       "%s: a worker can train, eval, tell fields, count or check", a->verb);
+                       "%s: a worker can train, eval, predict, tell fields, count or check",
+                       a->verb);
     if (a->coordinator == NULL && !stands_alone(a))
         return err_set(e, SHOAL_E_USAGE,
                        "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
@@ -120,6 +157,30 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
         return err_set(e, SHOAL_E_USAGE,
                        "--field and --value belong together: which column, and which value in it");
     return 0;
+}
+
+/* What is scored in the place of data.test. */
+static int input_take(const struct arguments *a, struct job *job, struct err *e)
+{
+    int rc = 0;
+    if (a->in->count > 0)
+        config_list_free(&job->data.test);
+    for (size_t i = 0; i < a->in->count && rc == 0; i++)
+        rc = config_list_add(&job->data.test, a->in->item[i]);
+    if (rc != 0)
+        return err_set(e, rc, "out of memory");
+    return strcmp(a->verb, "predict") != 0 || job->data.test.count > 0
+               ? 0
+               : err_set(e, SHOAL_E_USAGE, "--in is missing: the files to score");
+}
+
+/* As a prediction has it: nothing is measured. */
+static void predict_job(const struct arguments *a, struct job *job)
+{
+    job->predict.on = true;
+    job->predict.columns = *a->column; /* the line outlives the job */
+    job->evaluate.group[0] = '\0';
+    config_list_free(&job->evaluate.by);
 }
 
 /* Lanes, cores and backend: from the command line, else from the job file, else the defaults. */
@@ -135,6 +196,11 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
             a->backend = job->train.backend;
         if (a->lanes == 0)
             a->lanes = job->train.lanes;
+        if (strcmp(a->verb, "predict") == 0)
+            predict_job(a, job);
+        rc = input_take(a, job, e);
+        if (rc != 0)
+            return rc;
     }
     if (a->lanes == 0)
         a->lanes = 2;
@@ -150,7 +216,7 @@ struct daemon {
     struct backend *backend, *second; /* owned; second: in the place of one whose device was lost */
     char why[WIRE_WHY];               /* the backend */
     struct trainer *trainer;          /* train */
-    struct evaluator *evaluator;      /* eval */
+    struct evaluator *evaluator;      /* eval, predict */
     struct env_timer status;
 };
 
@@ -270,6 +336,79 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
     return rc;
 }
 
+/* ---- predict ---- */
+
+static int scores_take(void *context, const struct scores *s, uint64_t split_rows, struct err *e)
+{
+    return score_file_add(context, s, split_rows, e);
+}
+
+static int report_write(const struct arguments *a, const struct evaluator *v, struct err *e)
+{
+    if (a->report == NULL)
+        return 0;
+    struct json *j = json_new_object();
+    FILE *f = file_stream(a->report, false);
+    json_set_int(j, "rows", (int64_t)evaluator_rows(v));
+    json_set_int(j, "bad_lines", (int64_t)evaluator_bad_lines(v));
+    json_set_string(j, "bad_where", evaluator_bad_where(v));
+    char *text = json_text(j, 0);
+    bool good = f != NULL && text != NULL && fputs(text, f) >= 0;
+    good &= f == NULL || fclose(f) == 0;
+    json_free(j);
+    free(text);
+    return good ? 0 : err_set(e, SHOAL_E_CANTCREATE, "cannot write %s", a->report);
+}
+
+static int scored(const struct arguments *a, const struct evaluator *v, struct score_file *f,
+                  struct err *e)
+{
+    int rc = report_write(a, v, e);
+    if (rc == 0)
+        rc = score_file_finish(f, evaluator_split_rows(v), e);
+    if (rc == 0 && evaluator_bad_lines(v) > 0)
+        log_warn("%" PRIu64 " of %" PRIu64 " rows are malformed and have no score; the first: %s",
+                 evaluator_bad_lines(v), evaluator_rows(v), evaluator_bad_where(v));
+    return rc;
+}
+
+static int predict(const struct arguments *a, const struct job *job, struct daemon *d,
+                   struct err *e)
+{
+    struct score_file *f;
+    const struct measure *none;
+    int rc = score_file_open(a->out, a->format, job, a->part == 0, &f, e);
+    if (rc != 0)
+        return rc;
+    struct evaluator_options options = {.coordinator = a->coordinator,
+                                        .job = job,
+                                        .split = WIRE_TEST,
+                                        .lanes = a->lanes,
+                                        .cores = a->cores,
+                                        .backend = d->backend,
+                                        .wait_ms = a->wait_s * 1000,
+                                        .take = scores_take,
+                                        .context = f,
+                                        .part = a->part,
+                                        .parts = a->parts};
+    rc = evaluator_new(net_env(d->net), &options, &d->evaluator, e);
+    if (rc == 0) {
+        net_set_handler(d->net, evaluator_handler(), d->evaluator);
+        net_run(d->net);
+        rc = evaluator_result(d->evaluator, &none, e);
+    }
+    if (rc == 0)
+        rc = scored(a, d->evaluator, f, e);
+    score_file_free(f);
+    if (d->evaluator != NULL && !evaluator_settled(d->evaluator)) {
+        if (rc != 0)
+            log_error("%s", e->text);
+        _exit(rc == 0 ? 0 : err_exit_status(rc));
+    }
+    evaluator_free(d->evaluator);
+    return rc;
+}
+
 /* Lanes that may be at work here at the same time; under bsp all of the job's (trainer.h), as far
  * as its file is here. */
 static uint32_t seats_expected(const struct arguments *a, const struct job *job)
@@ -335,7 +474,9 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
     }
     if (rc == 0) {
         notify_watchdog_start(net_env(d.net));
-        rc = strcmp(a->verb, "train") == 0 ? train(a, &d, e) : evaluate(a, job, &d, e);
+        rc = strcmp(a->verb, "train") == 0     ? train(a, &d, e)
+             : strcmp(a->verb, "predict") == 0 ? predict(a, job, &d, e)
+                                               : evaluate(a, job, &d, e);
         net_free(d.net); /* no message borrows from a backend's memory any more */
     }
     backend_unload(d.backend);

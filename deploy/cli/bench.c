@@ -289,10 +289,33 @@ static bool logged_run(const struct bench *b, const char *const argv[], const ch
     return end.signal == 0 && end.code == 0;
 }
 
+/* Of the run's tables, over its own log, with the start of daemons on the run's folder. */
+static int score_run(struct bench *b, const char *self, const char *run, const char *log,
+                     int64_t rows, struct err *e)
+{
+    char out[4200];
+    (void)snprintf(out, sizeof out, "%s/scores.csv", b->dir);
+    const char *const eval[] = {self, "eval", "--from", run, "--in", log, NULL};
+    const char *const predict[] = {self, "predict", "--from", run, "--in", log, "--out", out, NULL};
+    const char *const *const line[] = {eval, predict};
+    static const char *const name[] = {"eval_deepfm", "predict_deepfm"};
+    int rc = 0;
+    (void)file_unlink(out);
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        uint64_t began = time_monotonic_ns();
+        if (!logged_run(b, line[i], "score.log"))
+            return err_set(e, SHOAL_E_INTERNAL, "scoring did not run; see %s/score.log", b->dir);
+        rc = bench_figure(&b->out, name[i],
+                          (double)rows / ((double)(time_monotonic_ns() - began) * 1e-9), 0,
+                          "examples/s");
+    }
+    return rc;
+}
+
 /* Training is measured with the very command that people use. */
 static int train_run(struct bench *b, int64_t rows, struct err *e)
 {
-    char log[4200], job[4200], run[4200], count[32], self[512];
+    char log[4200], job[4200], run[4200], report_path[4200], count[32], self[512];
     struct stat st;
     struct json *report = NULL;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -320,8 +343,8 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     if (!(rows_there || logged_run(b, synth, "synth.log")) || !logged_run(b, local, "local.log"))
         return err_set(e, SHOAL_E_INTERNAL,
                        "training did not run; see %s/local.log and %s/synth.log", b->dir, b->dir);
-    (void)snprintf(run + strlen(run), sizeof run - strlen(run), "/report.json");
-    f = fopen(run, "rb");
+    (void)snprintf(report_path, sizeof report_path, "%.*s/report.json", 4160, run);
+    f = fopen(report_path, "rb");
     char *text = malloc(1u << 20);
     size_t bytes = f == NULL || text == NULL ? 0 : fread(text, 1, 1u << 20, f);
     int rc = json_parse(text, bytes, &report, e);
@@ -333,6 +356,8 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
         fclose(f);
     free(text);
     json_free(report);
+    if (rc == 0)
+        rc = score_run(b, self, run, log, rows, e);
     return rc;
 }
 

@@ -262,6 +262,7 @@ static int restore_main(int argc, char **argv)
 {
     struct option_line o;
     struct json *m = NULL;
+    struct begin begin = {.start = false};
     struct err e = {0};
     char kept[2 * LIMIT_PATH];
     int rc = cli_options("shoal checkpoint restore", argc, argv, &o, &e);
@@ -275,10 +276,12 @@ static int restore_main(int argc, char **argv)
     }
     json_free(m);
     if (rc == 0)
+        rc = begin_find(o.word[0], false, &begin, &e);
+    if (rc == 0)
         rc = cli_submit_job(&(struct submit_order){.path = o.words == 2 ? o.word[1] : kept,
                                                    .set = option_list(&o, "set"),
                                                    .coordinator = option_text(&o, "coordinator"),
-                                                   .from = o.word[0],
+                                                   .begin = begin,
                                                    .workers = option_int(&o, "workers"),
                                                    .wait = !option_given(&o, "no-wait")},
                             &e);

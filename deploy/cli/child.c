@@ -15,7 +15,9 @@
 
 int child_start(struct child *c, struct err *e)
 {
-    const char *argv[CHILD_ARGS + 1] = {0};
+    const char **argv = calloc((size_t)c->args + c->more_count + 1, sizeof *argv);
+    if (argv == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
     int log = file_open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
     struct process_options options = {
         /* worker-0 keeps standard input: `data.train: -` */
@@ -27,7 +29,10 @@ int child_start(struct child *c, struct err *e)
         .death_signal = SIGTERM};
     for (int i = 0; i < c->args; i++)
         argv[i] = c->arg[i];
+    for (size_t i = 0; i < c->more_count; i++)
+        argv[(size_t)c->args + i] = c->more[i];
     int rc = process_start(&c->process, argv, &options, e);
+    free(argv);
     if (log >= 0)
         close(log);
     c->started_ns = time_monotonic_ns();
@@ -112,6 +117,15 @@ static int code_of_exit(int exit_status)
         if (err_exit_status(code[i]) == exit_status)
             return code[i];
     return SHOAL_E_INTERNAL;
+}
+
+int child_error(const struct child *c, struct err *e)
+{
+    char words[ERR_TEXT_MAX];
+    child_last_words(c, words);
+    int rc = code_of_exit(c->exit_status);
+    return words[0] != 0 ? err_set(e, rc, "%s", words)
+                         : err_set(e, rc, "%s ended with status %d", c->name, c->exit_status);
 }
 
 /* What a program said on standard error: of one that failed the last line, in *e; of another all

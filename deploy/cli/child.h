@@ -16,6 +16,8 @@ struct child {
     char name[32];                    /* "server-0": also its log file's name */
     char arg[CHILD_ARGS][LIMIT_PATH]; /* arg[0] is the program's path */
     int args;
+    const char *const *more; /* borrowed (more_count): arguments behind those */
+    size_t more_count;
     char log[LIMIT_PATH];
     struct process process;
     uint64_t started_ns;
@@ -31,6 +33,8 @@ bool child_ended(struct child *c);
 void child_signal(struct child *c, int signo);
 /* The last line that it logged, for messages; empty when there is none. */
 void child_last_words(const struct child *c, char out[ERR_TEXT_MAX]);
+/* Its end as an error: of the kind that its exit status tells, with its last words. */
+int child_error(const struct child *c, struct err *e);
 
 /* Runs another of Shoal's programs (argv[0]: its name, looked for where this one lies; ended by
  * NULL) to its end and keeps what it printed (*out: the caller frees; ends with a NUL, not

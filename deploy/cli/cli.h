@@ -3,6 +3,7 @@
 #ifndef DEPLOY_CLI_CLI_H
 #define DEPLOY_CLI_CLI_H
 
+#include "deploy/cli/begin.h"
 #include "proto/base/err.h"
 #include "proto/base/json.h"
 #include "proto/job/config.h"
@@ -25,6 +26,8 @@ int cli_inspect(int argc, char **argv);
 int cli_tables(int argc, char **argv);
 int cli_blame(int argc, char **argv);
 int cli_erase(int argc, char **argv);
+int cli_predict(int argc, char **argv);
+int cli_eval(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_report(int argc, char **argv);
@@ -41,14 +44,11 @@ struct submit_order {
     const char *path;              /* of the job file */
     const struct string_list *set; /* over its keys */
     const char *coordinator;       /* endpoint */
-    const char *from;              /* folder of a checkpoint to go on from; NULL: none */
+    struct begin begin;            /* with what it begins */
     int64_t workers;               /* to wait for */
     bool wait;                     /* for the job's end, showing it */
 };
 int cli_submit_job(const struct submit_order *o, struct err *e);
-/* The absolute path of a checkpoint's folder, as the coordinator needs it; one that is not on this
- * machine must be given as an absolute path. NOINPUT, USAGE. */
-int cli_submit_from(const char *folder, char out[LIMIT_PATH], struct err *e);
 
 /* ---- arguments ---- */
 /* Reads a verb's line. 0: go on; 1: --help was answered; or an error. */

@@ -26,6 +26,7 @@ static const char style[] =
     "h3{font-size:14px;margin:0 0 2px;font-weight:600;overflow-wrap:anywhere}\n"
     "p{margin:0 0 10px}\n"
     ".note{color:var(--soft);font-size:13px;margin:4px 0 8px}\n"
+    ".said{border-left:3px solid var(--line);padding:2px 10px;margin:6px 0;font-size:14px}\n"
     ".line{line-height:1.8}\n"
     ".p{display:inline-block;margin-right:14px}\n"
     ".p span{color:var(--soft)}\n"

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,17 +86,13 @@ static int report_finish(struct local *l, struct err *e)
     return rc;
 }
 
-/* The job's own failure, in the coordinator's words. */
-static int job_failure(struct local *l, int job_status, struct err *e)
+int local_job_failure(struct local *l, int job_status, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
     struct err silent;
-    bool other_tables = job_status == SHOAL_E_SCHEMA && l->job.warm_start[0] != 0;
     if (cli_ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) == 0 &&
         reply.u.REPORT_reply.job_text[0] != 0)
-        return err_set(e, job_status, "%s%s%s", reply.u.REPORT_reply.job_text,
-                       other_tables ? "; a warm start needs the very tables of " : "",
-                       other_tables ? l->job.warm_start : "");
+        return err_set(e, job_status, "%s", reply.u.REPORT_reply.job_text);
     return err_set(e, job_status, "the job failed: %s; see %s/log", err_text(job_status), l->dir);
 }
 
@@ -123,7 +118,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     if (l->line_open)
         putchar('\n');
     if (rc == 0 && job_status != 0)
-        rc = job_failure(l, job_status, e);
+        rc = local_job_failure(l, job_status, e);
     local_stop(l);
     if (l->sockets[0] != 0 && file_remove_tree(l->sockets) != 0)
         fprintf(stderr, "cannot remove %s: %s\n", l->sockets, strerror(errno));
@@ -154,25 +149,6 @@ static int again_make(struct local *l, struct err *e)
     return fclose(f) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-/* The option is the job's key. */
-static int warm_start_set(struct local *l, const struct option_line *o, struct err *e)
-{
-    char key[LIMIT_PATH + 32];
-    if (!option_given(o, "warm-start"))
-        return 0;
-    (void)snprintf(key, sizeof key, "warm_start=\"%.*s\"", (int)LIMIT_PATH,
-                   option_text(o, "warm-start"));
-    return config_list_add(l->set, key) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
-}
-
-static void signals_take(void)
-{
-    struct sigaction action = {.sa_handler = local_interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
 int cli_local(int argc, char **argv)
 {
     static struct local l;
@@ -183,7 +159,7 @@ int cli_local(int argc, char **argv)
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
     if (rc == 0) {
-        signals_take();
+        local_signals_take();
         umask(077); /* the run's data, logs and sockets are its user's alone */
         l.job_path = o.word[0];
         l.servers = (int)option_int(&o, "servers");
@@ -194,12 +170,11 @@ int cli_local(int argc, char **argv)
         l.tensorboard = option_text(&o, "tensorboard");
         l.set = option_list(&o, "set");
         l.server_set = option_list(&o, "server-set");
-        rc = warm_start_set(&l, &o, &e);
     }
     if (rc == 0)
         rc = again_make(&l, &e);
-    if (rc == 0 && option_given(&o, "from"))
-        rc = cli_submit_from(option_text(&o, "from"), l.from, &e);
+    if (rc == 0)
+        rc = begin_take(&o, l.job_path, l.set, &l.begin, &e);
     if (rc == 0)
         rc = local_run(&l, option_text(&o, "run-dir"), &e);
     job_free(&l.job);

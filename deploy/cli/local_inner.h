@@ -2,6 +2,7 @@
 #ifndef DEPLOY_CLI_LOCAL_INNER_H
 #define DEPLOY_CLI_LOCAL_INNER_H
 
+#include "deploy/cli/begin.h"
 #include "deploy/cli/child.h"
 #include "deploy/cli/cli.h"
 
@@ -22,9 +23,10 @@ struct local {
     struct child child[1 + LIMIT_LOCAL_SERVERS + LIMIT_LOCAL_WORKERS];
     int children;
     struct ask *ask;
-    char from[LIMIT_PATH];   /* a checkpoint to go on from; empty: none */
+    struct begin begin;      /* with what the job begins */
     const char *tensorboard; /* folder for event files; NULL: none */
     bool restart;            /* --no-restart: tests of what happens then */
+    bool quiet;              /* how it goes is not shown */
     uint64_t last_line_ns;
     bool line_open;
     bool warned;       /* of the input */
@@ -34,16 +36,32 @@ struct local {
  * owned by the caller, also after an error. */
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e);
 int local_file_write(const char *path, const char *text, struct err *e);
+/* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
+int local_programs_find(struct local *l, struct err *e);
+/* Programs are found. Coordinator and servers of the ended run in folder `run`, on its folders but
+ * with logs in l->dir: children ready to start; the rows that it left can be asked for. NOINPUT: no
+ * such run; CONFIG: it left nothing. */
+int local_reopen(struct local *l, const char *run, struct err *e);
+/* One more child, with its log; the caller adds its arguments. */
+struct child *local_child(struct local *l, const char *program, const char *name);
+void local_child_arg(struct child *c, const char *option, const char *value); /* or NULL */
+/* Cores that each of the workers may keep busy. */
+int local_cores_each(const struct local *l);
 
 /* local_watch.c. Children that die meanwhile are started again. */
 int local_submit(struct local *l, const char *text, struct err *e);
 /* Until the job is over: 0 and its outcome in *job_status, or what broke: STOPPED after
- * local_interrupt. */
+ * a signal. */
 int local_follow(struct local *l, int *job_status, struct err *e);
+/* Until the children from `first` on have ended well; others that die meanwhile are started again.
+ * Of one that fails, its own error. */
+int local_wait(struct local *l, int first, struct err *e);
 /* Workers leave by themselves when the job is over; then servers, then the coordinator; what does
  * not go is killed. */
 void local_stop(struct local *l);
-/* A signal handler: the run is to end. */
-void local_interrupt(int signo);
+/* SIGINT and SIGTERM end what is waited for here. */
+void local_signals_take(void);
+/* The job's own failure, in the coordinator's words. */
+int local_job_failure(struct local *l, int job_status, struct err *e);
 
 #endif

@@ -1,7 +1,6 @@
 /* local_setup.c: what `shoal local` makes before anything runs: the run folder, that of the
  * sockets, the daemons' configuration and command lines, the job with what this run adds to it. */
 #include "deploy/cli/local_inner.h"
-#include "deploy/cli/warm.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
@@ -92,7 +91,7 @@ int local_file_write(const char *path, const char *text, struct err *e)
 
 /* ---- daemons --------------------------------------------------------------------------------- */
 
-static struct child *child_add(struct local *l, const char *program, const char *name)
+struct child *local_child(struct local *l, const char *program, const char *name)
 {
     struct child *c = &l->child[l->children++];
     (void)snprintf(c->name, sizeof c->name, "%s", name);
@@ -101,9 +100,9 @@ static struct child *child_add(struct local *l, const char *program, const char 
     return c;
 }
 
-static void child_arg(struct child *c, const char *format, const char *value)
+void local_child_arg(struct child *c, const char *option, const char *value)
 {
-    (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", format);
+    (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", option);
     if (value != NULL)
         (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", value);
 }
@@ -118,13 +117,13 @@ static int coordinator_prepare(struct local *l, struct err *e)
         "%d\nlease: %u ms\nreport: \"%s/report.json\"\npublish: true\n",
         l->coordinator, l->dir, l->servers * l->shards, l->job.coordinator.lease_ms, l->dir);
     (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
-    struct child *c = child_add(l, "shoal-coordinator", "coordinator");
-    child_arg(c, "--config", path);
+    struct child *c = local_child(l, "shoal-coordinator", "coordinator");
+    local_child_arg(c, "--config", path);
     if (l->tensorboard != NULL && strlen(l->tensorboard) >= sizeof c->arg[0])
         return err_set(e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
                        sizeof c->arg[0] - 1);
     if (l->tensorboard != NULL)
-        child_arg(c, "--tensorboard", l->tensorboard);
+        local_child_arg(c, "--tensorboard", l->tensorboard);
     return local_file_write(path, text, e);
 }
 
@@ -143,8 +142,8 @@ static int server_prepare(struct local *l, int i, struct err *e)
                    name, l->sockets, name, l->dir, name, l->shards, l->coordinator,
                    durability[l->job.durability], l->job.net.drop, journal);
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
-    struct child *c = child_add(l, "shoal-server", name);
-    child_arg(c, "--config", path);
+    struct child *c = local_child(l, "shoal-server", name);
+    local_child_arg(c, "--config", path);
     if (l->server_set->count > SERVER_SETS_MAX)
         return err_set(e, SHOAL_E_USAGE, "--server-set may be given %d times at most",
                        SERVER_SETS_MAX);
@@ -152,13 +151,13 @@ static int server_prepare(struct local *l, int i, struct err *e)
         if (strlen(l->server_set->item[k]) >= sizeof c->arg[0])
             return err_set(e, SHOAL_E_USAGE, "--server-set %.40s...: at most %zu bytes",
                            l->server_set->item[k], sizeof c->arg[0] - 1);
-        child_arg(c, "--set", l->server_set->item[k]);
+        local_child_arg(c, "--set", l->server_set->item[k]);
     }
     return local_file_write(path, text, e);
 }
 
 /* Cores that a worker's parsing may keep busy: all workers share this machine. */
-static int cores_each(const struct local *l)
+int local_cores_each(const struct local *l)
 {
     int cores = (int)machine_cores("");
     return cores > l->workers ? cores / l->workers : 1;
@@ -171,23 +170,23 @@ static void worker_prepare(struct local *l, int i)
     (void)snprintf(name, sizeof name, "worker-%d", i);
     (void)snprintf(lanes, sizeof lanes, "%u", job_lanes(&l->job));
     (void)snprintf(device, sizeof device, "%d", i);
-    (void)snprintf(cores, sizeof cores, "%d", cores_each(l));
+    (void)snprintf(cores, sizeof cores, "%d", local_cores_each(l));
     (void)snprintf(io_threads, sizeof io_threads, "%d", l->io_threads);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
-    struct child *c = child_add(l, "shoal-worker", name);
-    child_arg(c, "train", NULL);
-    child_arg(c, "--config", path);
-    child_arg(c, "--coordinator", l->coordinator);
-    child_arg(c, "--name", name);
-    child_arg(c, "--lanes", lanes);
-    child_arg(c, "--device", device);
-    child_arg(c, "--cores", cores);
-    child_arg(c, "--io-threads", io_threads);
+    struct child *c = local_child(l, "shoal-worker", name);
+    local_child_arg(c, "train", NULL);
+    local_child_arg(c, "--config", path);
+    local_child_arg(c, "--coordinator", l->coordinator);
+    local_child_arg(c, "--name", name);
+    local_child_arg(c, "--lanes", lanes);
+    local_child_arg(c, "--device", device);
+    local_child_arg(c, "--cores", cores);
+    local_child_arg(c, "--io-threads", io_threads);
     if (job_command(&l->job) != NULL) /* the user's own; no other job's commands either without */
-        child_arg(c, "--allow-commands", NULL);
+        local_child_arg(c, "--allow-commands", NULL);
 }
 
-static int programs_find(struct local *l, struct err *e)
+int local_programs_find(struct local *l, struct err *e)
 {
     char probe[LIMIT_PATH];
     ssize_t n = readlink("/proc/self/exe", l->programs, sizeof l->programs - 1);
@@ -226,6 +225,61 @@ static int input_check(const struct local *l, struct err *e)
     return rc;
 }
 
+/* ---- a run that has ended -------------------------------------------------------------------- */
+
+static bool run_has(const char *run, const char *name)
+{
+    char path[2 * LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/%s", run, name);
+    return access(path, F_OK) == 0;
+}
+
+/* With its own file, and what of it holds no more. */
+static void reopen_daemon(struct local *l, const char *run, const char *program, const char *name)
+{
+    char text[LIMIT_PATH];
+    struct child *c = local_child(l, program, name);
+    (void)snprintf(text, sizeof text, "%.*s/%s.yaml", LIMIT_PATH - 64, run, name);
+    local_child_arg(c, "--config", text);
+    (void)snprintf(text, sizeof text, "listen=ipc://%s/%s", l->sockets, name);
+    local_child_arg(c, "--set", text);
+    if (strcmp(name, "coordinator") == 0) {
+        (void)snprintf(text, sizeof text, "report=%s/report.json", l->dir);
+        local_child_arg(c, "--set", text);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "coordinator=%s", l->coordinator);
+    local_child_arg(c, "--set", text);
+    local_child_arg(c, "--set", "net.drop=0");
+}
+
+int local_reopen(struct local *l, const char *run, struct err *e)
+{
+    char name[48];
+    int rc = sockets_make(l, e);
+    if (rc != 0)
+        return rc;
+    if (!run_has(run, "coordinator.yaml") || !run_has(run, "report.json"))
+        return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run that has ended", run);
+    (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
+    reopen_daemon(l, run, "shoal-coordinator", "coordinator");
+    for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS; l->servers++) {
+        (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", l->servers);
+        bool rows = run_has(run, name);
+        (void)snprintf(name, sizeof name, "server-%d.yaml", l->servers);
+        if (!run_has(run, name))
+            break;
+        if (!rows)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "the servers of %s kept nothing (durability: memory); take a checkpoint "
+                           "of such a run while it goes on",
+                           run);
+        (void)snprintf(name, sizeof name, "server-%d", l->servers);
+        reopen_daemon(l, run, "shoal-server", name);
+    }
+    return 0;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
@@ -233,7 +287,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     char cache[LIMIT_PATH + 32], path[LIMIT_PATH];
     int rc = job_load(l->job_path, l->set, &l->job, e);
     if (rc == 0)
-        rc = programs_find(l, e);
+        rc = local_programs_find(l, e);
     if (rc == 0)
         rc = input_check(l, e);
     if (rc == 0)
@@ -254,8 +308,6 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     if (rc == 0)
         rc = local_file_write(path, *text, e);
-    if (rc == 0 && l->job.warm_start[0] != 0)
-        rc = warm_copy(l->job.warm_start, l->dir, l->servers, e);
     if (rc == 0)
         rc = sockets_make(l, e);
     if (rc == 0)

@@ -22,9 +22,17 @@ enum { QUICK_DEATHS_MAX = 5, SHORT_LEASES = 60 };
 
 static volatile sig_atomic_t interrupted;
 
-void local_interrupt(int signo)
+static void interrupt(int signo)
 {
     interrupted = signo;
+}
+
+void local_signals_take(void)
+{
+    struct sigaction action = {.sa_handler = interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
 }
 
 /* ---- children -------------------------------------------------------------------------------- */
@@ -32,6 +40,8 @@ void local_interrupt(int signo)
 static void line_show(struct local *l, const char *text, bool passing)
 {
     bool terminal = isatty(STDOUT_FILENO) != 0;
+    if (l->quiet)
+        return;
     if (terminal) {
         printf("\r\033[K%s", text);
         if (!passing)
@@ -189,7 +199,8 @@ int local_submit(struct local *l, const char *text, struct err *e)
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
     int rc = SHOAL_E_UNAVAILABLE;
     w.u.SUBMIT.workers = (uint32_t)l->workers;
-    memcpy(w.u.SUBMIT.from, l->from, sizeof l->from);
+    memcpy(w.u.SUBMIT.from, l->begin.path, sizeof l->begin.path);
+    w.u.SUBMIT.start = l->begin.start;
     for (int tries = 0; tries < 30 && rc != 0 && interrupted == 0; tries++) {
         rc = cli_ask(l->ask, &w, &f, 2000, &reply, NULL, e);
         if (rc != 0 && rc != SHOAL_E_UNAVAILABLE)
@@ -236,6 +247,30 @@ int local_follow(struct local *l, int *job_status, struct err *e)
             *job_status = reply.u.STATUS_reply.job_status;
             return 0;
         }
+    }
+    return err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted);
+}
+
+int local_wait(struct local *l, int first, struct err *e)
+{
+    const struct timespec pause = {0, 5000000};
+    while (interrupted == 0) {
+        int going = 0, all = l->children, rc = 0;
+        for (int i = first; i < all && rc == 0; i++) {
+            struct child *c = &l->child[i];
+            if (!c->done && child_ended(c)) {
+                c->done = true;
+                rc = c->exit_status == 0 ? 0 : child_error(c, e);
+            }
+            going += !c->done;
+        }
+        l->children = first; /* of those, none is started again */
+        if (rc == 0)
+            rc = children_watch(l, e);
+        l->children = all;
+        if (rc != 0 || going == 0)
+            return rc;
+        nanosleep(&pause, NULL);
     }
     return err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted);
 }

@@ -13,6 +13,8 @@ static const struct cli_verb verbs[] = {
     {"submit", cli_submit},
     {"stop", cli_stop},
     {"checkpoint", cli_checkpoint},
+    {"predict", cli_predict},
+    {"eval", cli_eval},
     {"status", cli_status},
     {"digest", cli_digest},
     {"tables", cli_tables},

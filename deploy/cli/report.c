@@ -208,6 +208,8 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
     if (json_as_string(json_get(r, "warning"), NULL) != NULL)
         printf("\n  warning        %s\n", json_as_string(json_get(r, "warning"), ""));
     quality_print(r);
+    for (size_t i = 0; i < json_count(json_get(r, "notes")); i++)
+        printf("  note           %s\n", json_as_string(json_array_at(json_get(r, "notes"), i), ""));
     time_print(r);
     bottleneck_print(r);
     tables_print(r);

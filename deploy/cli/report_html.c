@@ -95,6 +95,25 @@ static void head(FILE *out, const struct json *r)
     fputs("</p>\n</header>\n", out);
 }
 
+static void said(FILE *out, const char *what, const char *sentence)
+{
+    fprintf(out, "<p class=\"said\"><b>%s</b> ", what);
+    html_text(out, sentence);
+    fputs("</p>\n", out);
+}
+
+/* What a person should know before the figures. */
+static void words(FILE *out, const struct json *r)
+{
+    const struct json *notes = json_get(r, "notes"), *where = json_get(r, "bad_where");
+    if (TEXT(json_get(r, "warning")) != NULL)
+        said(out, "Warning:", TEXT(json_get(r, "warning")));
+    for (size_t i = 0; i < json_count(notes); i++)
+        said(out, "Note:", TEXT(json_array_at(notes, i)));
+    for (size_t i = 0; i < json_count(where); i++)
+        said(out, "Malformed:", TEXT(json_array_at(where, i)));
+}
+
 static void tile(FILE *out, const char *name, const char *value, const char *more)
 {
     fprintf(out,
@@ -136,6 +155,7 @@ static void tiles(FILE *out, const struct json *r)
     const struct json *v =
         json_absent(json_get(r, "test")) ? json_get(r, "valid") : json_get(r, "test");
     char value[32], text[32], more[64];
+    words(out, r);
     fputs("<div class=\"tiles\">\n", out);
     auc_tile(out, r, "valid");
     auc_tile(out, r, "test");

@@ -12,28 +12,15 @@
 
 enum { QUESTION_MS = 10000, SILENCE_MAX_MS = 60000 };
 
-int cli_submit_from(const char *folder, char out[LIMIT_PATH], struct err *e)
-{
-    char *path = realpath(folder, NULL);
-    const char *is = path != NULL ? path : folder;
-    int rc = 0;
-    if (path == NULL && folder[0] != '/')
-        rc = err_set(e, SHOAL_E_NOINPUT, "--from %s: %s", folder, strerror(errno));
-    else if (snprintf(out, LIMIT_PATH, "%s", is) >= (int)LIMIT_PATH)
-        rc = err_set(e, SHOAL_E_USAGE, "--from: a path has at most %u bytes", LIMIT_PATH - 1);
-    free(path);
-    return rc;
-}
-
-static int job_submit(struct ask *a, const char *text, int64_t workers, const char *from,
+static int job_submit(struct ask *a, const char *text, int64_t workers, const struct begin *begin,
                       uint64_t *run, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
     w.u.SUBMIT.workers = (uint32_t)workers;
-    int rc = from == NULL ? 0 : cli_submit_from(from, w.u.SUBMIT.from, e);
-    if (rc == 0)
-        rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
+    memcpy(w.u.SUBMIT.from, begin->path, sizeof begin->path);
+    w.u.SUBMIT.start = begin->start;
+    int rc = cli_ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
     if (rc == 0)
         *run = reply.u.SUBMIT_reply.run;
     return rc;
@@ -100,36 +87,16 @@ static int job_outcome(struct ask *a, int job_status, struct err *e)
     return rc;
 }
 
-/* The servers of a fleet keep their tables from job to job; copies of a folder are made by `shoal
- * local` alone. */
-static int warm_start_check(const char *path, const struct string_list *set, struct err *e)
-{
-    struct job job;
-    int rc = job_load(path, set, &job, e);
-    if (rc != 0)
-        return rc;
-    if (job.warm_start[0] != 0)
-        rc = err_set(e, SHOAL_E_CONFIG,
-                     "%s: warm_start is for shoal local. In a fleet a job with the same tables "
-                     "begins with what the last one has left on the "
-                     "servers: take warm_start away",
-                     path);
-    job_free(&job);
-    return rc;
-}
-
 int cli_submit_job(const struct submit_order *o, struct err *e)
 {
     struct ask *a = NULL;
     char *text = NULL;
     uint64_t run = 0;
-    int job_status = 0, rc = warm_start_check(o->path, o->set, e);
-    if (rc == 0)
-        rc = job_text(o->path, o->set, &text, e);
+    int job_status = 0, rc = job_text(o->path, o->set, &text, e);
     if (rc == 0)
         rc = cli_ask_open(o->coordinator, &a, e);
     if (rc == 0) {
-        rc = job_submit(a, text, o->workers, o->from, &run, e);
+        rc = job_submit(a, text, o->workers, &o->begin, &run, e);
         if (rc != 0)
             err_wrap(e, rc, "coordinator %s", o->coordinator);
     }
@@ -154,6 +121,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
 int cli_submit(int argc, char **argv)
 {
     struct option_line o;
+    struct begin begin = {.start = false};
     struct err e = {0};
     int rc = cli_options("shoal submit", argc, argv, &o, &e);
     if (rc == 0 && o.words != 1)
@@ -163,10 +131,12 @@ int cli_submit(int argc, char **argv)
                      "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` "
                      "needs no coordinator)");
     if (rc == 0)
+        rc = begin_take(&o, o.word[0], option_list(&o, "set"), &begin, &e);
+    if (rc == 0)
         rc = cli_submit_job(&(struct submit_order){.path = o.word[0],
                                                    .set = option_list(&o, "set"),
                                                    .coordinator = option_text(&o, "coordinator"),
-                                                   .from = option_text(&o, "from"),
+                                                   .begin = begin,
                                                    .workers = option_int(&o, "workers"),
                                                    .wait = !option_given(&o, "no-wait")},
                             &e);

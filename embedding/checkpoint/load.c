@@ -409,6 +409,8 @@ static int check_begin(const struct engine *g, const struct engine_load_options 
 {
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if (o->lanes > LIMIT_LANES || o->mode > RUN_BSP)
+        return err_set(e, SHOAL_E_MALFORMED, "a run of %u lanes in mode %u", o->lanes, o->mode);
     if (o->run == 0 || o->path[0] != '/' || strlen(o->path) + 64 > LIMIT_PATH)
         return err_set(e, SHOAL_E_MALFORMED,
                        "run %" PRIu64 " from \"%.200s\": a run and a path from the root are needed",
@@ -457,6 +459,8 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
     }
     snprintf(l->path, sizeof l->path, "%s", o->path);
     l->run = o->run;
+    l->lanes = o->lanes;
+    l->mode = o->mode;
     l->asked = o->tables;
     l->done = done;
     l->context = context;

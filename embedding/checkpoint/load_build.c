@@ -100,7 +100,11 @@ static int make(struct build *b, struct err *e)
                 (f->run_tables >> checkpoint_table(b->l->checkpoint, b->l->from[i])->table & 1)
                 << i;
     }
-    if (rc == 0 && runs_add(&l->runs, l->run, tables, f->lanes, f->mode, &run) != 0)
+    bool begins = l->lanes > 0;
+    if (begins)
+        tables = l->filled | l->added;
+    if (rc == 0 && runs_add(&l->runs, l->run, tables, begins ? l->lanes : f->lanes,
+                            begins ? l->mode : f->mode, &run) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of run %" PRIu64, l->run);
     return rc;
 }
@@ -158,34 +162,17 @@ static int take_marks(struct build *b, const struct run *from, uint32_t i, uint3
     return 0;
 }
 
-struct look {
-    const struct table_schema *schema;
-    uint64_t bad; /* a key, with `found` */
-    bool found;
-};
-
-static void row_look(void *context, const void *row)
-{
-    struct look *l = context;
-    if (table_row_finite(l->schema, row))
-        return;
-    l->found = true;
-    memcpy(&l->bad, row, sizeof l->bad);
-}
-
 /* Checksums find rot, not intent: no push has ever made such a row (engine/guard.h). */
 static int finite_check(const struct table *t, uint32_t tablet, struct err *e)
 {
-    struct look l = {.schema = table_schema_of(t)};
-    if (!PLANTED("crafted_checkpoint"))
-        table_visit(t, tablet, row_look, &l);
-    return l.found
-               ? err_set(e, SHOAL_E_CORRUPT,
-                         "table %s, tablet %u: the row of key %u:%012" PRIx64
-                         " has a number that is not finite: somebody has made or changed this "
-                         "checkpoint by hand; take another one",
-                         l.schema->name, tablet, (unsigned)(l.bad >> 48), l.bad & 0xffffffffffff)
-               : 0;
+    uint64_t bad;
+    if (table_finite(t, tablet, &bad) || PLANTED("crafted_checkpoint"))
+        return 0;
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "table %s, tablet %u: the row of key %u:%012" PRIx64
+                   " has a number that is not finite: somebody has made or changed this "
+                   "checkpoint by hand; take another one",
+                   table_schema_of(t)->name, tablet, (unsigned)(bad >> 48), bad & 0xffffffffffff);
 }
 
 static int take_tablets(struct build *b, const struct run *from, uint32_t i, struct err *e)
@@ -202,13 +189,16 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i, str
             continue;
         if ((rc = finite_check(source, k, e)) != 0)
             return rc;
-        rc = take_marks(b, from, i, k);
+        if (l->lanes == 0)
+            rc = take_marks(b, from, i, k);
         if (as_it_is)
             translate_move(source, l->made[i], k, from->id, l->run);
         else if (rc == 0)
             rc = translate_rows(source, k, l->made[i], l->led[i]);
         table_clear(source, k);
     }
+    if (l->lanes > 0) /* clocks of a run that has begun mean nothing to what was undone then */
+        table_undo_drop(l->made[i], l->run);
     return rc == 0 ? 0 : err_set(e, rc, "no memory for the rows of table %s", l->schema[i].name);
 }
 
@@ -294,7 +284,7 @@ static int prepare(struct build *b, struct err *e)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to load %s", l->path);
     if (rc == 0)
         rc = make(b, e);
-    if (rc == 0 && mark_added(b) != 0)
+    if (rc == 0 && l->lanes == 0 && mark_added(b) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of run %" PRIu64, l->run);
     if (rc == 0)
         lay_out(l);

@@ -2,6 +2,7 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <string.h>
 
@@ -29,12 +30,23 @@
 #define WALK_NAME(x) x##_avx512
 #include "embedding/rows/pull_walk.h"
 
+static void pull_any(const struct table *t, const uint64_t *keys, size_t count, float *rows,
+                     bool initial)
+{
+    static void (*const pull[ISA_COUNT])(const struct table *, const uint64_t *, size_t, float *,
+                                         bool) = {pull_base, pull_avx2, pull_avx512};
+    SHOAL_ASSERT(t->isa < ISA_COUNT);
+    pull[t->isa](t, keys, count, rows, initial);
+}
+
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows)
 {
-    static void (*const pull[ISA_COUNT])(const struct table *, const uint64_t *, size_t,
-                                         float *) = {pull_base, pull_avx2, pull_avx512};
-    SHOAL_ASSERT(t->isa < ISA_COUNT);
-    pull[t->isa](t, keys, count, rows);
+    pull_any(t, keys, count, rows, true);
+}
+
+void table_pull_rows(const struct table *t, const uint64_t *keys, size_t count, float *rows)
+{
+    pull_any(t, keys, count, rows, t->schema.dense != 0 || PLANTED("initial_scores"));
 }
 
 void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock,

@@ -13,7 +13,8 @@ struct WALK_NAME(step) {
 WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_t *keys,
                                             size_t count, float *rows, const uint32_t width,
                                             const uint32_t row_bytes, const uint32_t place_bits,
-                                            const bool aligned, const uint32_t values)
+                                            const bool aligned, const uint32_t values,
+                                            const bool initial)
 {
     /* Copied, for the stores to rows might, for all the compiler knows, change the table's. */
     const struct tablet_shape shape = {t->shape.arena, t->shape.tablet_bits, t->shape.floats,
@@ -30,8 +31,10 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
                 memcpy(rows + at * width, from, width * sizeof *rows);
             else if (__builtin_expect(from != NULL, 1))
                 WALK_WIDEN(values, (const uint16_t *)(const void *)from, rows + at * width, width);
-            else
+            else if (initial)
                 table_absent(t, table_tablet(t, key_mix(keys[at])), keys[at], rows + at * width);
+            else
+                memset(rows + at * width, 0, width * sizeof *rows);
         }
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {
             size_t at = i - WALK_INDEX;
@@ -56,7 +59,7 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
 }
 
 WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *keys, size_t count,
-                                        float *rows)
+                                        float *rows, bool initial)
 {
     const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes,
                    place_bits = t->shape.place_bits;
@@ -64,19 +67,20 @@ WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *k
     /* 32 bytes of weights in a row of 96 lie in one line, too. */
     const bool common = width == 16 && row_bytes == 96 && place_bits == 6;
     if (t->schema.values == VALUES_FP16 && common)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_FP16);
+        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_FP16, initial);
     else if (t->schema.values == VALUES_FP16)
-        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP16);
+        WALK_NAME(walk)
+    (t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP16, initial);
     else if (t->schema.values == VALUES_BF16 && common)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_BF16);
-    else if (t->schema.values == VALUES_BF16)
-        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_BF16);
+        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_BF16, initial);
+    else if (t->schema.values == VALUES_BF16) WALK_NAME(walk)(
+        t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_BF16, initial);
     else if (width == 16 && row_bytes == 128 && place_bits == 5)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 5, true, VALUES_FP32);
-    else if (width == 16)
-        WALK_NAME(walk)(t, keys, count, rows, 16, row_bytes, place_bits, aligned, VALUES_FP32);
-    else if (width == 8)
-        WALK_NAME(walk)(t, keys, count, rows, 8, row_bytes, place_bits, aligned, VALUES_FP32);
-    else
-        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP32);
+        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 5, true, VALUES_FP32, initial);
+    else if (width == 16) WALK_NAME(walk)(t, keys, count, rows, 16, row_bytes, place_bits, aligned,
+                                          VALUES_FP32, initial);
+    else if (width == 8) WALK_NAME(walk)(t, keys, count, rows, 8, row_bytes, place_bits, aligned,
+                                         VALUES_FP32, initial);
+    else WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP32,
+                         initial);
 }

@@ -191,33 +191,6 @@ const float *table_row_state(const struct table_schema *s, const void *row)
            schema_weight_floats(s);
 }
 
-static bool all_finite(const float *x, uint32_t count)
-{
-    bool finite = true;
-    for (uint32_t i = 0; i < count; i++)
-        finite &= isfinite(x[i]) != 0;
-    return finite;
-}
-
-bool table_row_finite(const struct table_schema *s, const void *row)
-{
-    float weights[LIMIT_WIDTH];
-    const float *state = table_row_state(s, row);
-    uint32_t floats = schema_state_floats(s);
-    if (s->rules.stats != 0) { /* times and flags lie behind */
-        struct row_stats stats;
-        memcpy(&stats, (const char *)row + sizeof(uint64_t) + 4ull * schema_stats_at(s),
-               sizeof stats);
-        floats -= (uint32_t)(sizeof stats / sizeof(float));
-        if (!isfinite(stats.show) || !isfinite(stats.click) || !isfinite(stats.delta_score))
-            return false;
-    }
-    if (schema_has_last(s)) /* a count of batches */
-        floats--;
-    table_row_weights(s, row, weights);
-    return all_finite(weights, s->width) && all_finite(state, floats);
-}
-
 struct tablet_life *table_life(struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
@@ -257,6 +230,54 @@ static const void *whole_row(const struct table *t, uint64_t key, const float *r
     t->whole_row[0] = key;
     memcpy(t->whole_row + 1, row, t->shape.row_bytes);
     return t->whole_row;
+}
+
+/* A loop without an end of its own, for the compiler to take several at a time. */
+static bool all_finite(const float *x, uint32_t count)
+{
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        worst |= (bits & 0x7f800000) == 0x7f800000;
+    }
+    return worst == 0;
+}
+
+static bool row_finite(const struct table_schema *s, const void *row)
+{
+    float weights[LIMIT_WIDTH];
+    const float *state = table_row_state(s, row);
+    uint32_t floats = schema_state_floats(s);
+    if (s->rules.stats != 0) { /* times and flags lie behind */
+        struct row_stats stats;
+        memcpy(&stats, (const char *)row + sizeof(uint64_t) + 4ull * schema_stats_at(s),
+               sizeof stats);
+        floats -= (uint32_t)(sizeof stats / sizeof(float));
+        if (!isfinite(stats.show) || !isfinite(stats.click) || !isfinite(stats.delta_score))
+            return false;
+    }
+    if (schema_has_last(s)) /* a count of batches */
+        floats--;
+    table_row_weights(s, row, weights);
+    return all_finite(weights, s->width) && all_finite(state, floats);
+}
+
+bool table_finite(const struct table *t, uint32_t tablet, uint64_t *bad)
+{
+    const struct table_schema *s = &t->schema;
+    const struct tablet *own = &t->tablets[tablet];
+    bool plain = t->wide == NULL && s->rules.stats == 0 && !schema_has_last(s);
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++) {
+            const float *row = row_at(&t->shape, own->buckets[b].row[i]);
+            *bad = own->buckets[b].key[i];
+            if (plain ? !all_finite(row, s->width + t->state_floats)
+                      : !row_finite(s, whole_row(t, *bad, row)))
+                return false;
+        }
+    return true;
 }
 
 const void *table_row(const struct table *t, uint64_t key)

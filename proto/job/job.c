@@ -50,6 +50,8 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
         return job_refuse(c, "train.early_stop.metric", e,
                           " is gauc: evaluate.group must name the field of the groups");
+    (void)snprintf(j->resume, sizeof j->resume, "%s", config_string(c, "resume"));
+    (void)snprintf(j->start_from, sizeof j->start_from, "%s", config_string(c, "start_from"));
     (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start"));
     return 0;
 }
@@ -65,6 +67,7 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     if (j->checkpoint.publish.count > 32)
         return job_refuse(c, "checkpoint.publish", e, ": a command has at most 32 words");
     (void)snprintf(j->checkpoint.dir, sizeof j->checkpoint.dir, "%s", dir);
+    j->checkpoint.at_end = config_bool(c, "checkpoint.at_end");
     j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches");
     j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes");
     j->checkpoint.keep = (uint32_t)config_int(c, "checkpoint.keep");
@@ -77,9 +80,12 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     char where[CONFIG_WHERE];
     j->train.batch = (uint32_t)config_int(c, "train.batch");
     j->train.epochs = (uint32_t)config_int(c, "train.epochs");
+    j->train.skip = config_bool(c, "train.skip");
     j->train.early_stop.metric = (enum early_metric)config_enum(c, "train.early_stop.metric");
     j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience");
     j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay");
+    j->train.early_stop.lr_patience = (uint32_t)config_int(c, "train.early_stop.lr_patience");
+    j->train.early_stop.min_delta = config_float(c, "train.early_stop.min_delta");
     j->train.mode = (uint32_t)config_enum(c, "train.consistency");
     j->train.staleness = (uint32_t)config_int(c, "train.staleness");
     j->train.prefetch = (uint32_t)config_int(c, "train.prefetch");

@@ -162,10 +162,15 @@ struct job {
     struct {
         uint32_t batch;
         uint32_t epochs;
+        bool skip; /* only load a checkpoint's tables and evaluate data.test */
         struct {
             enum early_metric metric;
             uint32_t patience; /* epochs without gain before the end; 0: no early stopping */
-            double lr_decay;   /* learning rates are multiplied by this at each miss; default 1 */
+            /* learning rates are multiplied by lr_decay at each lr_patience-th miss in a row;
+             * default 1, 1 */
+            double lr_decay;
+            uint32_t lr_patience;
+            double min_delta; /* a gain is more than this; default 1e-6 */
         } early_stop;
         uint32_t mode; /* enum wire_mode */
         uint32_t staleness;
@@ -208,14 +213,23 @@ struct job {
          * million */
         uint64_t exact;
     } evaluate;
-    /* folder of a run or checkpoint whose tables this job begins with; empty: from initial
-     * values */
-    char warm_start[LIMIT_PATH];
+    /* No keys of the file, for it is no matter of training: whose data.test is scored without need
+     * of labels (worker/train/evaluator.h). */
+    struct {
+        bool on;
+        struct string_list columns; /* passed on as they stand */
+    } predict;
+    char warm_start
+        [LIMIT_PATH]; /* what start_from is called no more: refused where a job comes in */
+    /* where a checkpoint is, as the job's author names it: the job goes on from it, or begins with
+     * its tables; empty: none */
+    char resume[LIMIT_PATH], start_from[LIMIT_PATH];
     enum durability durability;
     struct {
         /* folder of the checkpoints, the same one for coordinator and servers; empty: none are
          * made */
         char dir[LIMIT_PATH];
+        bool at_end;            /* one of the tables that the job ends with */
         uint64_t every_batches; /* of all lanes together; 0: not by batches */
         double every_minutes;   /* 0: not by time */
         uint32_t keep;          /* so many of those made by themselves; default 3; 0: all */

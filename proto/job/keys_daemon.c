@@ -70,7 +70,8 @@ const struct config_key keys_coordinator[] = {
      .text = "share of replies lost on purpose, for tests"},
     {"checkpoint_root", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "anywhere",
      .values = "folder, from `/` on",
-     .text = "`checkpoint.dir` and `--from` of jobs lie below it: [Security](#security)"},
+     .text =
+         "`checkpoint.dir`, `resume` and `start_from` of jobs lie below it: [Security](#security)"},
     {"publish", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "whether jobs may run `checkpoint.publish` here: whoever submits a job then runs "
              "commands as this user"},

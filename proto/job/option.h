@@ -27,7 +27,7 @@ struct option_command {
 
 extern const struct option_command option_commands[]; /* ended by a NULL name */
 
-enum { OPTION_MAX = 20, OPTION_WORDS_MAX = 2 };
+enum { OPTION_MAX = 24, OPTION_WORDS_MAX = 2 };
 
 struct option_line { /* a command line; its values are argv's */
     const struct option_command *command;

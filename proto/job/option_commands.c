@@ -71,6 +71,28 @@
             .values = "DIR", .text = "write event files for TensorBoard into DIR/JOB-NUMBER"       \
     }
 
+#define OPTION_RESUME                                                                              \
+    {                                                                                              \
+        "resume", CONFIG_STRING, .values = "WHERE",                                                \
+                                 .text = "go on at the very batch: from a checkpoint, or the "     \
+                                         "newest of a run's folder; as `resume` of the job file"   \
+    }
+#define OPTION_START_FROM                                                                          \
+    {                                                                                              \
+        "start-from", CONFIG_STRING,                                                               \
+            .values = "WHERE",                                                                     \
+            .text = "begin with the tables of a checkpoint, or of the one that a run made at its " \
+                    "end; as `start_from` of the job file"                                         \
+    }
+#define OPTION_FROM_FORMER                                                                         \
+    {                                                                                              \
+        "from", CONFIG_STRING, .values = "FOLDER", .text = "refused: say --resume or --start-from" \
+    }
+#define OPTION_WARM_FORMER                                                                         \
+    {                                                                                              \
+        "warm-start", CONFIG_STRING, .values = "DIR", .text = "refused: say --start-from"          \
+    }
+
 /* ---- a job ----------------------------------------------------------------------------------- */
 
 static const struct config_key options_local[] = {
@@ -87,27 +109,83 @@ static const struct config_key options_local[] = {
      .text = "threads that carry a worker's messages"},
     OPTION_TENSORBOARD,
     {"no-restart", CONFIG_BOOL, .text = "do not start a dead server or worker again"},
-    {"warm-start", CONFIG_STRING, .values = "DIR",
-     .text = "begin with the tables of the ended run in DIR; as `warm_start` of the job file"},
-    {"from", CONFIG_STRING, .values = "FOLDER",
-     .text = "go on from a checkpoint at the very batch; with any number of servers and workers"},
+    OPTION_RESUME,
+    OPTION_START_FROM,
+    OPTION_FROM_FORMER,
+    OPTION_WARM_FORMER,
     OPTION_HELP,
     {0},
 };
 
 static const struct config_key options_submit[] = {
+    OPTION_COORDINATOR, OPTION_WORKERS_JOINED, OPTION_SET,  OPTION_RESUME, OPTION_START_FROM,
+    OPTION_FROM_FORMER, OPTION_NO_WAIT,        OPTION_HELP, {0},
+};
+
+static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_HELP, {0}};
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+#define OPTION_IN                                                                                  \
+    {                                                                                              \
+        "in", CONFIG_LIST, .values = "FILE", .otherwise = "data.test",                             \
+                           .text = "what is scored, in the job's format; predict: with or "        \
+                                   "without labels"                                                \
+    }
+#define OPTION_OUT                                                                                 \
+    {                                                                                              \
+        "out", CONFIG_STRING, .values = "FILE", .fallback = "-",                                   \
+                              .text = "where the scores go; must not exist; -: standard output"    \
+    }
+#define OPTION_FORMAT                                                                              \
+    {                                                                                              \
+        "format", CONFIG_ENUM, .choices = "csv|tsv|npy", .otherwise = "as --out ends, or csv",     \
+                               .text = "csv, tsv: a line of names first; npy: float32, NaN for a " \
+                                       "malformed row"                                             \
+    }
+#define OPTION_COLUMN                                                                              \
+    {                                                                                              \
+        "column", CONFIG_LIST, .values = "NAME",                                                   \
+                               .text = "of the input, to be passed on before the score"            \
+    }
+#define OPTION_FROM_TABLES                                                                         \
+    {                                                                                              \
+        "from", CONFIG_STRING, .values = "WHERE",                                                  \
+                               .text = "where the tables are: a checkpoint's folder, that of a "   \
+                                       "run of `shoal local`, or `fleet`"                          \
+    }
+#define OPTION_SERVERS_OF_OWN                                                                      \
+    {                                                                                              \
+        "servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1",                            \
+                                                       .text = "that load a checkpoint"            \
+    }
+
+static const struct config_key options_predict[] = {
+    OPTION_FROM_TABLES,
     OPTION_COORDINATOR,
-    OPTION_WORKERS_JOINED,
+    OPTION_IN,
+    OPTION_OUT,
+    OPTION_FORMAT,
+    OPTION_COLUMN,
+    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1",
+     .text = "that score a part each; the file is the same"},
+    OPTION_SERVERS_OF_OWN,
     OPTION_SET,
-    {"from", CONFIG_STRING, .values = "FOLDER",
-     .text = "go on from a checkpoint, at the very batch; the coordinator and the servers read the "
-             "folder"},
-    OPTION_NO_WAIT,
     OPTION_HELP,
     {0},
 };
 
-static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_HELP, {0}};
+static const struct config_key options_eval[] = {
+    OPTION_FROM_TABLES,
+    OPTION_COORDINATOR,
+    OPTION_IN,
+    {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "test",
+     .text = "what is measured, without --in"},
+    OPTION_SERVERS_OF_OWN,
+    OPTION_SET,
+    OPTION_HELP,
+    {0},
+};
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
@@ -300,6 +378,15 @@ static const struct config_key options_worker[] = {
      .text = "seconds to wait for the coordinator's first answer"},
     {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "test",
      .text = "eval: what is scored"},
+    OPTION_IN,
+    OPTION_OUT,
+    OPTION_FORMAT,
+    OPTION_COLUMN,
+    {"part", CONFIG_STRING, .values = "I/N",
+     .text = "predict: only the I-th of N parts, from 0; all of them one behind another are the "
+             "whole file"},
+    {"report", CONFIG_STRING, .values = "FILE",
+     .text = "predict: JSON: rows, bad_lines and where the first of these is"},
     {"field", CONFIG_STRING, .values = "NAME",
      .text = "fields: a column's name, or a field's number"},
     {"value", CONFIG_STRING, .values = "TEXT",
@@ -362,7 +449,7 @@ const struct option_command option_commands[] = {
      "FOLDER [JOB.yaml] --coordinator EP [options]",
      "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are "
      "empty; without JOB.yaml with the job file that is kept in the checkpoint. Servers and "
-     "workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --from "
+     "workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --resume "
      "FOLDER`.",
      NULL, options_restore, 2},
     {"shoal checkpoint export", "write the rows of a table as text or as numbers",
@@ -372,6 +459,17 @@ const struct option_command option_commands[] = {
      "binary: for each row the key as u64, then the weights as float32, little-endian, nothing "
      "else.",
      NULL, options_export, 2},
+    {"shoal predict", "score an input, a line a row, by a fleet, a run or a checkpoint",
+     "[JOB.yaml] --from WHERE [--in FILE] [--out FILE] [options]",
+     "Writes a score for each row of the input and each label, in the input's order; the rows of a "
+     "key that is not in the tables count as zeros, as in an evaluation. Without JOB.yaml the job "
+     "file that lies with the tables says what input and model are; a fleet needs one.",
+     "A malformed row has empty cells (NaN); more of them than data.max_bad allows end it with 65 "
+     "and no file. Reads never write: it may run beside a job.",
+     options_predict, 1},
+    {"shoal eval", "measure an input by a fleet, a run or a checkpoint",
+     "[JOB.yaml] --from WHERE [--in FILE] [options]",
+     "Prints, as JSON, what stands under `test` in report.json.", NULL, options_eval, 1},
     {"shoal status", "what a cluster is doing, or how a run ended", "[options]",
      "Phase, speed, shards, workers and lanes of a running cluster; the report of an ended run.",
      NULL, options_look, 0},
@@ -439,12 +537,15 @@ const struct option_command option_commands[] = {
     {"shoal-worker", NULL,
      "train --coordinator EP [options]\n"
      "eval --coordinator EP --config JOB.yaml [--split train|valid|test] [options]\n"
+     "predict --coordinator EP --config JOB.yaml [--in FILE] [--out FILE] [options]\n"
      "fields --config JOB.yaml [--field NAME --value TEXT]\n"
      "count --config JOB.yaml [--share P]\n"
      "check --config JOB.yaml",
      "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
      "eval: scores a split with the tables as the servers have them now and prints one JSON "
      "object.\n"
+     "predict: a score for each row of the input and each label, in its order; reads never write, "
+     "so it may run beside a job.\n"
      "fields: prints the job's fields, and the key of a value in one of them, as one JSON object; "
      "needs no cluster.\n"
      "count: counts the keys of the training input, or of a share of it, and prints one JSON "

@@ -40,9 +40,9 @@
 /* Rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane == UINT32_MAX
  * belongs to no lane (eval, CLI) and never waits. Else it waits until every live lane of the run
  * has reached clock(batch) - bound - 1. Reply frame 1: rows, f32 (key_count, width); absent keys
- * give their initial value and stay absent. reply: clock: this pull's clock here; low: the lowest
- * clock of the live lanes when answered (staleness = clock - 1 - low); waited_ns: how long the
- * shard held it. */
+ * give their initial value, without a lane and of a sparse table zeros, and stay absent. reply:
+ * clock: this pull's clock here; low: the lowest clock of the live lanes when answered (staleness =
+ * clock - 1 - low); waited_ns: how long the shard held it. */
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) \
@@ -139,11 +139,13 @@
  * manifest; part of parts. Again: the same answer. LOAD: the shard fills its empty tables with the
  * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
  * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
- * here. anew: a shard whose rows are in memory alone forgets them all first, and its runs. */
+ * here. anew: a shard whose rows are in memory alone forgets them all first, and its runs. lanes
+ * above 0: the run begins instead, with so many lanes, this mode and no marks. */
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
     U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
-#define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) U64(run) STR(path, LIMIT_PATH) B(anew)
+#define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) STR(path, LIMIT_PATH) B(anew) U32(lanes) U32(mode)
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Takes back what a LOAD for `run`, or for an older run that never trained, did or does here: its
@@ -306,8 +308,9 @@
 /* ---- CLI -> coordinator ---------------------------------------------------------------------- */
 
 /* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none).
- * from: folder of a checkpoint that the job goes on from; empty: from the start. Reply: the run. */
-#define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH)
+ * from: folder of a checkpoint that the job goes on from, or, with `start`, with whose tables it
+ * begins; empty: with none. Reply: the run. */
+#define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH) B(start)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 /* Reply frame 1: JSON text: servers, workers, lanes, progress; and, once the job is over, the
  * report. */

@@ -23,7 +23,7 @@ bool coord_back_path(const struct coord *c, char path[LIMIT_PATH])
     if (coord_checkpoint_newest(c, path))
         return true;
     (void)snprintf(path, LIMIT_PATH, "%s", c->job.at.from_path);
-    return c->job.at.from != FROM_NOTHING;
+    return coord_from_resumes(&c->job.at);
 }
 
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what)
@@ -159,7 +159,7 @@ void coord_back_lost(struct coord *c, uint32_t shard)
     log_warn("server %s died, and its rows were in memory alone: job %s goes back to %s; what was "
              "trained since is trained again, and tables of other jobs in memory are gone",
              server, c->job.spec.name, path);
-    int rc = coord_from_open(c, path, &c->job.spec, &from, &e);
+    int rc = coord_from_open(c, path, false, &c->job.spec, &from, &e);
     if (rc != 0)
         coord_end_fail(c, rc,
                        "server %s died, its rows were in memory alone, and the job cannot go back "

@@ -16,6 +16,7 @@
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS UINT64_C(1000000000)
+#define END_TRIES 5u                  /* of the one at a job's end, RETRY_NS apart */
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
 static const char *const state_names[] = {[CHECKPOINT_IDLE] = "idle",
@@ -93,6 +94,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     if (k->state == CHECKPOINT_IDLE)
         return;
     SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
+    k->end_failed += k->of_end;
+    k->of_end = false;
     log_warn("checkpoint %s is given up: %s%s", k->name, why,
              status == SHOAL_E_STOPPED ? "" : "; training goes on");
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
@@ -124,6 +127,8 @@ static void finish(struct coord *c)
              k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
     coord_cut_drop(c, k->cut);
     forget(c);
+    k->end_made |= k->of_end;
+    k->of_end = false;
     k->last_ns = k->begun_ns;
     k->last_batches = k->begun_batches;
     uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
@@ -240,6 +245,10 @@ static int ready_check(const struct coord *c, struct err *e)
 {
     if (!coord_phase_running(c))
         return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
+    if (c->job.spec.train.skip)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "job %s trains nothing: take the checkpoint that it has its tables from",
+                       c->job.spec.name);
     if (!coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
                        c->job.spec.name, coord_phase_name(c));
@@ -344,10 +353,38 @@ static bool due(struct coord *c)
            coord_checkpoint_batches(c) - k->last_batches >= spec->checkpoint.every_batches;
 }
 
+bool coord_checkpoint_end_due(const struct coord *c)
+{
+    const struct coord_checkpoint *k = &c->checkpoint;
+    return c->job.spec.checkpoint.at_end && !k->end_made && k->end_failed < END_TRIES;
+}
+
+/* That of the job's end is waited for; one that cannot be made is a warning like the others (4). */
+static void end_step(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct err e = {0};
+    if (k->state != CHECKPOINT_IDLE || env_now_ns(c->env) < k->retry_ns ||
+        coord_server_away(c) != NULL)
+        return;
+    k->of_end = true;
+    if (begin(c, "", &e) == 0)
+        return;
+    log_warn("no checkpoint of the job's end could be begun: %s", e.text);
+    k->of_end = false;
+    k->end_failed++;
+    k->retry_ns = env_now_ns(c->env) + RETRY_NS;
+    k->list->failed++;
+}
+
 static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
+    if (c->job.at.phase == PHASE_DIGEST && coord_checkpoint_end_due(c)) {
+        end_step(c);
+        return;
+    }
     if (c->job.at.phase != PHASE_TRAIN ||
         (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
         return;
@@ -439,10 +476,12 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
                        "checkpoint.publish: this coordinator runs no commands; publish: true in "
                        "its coordinator.yaml allows it");
     if (spec->checkpoint.dir[0] == 0 &&
-        (spec->checkpoint.every_batches > 0 || spec->checkpoint.every_minutes > 0))
-        return err_set(e, SHOAL_E_CONFIG,
-                       "checkpoint: every_batches and every_minutes need checkpoint.dir, a folder "
-                       "that coordinator and servers share");
+        (spec->checkpoint.every_batches > 0 || spec->checkpoint.every_minutes > 0 ||
+         spec->checkpoint.at_end))
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "checkpoint: at_end, every_batches and every_minutes need checkpoint.dir, a folder "
+            "that coordinator and servers share");
     if (spec->checkpoint.dir[0] == 0)
         return 0;
     if (c->options.folder == NULL)
@@ -457,6 +496,8 @@ void coord_checkpoint_job(struct coord *c)
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
     k->dir[0] = 0;
     k->last_ns = k->last_batches = k->retry_ns = 0;
+    k->end_made = k->of_end = false;
+    k->end_failed = 0;
     k->hook.next[0] = 0;
     k->hook.foreign = k->hook.running;
     *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};

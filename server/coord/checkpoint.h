@@ -91,7 +91,9 @@ struct coord_checkpoint {
     /* of the automatic ones: the last that was made; not before this */
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
-    struct { /* the publish command */
+    bool of_end, end_made; /* the one at hand is that of the job's end; it is there */
+    uint32_t end_failed;   /* so often it was not */
+    struct {               /* the publish command */
         /* foreign: it is told of nowhere, for its job is over or its record was used again */
         bool running, foreign;
         char path[LIMIT_PATH]; /* of the folder that it works on */
@@ -123,6 +125,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
 bool coord_checkpoint_newest(const struct coord *c, char path[LIMIT_PATH]);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord *c);
+/* Whether that of the job's end (checkpoint.at_end) is still to be made. */
+bool coord_checkpoint_end_due(const struct coord *c);
 /* Whether the job's end waits for it: one is being made, or the command runs (for a minute at
  * most). */
 bool coord_checkpoint_busy(const struct coord *c);

@@ -329,7 +329,7 @@ static int empty_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
                    "server %s comes with an empty folder for shard %u of it, which held shard %u "
                    "of the cluster: its rows would read as new ones. Bring its data_dir back; if "
                    "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
-                   "go on there with shoal submit JOB --from CHECKPOINT",
+                   "go on there with shoal submit JOB --resume CHECKPOINT",
                    b->server, b->shard_index, number);
 }
 
@@ -343,7 +343,7 @@ static int older_check(const struct coord_shard *s, const struct wire_SHARD_BEAT
                    "server %s comes with data that is older than it was: record %" PRIu64
                    " is its last, %" PRIu64 " was on its disk. Bring the newest data_dir back; if "
                    "it is lost, start a new cluster (empty data_dirs, the coordinator's too) and "
-                   "go on there with shoal submit JOB --from CHECKPOINT",
+                   "go on there with shoal submit JOB --resume CHECKPOINT",
                    b->server, b->sequence, s->synced);
 }
 
@@ -587,7 +587,7 @@ int coord_cluster_shards(const struct coord *c, struct err *e)
         "shards: %u, but the tables of this cluster lie on %u: rows would be looked for "
         "where they are not. Set `shards: %u` again. For another number take a checkpoint "
         "of a job (shoal checkpoint create), start a cluster with empty data_dirs, its "
-        "coordinator's too, and go on there with shoal submit JOB --from CHECKPOINT",
+        "coordinator's too, and go on there with shoal submit JOB --resume CHECKPOINT",
         c->members.shards, given, given);
 }
 

@@ -110,7 +110,8 @@ static int on_submit(struct coord *c, struct coord_ask *a)
         return err_set(&a->e, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
                        a->m->frame[1].bytes, LIMIT_CONFIG_BYTES);
     const struct coord_submit submit = {a->m->frame[1].data, a->m->frame[1].bytes,
-                                        a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from};
+                                        a->request->u.SUBMIT.workers, a->request->u.SUBMIT.from,
+                                        a->request->u.SUBMIT.start};
     int rc = coord_submit(c, a->from, &submit, &run, &a->e);
     if (rc != 0)
         return rc;

@@ -71,7 +71,12 @@ uint64_t coord_lease_ns(const struct coord *c)
 
 bool coord_from_loading(const struct coord_progress *at)
 {
-    return at->from == FROM_TO_LOAD || at->from == FROM_BACK;
+    return at->from == FROM_TO_LOAD || at->from == FROM_BACK || at->from == FROM_TO_START;
+}
+
+bool coord_from_resumes(const struct coord_progress *at)
+{
+    return at->from == FROM_TO_LOAD || at->from == FROM_LOADED || at->from == FROM_BACK;
 }
 
 const struct coord_shard *coord_server_away(const struct coord *c)

@@ -93,7 +93,6 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise
 #define COORD_EPOCHS_MAX 100000u
 #define COORD_HISTOGRAM 64u
 #define COORD_BAD_TOLD 5u
-#define COORD_GAIN_MIN 1e-6 /* of early stopping (epoch.h): less is no gain */
 
 /* The life of a job; flow.h has the diagram. Stored: add at the end. */
 enum coord_phase {
@@ -126,7 +125,14 @@ struct coord_split {
 
 /* Whether the job goes on from a checkpoint, and whether the shards have loaded it. BACK: it is to
  * be loaded over what the shards have (back.h). Stored: add at the end. */
-enum coord_from_state { FROM_NOTHING, FROM_TO_LOAD, FROM_LOADED, FROM_BACK };
+enum coord_from_state {
+    FROM_NOTHING,
+    FROM_TO_LOAD,
+    FROM_LOADED,
+    FROM_BACK,
+    FROM_TO_START, /* only its tables: the job begins with them */
+    FROM_STARTED
+};
 
 /* The job's state as stored under "progress", one put for each change of phase. */
 struct coord_progress {
@@ -275,8 +281,11 @@ void coord_send(struct coord *c, peer_t to, struct msg *m);
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
 uint64_t coord_lease_ns(const struct coord *c);
-/* Whether the shards have still to load the checkpoint that the job goes on from. */
+/* Whether the shards have still to load the checkpoint that the job goes on from, or begins
+ * with. */
 bool coord_from_loading(const struct coord_progress *at);
+/* Whether it goes on from one at the very batch, loaded or not. */
+bool coord_from_resumes(const struct coord_progress *at);
 /* The first server that is not set up, or has been silent for longer than its lease; NULL: all are
  * there. */
 const struct coord_shard *coord_server_away(const struct coord *c);

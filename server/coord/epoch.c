@@ -271,8 +271,7 @@ static bool epoch_ended(struct coord *c)
     return epoch_next(c);
 }
 
-/* What early stopping looks at: over several labels the mean, of logloss by the tasks' weights. */
-static double early_value(const struct coord_job *j, const struct metric *mean)
+double coord_epoch_value(const struct coord_job *j, const struct metric *mean)
 {
     switch (j->spec.train.early_stop.metric) {
     case METRIC_AUC:
@@ -299,7 +298,7 @@ static void cut_missed(struct coord *c, const char *text)
         return;
     metric_mean(j->epoch[older - 1].valid, j->spec.model.task_weight, j->spec.data.label_count,
                 &mean);
-    j->at.kept_value = early_value(j, &mean);
+    j->at.kept_value = coord_epoch_value(j, &mean);
 }
 
 static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
@@ -333,8 +332,9 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t epoch
         return false;
     if (epoch == 0)
         return true;
-    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - COORD_GAIN_MIN
-                                                             : value > than + COORD_GAIN_MIN;
+    double least = j->spec.train.early_stop.min_delta;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - least
+                                                             : value > than + least;
 }
 
 /* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are.
@@ -353,7 +353,8 @@ static bool early_judge(struct coord_job *j, double value)
         j->at.misses = 0;
     } else {
         j->at.misses++;
-        j->at.lr_scale *= j->spec.train.early_stop.lr_decay;
+        if (j->at.misses % j->spec.train.early_stop.lr_patience == 0)
+            j->at.lr_scale *= j->spec.train.early_stop.lr_decay;
     }
     if (keep) {
         j->at.kept_epoch = j->at.epoch;
@@ -374,7 +375,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
     log_info("epoch %u: valid auc %.6f, logloss %.6f", j->at.epoch, mean.auc, mean.logloss);
     if (!epoch_put(c))
         return false;
-    double value = early_value(j, &mean);
+    double value = coord_epoch_value(j, &mean);
     bool keep = early_judge(j, value);
     /* The report tells these of the epoch whose tables the job ends with: the best one, or without
      * early stopping the last. */

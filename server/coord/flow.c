@@ -40,14 +40,16 @@ static int lanes_load(struct coord *c, struct err *e)
  * goes on from. */
 static int past_load(struct coord *c, struct err *e)
 {
-    int rc = lanes_load(c, e);
+    int rc = c->job.spec.train.skip ? 0 : lanes_load(c, e);
     if (rc == 0)
         rc = coord_epoch_load(c, e);
     return rc == 0 ? coord_trace_load(c, e) : rc;
 }
 
-static enum coord_phase phase_after_setup(enum coord_phase was)
+static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_phase was)
 {
+    if (j->spec.train.skip)
+        return j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST;
     switch (was) {
     case PHASE_CUT:
         return PHASE_EVAL;
@@ -98,7 +100,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
     rc = coord_setup_load(c, e);
     if (rc == 0)
         rc = past_load(c, e);
-    j->resume = phase_after_setup(coord_from_loading(&at) ? (enum coord_phase)at.from_phase : was);
+    j->resume =
+        phase_after_setup(j, coord_from_loading(&at) ? (enum coord_phase)at.from_phase : was);
     coord_phase_restart(c, PHASE_SETUP);
     log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch,
              coord_phase_text(j->resume));
@@ -155,11 +158,13 @@ static bool step_index(struct coord *c)
     for (uint32_t s = 0; s < 3; s++)
         if (c->job.at.split[s].used != 0 && c->job.at.split[s].known == 0)
             return false;
+    if (c->job.spec.train.skip)
+        return coord_phase_enter(c, PHASE_TABLES);
     if (c->job.at.split[WIRE_TRAIN].rows == 0)
         return coord_end_fail(c, SHOAL_E_DATA, "data.train has no rows");
     const struct coord_progress *at = &c->job.at;
-    if (at->from != FROM_NOTHING && (at->split[WIRE_TRAIN].rows != at->from_rows ||
-                                     at->split[WIRE_TRAIN].digest != at->from_digest))
+    if (coord_from_resumes(at) && (at->split[WIRE_TRAIN].rows != at->from_rows ||
+                                   at->split[WIRE_TRAIN].digest != at->from_digest))
         return coord_end_fail(
             c, SHOAL_E_DATA,
             "data.train has %" PRIu64 " rows (digest %016" PRIx64
@@ -190,10 +195,8 @@ static bool step_tables(struct coord *c)
         rc = past_load(c, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s", e.text);
-    j->resume = PHASE_LANES;
-    if (j->at.from == FROM_TO_LOAD)
-        j->resume = phase_after_setup((enum coord_phase)j->at.from_phase);
-    else
+    j->resume = phase_after_setup(j, (enum coord_phase)j->at.from_phase);
+    if (j->at.from != FROM_TO_LOAD)
         j->at.epoch = 1;
     coord_call_forget(&c->calls);
     return coord_phase_enter(c, PHASE_SETUP);
@@ -205,9 +208,11 @@ static bool step_setup(struct coord *c)
         return false;
     c->job.opened = c->job.at.run;
     if (coord_from_loading(&c->job.at)) {
-        c->job.at.from = FROM_LOADED; /* stored with the phase that follows */
+        bool starts = c->job.at.from == FROM_TO_START;
+        c->job.at.from = starts ? FROM_STARTED : FROM_LOADED; /* stored with the next phase */
         coord_from_let_go(c, &c->job);
-        log_info("job %s goes on from %s in epoch %u", c->job.spec.name, c->job.at.from_path,
+        log_info("job %s %s %s in epoch %u", c->job.spec.name,
+                 starts ? "starts from the tables of" : "goes on from", c->job.at.from_path,
                  c->job.at.epoch);
     }
     if (c->job.resume == PHASE_LANES) {
@@ -231,7 +236,7 @@ static bool step_lanes(struct coord *c)
 static bool step_digest(struct coord *c)
 {
     SHOAL_ASSERT(c->job.digested <= c->job.at.tables);
-    if (c->job.digested < c->job.at.tables || !c->job.guard.final)
+    if (c->job.digested < c->job.at.tables || !c->job.guard.final || coord_checkpoint_end_due(c))
         return false;
     return coord_phase_enter(c, PHASE_FINISH);
 }

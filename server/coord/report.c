@@ -7,6 +7,7 @@
 #include "proto/base/log.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
+#include "server/coord/notes.h"
 #include "server/coord/trace.h"
 
 #include <math.h>
@@ -258,12 +259,12 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set(r, "checkpoints", coord_checkpoint_json(c));
     json_set_int(r, "checkpoints_made", c->checkpoint.list->made);
     json_set_int(r, "checkpoints_failed", c->checkpoint.list->failed);
-    if (j->at.from != FROM_NOTHING)
+    if (coord_from_resumes(&j->at))
         json_set_string(r, "from", j->at.from_path);
+    else if (j->at.from != FROM_NOTHING)
+        json_set_string(r, "start_from", j->at.from_path);
     if (j->kernel[0] != 0)
         json_set_string(r, "kernel", j->kernel);
-    if (j->spec.warm_start[0] != 0)
-        json_set_string(r, "warm_start", j->spec.warm_start);
 }
 
 static void evaluation_set(struct json *to, const char *key, const struct coord_job *j,
@@ -317,6 +318,7 @@ static struct json *report_json(const struct coord *c)
     for (uint32_t i = 0; i < j->bad_told; i++)
         json_append_string(where, j->bad_where[i]);
     json_set(r, "bad_where", where);
+    json_set(r, "notes", coord_notes_json(j, final_epoch(j)));
     if (j->warning[0] != 0)
         json_set_string(r, "warning", j->warning);
     json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);

@@ -22,7 +22,7 @@ static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'C', 'S', '1'};
 bool coord_saved_phase(uint32_t phase)
 {
     return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
-           phase == PHASE_CUT || phase == PHASE_TEST;
+           phase == PHASE_CUT || phase == PHASE_TEST || phase == PHASE_DIGEST;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -253,9 +253,9 @@ static bool best_ok(const struct coord_progress *at)
 {
     bool same = at->kept_epoch != 0 && at->kept_epoch == at->best_epoch;
     return at->best_epoch <= at->epoch && at->kept_epoch <= at->epoch && isfinite(at->best_value) &&
-           isfinite(at->kept_value) &&
-           (!same || fabs(at->kept_value - at->best_value) <= COORD_GAIN_MIN) &&
-           (at->kept_epoch == 0 || at->phase == PHASE_TEST || at->phase == PHASE_CUT) &&
+           isfinite(at->kept_value) && (!same || fabs(at->kept_value - at->best_value) <= 1e-6) &&
+           (at->kept_epoch == 0 || at->phase == PHASE_TEST || at->phase == PHASE_CUT ||
+            at->phase == PHASE_DIGEST) &&
            at->best_cut == 0 && at->cut_epoch == 0;
 }
 
@@ -414,7 +414,7 @@ static int kept_check(const struct job *was, const struct coord_progress *at, st
     double more = at->kept_value - at->best_value;
     if (was->train.early_stop.metric == METRIC_LOGLOSS)
         more = -more;
-    if (at->kept_epoch == 0 || at->best_epoch == 0 || more <= COORD_GAIN_MIN)
+    if (at->kept_epoch == 0 || at->best_epoch == 0 || more <= was->train.early_stop.min_delta)
         return 0;
     return err_set(e, SHOAL_E_CORRUPT,
                    "the saved job's best epoch is %u (%.9g), and the one kept, %u, is better "
@@ -429,6 +429,12 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
     SHOAL_ASSERT(was->train.mode < sizeof modes / sizeof modes[0]);
     SHOAL_ASSERT(is->train.mode < sizeof modes / sizeof modes[0]);
     uint32_t lanes = is->train.lanes == 0 ? 2 : is->train.lanes;
+    if (is->train.epochs < s->at.epoch)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least",
+                       is->train.epochs, s->at.epoch);
+    if (is->train.skip)
+        return 0; /* there are no further batches */
     if (lanes != s->lanes)
         return differs("train.lanes", s->lanes, lanes, e);
     if (was->train.batch != is->train.batch)
@@ -443,10 +449,6 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return err_set(e, SHOAL_E_CONFIG,
                        "train.consistency is %s, in the checkpoint it was %s: take that one",
                        modes[is->train.mode], modes[was->train.mode]);
-    if (is->train.epochs < s->at.epoch)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least",
-                       is->train.epochs, s->at.epoch);
     bool valid = s->at.phase == PHASE_EVAL || s->at.phase == PHASE_CUT,
          test = s->at.phase == PHASE_TEST;
     if ((valid && is->data.valid.count == 0) || (test && is->data.test.count == 0))
@@ -479,7 +481,7 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     if (rc != 0)
         return rc;
     rc = kept_check(&was, &f->saved.at, e);
-    if (rc == 0)
+    if (rc == 0 && !f->start)
         rc = spec_compare(&was, spec, &f->saved, e);
     if (rc == 0)
         rc = job_same_model(&was, spec, e);
@@ -491,7 +493,7 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-int coord_from_open(const struct coord *c, const char *path, const struct job *spec,
+int coord_from_open(const struct coord *c, const char *path, bool start, const struct job *spec,
                     struct coord_from *f, struct err *e)
 {
     struct json *m = NULL;
@@ -506,6 +508,7 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
     if (rc != 0)
         return rc;
     (void)snprintf(f->path, sizeof f->path, "%s", path);
+    f->start = start;
     rc = c->options.folder->hold(path, &f->hold, e);
     if (rc == 0)
         rc = c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);

@@ -46,12 +46,15 @@ struct coord_from {
     void *state; /* owned */
     struct coord_saved saved;
     int hold;         /* nobody removes the folder meanwhile */
+    bool start;       /* only its tables count: the job begins with them */
     bool stops_alike; /* early stopping looks at the same measure of the same files as it did */
 };
 
-/* path: absolute. NOINPUT, USAGE, CHECKSUM, CORRUPT, VERSION (the file is named); CONFIG: the job
- * does not fit. The caller calls coord_from_close also after a failure. */
-int coord_from_open(const struct coord *c, const char *path, const struct job *spec,
+/* path: absolute. start: the job begins with the tables, so batches, rows and what is done say
+ * nothing; fields and network must mean the same all the same. NOINPUT, USAGE, CHECKSUM, CORRUPT,
+ * VERSION (the file is named); CONFIG: the job does not fit. The caller calls coord_from_close also
+ * after a failure. */
+int coord_from_open(const struct coord *c, const char *path, bool start, const struct job *spec,
                     struct coord_from *out, struct err *e);
 void coord_from_close(const struct coord *c, struct coord_from *f);
 /* The progress of `job` as the checkpoint says it; what is of the job's number, of its input and of

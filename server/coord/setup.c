@@ -178,6 +178,10 @@ static bool step_start(struct coord *c, uint32_t shard)
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
         w.u.LOAD.anew = j->at.from == FROM_BACK;
+        if (j->at.from == FROM_TO_START) {
+            w.u.LOAD.lanes = j->tasks.lanes;
+            w.u.LOAD.mode = j->spec.train.mode;
+        }
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
         return shard_ask(c, shard, &w, NULL, 0, step_done);
     }

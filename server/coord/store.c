@@ -59,7 +59,7 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
             e, SHOAL_E_CORRUPT,
             "state.log: '%s' has %zu bytes, this version writes %zu: another version wrote it, or "
             "it is damaged. Go on with the version that wrote it, or with a checkpoint in a "
-            "cluster whose data_dirs, the servers' too, are empty: shoal submit JOB --from "
+            "cluster whose data_dirs, the servers' too, are empty: shoal submit JOB --resume "
             "CHECKPOINT. An empty data_dir here alone would number the servers anew and lose "
             "their rows",
             key, stored_bytes, bytes);

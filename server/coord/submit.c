@@ -7,6 +7,7 @@
 #include "server/coord/saved.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,11 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
 {
     struct coord_progress at = j->at;
     SHOAL_ASSERT(j->at.phase == PHASE_NONE);
+    if (f->start) {
+        j->at.from = FROM_TO_START;
+        (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
+        return 0;
+    }
     if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
@@ -93,8 +99,8 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
     j->at.map_epoch = c->job.at.map_epoch;
     j->at.lr_scale = 1;
     j->at.workers_wanted = workers;
-    j->at.split[WIRE_TRAIN].used = 1;
-    j->at.split[WIRE_VALID].used = j->spec.data.valid.count > 0;
+    j->at.split[WIRE_TRAIN].used = !j->spec.train.skip;
+    j->at.split[WIRE_VALID].used = !j->spec.train.skip && j->spec.data.valid.count > 0;
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
     return from == NULL ? 0 : from_take(c, j, from, e);
@@ -109,12 +115,12 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
     if (rc == 0)
         rc = coord_checkpoint_check(c, &j->spec, e);
-    if (rc == 0 && goes_on && j->spec.warm_start[0] != 0)
+    if (rc == 0 && !goes_on && j->spec.train.skip)
         rc = err_set(e, SHOAL_E_CONFIG,
-                     "warm_start: a job that goes on from a checkpoint has its tables from there: "
-                     "take the key away");
+                     "train.skip: nothing would be trained and no tables loaded: name a checkpoint "
+                     "with --resume or --start-from, or take the key away");
     if (rc == 0 && goes_on)
-        rc = coord_from_open(c, submit->from, &j->spec, &from, e);
+        rc = coord_from_open(c, submit->from, submit->start, &j->spec, &from, e);
     if (rc == 0)
         rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, e);
     if (rc == 0) {

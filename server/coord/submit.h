@@ -17,7 +17,8 @@ struct coord_submit {
     const char *yaml; /* (bytes) */
     size_t bytes;
     uint32_t workers; /* to wait for */
-    const char *from; /* folder of a checkpoint that it goes on from; "": from the start */
+    const char *from; /* folder of a checkpoint; "": none */
+    bool start;       /* it begins with the tables of that; else it goes on from it */
 };
 /* Takes a job: parsed, run drawn, stored. The same text again over the same connection is the same
  * job. BUSY while one runs; what job_parse and coord_from_open say. */

@@ -81,6 +81,8 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     }
     if (before)
         table_pull_before(t, q->pull.keys, n, table_undo_clock(q->pull.run, before), rows);
+    else if (q->pull.lane == LANE_NONE)
+        table_pull_rows(t, q->pull.keys, n, rows);
     else
         table_pull(t, q->pull.keys, n, rows);
     count(s, q, low, waited_ns);

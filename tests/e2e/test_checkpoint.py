@@ -73,7 +73,7 @@ def goes_on(space, over, rows, servers_then, servers_after):
     manifest = json.loads((folder / "manifest.json").read_text())
     assert len(manifest["parts"]) == servers_then and manifest["rows"] == made[-1]["rows"] > 0
     for servers in servers_after:
-        report = run_job(job, space / f"on-{servers}", servers, 2, ["--from", str(folder)])
+        report = run_job(job, space / f"on-{servers}", servers, 2, ["--resume", str(folder)])
         assert digests(report) == expected, f"{servers} servers: {digests(report)}, undisturbed {expected}"
         assert report["from"] == str(folder)
         assert report["examples"] == over["train.epochs"] * rows - report["bad_lines"], report["examples"]
@@ -121,7 +121,7 @@ def killed_while_one_is_made_nothing_half_is_left(space):
     print(f"      {kills} kills, {run.report()['checkpoints_made']} made, {run.report()['checkpoints_failed']} given up", flush=True)
     for name in left:
         shoal("verify", run.dir / "checkpoints" / name)
-    report = run_job(job, space / "on", 3, 2, ["--from", str(run.dir / "checkpoints" / left[-1])])
+    report = run_job(job, space / "on", 3, 2, ["--resume", str(run.dir / "checkpoints" / left[-1])])
     assert digests(report) == expected
 
 
@@ -151,7 +151,7 @@ def changed_bit_is_found_and_not_restored(space):
             said = shoal("verify", path, status=74)
             assert file.name in said, f"{how} at {at} of {file}: {said}"
         if file.name in ("manifest", "manifest.json", "coordinator.state", "job.yaml") or file == files[-1] or file.suffix == ".sst":
-            run = Run(job, space / f"bad-{files.index(file)}", 2, 1, ["--from", str(path)])
+            run = Run(job, space / f"bad-{files.index(file)}", 2, 1, ["--resume", str(path)])
             assert run.wait(120) == 74, run.output()[-1500:]
         file.unlink()
         file.write_bytes(whole)
@@ -163,12 +163,12 @@ def changed_bit_is_found_and_not_restored(space):
 def other_job_and_other_data_are_refused(space):
     job, path = one_checkpoint(space)
     for key, text in (("train.batch=32", "train.batch"), ("train.lanes=3", "train.lanes"), ("train.seed=1", "train.seed")):
-        run = Run(job, space / key, 2, 1, ["--from", str(path), "--set", key])
+        run = Run(job, space / key, 2, 1, ["--resume", str(path), "--set", key])
         assert run.wait(120) == 78 and text in run.output(), run.output()[-1500:]
     other = synth(space / "other.tsv", 150000, 24)
-    run = Run(job, space / "other", 2, 1, ["--from", str(path), "--set", f"data.train={other}"])
+    run = Run(job, space / "other", 2, 1, ["--resume", str(path), "--set", f"data.train={other}"])
     assert run.wait(120) == 65 and "data.train" in run.output(), run.output()[-1500:]
-    run = Run(job, space / "none", 2, 1, ["--from", str(space / "nothing")])
+    run = Run(job, space / "none", 2, 1, ["--resume", str(space / "nothing")])
     assert run.wait(120) == 66, run.output()[-1500:]
 
 

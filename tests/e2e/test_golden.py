@@ -64,7 +64,7 @@ def checkpoint_goes_on(space):
         golden.shoal("checkpoint", "verify", folder)
         same(golden.read_checkpoint(folder, where), expected["checkpoint"], "rows of the checkpoint")
         for servers in (1, 2):
-            golden.shoal("local", "job.yaml", "--from", "middle", "--servers", servers, "--run-dir", f"on-{servers}", where=where / "checkpoint")
+            golden.shoal("local", "job.yaml", "--resume", "middle", "--servers", servers, "--run-dir", f"on-{servers}", where=where / "checkpoint")
             report = json.loads((where / f"checkpoint/on-{servers}/report.json").read_text(encoding="utf-8"))
             assert report["final_epoch"] == 3, report
             if trains_alike(expected, report):

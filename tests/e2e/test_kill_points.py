@@ -223,7 +223,7 @@ def restore(space):
     made = sorted(p for p in (space / "calm" / "checkpoints").iterdir())
     job = bsp(space, "job.yaml", space / "train.tsv")
     while kills.done() < KILLS:
-        run = Run(job, space / f"run-{kills.runs}", kills.rng.choice([1, 2, 3]), 2, ["--from", str(kills.rng.choice(made))])
+        run = Run(job, space / f"run-{kills.runs}", kills.rng.choice([1, 2, 3]), 2, ["--resume", str(kills.rng.choice(made))])
         kills.during(run, 3)
         kills.end(run, expected)
     kills.told()

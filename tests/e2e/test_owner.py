@@ -48,7 +48,7 @@ def another_number_of_shards_is_refused_and_the_way_is_told(space):
         process = fleet.coordinator(shards=3)
         assert process.wait(15) == 78
         text = fleet.said("coordinator")
-        assert "Set `shards: 2` again" in text and "shoal checkpoint create" in text and "--from CHECKPOINT" in text, text
+        assert "Set `shards: 2` again" in text and "shoal checkpoint create" in text and "--resume CHECKPOINT" in text, text
         fleet.stop("s2")
         fleet.coordinator()  # the first advice
         fleet.fits()
@@ -64,7 +64,7 @@ def another_number_of_shards_is_refused_and_the_way_is_told(space):
         expected = digests(json.loads((space / "report.json").read_text()))
         fleet.stop()
         with Fleet(space, "b", shards=3).up() as larger:
-            got = larger.job(long, "--from", space / "points" / "all")
+            got = larger.job(long, "--resume", space / "points" / "all")
             assert got == expected, (got, expected)
             assert "3 shards" in larger.doctor().stdout
 
@@ -229,7 +229,7 @@ def a_checkpoint_of_another_model_is_refused_by_name(space):
     run.process.wait()
     for key, value in (("model.hidden", [8, 16]), ("model.kind", "dcnv2"), ("features.fields", ["C1", "C2"]), ("tables[0].name", "other")):
         other = job_file(space / "other.yaml", train, **{"train.epochs": 200, "train.batch": 64, key: value})
-        got = shoal("local", other, "--run-dir", space / "again", "--from", space / "run" / "checkpoints" / "one")
+        got = shoal("local", other, "--run-dir", space / "again", "--resume", space / "run" / "checkpoints" / "one")
         assert got.returncode == 78 and key.split(".")[1] in got.stderr + got.stdout, (key, got)
         assert "in the checkpoint it was" in got.stderr + got.stdout, got
         shutil.rmtree(space / "again", ignore_errors=True)

@@ -137,7 +137,7 @@ def three_tables_through_kill_checkpoint_and_restore(space):
     assert run.wait() == 0, run.output()[-2000:]
     assert digests(run.report()) == expected and run.report()["restarts"] > 0
     for servers in (1, 3):
-        report = run_job(three, space / f"on-{servers}", servers, 2, ["--from", str(folder)])
+        report = run_job(three, space / f"on-{servers}", servers, 2, ["--resume", str(folder)])
         assert digests(report) == expected, f"{servers} servers: {digests(report)}, undisturbed {expected}"
 
 
@@ -253,7 +253,7 @@ def restores_translate_values(space):
     still = [key for key in rows if rows[key] == later[key]]
     assert len(still) == 90 and len(rows) == 91, (len(still), len(rows))
     for values in ("fp16", "bf16"):
-        narrow, said = made_by(values, values, 3, ["--from", str(whole[0])])
+        narrow, said = made_by(values, values, 3, ["--resume", str(whole[0])])
         assert f"table emb: its values were fp32 and are {values} now: weights are rounded to the nearest" in said, said[-3000:]
         there = users_of(narrow[0])
         changed = 0
@@ -261,7 +261,7 @@ def restores_translate_values(space):
             assert there[key] == ([nearest(x, values) for x in rows[key][0]], rows[key][1]), (values, key, rows[key], there[key])
             changed += there[key] != rows[key]
         assert changed == 90
-        back, _ = made_by("fp32", f"back-{values}", 1, ["--from", str(narrow[0])])
+        back, _ = made_by("fp32", f"back-{values}", 1, ["--resume", str(narrow[0])])
         again = users_of(back[0])
         assert all(again[key] == there[key] for key in still)
 

@@ -9,7 +9,7 @@ CALLERS = {
     "record_to_push": (APPLY,),
     "table_push": (APPLY, "deploy/cli/bench_growth.c"),
     "table_keys": (APPLY,),
-    "table_undo_drop": (APPLY,),
+    "table_undo_drop": (APPLY, LOAD[1]),  # of a run that begins with rows of another
     "marks_take": (APPLY,),
     "marks_move": (APPLY,),
     "marks_reserve": (APPLY,),

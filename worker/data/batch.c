@@ -28,6 +28,7 @@ void batch_free(struct batch *b)
         free(s->mixed);
         free(s->group);
         free(s->by);
+        free(s->row);
         backend_host_free(b->backend, s->weight);
         backend_host_free(b->backend, s->offset);
         backend_host_free(b->backend, s->time);
@@ -36,6 +37,7 @@ void batch_free(struct batch *b)
     backend_host_free(b->backend, b->label);
     backend_host_free(b->backend, b->numeric);
     backend_host_free(b->backend, b->index);
+    passed_free(&b->passed);
     *b = (struct batch){0};
 }
 
@@ -107,12 +109,15 @@ static int extras_begin(struct batch *b, const struct features *f, uint32_t rows
         (f->multi && host_room(b, &s->offset, &s->offset_capacity,
                                (size_t)rows * f->shape.fields + 1, sizeof s->offset[0]) != 0) ||
         (group && room(&s->group, &s->group_capacity, rows) != 0) ||
-        (by_count > 0 && room(&s->by, &s->by_capacity, (size_t)rows * by_count) != 0))
+        (by_count > 0 && room(&s->by, &s->by_capacity, (size_t)rows * by_count) != 0) ||
+        (f->predict && array_reserve(&s->row, rows, &s->row_capacity) != 0))
         return SHOAL_E_NOMEM;
     b->weight = weight ? s->weight : NULL;
     b->group = group ? s->group : NULL;
     b->by = by_count > 0 ? s->by : NULL;
     b->by_count = by_count;
+    b->row = f->predict ? s->row : NULL;
+    passed_clear(&b->passed);
     return 0;
 }
 
@@ -173,6 +178,30 @@ static void offsets_add(struct batch *b, const struct features *f)
     offset[f->shape.fields] = at;
 }
 
+/* What a prediction passes on of a line, cut or not. */
+static int cells_pass(struct batch *b, const struct features *f, bool cut)
+{
+    static const struct cell none = {"", 0};
+    for (uint32_t i = 0; i < f->pass_count; i++)
+        if (passed_add(&b->passed, cut ? &b->space->cell[f->pass[i]] : &none) != 0)
+            return SHOAL_E_NOMEM;
+    return 0;
+}
+
+/* A line's cells. DATA, with the reason. */
+static int line_cut(struct batch *b, const struct features *f, const struct line *line)
+{
+    struct batch_space *s = b->space;
+    int rc = SHOAL_E_DATA;
+    if (line->too_long)
+        snprintf(s->reason, sizeof s->reason, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
+    else
+        rc = f->format->line(f, line->text, line->bytes, s->cell, s->reason);
+    if (rc == 0 && f->unlabelled && !f->header)
+        features_unlabelled(f, s->cell);
+    return rc;
+}
+
 int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
               bool positives_only, struct err *e)
 {
@@ -194,11 +223,11 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
                               .group = b->group != NULL ? &b->group[n] : NULL,
                               .by = b->by != NULL ? &b->by[(size_t)n * b->by_count] : NULL,
                               .positives_only = positives_only};
-    int rc = SHOAL_E_DATA;
-    if (line->too_long)
-        snprintf(s->reason, sizeof s->reason, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
-    else
-        rc = f->format->line(f, line->text, line->bytes, s->cell, s->reason);
+    int rc = line_cut(b, f, line);
+    if (cells_pass(b, f, rc == 0) != 0)
+        return no_memory(e);
+    if (b->row != NULL)
+        b->row[n] = n + b->bad_lines;
     if (rc == 0)
         rc = features_example(f, s->cell, &example, s->reason);
     if (positives_only && (rc != 0 || example.dropped)) {

@@ -4,6 +4,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "worker/data/passed.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +43,10 @@ struct batch {
     /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
     uint64_t *by;
     uint32_t by_count;
+    uint32_t *row; /* of a prediction: (examples) which of the rows read each is; else NULL */
+    /* of a prediction: cells of all rows read, so many a row; of a malformed one what could be cut
+     * out of it */
+    struct passed passed;
     uint32_t bad_lines;
     /* lines that data.negatives' draw takes whatever is in them: all of them without it. Malformed
      * ones are counted among these only, so bad_lines / drawn is their share of the input */

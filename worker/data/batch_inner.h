@@ -18,13 +18,14 @@ struct batch_space {
     char reason[REASON_BYTES];
     /* Elements that the buffers hold: */
     size_t label_capacity, weight_capacity, numeric_capacity, index_capacity, offset_capacity;
-    size_t time_capacity, value_capacity, group_capacity, by_capacity;
+    size_t time_capacity, value_capacity, group_capacity, by_capacity, row_capacity;
     uint32_t rows;   /* that this batch may have */
     uint64_t *mixed; /* owned: (values): keys, value by value; unique_make uses them up */
     float *weight;   /* owned, as all five; batch.weight.. point here when they are not NULL */
     uint32_t *offset;
     uint32_t *time; /* (examples): event times */
     uint64_t *group, *by;
+    uint32_t *row; /* owned, as both above; batch.row points here when it is not NULL */
     uint32_t counts[LIMIT_FIELDS]; /* values of each field, of the line at hand */
     bool timed;                    /* the examples have times */
     bool single;                   /* every example so far has one value a field */

@@ -62,14 +62,22 @@ static const struct string_list *list_of(const struct job *job, uint32_t split, 
                                  : &job->data.test;
 }
 
-/* From the first line of the training input, so that every split has the same fields; a job without
- * training input uses `other`. */
+/* A job that names its fields and label needs no training input to number them by. */
+static bool names_all(const struct job *job)
+{
+    return job->data.header && job->features.fields.count > 0 && !job->features.fields_auto &&
+           job->data.label[0][0] != '\0';
+}
+
+/* From the first line of the training input, so that every split has the same fields. A job without
+ * training input uses `other`; so does a prediction that can, where that input has gone since. */
 static int features_open(const struct job *job, const struct cache *cache, uint32_t other,
                          struct features *f, struct err *e)
 {
     const char *what;
-    const struct string_list *list =
-        list_of(job, job->data.train.count > 0 ? WIRE_TRAIN : other, &what);
+    const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
+    if (list->count == 0 || (job->predict.on && names_all(job) && source_check(list, what, e) != 0))
+        list = list_of(job, other, &what);
     if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);
     char *name, *line;
@@ -87,7 +95,8 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
 {
     struct cache cache;
     int rc = cache_init(&cache, job->data.cache, e);
-    return rc == 0 ? features_open(job, &cache, WIRE_TRAIN, out, e) : rc;
+    return rc == 0 ? features_open(job, &cache, job->predict.on ? WIRE_TEST : WIRE_TRAIN, out, e)
+                   : rc;
 }
 
 int dataset_check(const struct job *job, struct err *e)
@@ -166,15 +175,32 @@ static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
     return rc;
 }
 
-static int bind(struct dataset *d, struct err *e)
+/* The first row of a split without headers says whether labels are there. */
+static int predict_bind(struct dataset *d, const struct job *job, struct lines *lines,
+                        struct err *e)
+{
+    const struct source *s = &d->source;
+    struct line line = {.text = NULL};
+    int rc = SHOAL_E_END;
+    for (uint32_t i = 0; i < s->count && rc == SHOAL_E_END; i++)
+        rc = header_of(s, i, lines, &line, e);
+    if (rc != 0)
+        return rc == SHOAL_E_END ? 0 : rc; /* there is no row: the index says so */
+    const struct cell first = {line.text, line.too_long ? 0 : (uint32_t)line.bytes};
+    return features_predict(&d->features, job, s->file[line.file].name, &first, e);
+}
+
+static int bind(struct dataset *d, const struct job *job, struct err *e)
 {
     struct lines lines;
-    if (!d->features.header)
+    if (!d->features.header && !job->predict.on)
         return 0;
     int rc = lines_init(&lines, e);
     if (rc != 0)
         return rc;
-    rc = headers_bind(d, &lines, e);
+    rc = d->features.header ? headers_bind(d, &lines, e) : 0;
+    if (rc == 0 && job->predict.on)
+        rc = predict_bind(d, job, &lines, e);
     lines_free(&lines);
     return rc;
 }
@@ -196,7 +222,7 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     if (rc == 0)
-        rc = bind(d, e);
+        rc = bind(d, job, e);
     if (rc == 0)
         rc = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
     if (rc == 0 && d->index.rows == 0)

@@ -247,6 +247,10 @@ static int labels(const struct features *f, const struct cell *cell, float *labe
                   char *reason)
 {
     *positive = false;
+    if (f->unlabelled)
+        memset(label, 0, f->shape.tasks * sizeof *label);
+    if (f->unlabelled)
+        return 0;
     for (uint32_t i = 0; i < f->shape.tasks; i++) {
         double value;
         if (!feature_number(&cell[f->label[i]], &value))

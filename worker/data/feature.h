@@ -59,7 +59,12 @@ struct features {
     char delimiter;     /* csv */
     bool header;        /* csv: each file starts with one */
     bool multi;         /* some field may have other than one value */
-    uint32_t tables;    /* that fields lie in (shape.table); 0 counts as 1 */
+    /* of a prediction: the lines have no labels; without a header their cells are missing, and
+     * `columns` counts those that are there */
+    bool predict, unlabelled;
+    uint32_t pass[LIMIT_PASS]; /* (pass_count) columns that it passes on */
+    uint32_t pass_count;
+    uint32_t tables; /* that fields lie in (shape.table); 0 counts as 1 */
     struct model_shape shape;
     struct feature_use field[LIMIT_FIELDS];    /* (shape.fields) */
     struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
@@ -78,6 +83,13 @@ int features_make(const struct job *job, const char *name, const char *head, siz
  * with a header). */
 int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
                   struct err *e);
+/* What a prediction wants of a split, `name`, of which `line` is the first row: the columns that it
+ * passes on are found, labels may be missing. CONFIG. */
+int features_predict(struct features *f, const struct job *job, const char *name,
+                     const struct cell *line, struct err *e);
+/* The cells of a line without labels, none of them in its place, as if there were empty ones.
+ * cell has room for `columns` and the labels. */
+void features_unlabelled(const struct features *f, struct cell *cell);
 void features_free(struct features *f);
 
 /* cells -> example. SHOAL_E_DATA with the cause in `reason` for a label, weight or number that is

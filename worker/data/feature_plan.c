@@ -27,6 +27,11 @@ static int types_of_job(struct plan *p, struct features *f, struct err *e)
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];
         uint32_t at = positional ? (uint32_t)i : feature_names_find(f, c->name);
+        if (at == FEATURE_NO_COLUMN && f->predict &&
+            (c->type == COLUMN_LABEL || c->type == COLUMN_SKIP)) {
+            f->unlabelled |= c->type == COLUMN_LABEL;
+            continue;
+        }
         if (at == FEATURE_NO_COLUMN)
             return feature_names_missing(f, p->file, "data.columns", c->name, e);
         if (p->column[at] != NULL)
@@ -42,6 +47,10 @@ static int label_take(struct plan *p, struct features *f, uint32_t task, const c
                       struct err *e)
 {
     uint32_t at = feature_names_find(f, name);
+    if (at == FEATURE_NO_COLUMN && f->predict) {
+        f->unlabelled = true;
+        return 0;
+    }
     if (at == FEATURE_NO_COLUMN)
         return feature_names_missing(f, p->file, "data.label", name, e);
     if (p->column[at] != NULL && p->type[at] != COLUMN_SKIP && p->type[at] != COLUMN_LABEL)
@@ -100,9 +109,9 @@ static int labels_of_job(struct plan *p, struct features *f, struct err *e)
         rc = labels_typed(p, f, tasks, &only, e);
     if (rc == 0 && tasks == 1 && only != FEATURE_NO_COLUMN)
         f->label[0] = only;
-    else if (rc == 0 && tasks == 1)
+    else if (rc == 0 && tasks == 1 && !f->unlabelled)
         rc = label_take(p, f, 0, name, e);
-    for (uint32_t i = 0; i < tasks && rc == 0; i++)
+    for (uint32_t i = 0; i < tasks && rc == 0 && !f->unlabelled; i++)
         p->type[f->label[i]] = COLUMN_LABEL;
     return rc;
 }
@@ -113,6 +122,8 @@ static int weight_of_job(struct plan *p, struct features *f, struct err *e)
     if (name[0] == '\0')
         return 0;
     uint32_t at = feature_names_find(f, name);
+    if (at == FEATURE_NO_COLUMN && f->predict)
+        return 0;
     if (at == FEATURE_NO_COLUMN)
         return feature_names_missing(f, p->file, "data.weight", name, e);
     if (p->type[at] == COLUMN_LABEL)
@@ -134,6 +145,8 @@ static int time_of_job(struct plan *p, struct features *f, struct err *e)
     if (name[0] == '\0')
         return 0;
     uint32_t at = feature_names_find(f, name);
+    if (at == FEATURE_NO_COLUMN && f->predict)
+        return 0;
     if (at == FEATURE_NO_COLUMN)
         return feature_names_missing(f, p->file, "data.time", name, e);
     if (p->type[at] == COLUMN_LABEL || at == f->weight)
@@ -409,7 +422,8 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .weight = FEATURE_NO_COLUMN,
                              .time = FEATURE_NO_COLUMN,
                              .time_unit = job->data.time_unit,
-                             .group = FEATURE_NO_COLUMN};
+                             .group = FEATURE_NO_COLUMN,
+                             .predict = job->predict.on};
     out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;
     out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
     out->header = out->format->named && job->data.header;
@@ -425,34 +439,60 @@ int features_make(const struct job *job, const char *name, const char *head, siz
 
 /* ---- other headers ---- */
 
+/* The column of the name that `column` has in the features as they were; FEATURE_NO_COLUMN: there
+ * is none. */
+static uint32_t column_again(const struct features *was, const struct features *now,
+                             uint32_t column)
+{
+    const struct cell *wanted = &was->name[column];
+    SHOAL_ASSERT(column < was->columns);
+    for (uint32_t i = 0; i < now->columns; i++)
+        if (now->name[i].bytes == wanted->bytes &&
+            memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0)
+            return i;
+    return FEATURE_NO_COLUMN;
+}
+
 /* *column, of the features as they were, becomes the column of that name in `now`. */
 static int rebind(const struct features *was, const struct features *now, const char *name,
                   uint32_t *column, struct err *e)
 {
-    SHOAL_ASSERT(*column < was->columns);
+    uint32_t again = column_again(was, now, *column);
+    if (again != FEATURE_NO_COLUMN) {
+        *column = again;
+        return 0;
+    }
     const struct cell *wanted = &was->name[*column];
     char text[LIMIT_NAME * 4];
     int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
-    for (uint32_t i = 0; i < now->columns; i++) {
-        if (now->name[i].bytes == wanted->bytes &&
-            memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0) {
-            *column = i;
-            return 0;
-        }
-    }
     snprintf(text, sizeof text, "%.*s", shown, wanted->text);
     return feature_names_missing(now, name, "the header of the training input", text, e);
+}
+
+/* What a prediction can do without: labels, weight, time. */
+static void rebind_known(struct features *f, const struct features *now)
+{
+    for (uint32_t i = 0; i < f->shape.tasks && !f->unlabelled; i++) {
+        f->label[i] = column_again(f, now, f->label[i]);
+        f->unlabelled |= f->label[i] == FEATURE_NO_COLUMN;
+    }
+    if (f->weight != FEATURE_NO_COLUMN)
+        f->weight = column_again(f, now, f->weight);
+    if (f->time != FEATURE_NO_COLUMN)
+        f->time = column_again(f, now, f->time);
 }
 
 static int rebind_all(struct features *f, const struct features *now, const char *name,
                       struct err *e)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < f->shape.tasks && rc == 0; i++)
+    if (f->predict)
+        rebind_known(f, now);
+    for (uint32_t i = 0; i < f->shape.tasks && rc == 0 && !f->predict; i++)
         rc = rebind(f, now, name, &f->label[i], e);
-    if (rc == 0 && f->weight != FEATURE_NO_COLUMN)
+    if (rc == 0 && f->weight != FEATURE_NO_COLUMN && !f->predict)
         rc = rebind(f, now, name, &f->weight, e);
-    if (rc == 0 && f->time != FEATURE_NO_COLUMN)
+    if (rc == 0 && f->time != FEATURE_NO_COLUMN && !f->predict)
         rc = rebind(f, now, name, &f->time, e);
     if (rc == 0 && f->group != FEATURE_NO_COLUMN)
         rc = rebind(f, now, name, &f->group, e);
@@ -486,6 +526,74 @@ int features_bind(struct features *f, const char *name, const char *head, size_t
     f->text = now.text;
     f->columns = now.columns;
     return 0;
+}
+
+/* ---- predictions ---- */
+
+static bool is_label(const struct features *f, uint32_t column)
+{
+    bool is = false;
+    for (uint32_t t = 0; t < f->shape.tasks; t++)
+        is |= f->label[t] == column;
+    return is;
+}
+
+void features_unlabelled(const struct features *f, struct cell *cell)
+{
+    uint32_t from = f->columns, tasks = f->shape.tasks;
+    SHOAL_ASSERT(f->unlabelled && !f->header && f->columns + tasks <= CELLS_MAX);
+    for (uint32_t at = f->columns + tasks; at-- > 0;)
+        cell[at] = is_label(f, at) ? (struct cell){"", 0} : cell[--from];
+    SHOAL_ASSERT(from == 0);
+}
+
+/* Whether a line is one of this format with `columns` cells; it may be changed. */
+static bool fits(const struct features *f, const struct cell *line, struct cell *cell)
+{
+    char reason[REASON_BYTES], *copy = malloc(line->bytes + 1);
+    bool good = copy != NULL;
+    if (good) {
+        memcpy(copy, line->text, line->bytes);
+        good = f->format->line(f, copy, line->bytes, cell, reason) == 0;
+    }
+    free(copy);
+    return good;
+}
+
+/* Without a header the first row tells: it is one of the format, or one when its labels are left
+ * out. A row that is neither is a malformed one. */
+static int labels_look_for(struct features *f, const struct cell *line, struct err *e)
+{
+    struct cell *cell = malloc(CELLS_MAX * sizeof *cell);
+    if (cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line; free some");
+    if (f->columns > f->shape.tasks && !fits(f, line, cell)) {
+        f->columns -= f->shape.tasks;
+        f->unlabelled = true;
+        if (!fits(f, line, cell)) {
+            f->columns += f->shape.tasks;
+            f->unlabelled = false;
+        }
+    }
+    free(cell);
+    return 0;
+}
+
+int features_predict(struct features *f, const struct job *job, const char *name,
+                     const struct cell *line, struct err *e)
+{
+    const struct string_list *columns = &job->predict.columns;
+    SHOAL_ASSERT(f->predict);
+    if (columns->count > LIMIT_PASS)
+        return err_set(e, SHOAL_E_USAGE, "%zu columns to pass on, at most %u are; take some out",
+                       columns->count, LIMIT_PASS);
+    for (size_t i = 0; i < columns->count; i++) {
+        f->pass[i] = feature_names_find(f, columns->item[i]);
+        if (f->pass[i] == FEATURE_NO_COLUMN)
+            return feature_names_missing(f, name, "--column", columns->item[i], e);
+    }
+    f->pass_count = (uint32_t)columns->count;
+    return f->header ? 0 : labels_look_for(f, line, e);
 }
 
 void features_free(struct features *f)

@@ -49,19 +49,21 @@ static int entry(const char *p, const char *end, uint32_t number, struct cell *c
     return 0;
 }
 
-static int libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason)
+/* labels: cells before the entries, 1, or 0 of a line that is only to be scored. */
+static int libsvm_split(char *line, size_t bytes, uint32_t labels, struct cell *cell,
+                        uint32_t *count, char *reason)
 {
     const char *end = line + bytes, *p = skip_blanks(line, end);
-    const char *stop = word_end(p, end);
+    const char *stop = labels == 0 ? p : word_end(p, end);
     cell[0] = (struct cell){p, (uint32_t)(stop - p)};
-    uint32_t n = 1;
+    uint32_t n = labels;
     for (p = skip_blanks(stop, end); p < end; p = skip_blanks(stop, end)) {
         if (n == CELLS_MAX) {
             snprintf(reason, REASON_BYTES, "more than %u entries", CELLS_MAX - 1);
             return SHOAL_E_DATA;
         }
         stop = word_end(p, end);
-        int rc = entry(p, stop, n, &cell[n], reason);
+        int rc = entry(p, stop, n + 1 - labels, &cell[n], reason);
         if (rc != 0)
             return rc;
         n++;
@@ -73,14 +75,14 @@ static int libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *c
 static int libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
                        char *reason)
 {
-    uint32_t count;
-    int rc = libsvm_split(line, bytes, cell, &count, reason);
+    uint32_t count, labels = f->unlabelled ? 0 : 1;
+    int rc = libsvm_split(line, bytes, labels, cell, &count, reason);
     if (rc != 0 || count == f->columns)
         return rc;
     snprintf(reason, REASON_BYTES,
              "%u entries, not %u as on the first line: every libsvm line needs the same number, "
              "one a field",
-             count - 1, f->columns - 1);
+             count - labels, f->columns - labels);
     return SHOAL_E_DATA;
 }
 
@@ -88,7 +90,7 @@ static int libsvm_head(const struct features *f, char *line, size_t bytes, struc
                        uint32_t *count, char *reason)
 {
     (void)f;
-    int rc = libsvm_split(line, bytes, cell, count, reason);
+    int rc = libsvm_split(line, bytes, 1, cell, count, reason);
     if (rc != 0 || *count > 1)
         return rc;
     snprintf(reason, REASON_BYTES, "no entries after the label");

@@ -17,6 +17,8 @@ void evaluate_scores_close(struct scores *s)
     free(s->label);
     free(s->group);
     free(s->by);
+    free(s->row);
+    passed_free(&s->passed);
     evaluate_scores_init(s);
 }
 
@@ -31,8 +33,9 @@ static int scores_room(struct scores *s, const struct job *job, uint64_t rows, s
     s->label = malloc(rows * s->tasks * sizeof(float));
     s->group = grouped ? malloc(rows * sizeof(uint64_t)) : NULL;
     s->by = s->by_count > 0 ? malloc(rows * s->by_count * sizeof(uint64_t)) : NULL;
+    s->row = job->predict.on ? malloc(rows * sizeof(uint32_t)) : NULL;
     if (s->score == NULL || s->label == NULL || (grouped && s->group == NULL) ||
-        (s->by_count > 0 && s->by == NULL)) {
+        (s->by_count > 0 && s->by == NULL) || (job->predict.on && s->row == NULL)) {
         evaluate_scores_close(s);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the predictions of %" PRIu64 " rows", rows);
     }
@@ -46,7 +49,8 @@ int evaluate_scores_reset(struct scores *s, const struct job *job, uint64_t rows
         return err_set(e, SHOAL_E_TOO_BIG,
                        "an evaluation task of %" PRIu64 " rows is over the limit of %u", rows,
                        LIMIT_BATCH);
-    s->count = 0;
+    s->count = s->rows = 0;
+    passed_clear(&s->passed);
     return rows <= s->capacity ? 0 : scores_room(s, job, rows, e);
 }
 
@@ -66,13 +70,29 @@ static void scores_append(struct scores *s, const float *score, const float *lab
     s->count += count;
 }
 
-void evaluate_scores_add(struct scores *s, const float *score, const struct batch *batch)
+/* Which rows the examples that come next are of, and what is passed on of all rows read. */
+static int rows_append(struct scores *s, const uint32_t *row, uint32_t count, uint32_t rows,
+                       const struct passed *passed)
 {
+    SHOAL_ASSERT(count <= s->capacity - s->count && count <= rows);
+    for (uint32_t i = 0; i < count; i++)
+        s->row[s->count + i] = s->rows + row[i];
+    s->rows += rows;
+    return passed_append(&s->passed, passed);
+}
+
+int evaluate_scores_add(struct scores *s, const float *score, const struct batch *batch)
+{
+    SHOAL_ASSERT((s->row != NULL) == (batch->row != NULL));
+    if (s->row != NULL && rows_append(s, batch->row, batch->examples,
+                                      batch->examples + batch->bad_lines, &batch->passed) != 0)
+        return SHOAL_E_NOMEM;
     if (batch->examples == 0)
-        return;
+        return 0;
     SHOAL_ASSERT(batch->tasks == s->tasks && (s->group == NULL || batch->group != NULL));
     SHOAL_ASSERT(s->by == NULL || (batch->by != NULL && batch->by_count == s->by_count));
     scores_append(s, score, batch->label, batch->group, batch->by, batch->examples);
+    return 0;
 }
 
 int evaluate_scores_copy(struct scores *to, const struct scores *from, const struct job *job,
@@ -80,6 +100,9 @@ int evaluate_scores_copy(struct scores *to, const struct scores *from, const str
 {
     SHOAL_ASSERT(to != from);
     int rc = evaluate_scores_reset(to, job, from->capacity, e);
+    if (rc == 0 && to->row != NULL &&
+        rows_append(to, from->row, from->count, from->rows, &from->passed) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the cells of %u rows", from->rows);
     if (rc == 0 && from->count > 0)
         scores_append(to, from->score, from->label, from->group, from->by, from->count);
     return rc;

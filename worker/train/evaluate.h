@@ -1,5 +1,6 @@
 /* evaluate.h: what an evaluation task found: predictions, labels, and what they are grouped by, in
- * file order; and the message that reports them.
+ * file order; of a prediction also which rows they are of, and what it passes on of each row; and
+ * the message that reports them.
  *
  * A task is at most LIMIT_BATCH rows, and so many that one EVAL_DONE carries it. Thread: the
  * worker's loop. */
@@ -19,6 +20,9 @@ struct scores {
     uint64_t *by;         /* owned (capacity, by_count); NULL likewise */
     uint32_t tasks, by_count;
     uint32_t count, capacity;
+    uint32_t *row;        /* owned (capacity); NULL unless job->predict.on: which of the `rows` */
+    struct passed passed; /* of these, likewise: cells of all rows, malformed ones too */
+    uint32_t rows;        /* likewise: read */
 };
 
 void evaluate_scores_init(struct scores *s);
@@ -27,8 +31,8 @@ void evaluate_scores_close(struct scores *s);
  * LIMIT_BATCH. */
 int evaluate_scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e);
 /* Appends a batch's predictions, score (examples, tasks); there is room, and the batch was read for
- * evaluation. */
-void evaluate_scores_add(struct scores *s, const float *score, const struct batch *batch);
+ * evaluation. NOMEM: of a prediction, no room for what it passes on. */
+int evaluate_scores_add(struct scores *s, const float *score, const struct batch *batch);
 /* Makes *to a copy of what `from` holds; its memory is used again. NOMEM. */
 int evaluate_scores_copy(struct scores *to, const struct scores *from, const struct job *job,
                          struct err *e);

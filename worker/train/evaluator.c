@@ -35,8 +35,8 @@ struct evaluator {
     struct table_schema schema[MODEL_TABLES_MAX];
     struct piece_lane *lane; /* owned (lanes) */
     uint32_t lanes;
-    uint64_t rows, next;           /* of the split; first row not dealt */
-    uint64_t piece_rows, measured; /* rows of a piece; pieces measured */
+    uint64_t split_rows, first, rows, next; /* its part: from first up to rows; not dealt yet */
+    uint64_t piece_rows, measured; /* rows of a piece; pieces before this one are measured */
     struct waiting
         /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the
          * room */
@@ -96,6 +96,8 @@ static void prepare_done(struct env_work *w)
 
 static int scores_measure(struct evaluator *v, const struct scores *s, struct err *e)
 {
+    if (v->options.take != NULL)
+        return v->options.take(v->options.context, s, v->split_rows, e);
     return measure_add(&v->measure, s->score, s->label, s->group, s->by, s->count, e);
 }
 
@@ -146,13 +148,29 @@ static void lane_ended(void *owner)
     evaluator_wake(v);
 }
 
+/* Which rows: those of its part, a number of whole pieces. */
+static void rows_choose(struct evaluator *v, uint64_t rows)
+{
+    uint32_t batch = v->options.job->train.batch, part = v->options.part, parts = v->options.parts;
+    uint32_t batches = LIMIT_BATCH / batch < PIECE_BATCHES ? LIMIT_BATCH / batch : PIECE_BATCHES;
+    v->piece_rows = (uint64_t)batches * batch;
+    SHOAL_ASSERT(v->piece_rows > 0 && v->piece_rows <= LIMIT_BATCH);
+    uint64_t pieces = (rows + v->piece_rows - 1) / v->piece_rows, last = pieces;
+    if (parts > 0) {
+        SHOAL_ASSERT(part < parts);
+        v->measured = pieces * part / parts;
+        last = pieces * (part + 1) / parts;
+    }
+    v->first = v->next = v->measured * v->piece_rows;
+    v->rows = last == pieces ? rows : last * v->piece_rows;
+    if (v->first > v->rows) /* of no piece, at the very end */
+        v->first = v->next = v->rows;
+}
+
 static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *e)
 {
     const struct job *job = v->options.job;
     uint32_t lanes = v->options.lanes == 0 ? LANES_DEFAULT : v->options.lanes;
-    uint32_t batches = LIMIT_BATCH / job->train.batch < PIECE_BATCHES
-                           ? LIMIT_BATCH / job->train.batch
-                           : PIECE_BATCHES;
     int rc = model_schemas(job, &v->shape, v->schema, &v->base.table_count, e);
     if (rc == 0)
         rc = model_new(job, &v->shape, v->options.backend, &v->model, e);
@@ -161,9 +179,8 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     v->base.model = v->model;
     v->base.backend = v->options.backend;
     v->base.schema = v->schema;
-    v->rows = dataset_rows(d);
-    v->piece_rows = (uint64_t)batches * job->train.batch;
-    SHOAL_ASSERT(v->piece_rows > 0 && v->piece_rows <= LIMIT_BATCH);
+    v->split_rows = dataset_rows(d);
+    rows_choose(v, v->split_rows);
     v->waiting_room = LANE_PIECES * lanes;
     v->waiting = calloc(v->waiting_room, sizeof *v->waiting);
     v->lane = calloc(lanes, sizeof *v->lane);
@@ -186,7 +203,7 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
 static void piece_start(struct evaluator *v, struct piece_lane *l)
 {
     uint64_t left = v->rows - v->next;
-    SHOAL_ASSERT(left > 0 && v->next % v->piece_rows == 0);
+    SHOAL_ASSERT(v->next < v->rows && v->next % v->piece_rows == 0);
     struct wire_LANE_NEXT_reply task = {.kind = WIRE_NEXT_EVAL,
                                         .split = v->options.split,
                                         .position = v->next,
@@ -207,7 +224,7 @@ static int bad_lines_judge(const struct evaluator *v, struct err *e)
 {
     static const char *const names[] = {"train", "valid", "test"};
     double limit = v->options.job->data.max_bad;
-    if ((double)v->bad_lines <= limit * (double)v->rows)
+    if (v->options.parts > 0 || (double)v->bad_lines <= limit * (double)v->rows)
         return 0;
     return err_set(e, SHOAL_E_DATA,
                    "data.%s: %" PRIu64 " of %" PRIu64
@@ -221,8 +238,9 @@ static void evaluator_measure(struct evaluator *v)
 {
     SHOAL_ASSERT(v->measured * v->piece_rows >= v->rows);
     v->status = bad_lines_judge(v, &v->error);
-    if (v->status == 0)
-        v->status = measure_finish(&v->measure, &v->error);
+    if (v->options.take != NULL || v->status != 0)
+        return;
+    v->status = measure_finish(&v->measure, &v->error);
     if (v->status == 0 && v->measure.metric[0].examples == 0)
         v->status = err_set(&v->error, SHOAL_E_DATA, "the split has no good line");
 }
@@ -371,6 +389,21 @@ void evaluator_free(struct evaluator *v)
 uint64_t evaluator_bad_lines(const struct evaluator *v)
 {
     return v->bad_lines;
+}
+
+const char *evaluator_bad_where(const struct evaluator *v)
+{
+    return v->bad_where;
+}
+
+uint64_t evaluator_split_rows(const struct evaluator *v)
+{
+    return v->split_rows;
+}
+
+uint64_t evaluator_rows(const struct evaluator *v)
+{
+    return v->rows - v->first;
 }
 
 int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e)

@@ -1,10 +1,11 @@
-/* evaluator.h: the core of `shoal-worker eval`: scores one split with the tables as the servers
- * have them now, outside any job's run. It needs the map and the rows, and asks the coordinator for
- * nothing else; reads never write.
+/* evaluator.h: the core of `shoal-worker eval` and `predict`: scores one split with the tables as
+ * the servers have them now, outside any job's run. It needs the map and the rows, and asks the
+ * coordinator for nothing else; reads never write.
  *
- * The split is cut into pieces that lanes work on side by side; predictions are measured in file
- * order, a few pieces a lane wait for the one before them. At the end it calls env_stop. Thread:
- * the process's loop. */
+ * The split is cut into pieces that lanes work on side by side; predictions are measured, or given
+ * away (`take`), in file order, a few pieces a lane wait for the one before them. Batches begin at
+ * the same rows however many lanes and parts there are: so a row's prediction has the same bits. At
+ * the end it calls env_stop. Thread: the process's loop. */
 #ifndef WORKER_TRAIN_EVALUATOR_H
 #define WORKER_TRAIN_EVALUATOR_H
 
@@ -13,6 +14,7 @@
 #include "proto/base/err.h"
 #include "proto/job/job.h"
 #include "proto/metric/measure.h"
+#include "worker/train/evaluate.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +27,12 @@ struct evaluator_options {
     uint32_t cores;          /* that reading may keep busy; 0: 1 */
     struct backend *backend; /* borrowed; NULL for models that need none */
     uint32_t wait_ms;        /* for the map; 0: 30 s */
+    /* Of a prediction (job->predict.on), and then nothing is measured: gets the scores of one piece
+     * after another, lent, and how many rows the split has; what it returns but 0 ends it, with e.
+     */
+    int (*take)(void *context, const struct scores *scores, uint64_t rows, struct err *e);
+    void *context;
+    uint32_t part, parts; /* only this one of so many equal parts of the split; 0 parts: all */
 };
 
 struct evaluator;
@@ -37,8 +45,11 @@ void evaluator_free(struct evaluator *v);          /* settled */
 /* After env_stop: 0 and the measures, finished, lent until evaluator_free; STOPPED when it was
  * stopped before the end; else what went wrong. */
 int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e);
-/* Malformed lines of the split, which are not scored; more than data.max_bad allows end it with
- * DATA. */
+/* Malformed lines, which are not scored; more than data.max_bad allows end it with DATA, unless it
+ * is a part: then whoever has all of them judges. */
 uint64_t evaluator_bad_lines(const struct evaluator *v);
+const char *evaluator_bad_where(const struct evaluator *v); /* the first of them, or "" */
+uint64_t evaluator_rows(const struct evaluator *v);         /* of its part, malformed ones too */
+uint64_t evaluator_split_rows(const struct evaluator *v);
 
 #endif

@@ -359,12 +359,19 @@ static void result_add(struct lane *l, const struct lane_batch *b)
     r->lr_scale = lr_scale(l, b->number);
 }
 
+/* Predictions of a batch; of one without a good line, that its rows were read. */
+static void scores_take(struct lane *l, struct lane_batch *b)
+{
+    if (evaluate_scores_add(&l->scores, l->output.scores, &b->rows->batch) != 0)
+        lane_fail(l, SHOAL_E_NOMEM, "no memory for what the prediction passes on");
+}
+
 /* A batch is computed: what it came to. A skipped step has nothing to push but that it was. */
 static void compute_count(struct lane *l, struct lane_batch *b)
 {
     result_add(l, b);
     if (lane_evaluates(l)) {
-        evaluate_scores_add(&l->scores, l->output.scores, &b->rows->batch);
+        scores_take(l, b);
         return;
     }
     l->base->stats->examples += b->rows->batch.examples;
@@ -401,6 +408,8 @@ void lane_compute(struct lane *l, struct lane_batch *b)
     SHOAL_ASSERT(b->number == l->next_compute && b->state == READY); /* lane.c, 2 */
     l->next_compute++;
     if (b->rows->batch.examples == 0) {
+        if (lane_evaluates(l))
+            scores_take(l, b);
         lane_batch_move(b, lane_evaluates(l) ? DRAINING : COMPUTED);
         return;
     }

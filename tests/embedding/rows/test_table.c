@@ -41,6 +41,27 @@ START_TEST(pull_of_absent_keys_gives_initial_values_and_makes_no_row)
 }
 END_TEST
 
+/* _i: dense. A network's blocks have begun somewhere, and are none that a reader lacks. */
+START_TEST(who_scores_gets_zeros_for_absent_keys)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 10, 3);
+    s.dense = (uint32_t)_i;
+    struct rows r = rows_open(&s);
+    uint64_t keys[300];
+    float rows[3000], plain[3000], g[3000];
+    batch(keys, 300, 1000, 1);
+    rows_gradients(g, 1500, 1);
+    rows_push(&r, keys, g, 150, 1);
+    table_pull(r.table, keys, 300, plain);
+    for (int i = 0; i < 300; i++)
+        if (_i == 0 && table_row(r.table, keys[i]) == NULL)
+            memset(plain + 10 * i, 0, 10 * sizeof *plain);
+    table_pull_rows(r.table, keys, 300, rows);
+    ck_assert_mem_eq(rows, plain, sizeof rows);
+    rows_close(&r);
+}
+END_TEST
+
 /* The plain table: rows in an array by key number, updated one by one in order. */
 START_TEST(push_and_pull_equal_a_plain_table)
 {
@@ -541,6 +562,7 @@ int main(void)
     TCase *c = tcase_create("table");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, pull_of_absent_keys_gives_initial_values_and_makes_no_row);
+    tcase_add_loop_test(c, who_scores_gets_zeros_for_absent_keys, 0, 2);
     tcase_add_loop_test(c, push_and_pull_equal_a_plain_table, 0, 8);
     tcase_add_loop_test(c, results_do_not_hang_on_salts, 0, 2);
     tcase_add_test(c, push_takes_a_repeated_key_in_order);

@@ -643,6 +643,43 @@ START_TEST(coord_best_epoch_is_restored)
 }
 END_TEST
 
+/* _i 0: rates go down at each second miss; 1: what is only a little better is none. */
+START_TEST(coord_gains_and_rates_have_a_patience_of_their_own)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+    static const char *const keys[] = {"patience: 3, lr_decay: 0.5, lr_patience: 2}",
+                                       "patience: 2, lr_decay: 0.5, min_delta: 0.5}"};
+    char train[160];
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++)
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+    (void)snprintf(train, sizeof train,
+                   "epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, %s",
+                   keys[_i]);
+    rig_start(train, 2, 2, NULL);
+    run_job(120);
+    job_done(_i == 0 ? 5 : 3);
+    ck_assert_double_eq(report_number("best_epoch"), _i == 0 ? 2 : 1);
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, _i == 0 ? 0.5 : 0.25, 1e-12);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_report_says_that_a_job_still_gained)
+{
+    static const double quality[][FAKE_EPOCHS] = {{0, 0.6, 0.7, 0.8}, {0, 0.6, 0.8, 0.8}};
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++)
+        memcpy(r.worker[i].quality, quality[_i], sizeof quality[_i]);
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    run_job(120);
+    job_done(3);
+    ck_assert_ptr_nonnull(strstr(r.coord->job.report, "\"notes\": ["));
+    ck_assert_int_eq(strstr(r.coord->job.report, "train.epochs ended the job") != NULL, _i == 0);
+    rig_stop();
+}
+END_TEST
+
 /* After a checkpoint the first epoch is kept whatever it is, also one that beats the best of all by
  * too little to be a gain; the next one may be a gain on the best and none on what was kept. */
 START_TEST(coord_gain_over_the_best_is_kept)
@@ -1493,6 +1530,8 @@ int main(void)
     tcase_add_test(t, coord_bsp_survives_a_death_with_the_same_batches);
     tcase_add_loop_test(t, coord_lost_doubled_and_reordered_messages_change_nothing, 0, 12);
     tcase_add_test(t, coord_best_epoch_is_restored);
+    tcase_add_loop_test(t, coord_gains_and_rates_have_a_patience_of_their_own, 0, 2);
+    tcase_add_loop_test(t, coord_report_says_that_a_job_still_gained, 0, 2);
     tcase_add_test(t, coord_gain_over_the_best_is_kept);
     tcase_add_test(t, coord_refused_cut_is_made_again_under_a_new_number);
     tcase_add_test(t, coord_restarted_shard_is_set_up_again);

@@ -1,0 +1,115 @@
+/* begin.c: what a job begins with. */
+#include "deploy/cli/begin.h"
+#include "deploy/cli/checkpoint.h"
+#include "proto/base/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FORMER                                                                                     \
+    "%s is now %s %s, and needs no run's folder but a checkpoint's, or a run with "                \
+    "checkpoint.at_end: true"
+
+/* Whether folder/name is a checkpoint that will do, made after `newest` was. */
+static bool better(const char *folder, const char *name, bool start, char newest[64],
+                   char path[LIMIT_PATH])
+{
+    struct err silent;
+    struct json *m = NULL;
+    (void)snprintf(path, LIMIT_PATH, "%.700s/%.255s", folder, name);
+    if (name[0] == '.' || checkpoint_manifest(path, &m, &silent) != 0)
+        return false;
+    const char *date = json_as_string(json_get(m, "date"), ""),
+               *phase = json_as_string(json_get(m, "phase"), "");
+    char age[64]; /* those of one second by their names, which are numbers */
+    (void)snprintf(age, sizeof age, "%.24s %.32s", date, name);
+    bool good = (!start || strcmp(phase, "digest") == 0) && strcmp(age, newest) > 0;
+    if (good)
+        (void)snprintf(newest, 64, "%s", age);
+    json_free(m);
+    return good;
+}
+
+/* Of a run of `shoal local`. */
+static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct err *e)
+{
+    char folder[LIMIT_PATH], path[LIMIT_PATH], newest[64] = "";
+    struct file_walk w;
+    const char *name;
+    (void)snprintf(folder, sizeof folder, "%.900s/checkpoints", run);
+    if (file_walk_open(&w, folder)) {
+        while ((name = file_walk_next(&w)) != NULL)
+            if (better(folder, name, start, newest, path))
+                (void)snprintf(out, LIMIT_PATH, "%s", path);
+        file_walk_close(&w);
+    }
+    if (newest[0] != 0)
+        return 0;
+    return start ? err_set(e, SHOAL_E_NOINPUT,
+                           "%s has no checkpoint of its end: run such a job with "
+                           "checkpoint.at_end: true, or name a checkpoint's folder",
+                           folder)
+                 : err_set(e, SHOAL_E_NOINPUT,
+                           "%s has no checkpoint: run such a job with checkpoint.every_batches or "
+                           "every_minutes",
+                           folder);
+}
+
+int begin_find(const char *where, bool start, struct begin *out, struct err *e)
+{
+    const char *word = start ? "start_from" : "resume";
+    char *path = realpath(where, NULL), mine[LIMIT_PATH + 32];
+    int rc = 0;
+    out->start = start;
+    if (path == NULL && where[0] != '/')
+        return err_set(e, SHOAL_E_NOINPUT, "%s %s: %s", word, where, strerror(errno));
+    if (snprintf(out->path, LIMIT_PATH, "%s", path != NULL ? path : where) >= (int)LIMIT_PATH)
+        rc = err_set(e, SHOAL_E_USAGE, "%s: a path has at most %u bytes", word, LIMIT_PATH - 1);
+    free(path);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(mine, sizeof mine, "%s/coordinator.yaml", out->path);
+    if (access(mine, F_OK) != 0)
+        return 0;
+    (void)snprintf(mine, sizeof mine, "%.*s", (int)LIMIT_PATH, out->path);
+    return run_find(mine, start, out->path, e);
+}
+
+int begin_take(const struct option_line *o, const char *job_path, const struct string_list *set,
+               struct begin *out, struct err *e)
+{
+    struct job job;
+    *out = (struct begin){.start = false};
+    if (option_given(o, "from"))
+        return err_set(e, SHOAL_E_USAGE,
+                       "--from is now one of two: --resume %s goes on at the very batch, "
+                       "--start-from %s begins a new job with those tables",
+                       option_text(o, "from"), option_text(o, "from"));
+    if (option_given(o, "warm-start"))
+        return err_set(e, SHOAL_E_USAGE, FORMER, "--warm-start", "--start-from",
+                       option_text(o, "warm-start"));
+    const char *resume = option_text(o, "resume"), *start = option_text(o, "start-from");
+    int rc = job_load(job_path, set, &job, e);
+    if (rc != 0)
+        return rc;
+    if (job.warm_start[0] != 0) {
+        rc = err_set(e, SHOAL_E_CONFIG, FORMER, "warm_start", "start_from:", job.warm_start);
+        job_free(&job);
+        return rc;
+    }
+    if (resume == NULL && start == NULL) {
+        resume = job.resume[0] != 0 ? job.resume : NULL;
+        start = job.start_from[0] != 0 ? job.start_from : NULL;
+    }
+    if (resume != NULL && start != NULL)
+        rc = err_set(e, SHOAL_E_USAGE,
+                     "resume and start_from: a job goes on from a checkpoint, or begins with its "
+                     "tables; take one of them out");
+    else if (resume != NULL || start != NULL)
+        rc = begin_find(start != NULL ? start : resume, start != NULL, out, e);
+    job_free(&job);
+    return rc;
+}

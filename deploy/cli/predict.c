@@ -1,0 +1,482 @@
+/* predict.c: `shoal predict` and `shoal eval`: scores of an input, or how good they are, by tables
+ * that a fleet holds, an ended run has left, or a checkpoint keeps.
+ *
+ *   --from fleet        its coordinator is asked; a job may be going on, reads never write
+ *   --from RUN          a running one is asked likewise; of one that has ended coordinator and
+ *                       servers are started on its folders
+ *   --from CHECKPOINT   a cluster of this verb's own loads it, in memory (train.skip)
+ *
+ * Workers score a part each, and the parts one behind another are the file: the same bytes however
+ * many there are. */
+#include "deploy/cli/cluster.h"
+#include "deploy/cli/local_inner.h"
+#include "proto/base/file.h"
+#include "proto/job/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct predict {
+    struct local l;
+    struct option_line *o;
+    const char *from;
+    bool predicts;         /* else it measures */
+    char made[LIMIT_PATH]; /* of this verb's own, removed at the end; empty: not there yet */
+    char job[LIMIT_PATH];  /* file of the job, as the line says or where the tables come from */
+    char coordinator[256];
+    const char **more; /* owned (count): arguments of every worker */
+    size_t more_count;
+};
+
+/* ---- where the tables are -------------------------------------------------------------------- */
+
+enum source { FLEET, RUN, CHECKPOINT };
+
+static bool holds(const char *folder, const char *file)
+{
+    char path[2 * LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+    return access(path, F_OK) == 0;
+}
+
+static int source_of(const char *from, enum source *out, struct err *e)
+{
+    if (strcmp(from, "fleet") == 0)
+        *out = FLEET;
+    else if (holds(from, MANIFEST_FILE))
+        *out = CHECKPOINT;
+    else if (holds(from, "coordinator.yaml"))
+        *out = RUN;
+    else
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "--from %s: neither a checkpoint's folder (it has no " MANIFEST_FILE
+                       ") nor that of a run of `shoal local` (no coordinator.yaml), nor the word "
+                       "fleet",
+                       from);
+    return 0;
+}
+
+/* The job file: the line's, else the one that lies with the tables. */
+static int job_choose(struct predict *p, enum source source, struct err *e)
+{
+    if (p->o->words == 1)
+        (void)snprintf(p->job, sizeof p->job, "%s", p->o->word[0]);
+    else if (source == FLEET)
+        return err_set(e, SHOAL_E_USAGE, "name the job file that the fleet's tables were made by");
+    else
+        (void)snprintf(p->job, sizeof p->job, "%s/" MANIFEST_JOB_FILE, p->from);
+    p->l.job_path = p->job;
+    return 0;
+}
+
+/* Rows and layers of a run mean the same to the job of the line. */
+static int run_fits(const struct predict *p, struct err *e)
+{
+    char path[LIMIT_PATH + 16];
+    struct job was, is;
+    if (p->o->words == 0)
+        return 0;
+    (void)snprintf(path, sizeof path, "%s/job.yaml", p->from);
+    int rc = job_load(path, NULL, &was, e);
+    if (rc != 0)
+        return rc;
+    rc = job_load(p->job, p->l.set, &is, e);
+    if (rc == 0)
+        rc = job_same_model(&was, &is, e);
+    if (rc == 0)
+        job_free(&is);
+    job_free(&was);
+    return rc;
+}
+
+static int folder_make(struct predict *p, struct err *e)
+{
+    const char *where = getenv("TMPDIR");
+    char log[LIMIT_PATH + 8];
+    (void)snprintf(p->l.dir, sizeof p->l.dir, "%s/shoal-predict-XXXXXX",
+                   where != NULL && where[0] == '/' ? where : "/tmp");
+    if (mkdtemp(p->l.dir) == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", p->l.dir,
+                       strerror(errno));
+    (void)snprintf(p->made, sizeof p->made, "%s", p->l.dir);
+    (void)snprintf(log, sizeof log, "%s/log", p->made);
+    return file_mkdir(log, 0700) == 0
+               ? 0
+               : err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", log,
+                         strerror(errno));
+}
+
+static int daemons_start(struct predict *p, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < p->l.children && rc == 0; i++)
+        rc = child_start(&p->l.child[i], e);
+    (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", p->l.coordinator);
+    return rc;
+}
+
+static int run_open(struct predict *p, struct err *e)
+{
+    char endpoint[256];
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct ask *a = NULL;
+    struct err silent;
+    int rc = run_fits(p, e);
+    if (rc != 0)
+        return rc;
+    bool live = cluster_endpoint(p->from, endpoint) && cli_ask_open(endpoint, &a, &silent) == 0 &&
+                cli_ask(a, &w, NULL, 500, &reply, NULL, &silent) == 0;
+    cli_ask_close(a);
+    if (live) {
+        (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", endpoint);
+        return 0;
+    }
+    rc = local_reopen(&p->l, p->from, e);
+    return rc == 0 ? daemons_start(p, e) : rc;
+}
+
+/* A job that only loads: with the line's keys, and those that make it so. */
+static int checkpoint_open(struct predict *p, struct err *e)
+{
+    static const char *const keys[] = {"train.skip=true", "data.valid=[]", "data.test=[]",
+                                       "durability=memory", "train.early_stop.patience=0"};
+    struct local *l = &p->l;
+    struct string_list *line = l->set, only = {0};
+    char *text = NULL, run[LIMIT_PATH + 8], cache[LIMIT_PATH + 32];
+    int job_status = 0, rc = begin_find(p->from, false, &l->begin, e);
+    for (size_t i = 0; i < line->count && rc == 0; i++)
+        rc = config_list_add(&only, line->item[i]);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && rc == 0; i++)
+        rc = config_list_add(&only, keys[i]);
+    (void)snprintf(run, sizeof run, "%s/run", p->made);
+    (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", p->made);
+    if (rc == 0)
+        rc = config_list_add(&only, cache);
+    l->set = &only;
+    if (rc == 0)
+        rc = local_prepare(l, run, &text, e);
+    if (rc == 0)
+        rc = daemons_start(p, e);
+    if (rc == 0)
+        rc = cli_ask_open(l->coordinator, &l->ask, e);
+    if (rc == 0)
+        rc = local_submit(l, text, e);
+    if (rc == 0)
+        rc = local_follow(l, &job_status, e);
+    if (rc == 0 && job_status != 0)
+        rc = local_job_failure(l, job_status, e);
+    l->set = line;
+    config_list_free(&only);
+    free(text);
+    return rc;
+}
+
+static int tables_open(struct predict *p, struct err *e)
+{
+    enum source source;
+    int rc = source_of(p->from, &source, e);
+    if (rc == 0)
+        rc = job_choose(p, source, e);
+    if (rc != 0)
+        return rc;
+    switch (source) {
+    case RUN:
+        return run_open(p, e);
+    case CHECKPOINT:
+        return checkpoint_open(p, e);
+    default:
+        if (!option_given(p->o, "coordinator"))
+            return err_set(e, SHOAL_E_USAGE,
+                           "--from fleet needs --coordinator tcp://HOST:PORT of it");
+        (void)snprintf(p->coordinator, sizeof p->coordinator, "%s",
+                       option_text(p->o, "coordinator"));
+        return 0;
+    }
+}
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
+{
+    const char **more = realloc(p->more, (p->more_count + 2) * sizeof *more);
+    if (more == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    p->more = more;
+    p->more[p->more_count++] = option;
+    p->more[p->more_count++] = value;
+    return 0;
+}
+
+static int more_list(struct predict *p, const char *name, const char *option, struct err *e)
+{
+    const struct string_list *list = option_list(p->o, name);
+    int rc = 0;
+    for (size_t i = 0; i < list->count && rc == 0; i++)
+        rc = more_add(p, option, list->item[i], e);
+    return rc;
+}
+
+/* What all workers are told. */
+static int more_make(struct predict *p, struct err *e)
+{
+    int rc = more_add(p, "--coordinator", p->coordinator, e);
+    if (rc == 0)
+        rc = more_add(p, "--config", p->job, e);
+    if (rc == 0)
+        rc = more_list(p, "set", "--set", e);
+    if (rc == 0)
+        rc = more_list(p, "in", "--in", e);
+    if (rc == 0 && p->predicts)
+        rc = more_list(p, "column", "--column", e);
+    return rc;
+}
+
+static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
+{
+    const char *to = option_text(p->o, "out");
+    if (strcmp(to, "-") == 0)
+        (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32, p->made, i);
+    else
+        (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d", LIMIT_PATH - 32, to, i);
+}
+
+static void report_path(const struct predict *p, int i, char out[LIMIT_PATH])
+{
+    (void)snprintf(out, LIMIT_PATH, "%.*s/report-%d", LIMIT_PATH - 32, p->made, i);
+}
+
+/* As the worker that wrote it all alone would take it from the name. */
+static const char *format_of_out(const struct option_line *o)
+{
+    const char *out = option_text(o, "out"), *dot = strrchr(out, '.');
+    if (option_given(o, "format"))
+        return option_text(o, "format");
+    if (dot != NULL && (strcmp(dot, ".tsv") == 0 || strcmp(dot, ".npy") == 0))
+        return dot + 1;
+    return "csv";
+}
+
+static int workers_run(struct predict *p, struct err *e)
+{
+    struct local *l = &p->l;
+    int first = l->children, rc = 0;
+    for (int i = 0; i < l->workers && rc == 0; i++) {
+        char name[32], text[LIMIT_PATH];
+        (void)snprintf(name, sizeof name, "worker-%d", i);
+        struct child *c = local_child(l, "shoal-worker", name);
+        local_child_arg(c, "predict", NULL);
+        part_path(p, i, text);
+        local_child_arg(c, "--out", text);
+        report_path(p, i, text);
+        local_child_arg(c, "--report", text);
+        local_child_arg(c, "--format", format_of_out(p->o));
+        (void)snprintf(text, sizeof text, "%d/%d", i, l->workers);
+        local_child_arg(c, "--part", text);
+        (void)snprintf(text, sizeof text, "%d", local_cores_each(l));
+        local_child_arg(c, "--cores", text);
+        c->more = p->more;
+        c->more_count = p->more_count;
+        rc = child_start(c, e);
+    }
+    return rc == 0 ? local_wait(l, first, e) : rc;
+}
+
+/* ---- one file of them ------------------------------------------------------------------------ */
+
+/* All parts are judged as one, as an evaluation is. */
+static int reports_judge(const struct predict *p, struct err *e)
+{
+    int64_t rows = 0, bad = 0;
+    char path[LIMIT_PATH], where[ERR_TEXT_MAX] = "";
+    struct json *j;
+    struct job job;
+    int rc = job_load(p->job, p->l.set, &job, e);
+    if (rc != 0)
+        return rc;
+    double limit = job.data.max_bad;
+    job_free(&job);
+    for (int i = 0; i < p->l.workers; i++) {
+        report_path(p, i, path);
+        rc = cli_json_file(path, &j, e);
+        if (rc != 0)
+            return rc;
+        rows += json_as_int(json_get(j, "rows"), 0);
+        bad += json_as_int(json_get(j, "bad_lines"), 0);
+        if (where[0] == 0)
+            (void)snprintf(where, sizeof where, "%s", json_as_string(json_get(j, "bad_where"), ""));
+        json_free(j);
+    }
+    if ((double)bad > limit * (double)rows)
+        return err_set(e, SHOAL_E_DATA,
+                       "%" PRId64 " of %" PRId64
+                       " rows are malformed, data.max_bad allows a share of %.4g; first one: %s",
+                       bad, rows, limit, where);
+    if (bad > 0)
+        fprintf(stderr,
+                "%" PRId64 " of %" PRId64 " rows are malformed and have no score; the "
+                "first: %s\n",
+                bad, rows, where);
+    return 0;
+}
+
+static int part_copy(const struct predict *p, int i, int out, struct err *e)
+{
+    char path[LIMIT_PATH];
+    part_path(p, i, path);
+    int in = open(path, O_RDONLY | O_CLOEXEC);
+    int64_t n = in < 0 ? -1 : file_copy(in, out, UINT64_MAX);
+    if (in >= 0)
+        close(in);
+    return n >= 0 ? 0
+                  : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
+                            option_text(p->o, "out"), strerror(errno));
+}
+
+static void parts_remove(const struct predict *p)
+{
+    char path[LIMIT_PATH];
+    for (int i = 0; i < p->l.workers; i++) {
+        part_path(p, i, path);
+        (void)file_unlink(path);
+    }
+}
+
+/* The others go behind the first part, which then gets the file's name. */
+static int parts_join(const struct predict *p, struct err *e)
+{
+    const char *to = option_text(p->o, "out");
+    char path[LIMIT_PATH];
+    bool standard = strcmp(to, "-") == 0;
+    int rc = 0;
+    part_path(p, 0, path);
+    int out = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (out < 0)
+        return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
+    for (int i = standard ? 0 : 1; i < p->l.workers && rc == 0; i++)
+        rc = part_copy(p, i, out, e);
+    if (standard)
+        return rc;
+    if (rc == 0 && file_sync_data(out) != 0)
+        rc = err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
+    close(out);
+    if (rc == 0 && file_rename(path, to) != 0)
+        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", to, strerror(errno));
+    return rc;
+}
+
+static int predict(struct predict *p, struct err *e)
+{
+    int rc = workers_run(p, e);
+    if (rc == 0)
+        rc = reports_judge(p, e);
+    if (rc == 0)
+        rc = parts_join(p, e);
+    parts_remove(p);
+    return rc;
+}
+
+static int evaluate(struct predict *p, struct err *e)
+{
+    const char **argv = calloc(p->more_count + 5, sizeof *argv);
+    char *text = NULL;
+    size_t bytes;
+    if (argv == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    argv[0] = "shoal-worker";
+    argv[1] = "eval";
+    argv[2] = "--split";
+    argv[3] = option_text(p->o, "split");
+    memcpy(argv + 4, p->more, p->more_count * sizeof *argv);
+    int rc = child_output(argv, &text, &bytes, e);
+    if (rc == 0)
+        fputs(text, stdout);
+    free(text);
+    free(argv);
+    return rc;
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------- */
+
+static int line_check(const struct predict *p, struct err *e)
+{
+    struct option_line *o = p->o;
+    if (!option_given(o, "from"))
+        return err_set(e, SHOAL_E_USAGE,
+                       "--from is missing: a checkpoint's folder, that of a run, or the word "
+                       "fleet");
+    if (!p->predicts)
+        return 0;
+    const char *out = option_text(o, "out");
+    if (strlen(out) > LIMIT_PATH - 32)
+        return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 32);
+    if (strcmp(out, "-") != 0 && access(out, F_OK) == 0)
+        return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
+                       out);
+    const struct string_list *in = option_list(o, "in");
+    for (size_t i = 0; i < in->count && p->l.workers > 1; i++)
+        if (strcmp(in->item[i], "-") == 0)
+            return err_set(e, SHOAL_E_USAGE,
+                           "--in -: standard input is read once: take --workers 1, or a file");
+    return 0;
+}
+
+static int scores_main(const char *command, bool predicts, int argc, char **argv)
+{
+    static struct predict p;
+    struct option_line o;
+    struct err e = {0};
+    int rc = cli_options(command, argc, argv, &o, &e);
+    if (rc == 0) {
+        static struct string_list none;
+        p.o = &o;
+        p.predicts = predicts;
+        p.from = option_text(&o, "from");
+        p.l.servers = (int)option_int(&o, "servers");
+        p.l.shards = 1;
+        p.l.workers = predicts ? (int)option_int(&o, "workers") : 1;
+        p.l.io_threads = 1;
+        p.l.restart = p.l.quiet = true;
+        p.l.set = option_list(&o, "set");
+        p.l.server_set = &none;
+        rc = line_check(&p, &e);
+    }
+    if (rc == 0) {
+        local_signals_take();
+        umask(077);
+        rc = folder_make(&p, &e);
+    }
+    if (rc == 0)
+        rc = local_programs_find(&p.l, &e);
+    if (rc == 0)
+        rc = tables_open(&p, &e);
+    if (rc == 0)
+        rc = more_make(&p, &e);
+    if (rc == 0)
+        rc = predicts ? predict(&p, &e) : evaluate(&p, &e);
+    cli_ask_close(p.l.ask);
+    local_stop(&p.l);
+    if (p.l.sockets[0] != 0)
+        (void)file_remove_tree(p.l.sockets);
+    if (p.made[0] != 0)
+        (void)file_remove_tree(p.made);
+    job_free(&p.l.job);
+    free(p.more);
+    return cli_end(rc, &o, &e);
+}
+
+int cli_predict(int argc, char **argv)
+{
+    return scores_main("shoal predict", true, argc, argv);
+}
+
+int cli_eval(int argc, char **argv)
+{
+    return scores_main("shoal eval", false, argc, argv);
+}

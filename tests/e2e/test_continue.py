@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""test_continue: every day a new day: a job begins with the tables that the one before it has left, on other data, other servers, other lanes."""
+from lib import *
+
+DAYS = 3
+
+
+def days_of(space, rows=2560):
+    """Days of whole batches, and one file of them all."""
+    days = [synth(space / f"day-{i}.tsv", rows, i + 1) for i in range(DAYS)]
+    whole = space / "days.tsv"
+    whole.write_text("".join(day.read_text() for day in days))
+    return days, whole
+
+
+def job(space, name, train, **over):
+    return job_file(space / f"{name}.yaml", train, **{"data.shuffle": False, "train.consistency": "bsp", "train.lanes": 1,
+                                                      "checkpoint.at_end": True, **over})
+
+
+def refused(space, job, words, *extra, status=None):
+    run = Run(job, space / f"refused-{time.monotonic_ns()}", 1, 1, extra)
+    code = run.wait(120)
+    assert code != 0 and (status is None or code == status), (code, run.output())
+    for word in words:
+        assert word in run.output(), (word, run.output())
+
+
+def days_one_by_one_are_the_days_in_a_row(space):
+    """Where nothing draws on batch numbers the bits are the same; each day has servers of its own."""
+    days, whole = days_of(space)
+    at_once = run_job(job(space, "whole", whole), space / "whole")
+    for i, day in enumerate(days):
+        begin = ["--start-from", str(space / f"run-{i - 1}")] if i else []
+        report = run_job(job(space, f"day-{i}", day), space / f"run-{i}", 1 + i, 1, begin)
+        assert report["examples"] == 2560 and ("start_from" in report) == (i > 0) and "from" not in report
+    assert digests(report) == digests(at_once)
+    kept = pathlib.Path(report["start_from"])
+    again = run_job(job(space, "key", days[-1], start_from=str(kept)), space / "key", 2)
+    assert digests(again) == digests(report)
+
+
+def next_day_may_differ_in_all_but_the_model(space):
+    days, _ = days_of(space)
+    run_job(job(space, "first", days[0]), space / "first", 2)
+    other = job(space, "other", days[1], **{"train.consistency": "ssp", "train.lanes": 3, "train.batch": 100, "train.seed": 9, "train.epochs": 2,
+                                            "tables[0].optimizer.lr": 0.01, "data.valid": str(days[2])})
+    cold, warm = run_job(other, space / "cold"), run_job(other, space / "warm", 1, 2, ["--start-from", str(space / "first")])
+    assert warm["epochs"][0]["train_logloss"] < cold["epochs"][0]["train_logloss"], (warm["epochs"], cold["epochs"])
+    assert warm["rows"] > run_job(other, space / "again")["rows"] - 1 and warm["lanes"] == 3
+    third = run_job(job(space, "third", days[2]), space / "third", 3, 1, ["--start-from", str(space / "warm")])
+    assert third["rows"] > warm["rows"]
+
+
+def killed_servers_lose_nothing_of_what_was_begun_with(space):
+    days, _ = days_of(space, 2560 * longer(2))
+    run_job(job(space, "first", days[0]), space / "first", 2)
+    more = {"train.epochs": 4}
+    calm = run_job(job(space, "calm", days[1], **more), space / "calm", 2, 1, ["--start-from", str(space / "first")])
+    run = Run(job(space, "rough", days[1], **more), space / "rough", 2, 1, ["--start-from", str(space / "first")])
+    while run.running() and "epoch 1" not in run.output():
+        time.sleep(0.02)
+    for name in ("server-0", "coordinator", "server-1"):
+        strike(run, name)
+        time.sleep(0.3)
+    assert run.wait() == 0, run.output()
+    assert digests(run.report()) == digests(calm)
+
+
+def ended_job_is_gone_on_with_as_it_is(space):
+    """What is resumed from the end has nothing left to do; what was cut in the middle does the rest."""
+    days, _ = days_of(space)
+    whole = job(space, "whole", days[0], **{"checkpoint.every_batches": 4, "checkpoint.keep": 0})
+    report = run_job(whole, space / "run")
+    made = sorted((space / "run/checkpoints").iterdir())
+    made = [path for path in made if (path / "manifest.json").exists()]
+    assert json.loads((made[-1] / "manifest.json").read_text())["phase"] == "digest" and len(made) > 1
+    for i, path in enumerate((space / "run", made[-1], made[0])):
+        assert digests(run_job(whole, space / f"on-{i}", 2, 1, ["--resume", str(path)])) == digests(report), path
+
+
+def what_cannot_be_is_refused(space):
+    days, _ = days_of(space)
+    plain = job(space, "plain", days[0], **{"checkpoint.at_end": False})
+    run_job(plain, space / "plain")
+    refused(space, plain, ["no checkpoint of its end", "checkpoint.at_end: true"], "--start-from", str(space / "plain"), status=66)
+    refused(space, plain, ["--resume", "--start-from"], "--from", str(space / "plain"), status=64)
+    refused(space, plain, ["--start-from", "checkpoint.at_end"], "--warm-start", str(space / "plain"), status=64)
+    refused(space, job(space, "warm", days[0], warm_start="x"), ["start_from: x"], status=78)
+    run_job(job(space, "first", days[0]), space / "first")
+    first = str(space / "first")
+    refused(space, plain, ["take one of them out"], "--resume", first, "--start-from", first, status=64)
+    refused(space, job(space, "wide", days[0], **{"model.hidden": [32, 8]}), ["model.hidden"], "--start-from", first, status=78)
+    refused(space, job(space, "rows", days[1]), ["data.train has"], "--resume", first)
+    refused(space, plain, ["no_such"], "--start-from", "no_such", status=66)
+
+
+if __name__ == "__main__":
+    main([days_one_by_one_are_the_days_in_a_row, next_day_may_differ_in_all_but_the_model, killed_servers_lose_nothing_of_what_was_begun_with,
+          ended_job_is_gone_on_with_as_it_is, what_cannot_be_is_refused])

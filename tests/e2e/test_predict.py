@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""test_predict: scores of an input by the tables of a run, of a checkpoint, of a fleet. Figures are recomputed here, by no code of ours."""
+import struct
+
+from lib import *
+
+
+def shoal(*words, status=0, stdin=None):
+    got = subprocess.run([str(SHOAL), *map(str, words)], capture_output=True, text=True, timeout=300, input=stdin)
+    assert got.returncode == status, (words, got.returncode, got.stdout[-1000:], got.stderr[-2000:])
+    return got
+
+
+def lines_of(path):
+    return pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+
+
+def scores_of(path):
+    """The last column behind the line of names."""
+    return [line.rsplit(",", 1)[-1] for line in lines_of(path)[1:]]
+
+
+def auc(label, score):
+    """Of ranks, those of equal scores shared."""
+    order = sorted(range(len(score)), key=lambda i: score[i])
+    at = ranks = 0
+    while at < len(order):
+        end = at
+        while end < len(order) and score[order[end]] == score[order[at]]:
+            end += 1
+        ranks += sum(label[order[i]] for i in range(at, end)) * (at + end + 1) / 2
+        at = end
+    positive = sum(label)
+    return (ranks - positive * (positive + 1) / 2) / (positive * (len(label) - positive))
+
+
+def trained(space, servers=1, **over):
+    train, test = synth(space / "train.tsv", 8000, 1), synth(space / "test.tsv", 3000, 2)
+    job = job_file(space / "job.yaml", train, **{"data.test": str(test), "train.consistency": "bsp", "evaluate.by": ["C1"],
+                                                 "checkpoint.dir": str(space / "kept"), "checkpoint.every_batches": 10, **over})
+    return job, test, run_job(job, space / "run", servers)
+
+
+def checkpoints(space):
+    return sorted(p for p in (space / "kept").iterdir() if (p / "manifest.json").exists())
+
+
+# ---- what the scores are ----------------------------------------------------------------------------------------
+
+
+def scores_give_the_reported_figures(space):
+    job, test, report = trained(space)
+    out = space / "scores.csv"
+    shoal("predict", "--from", space / "run", "--out", out, "--column", "label", "--column", "C2")
+    rows = [line.split("\t") for line in lines_of(test)]
+    got = [line.split(",") for line in lines_of(out)]
+    assert got[0] == ["label", "C2", "score"] and len(got) == len(rows) + 1
+    assert [g[:2] for g in got[1:]] == [[r[0], r[15]] for r in rows]
+    mine = auc([int(g[0]) for g in got[1:]], [float(g[2]) for g in got[1:]])
+    assert abs(mine - report["test"]["auc"]) < 1e-12, (mine, report["test"]["auc"])
+    measured = json.loads(shoal("eval", job, "--from", space / "run").stdout)
+    for name in ("auc", "logloss", "calibration", "examples"):
+        assert measured[name] == report["test"][name], (name, measured[name], report["test"][name])
+    assert digests(json.loads((space / "run/report.json").read_text())) == digests(report)
+
+
+def file_is_the_same_however_many_write_it(space):
+    _, test, _ = trained(space, servers=2)
+    last = checkpoints(space)[-1]
+    wanted = {}
+    for servers, workers in ((1, 1), (3, 4)):
+        for suffix in ("csv", "npy"):
+            out = space / f"{servers}-{workers}.{suffix}"
+            shoal("predict", "--from", last, "--out", out, "--in", test, "--servers", servers, "--workers", workers)
+            assert wanted.setdefault(suffix, out.read_bytes()) == out.read_bytes(), out
+    head, body = wanted["npy"][:128], wanted["npy"][128:]
+    assert b"'shape': (3000,)" in head
+    floats = struct.unpack("<3000f", body)
+    assert [struct.pack("<f", float(text)) for text in scores_of(space / "1-1.csv")] == [struct.pack("<f", f) for f in floats]
+    a, b = space / "run-1.csv", space / "run-3.csv"
+    shoal("predict", "--from", space / "run", "--out", a)
+    shoal("predict", "--from", space / "run", "--out", b, "--workers", 3)
+    assert a.read_bytes() == b.read_bytes() != (space / "1-1.csv").read_bytes()  # that one is of ten batches before the end
+
+
+def labels_may_be_missing(space):
+    """In each format the scores are those of the labelled input."""
+    job, test, _ = trained(space)
+    shoal("predict", "--from", space / "run", "--out", space / "all.csv")
+    bare = space / "bare.tsv"
+    bare.write_text("".join(line.split("\t", 1)[1] + "\n" for line in lines_of(test)))
+    shoal("predict", "--from", space / "run", "--in", bare, "--out", space / "bare.csv")
+    assert lines_of(space / "bare.csv") == lines_of(space / "all.csv")
+    header = ["label", "time", "user", "item"]
+    rows = [[r[0], str(1700000000 + i), r[14], r[15]] for i, r in enumerate(line.split("\t") for line in lines_of(test))]
+    for kind, head in (("csv-header", True), ("csv", False), ("libsvm", False)):
+        def text(rows, names):
+            if kind == "libsvm":
+                return "".join(" ".join([*r[:len(r) - 2], *(f"{int(w, 16)}:1" for w in r[-2:])]) + "\n" for r in rows)
+            return (",".join(names) + "\n" if head else "") + "".join(",".join(r) + "\n" for r in rows)
+        keys = {"libsvm": {"data.format": "libsvm"}}.get(kind, {"data.format": "csv", "data.header": head, "data.label": "label", "data.time": "time"})
+        if kind == "csv":
+            keys["data.columns"] = [{"name": "label", "type": "label"}, {"name": "time", "type": "skip"}, {"name": "user"}, {"name": "item"}]
+        data, unlabelled = space / f"{kind}.txt", space / f"{kind}-bare.txt"
+        data.write_text(text([r[:1] + r[2:] for r in rows] if kind == "libsvm" else rows, header))
+        unlabelled.write_text(text([r[2:] if kind == "libsvm" else r[1:] for r in rows], header[1:]))
+        run_job(job_file(space / f"{kind}.yaml", data, **{"data.test": str(data), **keys}), space / f"run-{kind}")
+        shoal("predict", "--from", space / f"run-{kind}", "--out", space / f"{kind}-all.csv")
+        shoal("predict", "--from", space / f"run-{kind}", "--in", unlabelled, "--out", space / f"{kind}-bare.csv")
+        assert scores_of(space / f"{kind}-all.csv") == scores_of(space / f"{kind}-bare.csv"), kind
+        assert len(set(scores_of(space / f"{kind}-bare.csv"))) > 100, kind
+
+
+def malformed_rows_keep_their_place(space):
+    _, test, _ = trained(space)
+    rows, broken = lines_of(test)[:20], space / "broken.tsv"
+    broken.write_text("".join(row + "\n" for row in rows[:5] + ["torn"] + rows[5:]))
+    shoal("predict", "--from", space / "run", "--in", test, "--out", space / "good.csv")
+    said = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "broken.csv", "--set", "data.max_bad=0.1")
+    good, got = scores_of(space / "good.csv")[:20], scores_of(space / "broken.csv")
+    assert got[5] == ""
+    assert all(abs(float(g) - float(w)) < 1e-6 for g, w in zip(got[:5] + got[6:], good, strict=True))  # another batch, other last bits
+    assert "1 of 21 rows are malformed and have no score; the first: " in said.stderr and "broken.tsv:6:" in said.stderr
+    refused = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "none.csv", "--workers", 2, status=65)
+    assert "data.max_bad" in refused.stderr and not list(space.path.glob("none.csv*"))
+
+
+def input_and_output_may_be_streams(space):
+    _, test, _ = trained(space)
+    out = space / "file.csv"
+    shoal("predict", "--from", space / "run", "--in", test, "--out", out)
+    got = shoal("predict", "--from", space / "run", "--in", "-", stdin=test.read_text())
+    assert got.stdout == out.read_text() and got.stderr == ""
+    two = shoal("predict", "--from", space / "run", "--in", test, "--workers", 2, "--format", "tsv")
+    assert two.stdout == out.read_text()
+    shoal("predict", "--from", space / "run", "--in", "-", "--workers", 2, stdin="", status=64)
+
+
+def names_make_up_for_training_data_that_has_gone(space):
+    """The next day's file has other columns in another order, and no labels."""
+    train, day = space / "train.csv", space / "day.csv"
+    rows = [line.split("\t") for line in lines_of(synth(space / "log.tsv", 4000, 1))]
+    train.write_text("label,user,item\n" + "".join(f"{r[0]},{r[14]},{r[15]}\n" for r in rows))
+    day.write_text("id,item,user\n" + "".join(f"{i},{r[15]},{r[14]}\n" for i, r in enumerate(rows)))
+    keys = {"data.format": "csv", "data.header": True, "data.label": "label", "data.test": str(train)}
+    run_job(job_file(space / "listed.yaml", train, **{**keys, "features.fields": ["user", "item"]}), space / "listed")
+    run_job(job_file(space / "auto.yaml", train, **keys), space / "auto")
+    shoal("predict", "--from", space / "listed", "--out", space / "before.csv")
+    train.unlink()
+    shoal("predict", "--from", space / "listed", "--in", day, "--out", space / "after.csv", "--column", "id")
+    assert scores_of(space / "after.csv") == scores_of(space / "before.csv")
+    assert [line.split(",")[0] for line in lines_of(space / "after.csv")] == ["id", *map(str, range(4000))]
+    assert "train.csv" in shoal("predict", "--from", space / "auto", "--in", day, status=66).stderr
+
+
+# ---- beside others ----------------------------------------------------------------------------------------------
+
+
+def scoring_leaves_a_running_job_alone(space):
+    train, test = synth(space / "train.tsv", 20000, 1), synth(space / "test.tsv", 3000, 2)
+    job = job_file(space / "job.yaml", train, **{"data.test": str(test), "train.consistency": "bsp", "train.epochs": longer(6)})
+    calm = run_job(job, space / "calm")
+    run, made = Run(job, space / "run"), 0
+    while run.running() and "epoch" not in run.output():
+        time.sleep(0.05)
+    while run.running() and made < 3:
+        got = subprocess.run([str(SHOAL), "predict", "--from", str(space / "run")], capture_output=True, text=True, timeout=100)
+        assert got.returncode == 0 or not run.running(), got.stderr
+        made += got.returncode == 0 and len(got.stdout.splitlines()) == 3001
+    if made == 0:
+        raise TooShort("no scores were made while the job ran")
+    assert run.wait(200) == 0, run.output()
+    assert digests(run.report()) == digests(calm)
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------
+
+
+def what_does_not_fit_is_refused(space):
+    job, test, _ = trained(space)
+    last = checkpoints(space)[-1]
+    other = job_file(space / "other.yaml", space / "train.tsv", **{"data.test": str(test), "model.hidden": [32, 8]})
+    for place in (space / "run", last):
+        assert "model.hidden" in shoal("predict", other, "--from", place, status=78).stderr
+    assert "neither a checkpoint's folder" in shoal("predict", "--from", space.path, status=66).stderr
+    assert "--from is missing" in shoal("predict", job, status=64).stderr
+    assert "--coordinator" in shoal("predict", job, "--from", "fleet", status=64).stderr
+    assert "name the job file" in shoal("predict", "--from", "fleet", "--coordinator", "tcp://127.0.0.1:1", status=64).stderr
+    (space / "there.csv").write_text("mine")
+    assert "is there already" in shoal("predict", "--from", space / "run", "--out", space / "there.csv", status=73).stderr
+    assert (space / "there.csv").read_text() == "mine"
+    assert "did you mean" in shoal("predict", "--from", space / "run", "--column", "C77", status=78).stderr
+    assert "take them out" in shoal("predict", "--from", space / "run", "--column", "C7", "--format", "npy", status=64).stderr
+    run_job(job_file(space / "memory.yaml", space / "train.tsv", durability="memory"), space / "memory")
+    assert "kept nothing" in shoal("predict", "--from", space / "memory", "--in", test, status=78).stderr
+    assert "name a checkpoint" in shoal("local", job, "--run-dir", space / "skip", "--set", "train.skip=true", status=78).stderr
+
+
+def skip_measures_a_checkpoint(space):
+    job, _, report = trained(space)
+    first, last = checkpoints(space)[0], checkpoints(space)[-1]
+    got = [run_job(job, space / f"skip-{i}", 2, 1, ["--from", str(at), "--set", "train.skip=true"]) for i, at in enumerate((first, last))]
+    assert got[0]["test"]["examples"] == 3000 and got[0]["test"]["auc"] != got[1]["test"]["auc"]
+    measured = json.loads(shoal("eval", "--from", last).stdout)
+    assert measured["auc"] == got[1]["test"]["auc"] and digests(got[1]) != digests(report)
+
+
+if __name__ == "__main__":
+    main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
+          input_and_output_may_be_streams, names_make_up_for_training_data_that_has_gone, scoring_leaves_a_running_job_alone,
+          what_does_not_fit_is_refused, skip_measures_a_checkpoint])
