@@ -282,6 +282,22 @@ int local_reopen(struct local *l, const char *run, struct err *e)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* A folder whose run was broken off goes on with the same job: another one's file stays. */
+static int same_run(const char *path, const char *text, struct err *e)
+{
+    char *was;
+    size_t bytes;
+    if (file_read_whole(path, LIMIT_CONFIG_BYTES, &was, &bytes) != 0)
+        return 0; /* a new folder */
+    bool same = bytes == strlen(text) && memcmp(was, text, bytes) == 0;
+    free(was);
+    return same ? 0
+                : err_set(e, SHOAL_E_EXISTS,
+                          "%s is of a run with another job file or other --set: give the same ones "
+                          "and it goes on, or name another --run-dir",
+                          path);
+}
+
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
 {
     char cache[LIMIT_PATH + 32], path[LIMIT_PATH];
@@ -306,6 +322,8 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     }
     rc = job_text(l->job_path, l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
+    if (rc == 0)
+        rc = same_run(path, *text, e);
     if (rc == 0)
         rc = local_file_write(path, *text, e);
     if (rc == 0)

@@ -96,6 +96,24 @@ def a_server_that_does_not_answer_is_told_by_name(space):
     run.wait(60)
 
 
+def a_run_folder_is_of_one_job(space):
+    """One that was broken off goes on with the same line; with another nothing of it is touched."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 30000 * longer(1), 1), **{"train.epochs": 4})
+    whole = run_job(job_file(space / "whole.yaml", space / "train.tsv", **{"train.epochs": 4, "train.consistency": "bsp"}), space / "whole")
+    extra = ["--set", "train.consistency=bsp"]
+    run = Run(job, space / "run", 1, 1, extra)
+    while run.running() and "epoch" not in run.output():
+        time.sleep(0.02)
+    still_going(run)
+    run.process.terminate()
+    run.process.wait(60)
+    kept = (space / "run/job.yaml").read_bytes()
+    other = Run(job, space / "run", 1, 1, ["--set", "train.lanes=3"])
+    assert other.wait(60) == 73 and "another job file or other --set" in other.output(), other.output()
+    assert (space / "run/job.yaml").read_bytes() == kept
+    assert digests(run_job(job, space / "run", 1, 1, extra)) == digests(whole)
+
+
 if __name__ == "__main__":
     main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
-          a_disk_that_is_too_full_is_said_and_ends_the_run, a_server_that_does_not_answer_is_told_by_name])
+          a_disk_that_is_too_full_is_said_and_ends_the_run, a_server_that_does_not_answer_is_told_by_name, a_run_folder_is_of_one_job])
