@@ -163,6 +163,8 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
 static int input_take(const struct arguments *a, struct job *job, struct err *e)
 {
     int rc = 0;
+    if (a->in->count > 0 && a->split != WIRE_TEST)
+        return err_set(e, SHOAL_E_USAGE, "--in and --split: what is scored is one or the other");
     if (a->in->count > 0)
         config_list_free(&job->data.test);
     for (size_t i = 0; i < a->in->count && rc == 0; i++)

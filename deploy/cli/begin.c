@@ -39,7 +39,13 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
     char folder[LIMIT_PATH], path[LIMIT_PATH], newest[64] = "";
     struct file_walk w;
     const char *name;
-    (void)snprintf(folder, sizeof folder, "%.900s/checkpoints", run);
+    struct job job;
+    (void)snprintf(path, sizeof path, "%.900s/job.yaml", run);
+    int rc = job_load(path, NULL, &job, e);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(folder, sizeof folder, "%s", job.checkpoint.dir);
+    job_free(&job);
     if (file_walk_open(&w, folder)) {
         while ((name = file_walk_next(&w)) != NULL)
             if (better(folder, name, start, newest, path))

@@ -165,7 +165,8 @@ int child_output(const char *const argv[], char **out, size_t *bytes, struct err
     if (words == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for what %s says: %s", argv[0],
                        strerror(errno));
-    struct process_options options = {.program = path, .out = PROCESS_PIPE, .err = memory};
+    struct process_options options = {
+        .program = path, .out = PROCESS_PIPE, .err = memory, .death_signal = SIGTERM};
     int rc = process_start(&p, argv, &options, e);
     if (rc == 0) {
         rc = read_all(p.out, out, bytes);

@@ -142,6 +142,10 @@ static int again_make(struct local *l, struct err *e)
         fputs(" --set ", f);
         cli_word_print(f, l->set->item[i]);
     }
+    if (l->begin.path[0] != 0) {
+        fputs(l->begin.start ? " --start-from " : " --resume ", f);
+        cli_word_print(f, l->begin.path);
+    }
     for (size_t i = 0; i < l->server_set->count; i++) {
         fputs(" --server-set ", f);
         cli_word_print(f, l->server_set->item[i]);
@@ -172,9 +176,9 @@ int cli_local(int argc, char **argv)
         l.server_set = option_list(&o, "server-set");
     }
     if (rc == 0)
-        rc = again_make(&l, &e);
-    if (rc == 0)
         rc = begin_take(&o, l.job_path, l.set, &l.begin, &e);
+    if (rc == 0)
+        rc = again_make(&l, &e);
     if (rc == 0)
         rc = local_run(&l, option_text(&o, "run-dir"), &e);
     job_free(&l.job);

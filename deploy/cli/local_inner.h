@@ -38,10 +38,10 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
 int local_file_write(const char *path, const char *text, struct err *e);
 /* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);
-/* Programs are found. Coordinator and servers of the ended run in folder `run`, on its folders but
+/* Programs are found. Coordinator and servers of the ended run in `folder`, on its folders but
  * with logs in l->dir: children ready to start; the rows that it left can be asked for. NOINPUT: no
  * such run; CONFIG: it left nothing. */
-int local_reopen(struct local *l, const char *run, struct err *e);
+int local_reopen(struct local *l, const char *folder, struct err *e);
 /* One more child, with its log; the caller adds its arguments. */
 struct child *local_child(struct local *l, const char *program, const char *name);
 void local_child_arg(struct child *c, const char *option, const char *value); /* or NULL */

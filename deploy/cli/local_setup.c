@@ -1,6 +1,7 @@
 /* local_setup.c: what `shoal local` makes before anything runs: the run folder, that of the
  * sockets, the daemons' configuration and command lines, the job with what this run adds to it. */
 #include "deploy/cli/local_inner.h"
+#include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
@@ -93,6 +94,7 @@ int local_file_write(const char *path, const char *text, struct err *e)
 
 struct child *local_child(struct local *l, const char *program, const char *name)
 {
+    SHOAL_ASSERT(l->children < (int)(sizeof l->child / sizeof l->child[0]));
     struct child *c = &l->child[l->children++];
     (void)snprintf(c->name, sizeof c->name, "%s", name);
     (void)snprintf(c->log, sizeof c->log, "%s/log/%s.log", l->dir, name);
@@ -243,6 +245,8 @@ static void reopen_daemon(struct local *l, const char *run, const char *program,
     local_child_arg(c, "--config", text);
     (void)snprintf(text, sizeof text, "listen=ipc://%s/%s", l->sockets, name);
     local_child_arg(c, "--set", text);
+    (void)snprintf(text, sizeof text, "data_dir=\"%.*s/%s\"", LIMIT_PATH - 64, run, name);
+    local_child_arg(c, "--set", text); /* the folder may have been moved */
     if (strcmp(name, "coordinator") == 0) {
         (void)snprintf(text, sizeof text, "report=%s/report.json", l->dir);
         local_child_arg(c, "--set", text);
@@ -253,12 +257,17 @@ static void reopen_daemon(struct local *l, const char *run, const char *program,
     local_child_arg(c, "--set", "net.drop=0");
 }
 
-int local_reopen(struct local *l, const char *run, struct err *e)
+int local_reopen(struct local *l, const char *folder, struct err *e)
 {
-    char name[48];
+    char name[48], run[LIMIT_PATH], *whole;
     int rc = sockets_make(l, e);
     if (rc != 0)
         return rc;
+    whole = realpath(folder, NULL);
+    int length = whole == NULL ? (int)LIMIT_PATH : snprintf(run, sizeof run, "%s", whole);
+    free(whole);
+    if (length > (int)LIMIT_PATH - 64)
+        return err_set(e, SHOAL_E_NOINPUT, "%s: its full path is too long or not readable", folder);
     if (!run_has(run, "coordinator.yaml") || !run_has(run, "report.json"))
         return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run that has ended", run);
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);

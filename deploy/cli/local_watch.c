@@ -268,6 +268,10 @@ int local_wait(struct local *l, int first, struct err *e)
         if (rc == 0)
             rc = children_watch(l, e);
         l->children = all;
+        for (int i = 0; i < first && rc == 0; i++)
+            if (l->child[i].done && !is_worker(&l->child[i]))
+                rc = err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended; see %s", l->child[i].name,
+                             l->child[i].log);
         if (rc != 0 || going == 0)
             return rc;
         nanosleep(&pause, NULL);

@@ -31,7 +31,8 @@ struct predict {
     char made[LIMIT_PATH]; /* of this verb's own, removed at the end; empty: not there yet */
     char job[LIMIT_PATH];  /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
-    const char **more; /* owned (count): arguments of every worker */
+    char cache[LIMIT_PATH + 32]; /* of a checkpoint: the job's may be another machine's */
+    const char **more;           /* owned (count): arguments of every worker */
     size_t more_count;
 };
 
@@ -142,15 +143,35 @@ static int run_open(struct predict *p, struct err *e)
     return rc == 0 ? daemons_start(p, e) : rc;
 }
 
+static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
+{
+    const char **more = realloc(p->more, (p->more_count + 2) * sizeof *more);
+    if (more == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    p->more = more;
+    p->more[p->more_count++] = option;
+    p->more[p->more_count++] = value;
+    return 0;
+}
+
 /* A job that only loads: with the line's keys, and those that make it so. */
 static int checkpoint_open(struct predict *p, struct err *e)
 {
-    static const char *const keys[] = {"train.skip=true", "data.valid=[]", "data.test=[]",
-                                       "durability=memory", "train.early_stop.patience=0"};
+    static const char *const keys[] = {"train.skip=true",
+                                       "data.valid=[]",
+                                       "data.test=[]",
+                                       "durability=memory",
+                                       "train.early_stop.patience=0",
+                                       "checkpoint.dir=\"\"",
+                                       "checkpoint.at_end=false",
+                                       "checkpoint.publish=[]"};
     struct local *l = &p->l;
     struct string_list *line = l->set, only = {0};
     char *text = NULL, run[LIMIT_PATH + 8], cache[LIMIT_PATH + 32];
-    int job_status = 0, rc = begin_find(p->from, false, &l->begin, e);
+    int workers = l->workers, job_status = 0;
+    int rc = begin_find(p->from, true, &l->begin, e); /* where its batches stood is all the same */
+    l->workers = 1;                                   /* declares the tables */
+    l->restart = false;                               /* a server that dies has lost its rows */
     for (size_t i = 0; i < line->count && rc == 0; i++)
         rc = config_list_add(&only, line->item[i]);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && rc == 0; i++)
@@ -173,6 +194,11 @@ static int checkpoint_open(struct predict *p, struct err *e)
     if (rc == 0 && job_status != 0)
         rc = local_job_failure(l, job_status, e);
     l->set = line;
+    l->workers = workers;
+    if (rc == 0) {
+        (void)snprintf(p->cache, sizeof p->cache, "%s", cache);
+        rc = more_add(p, "--set", p->cache, e);
+    }
     config_list_free(&only);
     free(text);
     return rc;
@@ -203,17 +229,6 @@ static int tables_open(struct predict *p, struct err *e)
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
-static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
-{
-    const char **more = realloc(p->more, (p->more_count + 2) * sizeof *more);
-    if (more == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    p->more = more;
-    p->more[p->more_count++] = option;
-    p->more[p->more_count++] = value;
-    return 0;
-}
-
 static int more_list(struct predict *p, const char *name, const char *option, struct err *e)
 {
     const struct string_list *list = option_list(p->o, name);
@@ -227,6 +242,8 @@ static int more_list(struct predict *p, const char *name, const char *option, st
 static int more_make(struct predict *p, struct err *e)
 {
     int rc = more_add(p, "--coordinator", p->coordinator, e);
+    if (rc == 0 && p->l.children > 0) /* large tables take a while to come back */
+        rc = more_add(p, "--wait", "600", e);
     if (rc == 0)
         rc = more_add(p, "--config", p->job, e);
     if (rc == 0)
@@ -339,12 +356,15 @@ static int part_copy(const struct predict *p, int i, int out, struct err *e)
                             option_text(p->o, "out"), strerror(errno));
 }
 
+/* Nobody writes them any more. */
 static void parts_remove(const struct predict *p)
 {
-    char path[LIMIT_PATH];
+    char path[LIMIT_PATH], half[LIMIT_PATH + 8];
     for (int i = 0; i < p->l.workers; i++) {
         part_path(p, i, path);
         (void)file_unlink(path);
+        (void)snprintf(half, sizeof half, "%s.tmp", path);
+        (void)file_unlink(half);
     }
 }
 
@@ -376,10 +396,7 @@ static int predict(struct predict *p, struct err *e)
     int rc = workers_run(p, e);
     if (rc == 0)
         rc = reports_judge(p, e);
-    if (rc == 0)
-        rc = parts_join(p, e);
-    parts_remove(p);
-    return rc;
+    return rc == 0 ? parts_join(p, e) : rc;
 }
 
 static int evaluate(struct predict *p, struct err *e)
@@ -411,19 +428,25 @@ static int line_check(const struct predict *p, struct err *e)
         return err_set(e, SHOAL_E_USAGE,
                        "--from is missing: a checkpoint's folder, that of a run, or the word "
                        "fleet");
+    const struct string_list *in = option_list(o, "in");
     if (!p->predicts)
-        return 0;
+        return in->count == 0 || !option_given(o, "split")
+                   ? 0
+                   : err_set(e, SHOAL_E_USAGE,
+                             "--in and --split: what is measured is one or the other");
     const char *out = option_text(o, "out");
     if (strlen(out) > LIMIT_PATH - 32)
         return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 32);
     if (strcmp(out, "-") != 0 && access(out, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
                        out);
-    const struct string_list *in = option_list(o, "in");
-    for (size_t i = 0; i < in->count && p->l.workers > 1; i++)
-        if (strcmp(in->item[i], "-") == 0)
+    for (size_t i = 0; i < in->count && p->l.workers > 1; i++) {
+        struct stat st;
+        const char *name = in->item[i];
+        if (strcmp(name, "-") == 0 || (stat(name, &st) == 0 && !S_ISREG(st.st_mode)))
             return err_set(e, SHOAL_E_USAGE,
-                           "--in -: standard input is read once: take --workers 1, or a file");
+                           "--in %s: a stream is read once: take --workers 1, or a file", name);
+    }
     return 0;
 }
 
@@ -462,9 +485,11 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         rc = predicts ? predict(&p, &e) : evaluate(&p, &e);
     cli_ask_close(p.l.ask);
     local_stop(&p.l);
+    if (p.made[0] != 0 && predicts)
+        parts_remove(&p);
     if (p.l.sockets[0] != 0)
         (void)file_remove_tree(p.l.sockets);
-    if (p.made[0] != 0)
+    if (p.made[0] != 0 && rc != SHOAL_E_UNAVAILABLE) /* its logs are what such an error names */
         (void)file_remove_tree(p.made);
     job_free(&p.l.job);
     free(p.more);

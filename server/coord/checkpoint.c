@@ -356,7 +356,8 @@ static bool due(struct coord *c)
 bool coord_checkpoint_end_due(const struct coord *c)
 {
     const struct coord_checkpoint *k = &c->checkpoint;
-    return c->job.spec.checkpoint.at_end && !k->end_made && k->end_failed < END_TRIES;
+    return c->job.spec.checkpoint.at_end && !c->job.spec.train.skip && !k->end_made &&
+           k->end_failed < END_TRIES;
 }
 
 /* That of the job's end is waited for; one that cannot be made is a warning like the others (4). */

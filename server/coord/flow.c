@@ -56,8 +56,9 @@ static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_
     case PHASE_EVAL:
     case PHASE_RESTORE:
     case PHASE_TEST:
-    case PHASE_DIGEST:
         return was;
+    case PHASE_DIGEST: /* of a checkpoint: what the job had measured is not in it */
+        return coord_from_loading(&j->at) && j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : was;
     case PHASE_FINISH:
         return PHASE_DIGEST;
     default:

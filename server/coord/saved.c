@@ -25,6 +25,13 @@ bool coord_saved_phase(uint32_t phase)
            phase == PHASE_CUT || phase == PHASE_TEST || phase == PHASE_DIGEST;
 }
 
+/* Whether the tables, and the checkpoint's, are those of the kept epoch; in PHASE_CUT they are
+ * too. */
+static bool tables_are_kept(uint32_t phase)
+{
+    return phase == PHASE_TEST || phase == PHASE_DIGEST;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct writer {
@@ -79,8 +86,7 @@ static void progress_write(struct writer *w, const struct coord *c)
     at.cuts = at.restarts = at.worker_deaths = 0;
     at.best_cut = 0;
     at.cut_epoch = 0;
-    if (at.phase != PHASE_TEST && at.phase != PHASE_CUT) {
-        /* in these the tables, and the checkpoint's, are that epoch's */
+    if (!tables_are_kept(at.phase) && at.phase != PHASE_CUT) {
         at.kept_epoch = 0;
         at.kept_value = 0;
     }
@@ -254,8 +260,7 @@ static bool best_ok(const struct coord_progress *at)
     bool same = at->kept_epoch != 0 && at->kept_epoch == at->best_epoch;
     return at->best_epoch <= at->epoch && at->kept_epoch <= at->epoch && isfinite(at->best_value) &&
            isfinite(at->kept_value) && (!same || fabs(at->kept_value - at->best_value) <= 1e-6) &&
-           (at->kept_epoch == 0 || at->phase == PHASE_TEST || at->phase == PHASE_CUT ||
-            at->phase == PHASE_DIGEST) &&
+           (at->kept_epoch == 0 || tables_are_kept(at->phase) || at->phase == PHASE_CUT) &&
            at->best_cut == 0 && at->cut_epoch == 0;
 }
 
@@ -449,6 +454,11 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return err_set(e, SHOAL_E_CONFIG,
                        "train.consistency is %s, in the checkpoint it was %s: take that one",
                        modes[is->train.mode], modes[was->train.mode]);
+    if (s->at.phase == PHASE_DIGEST && is->train.epochs != was->train.epochs)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "train.epochs is %u, and the checkpoint is of the end of a job of %u: it is "
+                       "over; --start-from begins another one with its tables",
+                       is->train.epochs, was->train.epochs);
     bool valid = s->at.phase == PHASE_EVAL || s->at.phase == PHASE_CUT,
          test = s->at.phase == PHASE_TEST;
     if ((valid && is->data.valid.count == 0) || (test && is->data.test.count == 0))
@@ -558,7 +568,7 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
     if (!f->stops_alike) { /* the best value so far says nothing of those that come */
         out->best_epoch = out->misses = 0;
         out->best_value = 0;
-        out->kept_epoch = was->phase == PHASE_TEST ? was->kept_epoch : 0;
+        out->kept_epoch = tables_are_kept(was->phase) ? was->kept_epoch : 0;
     }
     out->best_cut = 0;
     out->cut_epoch = 0;

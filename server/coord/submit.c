@@ -139,7 +139,8 @@ static bool sent_again(const struct coord *c, peer_t from, const struct coord_su
     const struct coord_job *j = &c->job;
     if (!j->parsed || j->yaml_bytes != submit->bytes ||
         memcmp(j->yaml, submit->yaml, submit->bytes) != 0 ||
-        strcmp(j->at.from_path, submit->from) != 0)
+        strcmp(j->at.from_path, submit->from) != 0 ||
+        (j->at.from != FROM_NOTHING && submit->start == coord_from_resumes(&j->at)))
         return false;
     if (coord_phase_running(c))
         return j->submitter == from || j->submitter == 0;

@@ -79,6 +79,17 @@ def ended_job_is_gone_on_with_as_it_is(space):
         assert digests(run_job(whole, space / f"on-{i}", 2, 1, ["--resume", str(path)])) == digests(report), path
 
 
+def end_is_of_the_kept_epoch(space):
+    """Also in the report of who goes on from there; more epochs are another job."""
+    days, _ = days_of(space)
+    keys = {"data.valid": str(days[1]), "data.test": str(days[2]), "train.epochs": 8, "train.early_stop.patience": 1, "tables[0].optimizer.lr": 0.3}
+    report = run_job(job(space, "whole", days[0], **keys), space / "run")
+    assert report["final_epoch"] < len(report["epochs"])
+    again = run_job(job(space, "whole", days[0], **keys), space / "on", 2, 1, ["--resume", str(space / "run")])
+    assert digests(again) == digests(report) and again["test"] == report["test"] and again["valid"]["auc"] == report["valid"]["auc"]
+    refused(space, job(space, "more", days[0], **{**keys, "train.epochs": 20}), ["it is over", "--start-from"], "--resume", str(space / "run"), status=78)
+
+
 def what_cannot_be_is_refused(space):
     days, _ = days_of(space)
     plain = job(space, "plain", days[0], **{"checkpoint.at_end": False})
@@ -97,4 +108,4 @@ def what_cannot_be_is_refused(space):
 
 if __name__ == "__main__":
     main([days_one_by_one_are_the_days_in_a_row, next_day_may_differ_in_all_but_the_model, killed_servers_lose_nothing_of_what_was_begun_with,
-          ended_job_is_gone_on_with_as_it_is, what_cannot_be_is_refused])
+          ended_job_is_gone_on_with_as_it_is, end_is_of_the_kept_epoch, what_cannot_be_is_refused])

@@ -153,6 +153,48 @@ def names_make_up_for_training_data_that_has_gone(space):
     assert "train.csv" in shoal("predict", "--from", space / "auto", "--in", day, status=66).stderr
 
 
+def label_cells_may_be_empty(space):
+    _, test, _ = trained(space)
+    empty = space / "empty.tsv"
+    empty.write_text("".join("\t" + line.split("\t", 1)[1] + "\n" for line in lines_of(test)))
+    shoal("predict", "--from", space / "run", "--out", space / "all.csv")
+    shoal("predict", "--from", space / "run", "--in", empty, "--out", space / "empty.csv")
+    assert lines_of(space / "empty.csv") == lines_of(space / "all.csv")
+
+
+def numbered_fields_are_not_taken_from_another_file(space):
+    train, day = space / "train.csv", space / "day.csv"
+    rows = [line.split("\t") for line in lines_of(synth(space / "log.tsv", 2000, 1))]
+    train.write_text("label,user,item\n" + "".join(f"{r[0]},{r[14]},{r[15]}\n" for r in rows))
+    day.write_text("user,item,label\n" + "".join(f"{r[14]},{r[15]},{r[0]}\n" for r in rows))
+    job = job_file(space / "job.yaml", train, **{"data.format": "csv", "data.header": True, "data.label": "label", "features.fields": ["1", "2"]})
+    run_job(job, space / "run")
+    train.unlink()
+    assert "train.csv" in shoal("predict", "--from", space / "run", "--in", day, status=66).stderr
+
+
+def moved_run_is_scored_as_it_is(space):
+    """Though another one lies where it was."""
+    _, test, _ = trained(space)
+    shoal("predict", "--from", space / "run", "--out", space / "before.csv")
+    (space / "run").rename(space / "moved")
+    run_job(space / "job.yaml", space / "run", extra=["--set", "train.epochs=3", "--set", f"checkpoint.dir={space / 'others'}"])
+    shoal("predict", "--from", space / "moved", "--out", space / "after.csv", "--set", "data.cache=")
+    assert (space / "after.csv").read_bytes() == (space / "before.csv").read_bytes()
+
+
+def checkpoint_serves_many_workers_and_touches_nothing_of_its_job(space):
+    job, test, _ = trained(space, **{"checkpoint.at_end": True, "checkpoint.keep": 0})
+    last, out = checkpoints(space)[-1], space / "scores.csv"
+    shoal("predict", "--from", space / "run", "--out", space / "run.csv")
+    shutil.move(space / "kept", space / "elsewhere")
+    begun = time.monotonic()
+    shoal("predict", "--from", space / "elsewhere" / last.name, "--out", out, "--workers", 45, "--set", "train.epochs=1")
+    assert time.monotonic() - begun < 15 and not (space / "kept").exists()
+    assert out.read_bytes() == (space / "run.csv").read_bytes()
+    assert not list(space.path.glob("scores.csv.*"))
+
+
 # ---- beside others ----------------------------------------------------------------------------------------------
 
 
@@ -186,6 +228,7 @@ def what_does_not_fit_is_refused(space):
     assert "--from is missing" in shoal("predict", job, status=64).stderr
     assert "--coordinator" in shoal("predict", job, "--from", "fleet", status=64).stderr
     assert "name the job file" in shoal("predict", "--from", "fleet", "--coordinator", "tcp://127.0.0.1:1", status=64).stderr
+    assert "one or the other" in shoal("eval", "--from", space / "run", "--in", test, "--split", "valid", status=64).stderr
     (space / "there.csv").write_text("mine")
     assert "is there already" in shoal("predict", "--from", space / "run", "--out", space / "there.csv", status=73).stderr
     assert (space / "there.csv").read_text() == "mine"
@@ -199,7 +242,7 @@ def what_does_not_fit_is_refused(space):
 def skip_measures_a_checkpoint(space):
     job, _, report = trained(space)
     first, last = checkpoints(space)[0], checkpoints(space)[-1]
-    got = [run_job(job, space / f"skip-{i}", 2, 1, ["--from", str(at), "--set", "train.skip=true"]) for i, at in enumerate((first, last))]
+    got = [run_job(job, space / f"skip-{i}", 2, 1, ["--resume", str(at), "--set", "train.skip=true"]) for i, at in enumerate((first, last))]
     assert got[0]["test"]["examples"] == 3000 and got[0]["test"]["auc"] != got[1]["test"]["auc"]
     measured = json.loads(shoal("eval", "--from", last).stdout)
     assert measured["auc"] == got[1]["test"]["auc"] and digests(got[1]) != digests(report)
@@ -207,5 +250,6 @@ def skip_measures_a_checkpoint(space):
 
 if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
-          input_and_output_may_be_streams, names_make_up_for_training_data_that_has_gone, scoring_leaves_a_running_job_alone,
+          input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
+          moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, scoring_leaves_a_running_job_alone,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])

@@ -65,6 +65,11 @@ static const struct string_list *list_of(const struct job *job, uint32_t split, 
 /* A job that names its fields and label needs no training input to number them by. */
 static bool names_all(const struct job *job)
 {
+    for (size_t i = 0; i < job->features.fields.count; i++) {
+        const char *name = job->features.fields.item[i];
+        if (name[strspn(name, "0123456789")] == '\0') /* a place in that very input */
+            return false;
+    }
     return job->data.header && job->features.fields.count > 0 && !job->features.fields_auto &&
            job->data.label[0][0] != '\0';
 }
@@ -76,7 +81,14 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
 {
     const char *what;
     const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
-    if (list->count == 0 || (job->predict.on && names_all(job) && source_check(list, what, e) != 0))
+    bool stream = list->count > 0 && source_is_stream(list->item[0]);
+    bool named = job->predict.on && names_all(job);
+    if (job->predict.on && stream && !named && format_of(job->data.format)->columns == NULL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s was a stream, which numbered the fields and is gone: name a file of the "
+                       "same columns with --set data.train=FILE",
+                       what);
+    if (list->count == 0 || (named && (stream || source_check(list, what, e) != 0)))
         list = list_of(job, other, &what);
     if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);

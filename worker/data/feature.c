@@ -247,9 +247,9 @@ static int labels(const struct features *f, const struct cell *cell, float *labe
                   char *reason)
 {
     *positive = false;
-    if (f->unlabelled)
+    if (f->predict) /* it may stand there or not */
         memset(label, 0, f->shape.tasks * sizeof *label);
-    if (f->unlabelled)
+    if (f->predict)
         return 0;
     for (uint32_t i = 0; i < f->shape.tasks; i++) {
         double value;

@@ -424,6 +424,8 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .time_unit = job->data.time_unit,
                              .group = FEATURE_NO_COLUMN,
                              .predict = job->predict.on};
+    for (uint32_t i = 0; i < LIMIT_TASKS; i++)
+        out->label[i] = FEATURE_NO_COLUMN;
     out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;
     out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
     out->header = out->format->named && job->data.header;
@@ -593,6 +595,7 @@ int features_predict(struct features *f, const struct job *job, const char *name
             return feature_names_missing(f, name, "--column", columns->item[i], e);
     }
     f->pass_count = (uint32_t)columns->count;
+    f->weight = f->time = FEATURE_NO_COLUMN; /* no prediction needs them */
     return f->header ? 0 : labels_look_for(f, line, e);
 }
 

@@ -21,7 +21,7 @@ static int room(struct passed *p, size_t texts, size_t bytes)
     if (all > p->text_capacity && all < 2 * p->text_capacity)
         all = 2 * p->text_capacity;
     return array_reserve(&p->end, ends, &p->end_capacity) != 0 ||
-                   array_reserve(&p->text, all, &p->text_capacity) != 0
+                   array_reserve(&p->text, all > 0 ? all : 1, &p->text_capacity) != 0
                ? SHOAL_E_NOMEM
                : 0;
 }
