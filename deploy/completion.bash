@@ -33,7 +33,7 @@ _shoal()
     case $at in
     'shoal') words='local submit stop checkpoint predict eval status doctor digest tables inspect blame erase report synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
-    'shoal submit') words='--coordinator --workers --set --resume --start-from --from --no-wait --help' ;;
+    'shoal submit') words='--coordinator --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
     'shoal stop') words='--coordinator --help' ;;
     'shoal checkpoint') words='create list verify diff restore export --help' ;;
     'shoal checkpoint create') words='--coordinator --run-dir --json --help' ;;
@@ -77,6 +77,7 @@ _shoal()
     'shoal submit --resume') words=''; file=yes ;;
     'shoal submit --start-from') words=''; file=yes ;;
     'shoal submit --from') words=''; file=yes ;;
+    'shoal submit --warm-start') words=''; file=yes ;;
     'shoal stop --coordinator') words=''; file=yes ;;
     'shoal checkpoint create --coordinator') words=''; file=yes ;;
     'shoal checkpoint create --run-dir') words=''; file=yes ;;

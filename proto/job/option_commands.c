@@ -118,8 +118,8 @@ static const struct config_key options_local[] = {
 };
 
 static const struct config_key options_submit[] = {
-    OPTION_COORDINATOR, OPTION_WORKERS_JOINED, OPTION_SET,  OPTION_RESUME, OPTION_START_FROM,
-    OPTION_FROM_FORMER, OPTION_NO_WAIT,        OPTION_HELP, {0},
+    OPTION_COORDINATOR, OPTION_WORKERS_JOINED, OPTION_SET,     OPTION_RESUME, OPTION_START_FROM,
+    OPTION_FROM_FORMER, OPTION_WARM_FORMER,    OPTION_NO_WAIT, OPTION_HELP,   {0},
 };
 
 static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_HELP, {0}};
