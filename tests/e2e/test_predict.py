@@ -243,7 +243,7 @@ def skip_measures_a_checkpoint(space):
     job, _, report = trained(space)
     first, last = checkpoints(space)[0], checkpoints(space)[-1]
     got = [run_job(job, space / f"skip-{i}", 2, 1, ["--resume", str(at), "--set", "train.skip=true"]) for i, at in enumerate((first, last))]
-    assert got[0]["test"]["examples"] == 3000 and got[0]["test"]["auc"] != got[1]["test"]["auc"]
+    assert got[0]["test"]["examples"] == 3000 and (first == last or got[0]["test"]["auc"] != got[1]["test"]["auc"])  # a slow machine makes one
     measured = json.loads(shoal("eval", "--from", last).stdout)
     assert measured["auc"] == got[1]["test"]["auc"] and digests(got[1]) != digests(report)
 
