@@ -255,29 +255,20 @@ static int more_make(struct predict *p, struct err *e)
     return rc;
 }
 
+/* It ends as the whole does, which tells its format. */
 static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
 {
-    const char *to = option_text(p->o, "out");
+    const char *to = option_text(p->o, "out"), *dot = strrchr(to, '.');
+    bool ends = dot != NULL && strlen(dot) == 4 && strchr(dot, '/') == NULL;
     if (strcmp(to, "-") == 0)
         (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32, p->made, i);
     else
-        (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d", LIMIT_PATH - 32, to, i);
+        (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d%s", LIMIT_PATH - 32, to, i, ends ? dot : "");
 }
 
 static void report_path(const struct predict *p, int i, char out[LIMIT_PATH])
 {
     (void)snprintf(out, LIMIT_PATH, "%.*s/report-%d", LIMIT_PATH - 32, p->made, i);
-}
-
-/* As the worker that wrote it all alone would take it from the name. */
-static const char *format_of_out(const struct option_line *o)
-{
-    const char *out = option_text(o, "out"), *dot = strrchr(out, '.');
-    if (option_given(o, "format"))
-        return option_text(o, "format");
-    if (dot != NULL && (strcmp(dot, ".tsv") == 0 || strcmp(dot, ".npy") == 0))
-        return dot + 1;
-    return "csv";
 }
 
 static int workers_run(struct predict *p, struct err *e)
@@ -293,7 +284,8 @@ static int workers_run(struct predict *p, struct err *e)
         local_child_arg(c, "--out", text);
         report_path(p, i, text);
         local_child_arg(c, "--report", text);
-        local_child_arg(c, "--format", format_of_out(p->o));
+        if (option_given(p->o, "format"))
+            local_child_arg(c, "--format", option_text(p->o, "format"));
         (void)snprintf(text, sizeof text, "%d/%d", i, l->workers);
         local_child_arg(c, "--part", text);
         (void)snprintf(text, sizeof text, "%d", local_cores_each(l));

@@ -78,9 +78,8 @@ def a_job_begins_with_what_the_last_one_left(space):
         assert digests(report) == digests(whole)
         got = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", f"warm_start={space.path}")
         assert got.returncode == 78 and "warm_start is now start_from:" in got.stderr, got
-        folder = space / "whole" / "checkpoints"
-        got = shoal("submit", job, "--coordinator", fleet.endpoint, "--start-from", folder)
-        assert got.returncode != 0 and "is no checkpoint" in got.stderr or "manifest" in got.stderr, got
+        got = shoal("submit", job, "--coordinator", fleet.endpoint, "--start-from", space / "whole" / "log")
+        assert got.returncode == 66 and "manifest.json" in got.stderr, got
 
 
 def failed_job_ends_submit_with_its_status(space):
