@@ -31,7 +31,7 @@ void local_scratch_remove(struct local *l, bool keep_logs)
 {
     if (l->sockets[0] != 0)
         (void)file_remove_tree(l->sockets);
-    if (l->scratch[0] != 0 && !keep_logs)
+    if (l->scratch[0] != 0 && (!keep_logs || l->children == 0))
         (void)file_remove_tree(l->scratch);
 }
 
@@ -83,8 +83,13 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     free(whole);
     if (length > (int)LIMIT_PATH - 64)
         return err_set(e, SHOAL_E_NOINPUT, "%s: its full path is too long or not readable", folder);
-    if (!run_has(run, "coordinator.yaml") || !run_has(run, "report.json"))
-        return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run that has ended", run);
+    if (!run_has(run, "coordinator.yaml"))
+        return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
+    if (!run_has(run, "report.json"))
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the run in %s has not ended and its coordinator does not answer: has it "
+                       "stopped? The line that began it, with --run-dir %s, goes on with it",
+                       run, run);
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
     reopen_daemon(l, run, "shoal-coordinator", "coordinator");
     for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS; l->servers++) {
