@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 #define LOGLOSS_WORSE 1.02 /* times the least logloss of all epochs */
-#define STILL_GAINS 5e-4   /* by so much, of AUC or logloss, the last epoch beat those before it */
+#define SHORT_TOLD_NS UINT64_C(1000000000)
+#define STILL_GAINS 5e-4 /* by so much, of AUC or logloss, the last epoch beat those before it */
 
 static bool mean_of(const struct coord_job *j, uint32_t epoch, struct metric *mean)
 {
@@ -67,6 +68,18 @@ static void limit_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+static void disk_note(const struct coord_job *j, struct json *list)
+{
+    char text[256];
+    if (j->short_ns < SHORT_TOLD_NS)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "for %.0f s a server took no pushes, for on its disk too little was free "
+                   "(disk_free, disk): as much faster it would have gone",
+                   (double)j->short_ns * 1e-9);
+    json_append_string(list, text);
+}
+
 struct json *coord_notes_json(const struct coord_job *j, uint32_t final)
 {
     struct json *list = json_new_array();
@@ -74,5 +87,6 @@ struct json *coord_notes_json(const struct coord_job *j, uint32_t final)
         return list;
     kept_note(j, final, list);
     limit_note(j, list);
+    disk_note(j, list);
     return list;
 }
