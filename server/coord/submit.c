@@ -52,6 +52,7 @@ static void job_close(struct coord *c, struct coord_job *j)
     free(j->yaml);
     free(j->table);
     free(j->epoch);
+    free(j->valid.item);
     free(j->digest);
     free(j->report);
     coord_from_let_go(c, j);

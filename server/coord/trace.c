@@ -160,13 +160,22 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
         recent_write(c);
 }
 
-void coord_trace_epoch(struct coord *c)
+void coord_trace_flush(struct coord *c)
 {
-    SHOAL_ASSERT(c->job.at.phase == PHASE_TRAIN);
     if (c->job.trace.recent.reports > 0)
         recent_write(c);
     SHOAL_ASSERT(c->job.trace.recent.reports == 0);
+}
+
+void coord_trace_epoch(struct coord *c)
+{
+    coord_trace_flush(c);
     c->job.trace.before += c->job.tasks.examples;
+}
+
+uint64_t coord_trace_seen(const struct coord_job *j)
+{
+    return j->trace.before + (coord_epoch_open(j) ? j->tasks.examples : 0);
 }
 
 /* Epochs whose training is over: all up to the one at hand, and that one too once it is
@@ -249,7 +258,7 @@ void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metr
         (void)snprintf(where, sizeof where, "%s/%s", name, c->job.spec.data.label[t]);
         metric_add(&s, where, &metric[t]);
     }
-    scalars_write(c, &s, c->job.trace.before);
+    scalars_write(c, &s, coord_trace_seen(&c->job));
 }
 
 /* ---- curve ---- */

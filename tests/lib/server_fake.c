@@ -427,9 +427,10 @@ static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT
                         float *score, uint64_t *context)
 {
     float *label = score + task->rows;
+    double quality = w->quality_now != NULL ? w->quality_now(w) : w->quality[task->epoch];
     for (uint64_t i = 0; i < task->rows; i++) {
         uint64_t row = task->position + i;
-        bool right = (double)(key_mix(row + 1) % 1000) < 1000 * w->quality[task->epoch];
+        bool right = (double)(key_mix(row + 1) % 1000) < 1000 * quality;
         label[i] = (float)(row % 2);
         score[i] = (label[i] == 1.0f) == right ? 0.75f : 0.25f;
         context[i] = row % 7;

@@ -100,7 +100,8 @@ struct fake_worker {
     uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
     uint64_t refused_batches;    /* told with each task */
     uint64_t eval_bad_lines;     /* of each split that is evaluated, of its first task's lines */
-    double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
+    double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly, by epoch */
+    double (*quality_now)(const struct fake_worker *w); /* where it is no matter of epochs */
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;
     int refused; /* last refusal heard */
