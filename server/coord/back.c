@@ -85,6 +85,7 @@ static bool later_forget(struct coord *c, const struct coord_saved *s)
         (void)snprintf(key, sizeof key, "valid/%u", n);
         good = coord_note(c, key, &no_evaluation, sizeof no_evaluation);
     }
+    good = good && coord_window_forget(c, s->at.epoch);
     for (uint32_t i = 0; good && i < c->job.trace.curve.count; i++) {
         (void)snprintf(key, sizeof key, "curve/%u", i);
         good = coord_note(c, key, &no_point, sizeof no_point);

@@ -18,6 +18,7 @@
 #include "server/coord/member.h"
 #include "server/coord/task.h"
 #include "server/coord/trace.h"
+#include "server/coord/window.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -224,6 +225,7 @@ struct coord_job {
     char backend[32];
     uint32_t workers_most;
     struct coord_trace trace;
+    struct coord_windows windows;
     struct coord_guard guard;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];

@@ -93,6 +93,8 @@ int coord_epoch_load(struct coord *c, struct err *e)
     }
     int rc = coord_judge_load(c, e);
     if (rc == 0)
+        rc = coord_window_load(c, e);
+    if (rc == 0)
         rc = details_load(c, WIRE_VALID, e);
     return rc != 0 ? rc : details_load(c, WIRE_TEST, e);
 }
@@ -168,7 +170,7 @@ static bool epoch_close(struct coord *c)
     j->epoch_spent_ns = 0;
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
              epoch->seconds);
-    return coord_grant_lanes_put(c) && epoch_put(c);
+    return coord_window_epoch(c) && coord_grant_lanes_put(c) && epoch_put(c);
 }
 
 /* It goes on after an evaluation, whose time is not training's. */

@@ -62,6 +62,10 @@ static struct json *epochs_json(const struct coord_job *j)
             json_set_null(item, "valid");
         else
             json_set(item, "valid", figures_json(v->of, &j->spec, j->at.epoch > EPOCHS_WHOLE));
+        const struct coord_trained *trained = &j->windows.trained[n - 1];
+        if (trained->of[0].examples > 0)
+            json_set(item, "train",
+                     figures_json(trained->of, &j->spec, j->at.epoch > EPOCHS_WHOLE));
         json_set_number(item, "seconds", e->seconds);
         json_set_int(item, "bad_lines", (int64_t)e->train.bad_lines);
         if (j->spec.data.label_count > 1 && j->at.epoch <= EPOCHS_WHOLE)
@@ -87,6 +91,31 @@ static struct json *evaluations_json(const struct coord_job *j)
         json_append(list, item);
     }
     return list;
+}
+
+/* Of all examples before they were learnt; null: none were scored. */
+static void train_set(struct json *to, const struct coord_job *j)
+{
+    struct metric of[LIMIT_TASKS];
+    uint64_t seen = 0;
+    if (!coord_window_all(&j->windows, of)) {
+        json_set_null(to, "train");
+        return;
+    }
+    struct json *train = measure_json_report(of, &j->spec, NULL, true), *list = json_new_array();
+    for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++) {
+        uint32_t epoch;
+        if (!coord_window_figures(&j->windows, n, of))
+            continue;
+        struct json *item = figures_json(of, &j->spec, false);
+        seen += of[0].examples;
+        json_set_int(item, "batch", (int64_t)coord_window_end(j, n, &epoch));
+        json_set_int(item, "epoch", epoch);
+        json_set_int(item, "examples", (int64_t)seen);
+        json_append(list, item);
+    }
+    json_set(train, "windows", list);
+    json_set(to, "train", train);
 }
 
 static double per(double sum, uint64_t count)
@@ -328,6 +357,7 @@ static struct json *report_json(const struct coord *c)
     uint32_t final = coord_judge_final(j);
     evaluation_set(r, "valid", j, final == 0 ? none : j->valid.item[final - 1].of, WIRE_VALID);
     evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
+    train_set(r, j);
     json_set(r, "training", training_json(j));
     json_set(r, "staleness", staleness_json(j));
     json_set(r, "time", time_json(&sum));

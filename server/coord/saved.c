@@ -102,6 +102,21 @@ static void lanes_write(struct writer *w, const struct coord_tasks *t)
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
 }
 
+static void windows_write(struct writer *w, const struct coord_job *j)
+{
+    for (uint32_t n = 0; n <= COORD_WINDOW_EPOCH; n++) {
+        size_t bytes;
+        void *record = coord_window_record_of(j, n, &bytes);
+        if (record != NULL)
+            write_numbered(w, "window", n, record, bytes);
+        free(record);
+    }
+    for (uint32_t n = 1; n <= j->at.epoch; n++)
+        if (j->windows.trained[n - 1].job == j->at.number)
+            write_numbered(w, "trained", n, &j->windows.trained[n - 1],
+                           sizeof j->windows.trained[0]);
+}
+
 static void details_write(struct writer *w, const char *key, struct json *details)
 {
     if (details == NULL)
@@ -138,6 +153,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
             write_numbered(&w, "epoch", n, &j->epoch[n - 1], sizeof j->epoch[0]);
     for (uint32_t n = 1; n <= j->valid.count; n++)
         write_numbered(&w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
+    windows_write(&w, j);
     details_write(&w, "details/valid", j->details[WIRE_VALID]);
     for (uint32_t i = 0; i < j->trace.curve.count; i++)
         write_numbered(&w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
@@ -184,9 +200,9 @@ static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
  * over. */
 static const struct kind {
     const char *name;
-    uint32_t most; /* of N */
-    size_t bytes, number_at;
-    bool of_run; /* else of the job */
+    uint32_t most;           /* of N */
+    size_t bytes, number_at; /* bytes 0: as many as there are, to COORD_WINDOW_BYTES_MAX */
+    bool of_run;             /* else of the job */
 } kinds[] = {
     {"task/", COORD_TASKS_MAX - 1, sizeof(struct coord_task_record),
      offsetof(struct coord_task_record, run), true},
@@ -194,14 +210,12 @@ static const struct kind {
      false},
     {"valid/", COORD_EVALUATIONS_MAX, sizeof(struct coord_evaluation),
      offsetof(struct coord_evaluation, number), false},
+    {"trained/", COORD_EPOCHS_MAX, sizeof(struct coord_trained),
+     offsetof(struct coord_trained, job), false},
+    {"window/", COORD_WINDOW_EPOCH, 0, offsetof(struct coord_window_record, job), false},
     {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job),
      false},
 };
-#define KIND_BYTES_MAX sizeof(struct coord_epoch)
-_Static_assert(sizeof(struct coord_task_record) <= KIND_BYTES_MAX &&
-                   sizeof(struct coord_evaluation) <= KIND_BYTES_MAX &&
-                   sizeof(struct coord_point) <= KIND_BYTES_MAX,
-               "the largest of the kinds");
 
 static bool numbered(const char *key, const struct kind *kind)
 {
@@ -250,7 +264,9 @@ static bool size_ok(const struct pair *p)
 {
     const struct kind *kind = kind_of(p->key);
     if (kind != NULL)
-        return p->bytes == kind->bytes;
+        return kind->bytes != 0 ? p->bytes == kind->bytes
+                                : p->bytes >= sizeof(struct coord_window_record) &&
+                                      p->bytes <= COORD_WINDOW_BYTES_MAX;
     if (strcmp(p->key, "progress") == 0)
         return p->bytes == sizeof(struct coord_progress);
     if (strcmp(p->key, "lanes") == 0)
@@ -326,11 +342,15 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 static bool kind_put(struct coord *c, const struct kind *kind, const struct pair *p,
                      uint64_t number)
 {
-    unsigned char value[KIND_BYTES_MAX];
-    SHOAL_ASSERT(p->bytes == kind->bytes); /* coord_saved_open has checked */
-    memcpy(value, p->value, kind->bytes);
+    SHOAL_ASSERT(kind->bytes == 0 || p->bytes == kind->bytes); /* coord_saved_open has checked */
+    unsigned char *value = malloc(p->bytes);
+    if (value == NULL)
+        return false;
+    memcpy(value, p->value, p->bytes);
     memcpy(value + kind->number_at, &number, sizeof number);
-    return coord_note(c, p->key, value, kind->bytes);
+    bool good = coord_note(c, p->key, value, p->bytes);
+    free(value);
+    return good;
 }
 
 static bool details_put(struct coord *c, const struct pair *p, uint64_t number)

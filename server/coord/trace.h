@@ -4,7 +4,9 @@
  * together. Nothing is promised about any of it: a curve is stored without a sync, and a writer
  * that fails is said once a job and costs nothing else. Thread: the coordinator's loop.
  *
- *     train/logloss  rate/examples_per_second staleness/p50 staleness/p99 norm/dense norm/rows
+ *     train/logloss train/auc train/calibration (with several labels the mean, and each one's
+ *     auc and calibration under train/LABEL/; window.h)
+ *     rate/examples_per_second staleness/p50 staleness/p99 norm/dense norm/rows
  *                    lr/scale
  *     train/skipped_steps (precision fp16)
  *     valid/auc  valid/logloss valid/ne valid/calibration valid/ece [valid/gauc], likewise test/;

@@ -76,6 +76,48 @@ def minutes_end_a_job(space):
     assert report["tables"][0]["rows"] > 0
 
 
+# ---- examples before they are learnt ------------------------------------------------------------------------------
+
+
+def standing_tables_score_what_evaluation_scores(space):
+    """With rates next to nothing the tables stay what they are: what training scores is then what an evaluation of the same rows says.
+    A share of the rows has keys that stand at zeros for an evaluation and at initial values here, so those are next to nothing too."""
+    still = {"tables[0].optimizer.lr": 1e-12, "tables[0].init.scale": 1e-12, "dense_optimizer.lr": 1e-12, "evaluate.every_batches": None}
+    job = progress_job(space, 6000, **still)
+    report = run_job(job, space / "run", 1, 2, ("--set", f"data.valid={space / 'train.tsv'}"))
+    train, valid = report["train"], report["valid"]
+    assert train["examples"] == valid["examples"] == report["epochs"][0]["train"].get("examples", 6000) == 6000
+    assert abs(train["logloss"] - valid["logloss"]) < 1e-6, (train["logloss"], valid["logloss"])
+    assert abs(train["calibration"] - valid["calibration"]) < 1e-5, (train["calibration"], valid["calibration"])
+    assert abs(train["logloss"] - report["epochs"][0]["train_logloss"]) < 1e-5
+    assert train["auc_error"] <= 0.5 and abs(train["auc"] - valid["auc"]) <= train["auc_error"] + valid["auc_error"] + 1e-9
+
+
+def progressive_figures_are_a_function_of_the_job(space):
+    """Under bsp: on other servers and workers, and past the death of a server, the same; past others', nothing is counted twice."""
+    rows = longer(60000)
+    wanted = run_job(progress_job(space, rows), space / "calm")["train"]
+    assert wanted["examples"] == rows and wanted["windows"][-1]["examples"] == rows
+    assert wanted["windows"][-1]["auc"] > wanted["windows"][0]["auc"], "nothing was learnt, this check can see nothing"
+    other = run_job(space / "job.yaml", space / "other", 2, 2)["train"]
+    assert other == wanted
+    run = Run(space / "job.yaml", space / "run", 2, 2)
+    time.sleep(0.7)
+    strike(run, "server-1")
+    assert run.wait() == 0, run.output()[-3000:]
+    assert run.report()["train"] == wanted
+    for name in ("coordinator", "worker-0"):
+        run = Run(space / "job.yaml", space / name, 2, 2)
+        time.sleep(1)
+        strike(run, name)
+        assert run.wait() == 0, run.output()[-3000:]
+        train = run.report()["train"]  # of a task whose lane was taken away what was not reported is not counted
+        assert rows - 2 * 5 * 128 <= train["examples"] <= rows, (name, train["examples"])
+        seen = {w["batch"]: w["examples"] for w in wanted["windows"]}
+        assert all(w["examples"] <= seen[w["batch"]] for w in train["windows"]), (name, train["windows"], seen)
+
+
 if __name__ == "__main__":
     main([one_epoch_stops_early_with_its_best_tables, evaluations_change_no_bit, deaths_change_no_evaluation,
-          resumed_job_goes_on_with_its_evaluations, minutes_end_a_job])
+          resumed_job_goes_on_with_its_evaluations, minutes_end_a_job, standing_tables_score_what_evaluation_scores,
+          progressive_figures_are_a_function_of_the_job])

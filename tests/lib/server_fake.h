@@ -9,6 +9,7 @@
 #define TESTS_LIB_SERVER_FAKE_H
 
 #include "proto/base/env.h"
+#include "proto/metric/metric_tally.h"
 #include "proto/wire/wire.h"
 #include "tests/sim/sim.h"
 
@@ -118,6 +119,9 @@ struct fake_worker {
 
 extern const struct env_handler fake_shard_handler, fake_worker_handler;
 
+/* What a worker tells of rows that it trained on (label: row % 2), added to *tally. */
+void fake_tally(uint64_t position, uint64_t examples, struct metric_tally *tally);
+
 void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index,
                       uint64_t incarnation);
 /* Its rows and its run are gone. */
@@ -142,7 +146,7 @@ struct fake_client {
     uint64_t run, next_id;
     int status;
     char text[ERR_TEXT_MAX];
-    char report[65536];
+    char report[1 << 18];
     int submit_status;
     const char *from; /* of SUBMIT; NULL: none */
     struct {

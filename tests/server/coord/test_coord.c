@@ -865,6 +865,107 @@ START_TEST(coord_evaluates_every_so_many_batches)
 }
 END_TEST
 
+/* ---- examples before they are learnt --------------------------------------------------------- */
+
+static void train_is(const char *path, uint64_t rows)
+{
+    static struct metric_tally all;
+    struct metric is;
+    char key[64];
+    memset(&all, 0, sizeof all);
+    fake_tally(0, rows, &all);
+    metric_tally_figures(&all, &is);
+    (void)snprintf(key, sizeof key, "%s.auc", path);
+    ck_assert_double_eq_tol(report_number(key), is.auc, 1e-12);
+    (void)snprintf(key, sizeof key, "%s.logloss", path);
+    ck_assert_double_eq_tol(report_number(key), is.logloss, 1e-12);
+    (void)snprintf(key, sizeof key, "%s.calibration", path);
+    ck_assert_double_eq_tol(report_number(key), is.calibration, 1e-12);
+}
+
+/* What is stored is what was counted. */
+static void restart_forgets_nothing(void)
+{
+    static struct metric_tally epoch, window;
+    epoch = r.coord->job.windows.epoch[0];
+    window = r.coord->job.windows.window[26][0];
+    ck_assert_uint_eq(metric_tally_examples(&epoch), 9 * 40);
+    coord_restart();
+    ck_assert_int_eq(memcmp(&epoch, r.coord->job.windows.epoch, sizeof epoch), 0);
+    ck_assert_int_eq(memcmp(&window, r.coord->job.windows.window[26], sizeof window), 0);
+}
+
+static void windows_are(uint32_t count, double examples)
+{
+    struct json *j = report(), *list = json_get(j, "train.windows");
+    const struct json *last = json_array_at(list, count - 1);
+    double seen = 0;
+    ck_assert_uint_eq(json_count(list), count);
+    for (uint32_t i = 0; i < count; i++) {
+        double at = json_as_number(json_get(json_array_at(list, i), "examples"), -1);
+        ck_assert_double_gt(at, seen);
+        seen = at;
+    }
+    ck_assert_double_eq(seen, examples);
+    ck_assert_double_eq(json_as_number(json_get(last, "batch"), -1), examples / 1005 * 101);
+    json_free(j);
+}
+
+/* Every example once, whoever reports when. */
+START_TEST(coord_tells_what_was_scored_before_it_was_learnt)
+{
+    static const char *const mode[] = {"async", "ssp", "bsp"};
+    char train[96];
+    (void)snprintf(train, sizeof train, "epochs: 2, consistency: %s, lanes: 2", mode[_i]);
+    rig_start(train, 2, 2, NULL);
+    run_job(240);
+    job_done(2);
+    train_is("epochs.0.train", 1005);
+    train_is("epochs.1.train", 1005);
+    ck_assert_double_eq(report_number("train.examples"), 2 * 1005);
+    ck_assert_double_eq_tol(report_number("train.auc"), report_number("epochs.0.train.auc"), 1e-12);
+    ck_assert_double_gt(report_number("train.auc_error"), 0);
+    windows_are(52, 2 * 1005);
+    ck_assert_double_gt(scalar_last("train/auc"), 0.5);
+    ck_assert_double_gt(scalar_last("train/calibration"), 0);
+    rig_stop();
+}
+END_TEST
+
+/* A coordinator that comes back takes lanes away: a task at hand may not be told. None is twice. */
+START_TEST(coord_restart_counts_no_example_twice)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 2", 2, 2, NULL);
+    while (r.coord->job.at.phase != PHASE_TRAIN || r.coord->job.at.epoch != 2 ||
+           r.coord->job.tasks.reported != 9)
+        ck_assert(sim_step(r.sim));
+    restart_forgets_nothing();
+    run_job(240);
+    job_done(2);
+    train_is("epochs.0.train", 1005);
+    double examples = report_number("train.examples");
+    ck_assert(examples >= 2 * 1005 - 2 * 40 && examples <= 2 * 1005);
+    for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++)
+        ck_assert(r.coord->job.windows.window[n] == NULL ||
+                  metric_tally_examples(r.coord->job.windows.window[n]) <= 40);
+    rig_stop();
+}
+END_TEST
+
+/* Of 10 epochs with 26 tasks: neighbours are joined. */
+START_TEST(coord_windows_of_a_long_job_are_coarser)
+{
+    rig_start("epochs: 10, consistency: bsp, lanes: 2", 2, 2, NULL);
+    run_job(240);
+    job_done(10);
+    ck_assert_uint_eq(r.coord->job.windows.stride, 4);
+    train_is("train", 1005);
+    ck_assert_double_eq(report_number("train.examples"), 10 * 1005);
+    windows_are(65, 10 * 1005);
+    rig_stop();
+}
+END_TEST
+
 /* Best behind 40 batches of the one epoch. */
 static double best_at_40(const struct fake_worker *w)
 {
@@ -1682,6 +1783,9 @@ int main(void)
     tcase_add_loop_test(t, coord_death_within_an_epoch_changes_no_evaluation, 0, 24);
     tcase_add_loop_test(t, coord_minutes_end_a_job, 0, 2);
     tcase_add_test(t, coord_evaluates_every_so_many_minutes);
+    tcase_add_loop_test(t, coord_tells_what_was_scored_before_it_was_learnt, 0, 3);
+    tcase_add_test(t, coord_restart_counts_no_example_twice);
+    tcase_add_test(t, coord_windows_of_a_long_job_are_coarser);
     tcase_add_loop_test(t, coord_gains_and_rates_have_a_patience_of_their_own, 0, 2);
     tcase_add_loop_test(t, coord_report_says_that_a_job_still_gained, 0, 2);
     tcase_add_test(t, coord_gain_over_the_best_is_kept);
