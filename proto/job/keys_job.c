@@ -290,7 +290,7 @@ const struct config_key keys_job[] = {
     {"evaluate.group", CONFIG_STRING, 0, 0, NULL, .otherwise = "none", .values = "column name",
      .text = "AUC also within each value of it, such as a user"},
     {"evaluate.by", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "up to 32 column names",
-     .text = "logloss and calibration for each value"},
+     .text = "logloss, calibration and AUC for each value"},
     {"evaluate.every_batches", CONFIG_SIZE, 1, 1e15, NULL, .fallback = "0", .otherwise = "never",
      .text = "`data.valid` also within epochs: after so many batches of all lanes, at the next "
              "task's end; `train.early_stop` counts these"},
