@@ -7,8 +7,8 @@
  *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished),
  *                  beyond 16 MiB a label
  *     groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group (metric_group.h)
- *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each, and 385 KiB a field and
- *                  label for their AUC (metric_by.h)
+ *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each, and 385 KiB a field
+ *                  and label for their AUC (metric_by.h)
  * One thread. */
 #ifndef PROTO_METRIC_MEASURE_H
 #define PROTO_METRIC_MEASURE_H

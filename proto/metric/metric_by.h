@@ -65,7 +65,7 @@ void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const floa
 /* Values in order of examples, most first, then of key; all but the first `top` go into the rest.
  * Nothing may be added afterwards. */
 void metric_by_finish(struct metric_by *b, uint32_t top);
-/* AUC of a value in one label: auc, auc_error, and of how many examples; else NaN, of 0 examples. */
+/* AUC of a value in one label: auc, auc_error, and of how many examples; else NaN, of none. */
 void metric_by_auc(const struct metric_by *b, const struct metric_value *v, uint32_t task,
                    struct metric *out);
 
