@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 5u
+#define WIRE_VERSION 6u
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */

@@ -137,6 +137,12 @@ const char *coord_judge_name(const struct coord_job *j, uint32_t n, char out[COO
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
+/* Whether the list has room for one within an epoch: each epoch that is left ends with another. */
+static bool has_room(const struct coord_job *j)
+{
+    return j->valid.count + (j->spec.train.epochs - j->at.epoch) + 1 < COORD_EVALUATIONS_MAX;
+}
+
 /* Batches up to which the tables have learnt, once all that is appended is pushed. */
 static uint64_t batches_now(const struct coord_job *j)
 {
@@ -160,7 +166,7 @@ void coord_judge_stop(struct coord *c)
     uint64_t every = j->spec.evaluate.every_batches, all = epoch_batches(j),
              begun = (j->at.epoch - 1) * all;
     coord_task_stop(t, t->tasks);
-    if (every == 0 || j->at.split[WIRE_VALID].used == 0)
+    if (every == 0 || j->at.split[WIRE_VALID].used == 0 || !has_room(j))
         return;
     uint64_t done = last != NULL && last->batches > begun ? last->batches - begun : 0;
     if (every > all || done > all - every) /* none is due before the epoch's end */
@@ -185,8 +191,7 @@ static bool time_due(const struct coord *c)
 {
     const struct coord_evaluation *last = newest(&c->job);
     double every = c->job.spec.evaluate.every_minutes * 60;
-    return every > 0 && c->job.at.split[WIRE_VALID].used != 0 &&
-           c->job.valid.count < COORD_EVALUATIONS_MAX &&
+    return every > 0 && c->job.at.split[WIRE_VALID].used != 0 && has_room(&c->job) &&
            trained_s(c) - (last == NULL ? 0 : last->seconds) >= every && !coord_judge_made(c);
 }
 
@@ -204,6 +209,11 @@ bool coord_judge_note(struct coord *c, const struct measure *m, uint64_t bad_lin
     struct coord_job *j = &c->job;
     char key[COORD_KEY_MAX];
     uint32_t n = j->valid.count + !coord_judge_made(c);
+    if (n > COORD_EVALUATIONS_MAX) /* more epochs than it began with */
+        return coord_end_fail(c, SHOAL_E_TOO_BIG,
+                              "a job has at most %u evaluations: begin another with its tables "
+                              "(start_from), or raise evaluate.every_batches",
+                              COORD_EVALUATIONS_MAX);
     struct coord_evaluation *v = list_reach(&j->valid, n);
     if (v == NULL)
         return coord_end_fail(c, SHOAL_E_NOMEM, "no memory for the evaluations");
