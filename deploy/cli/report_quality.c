@@ -128,10 +128,11 @@ static void calibration_bar(FILE *out, double calibration)
 
 static void value_row(FILE *out, const struct json *v)
 {
-    const char *key = json_as_string(json_get(v, "key"), "");
+    const char *key = json_as_string(json_get(v, "key"), ""),
+               *value = json_as_string(json_get(v, "value"), key);
     char text[32];
     fputs("<tr><td class=\"code\">", out);
-    html_text(out, key);
+    html_text(out, value[0] != 0 ? value : "(empty)");
     if (strcmp(key, "other") == 0)
         fprintf(out, " (%s values)", html_number(report_page_number(v, "values"), 0, text));
     fprintf(out, "</td><td>%s</td>", html_number(report_page_number(v, "examples"), 0, text));
@@ -149,7 +150,7 @@ static void field_table(FILE *out, const char *field, const struct json *values)
     size_t count = json_count(values);
     fputs("<div class=\"card scroll wide\"><h3>", out);
     html_text(out, field);
-    fputs("</h3>\n<table><tr><th>value (hash)</th><th>examples</th><th>mean label</th><th>mean "
+    fputs("</h3>\n<table><tr><th>value</th><th>examples</th><th>mean label</th><th>mean "
           "prediction</th><th>logloss</th>"
           "<th>calibration</th></tr>\n",
           out);

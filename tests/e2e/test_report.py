@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """test_report: what a job tells of itself: measures by group and value, a page that opens from disk, event files for TensorBoard."""
+import collections
 import html.parser
 import math
 import struct
@@ -73,6 +74,15 @@ def report_page_is_whole_and_harmless(space):
     assert f"{report['valid']['auc']:.4f}" in shown
     assert report["tables"][0]["digest"] in shown
     assert "deepfm" in shown and "C5" in shown and "0.1.0" in shown
+    texts = [line.split("\t") for line in (space / "valid.tsv").read_text().splitlines()]
+    for split in ("valid", "test"):
+        for field, column in (("C1", 14), ("C5", 18)):
+            count = collections.Counter(row[column] for row in texts)
+            told = {v["value"]: v["examples"] for v in report[split]["by"][field] if v["key"] != "other"}
+            assert len(told) == min(50, len(count)) and all(count[value] == n for value, n in told.items()), (field, told)
+    assert all(f">{v['value'] or '(empty)'}<" in text for v in report["test"]["by"]["C1"][:10])
+    lost = run_job(job, space / "lost", extra=["--set", "data.valid={cmd: \"cat " + str(space / "valid.tsv") + "\"}"])
+    assert not any("value" in v for v in lost["valid"]["by"]["C1"]) and any("value" in v for v in lost["test"]["by"]["C1"])
 
     again = subprocess.run([SHOAL, "report", str(space / "run" / "report.json"), "--html", str(space / "again.html")],
                            capture_output=True, text=True, check=True)
