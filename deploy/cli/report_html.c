@@ -132,15 +132,37 @@ static void seconds_text(double s, char out[32])
         (void)snprintf(out, 32, "%.0f h %02.0f min", floor(s / 3600), floor(fmod(s, 3600) / 60));
 }
 
+#define AUC_LOST 5e-4 /* by so much less than another epoch's is worth a word */
+
+/* The epoch of the best AUC on the validation split, if it is better than what is kept; else 0. */
+static size_t better_epoch(const struct json *r, double *best)
+{
+    const struct json *epochs = json_get(r, "epochs");
+    size_t at = 0;
+    *best = report_page_number(r, "valid.auc") + AUC_LOST;
+    for (size_t i = 0; i < json_count(epochs); i++) {
+        double auc = report_page_number(json_array_at(epochs, i), "valid.auc");
+        if (auc > *best) {
+            *best = auc;
+            at = i + 1;
+        }
+    }
+    return at;
+}
+
 static void auc_tile(FILE *out, const struct json *r, const char *split)
 {
     const struct json *v = json_get(r, split);
     char name[32], value[32], more[64], text[32];
-    double error = report_page_number(v, "auc_error"), teacher = report_page_teacher(r, split);
+    double error = report_page_number(v, "auc_error"), teacher = report_page_teacher(r, split),
+           best = 0;
+    size_t better = strcmp(split, "valid") == 0 ? better_epoch(r, &best) : 0;
     if (json_absent(v))
         return;
     (void)snprintf(name, sizeof name, "AUC, %s", split);
-    if (error > 0)
+    if (better > 0)
+        (void)snprintf(more, sizeof more, "epoch %zu had %s", better, n(best, 4, text));
+    else if (error > 0)
         (void)snprintf(more, sizeof more, "within \u00b1%s", n(error, 6, text));
     else if (!isnan(teacher))
         (void)snprintf(more, sizeof more, "best possible: %s", n(teacher, 4, text));
@@ -178,7 +200,8 @@ static void tiles(FILE *out, const struct json *r)
     (void)snprintf(more, sizeof more, "%s in all", n(report_page_number(r, "examples"), 0, text));
     tile(out, "Examples / s", n(report_page_number(r, "examples_per_second"), 0, value), more);
     seconds_text(report_page_number(r, "seconds"), value);
-    (void)snprintf(more, sizeof more, "%zu epochs", json_count(json_get(r, "epochs")));
+    size_t epochs = json_count(json_get(r, "epochs"));
+    (void)snprintf(more, sizeof more, "%zu epoch%s", epochs, epochs == 1 ? "" : "s");
     tile(out, "Time", value, more);
     fputs("</div>\n", out);
 }
@@ -254,10 +277,13 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
     static const char *const colour[] = {"c1", "c3", "c2", "c4", "c5"};
     size_t count = json_count(epochs),
            lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2;
-    struct svg_series s[LIMIT_TASKS];
+    struct svg_series s[LIMIT_TASKS + 1];
+    double teacher = labels == 0 ? report_page_teacher(r, "valid") : (double)NAN,
+           final = (double)json_as_int(json_get(r, "final_epoch"), (int64_t)count),
+           across[] = {0.5, (double)count + 0.5}, best[] = {teacher, teacher};
     double *x = report_page_column(epochs, "epoch");
     char path[64], more[96];
-    size_t drawn = 0;
+    size_t drawn = 0, owned;
     for (size_t i = 0; i < lines; i++) {
         s[drawn] = (struct svg_series){.name = i == 0 ? "AUC" : "group AUC",
                                        .colour = colour[i % 5],
@@ -276,6 +302,10 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
         else
             free((void *)(uintptr_t)s[drawn].y);
     }
+    owned = drawn;
+    if (drawn > 0 && isfinite(teacher))
+        s[drawn++] = (struct svg_series){
+            .name = "best possible", .colour = "c5", .x = across, .y = best, .count = 2};
     if (x != NULL && drawn > 0) {
         struct svg_chart c = {.label = "AUC of the validation split by epoch",
                               .x_name = "epoch",
@@ -283,15 +313,17 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
                               .series = s,
                               .series_count = drawn,
                               .x_min = 0.5,
-                              .x_max = (double)count + 0.5};
+                              .x_max = (double)count + 0.5,
+                              .mark = &final,
+                              .mark_count = count > 1 ? 1 : 0};
         (void)snprintf(more, sizeof more,
-                       "on the validation split, after each epoch; the tables hold epoch %" PRId64,
-                       json_as_int(json_get(r, "final_epoch"), (int64_t)count));
+                       "on the validation split, after each epoch; the tables hold epoch %.0f%s",
+                       final, count > 1 ? " (dashed)" : "");
         card_begin(out, "AUC", NULL, more);
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
-    for (size_t i = 0; i < drawn; i++)
+    for (size_t i = 0; i < owned; i++)
         free((void *)(uintptr_t)s[i].y);
     free(x);
 }
@@ -363,18 +395,26 @@ static void tables(FILE *out, const struct json *r)
 {
     const struct json *list = json_get(r, "tables");
     char text[32];
+    bool ruled = false;
     if (json_count(list) == 0)
         return;
-    fputs("<h2>Tables</h2>\n<div class=\"card "
-          "scroll\"><table><tr><th>table</th><th>rows</th><th>rules</th><th>digest</th></tr>\n",
-          out);
+    for (size_t i = 0; i < json_count(list); i++)
+        ruled |= json_members(json_get(json_array_at(list, i), "rules")) > 0;
+    fprintf(out,
+            "<h2>Tables</h2>\n<div class=\"card "
+            "scroll\"><table><tr><th>table</th><th>rows</th>%s<th>digest</th></tr>\n",
+            ruled ? "<th>rules</th>" : "");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *t = json_array_at(list, i);
         fputs("<tr><td>", out);
         html_text(out, TEXT(json_get(t, "name")));
-        fprintf(out, "</td><td>%s</td><td>", n(report_page_number(t, "rows"), 0, text));
-        rules(out, json_get(t, "rules"));
-        fputs("</td><td class=\"code\">", out);
+        fprintf(out, "</td><td>%s</td>", n(report_page_number(t, "rows"), 0, text));
+        if (ruled) {
+            fputs("<td>", out);
+            rules(out, json_get(t, "rules"));
+            fputs("</td>", out);
+        }
+        fputs("<td class=\"code\">", out);
         html_text(out, TEXT(json_get(t, "digest")));
         fputs("</td></tr>\n", out);
     }

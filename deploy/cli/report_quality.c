@@ -10,6 +10,17 @@
 
 enum { VALUES_SHOWN = 12 };
 
+/* Buckets of equal counts, as ours are, are no bars worth drawing. */
+static bool uneven(const double *examples, size_t count)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < count; i++) {
+        least = fmin(least, examples[i]);
+        most = fmax(most, examples[i]);
+    }
+    return least < 0.9 * most;
+}
+
 /* of: `valid`, `test`, or one of its tasks. */
 static void calibration_card(FILE *out, const struct json *of, const char *title, const char *label)
 {
@@ -38,7 +49,7 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
                               .y_max = most * 1.06,
                               .diagonal = true,
                               .bar = examples,
-                              .bar_count = count};
+                              .bar_count = uneven(examples, count) ? count : 0};
         fprintf(out, "<div class=\"card\"><h3>%s", title);
         if (label != NULL) {
             fputs(": ", out);
@@ -50,8 +61,9 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
                 "predictions are "
                 "right. Calibration %s, ",
                 count, html_number(report_page_number(of, "calibration"), 3, text));
-        fprintf(out, "expected error %s. Bars: examples.</p>\n",
-                html_number(report_page_number(of, "ece"), 5, text));
+        fprintf(out, "expected error %s.%s</p>\n",
+                html_number(report_page_number(of, "ece"), 5, text),
+                c.bar_count > 0 ? " Bars: examples." : "");
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }

@@ -96,6 +96,29 @@ def report_page_is_whole_and_harmless(space):
         raise AssertionError("the check of the page lets everything pass")
 
 
+def page_says_what_there_is(space):
+    """Of one epoch and of three, the first of which was the best: what is drawn and told, and what would say nothing is not."""
+    def page(epochs, **more):
+        r = {"job": "a", "epochs": [{"epoch": i + 1, "valid": {"auc": auc}} for i, auc in enumerate(epochs)], "final_epoch": len(epochs),
+             "valid": {"auc": epochs[-1], "buckets": [{"predicted": p, "label": p, "examples": 100} for p in (0.1, 0.2)]},
+             "tables": [{"name": "emb", "rows": 3, "digest": "0x1"}], "teacher_auc": 0.8125, "teacher_split": "valid", **more}
+        (space / "r.json").write_text(json.dumps(r), encoding="utf-8")
+        subprocess.run([SHOAL, "report", str(space / "r.json")], check=True, capture_output=True)
+        text = (space / "r.html").read_text(encoding="utf-8")
+        page_check(text)
+        return text
+    one, three = page([0.75]), page([0.752, 0.7, 0.618])
+    assert ">1 epoch<" in one and ">3 epochs<" in three and "epoch 1 had 0.7520" in three and " had " not in one
+    for text in (one, three):
+        assert "best possible</span>" in text and "<th>rules</th>" not in text and "Bars: examples" not in text
+        assert ' class="c5" d="M' in text, "the teacher's AUC is drawn"
+        assert "repeat(auto-fill," in text and ".counts td:first-child{white-space:normal}" in text and 'class="counts"' in text
+    assert one.count('class="mark"') == 0 and three.count('class="mark"') == 1
+    assert "<th>rules</th>" in page([0.75], tables=[{"name": "emb", "rows": 3, "rules": {"expired": 2}}])
+    uneven = [{"predicted": p, "label": p, "examples": n} for p, n in ((0.1, 100), (0.2, 50))]
+    assert "Bars: examples" in page([0.75], valid={"auc": 0.75, "buckets": uneven})
+
+
 def page_of_little_is_a_page(space):
     """A report of another release, or of a job that only counted: what is not there is left out."""
     for text in ('{"job": "a", "epochs": []}', '{"job": "a", "epochs": [{"epoch": 1}], "valid": null, "training": [{"examples": 5}]}',
@@ -272,5 +295,6 @@ def tensorboard_folder_that_cannot_be_made_ends_nothing(space):
 
 
 if __name__ == "__main__":
-    main([report_page_is_whole_and_harmless, page_of_little_is_a_page, page_of_anything_has_an_end, page_that_cannot_be_written_leaves_nothing, no_report_is_refused, measures_agree_with_one_another,
+    main([report_page_is_whole_and_harmless, page_says_what_there_is, page_of_little_is_a_page, page_of_anything_has_an_end,
+          page_that_cannot_be_written_leaves_nothing, no_report_is_refused, measures_agree_with_one_another,
           tensorboard_files_can_be_read, tensorboard_folder_that_cannot_be_made_ends_nothing])
