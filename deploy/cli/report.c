@@ -45,6 +45,11 @@ void cli_progress_text(const struct json *s, char out[256])
         n += snprintf(out + n, 256 - (size_t)n, "   %.0f/s", rate);
     if (!isnan(loss))
         n += snprintf(out + n, 256 - (size_t)n, "   loss %.4f", loss);
+    double auc = number(s, "train_auc"), valid = number(s, "valid_auc");
+    if (!isnan(auc))
+        n += snprintf(out + n, 256 - (size_t)n, "   auc %.4f", auc);
+    if (!isnan(valid))
+        n += snprintf(out + n, 256 - (size_t)n, "   valid auc %.4f", valid);
     if (eta >= 90)
         (void)snprintf(out + n, 256 - (size_t)n, "   %.0f min left", eta / 60);
     else if (eta >= 0)
@@ -56,6 +61,21 @@ double report_page_teacher(const struct json *r, const char *split)
     const char *of = json_as_string(json_get(r, "teacher_split"),
                                     json_absent(json_get(r, "test")) ? "valid" : "test");
     return strcmp(of, split) == 0 ? number(r, "teacher_auc") : (double)NAN;
+}
+
+/* Where there were some within epochs: the ends of epochs stand above. */
+static void evaluations_print(const struct json *r)
+{
+    const struct json *list = json_get(r, "evaluations");
+    size_t count = json_count(list);
+    if (count <= json_count(json_get(r, "epochs")))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct json *v = json_array_at(list, i);
+        printf("    batch %-8.0f valid AUC %.4f   logloss %.4f%s\n", number(v, "batch"),
+               number(v, "auc"), number(v, "logloss"),
+               json_as_bool(json_get(v, "kept"), false) ? "   kept" : "");
+    }
 }
 
 static void quality_print(const struct json *r)
@@ -92,10 +112,13 @@ static void quality_print(const struct json *r)
         double auc = number(p, "valid.auc");
         printf("    epoch %-6.0f train logloss %.4f", number(p, "epoch"),
                number(p, "train_logloss"));
+        if (!isnan(number(p, "train.auc")))
+            printf("   AUC %.4f", number(p, "train.auc"));
         if (!isnan(auc))
             printf("   valid AUC %.4f   logloss %.4f", auc, number(p, "valid.logloss"));
         putchar('\n');
     }
+    evaluations_print(r);
 }
 
 static void time_print(const struct json *r)

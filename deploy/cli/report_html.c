@@ -230,33 +230,54 @@ static double *epoch_ends(const struct json *training, size_t epochs)
     return end;
 }
 
+/* Evaluations of data.valid, as `evaluations` has them, or a report of before that the epochs. */
+struct evaluations {
+    const struct json *list;
+    const char *of; /* where its figures are */
+    double *x;      /* (count), owned: examples of training */
+    size_t count;
+};
+
+static struct evaluations evaluations_of(const struct json *r)
+{
+    struct evaluations v = {.list = json_get(r, "evaluations"), .of = ""};
+    bool own = json_count(v.list) > 0;
+    if (!own)
+        v = (struct evaluations){.list = json_get(r, "epochs"), .of = "valid."};
+    v.count = json_count(v.list);
+    v.x =
+        own ? report_page_column(v.list, "examples") : epoch_ends(json_get(r, "training"), v.count);
+    return v;
+}
+
 /* label: of several, its number and name; NULL: there is one. */
 static void loss_chart(FILE *out, const struct json *training, const struct json *epochs,
-                       size_t label, const char *name)
+                       const struct evaluations *v, size_t label, const char *name)
 {
     size_t count = json_count(training), ends = json_count(epochs);
-    char of_train[32] = "logloss", of_valid[48] = "valid.logloss";
+    char of_train[32] = "logloss", of_valid[48];
+    (void)snprintf(of_valid, sizeof of_valid, "%slogloss", v->of);
     if (name != NULL) {
         (void)snprintf(of_train, sizeof of_train, "tasks.%zu", label);
-        (void)snprintf(of_valid, sizeof of_valid, "valid.tasks.%zu.logloss", label);
+        (void)snprintf(of_valid, sizeof of_valid, "%stasks.%zu.logloss", v->of, label);
     }
     double *x = report_page_column(training, "examples"),
            *raw = report_page_column(training, of_train), *end = epoch_ends(training, ends);
     double *mean = raw == NULL ? NULL : report_page_smooth(training, raw),
-           *valid = report_page_column(epochs, of_valid);
+           *valid = report_page_column(v->list, of_valid);
 
-    if (x != NULL && raw != NULL && mean != NULL && end != NULL && valid != NULL) {
-        bool evaluated = ends > 0 && isfinite(valid[ends - 1]);
+    if (x != NULL && raw != NULL && mean != NULL && end != NULL && valid != NULL && v->x != NULL) {
+        bool evaluated = v->count > 0 && isfinite(valid[v->count - 1]);
         struct svg_series s[] = {
             {.colour = "c1", .x = x, .y = raw, .count = count, .faint = true},
             {.name = "train", .colour = "c1", .x = x, .y = mean, .count = count},
             {.name = "valid",
              .colour = "c2",
-             .x = end,
+             .x = v->x,
              .y = valid,
-             .count = ends,
+             .count = v->count,
              .dots = true,
-             .note = "epoch"}};
+             .note = "evaluation"}};
         struct svg_chart c = {.label = "Logloss over examples of training",
                               .x_name = "examples",
                               .y_name = "logloss",
@@ -271,61 +292,113 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
     free(x), free(raw), free(mean), free(valid), free(end);
 }
 
-/* AUC by epoch: of the one label with its group AUC, or of each of several. */
-static void auc_chart(FILE *out, const struct json *r, const struct json *epochs, size_t labels)
+/* Where the tables that the job ends with were evaluated, in examples; NaN where that is the last
+ * one, or not known. */
+static double kept_at(const struct json *r, const struct evaluations *v)
 {
-    static const char *const colour[] = {"c1", "c3", "c2", "c4", "c5"};
-    size_t count = json_count(epochs),
-           lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2;
-    struct svg_series s[LIMIT_TASKS + 1];
-    double teacher = labels == 0 ? report_page_teacher(r, "valid") : (double)NAN,
-           final = (double)json_as_int(json_get(r, "final_epoch"), (int64_t)count),
-           across[] = {0.5, (double)count + 0.5}, best[] = {teacher, teacher};
-    double *x = report_page_column(epochs, "epoch");
-    char path[64], more[96];
-    size_t drawn = 0, owned;
+    size_t kept = (size_t)json_as_int(json_get(r, "final_epoch"), 0);
+    for (size_t i = 0; v->of[0] == 0 && i < v->count; i++)
+        if (json_as_bool(json_get(json_array_at(v->list, i), "kept"), false))
+            kept = i + 1;
+    return v->x != NULL && kept > 0 && kept < v->count ? v->x[kept - 1] : (double)NAN;
+}
+
+/* The teacher's AUC up to the last evaluation. */
+static bool teacher_line(const struct json *r, const struct evaluations *v, double x[2],
+                         double y[2])
+{
+    y[0] = y[1] = report_page_teacher(r, "valid");
+    if (v->x == NULL || v->count == 0)
+        return false;
+    x[0] = 0;
+    x[1] = v->x[v->count - 1];
+    return isfinite(y[0]);
+}
+
+/* AUC by examples of training: of what was trained, before it was learnt, and of the validation
+ * split, of the one label with its group AUC, or of each of several. */
+static void auc_chart(FILE *out, const struct json *r, const struct evaluations *v, size_t labels)
+{
+    static const char *const colour[] = {"c2", "c3", "c4", "c5", "c1"};
+    const struct json *windows = json_get(r, "train.windows");
+    size_t lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2, drawn = 0;
+    struct svg_series s[LIMIT_TASKS + 2];
+    double *x = report_page_column(windows, "examples"), *y = report_page_column(windows, "auc");
+    double across[2], best[2], kept = kept_at(r, v);
+    char path[64];
+    if (json_count(windows) > 0 && x != NULL && y != NULL)
+        s[drawn++] = (struct svg_series){
+            .name = "train", .colour = "c1", .x = x, .y = y, .count = json_count(windows)};
+    size_t first = drawn;
     for (size_t i = 0; i < lines; i++) {
-        s[drawn] = (struct svg_series){.name = i == 0 ? "AUC" : "group AUC",
+        s[drawn] = (struct svg_series){.name = i == 0 ? "valid" : "valid, group AUC",
                                        .colour = colour[i % 5],
-                                       .x = x,
-                                       .count = count,
-                                       .dots = true};
+                                       .x = v->x,
+                                       .count = v->count,
+                                       .dots = true,
+                                       .note = "evaluation"};
         (void)snprintf(path, sizeof path, "epochs.0.tasks.%zu.label", i);
         if (labels > 0)
             s[drawn].name = json_as_string(json_get(r, path), "label");
-        (void)snprintf(path, sizeof path, "valid.tasks.%zu.auc", i);
-        s[drawn].y = report_page_column(epochs, labels > 0 ? path
-                                                : i == 0   ? "valid.auc"
-                                                           : "valid.gauc");
-        if (s[drawn].y != NULL && count > 0 && isfinite(s[drawn].y[count - 1]))
+        (void)snprintf(path, sizeof path, "%stasks.%zu.auc", v->of, i);
+        if (labels == 0)
+            (void)snprintf(path, sizeof path, "%s%s", v->of, i == 0 ? "auc" : "gauc");
+        s[drawn].y = report_page_column(v->list, path);
+        if (s[drawn].y != NULL && v->x != NULL && v->count > 0 &&
+            isfinite(s[drawn].y[v->count - 1]))
             drawn++;
         else
             free((void *)(uintptr_t)s[drawn].y);
     }
-    owned = drawn;
-    if (drawn > 0 && isfinite(teacher))
+    size_t owned = drawn;
+    if (drawn > 0 && labels == 0 && teacher_line(r, v, across, best))
         s[drawn++] = (struct svg_series){
             .name = "best possible", .colour = "c5", .x = across, .y = best, .count = 2};
-    if (x != NULL && drawn > 0) {
-        struct svg_chart c = {.label = "AUC of the validation split by epoch",
-                              .x_name = "epoch",
+    if (drawn > 0) {
+        struct svg_chart c = {.label = "AUC by examples of training",
+                              .x_name = "examples",
                               .y_name = "AUC",
                               .series = s,
                               .series_count = drawn,
-                              .x_min = 0.5,
-                              .x_max = (double)count + 0.5,
-                              .mark = &final,
-                              .mark_count = count > 1 ? 1 : 0};
-        (void)snprintf(more, sizeof more,
-                       "on the validation split, after each epoch; the tables hold epoch %.0f%s",
-                       final, count > 1 ? " (dashed)" : "");
-        card_begin(out, "AUC", NULL, more);
+                              .x_max = v->x != NULL && v->count > 0 ? v->x[v->count - 1] : 0,
+                              .mark = &kept,
+                              .mark_count = isfinite(kept) ? 1 : 0};
+        card_begin(out, "AUC", NULL,
+                   "train: examples as they were scored before they were learnt; valid: the "
+                   "validation split; dashed line: the evaluation whose tables are kept");
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
-    for (size_t i = 0; i < owned; i++)
+    for (size_t i = first; i < owned; i++)
         free((void *)(uintptr_t)s[i].y);
-    free(x);
+    free(x), free(y);
+}
+
+/* With evaluations within epochs: each, the kept one marked. */
+static void evaluations_table(FILE *out, const struct json *r)
+{
+    const struct json *list = json_get(r, "evaluations");
+    char text[32];
+    if (json_count(list) <= json_count(json_get(r, "epochs")))
+        return;
+    fputs("<details><summary>Every evaluation as a table</summary><div "
+          "class=\"scroll\"><table><tr><th>batch</th><th>epoch</th><th>examples</th><th>AUC</th>"
+          "<th>logloss</th><th>NE</th><th>calibration</th></tr>\n",
+          out);
+    for (size_t i = 0; i < json_count(list); i++) {
+        static const struct {
+            const char *key;
+            int digits;
+        } figure[] = {{"batch", 0},   {"epoch", 0}, {"examples", 0},   {"auc", 5},
+                      {"logloss", 5}, {"ne", 4},    {"calibration", 3}};
+        const struct json *v = json_array_at(list, i);
+        fprintf(out, "<tr%s>", json_as_bool(json_get(v, "kept"), false) ? " class=\"best\"" : "");
+        for (size_t k = 0; k < sizeof figure / sizeof figure[0]; k++)
+            fprintf(out, "<td>%s</td>",
+                    n(report_page_number(v, figure[k].key), figure[k].digits, text));
+        fputs("</tr>\n", out);
+    }
+    fputs("</table></div></details>\n", out);
 }
 
 static void epochs_table(FILE *out, const struct json *r)
@@ -363,16 +436,19 @@ static void learning(FILE *out, const struct json *r)
     fputs("<h2>Learning</h2>\n<div class=\"cards\">\n", out);
     size_t labels = json_count(json_get(r, "epochs.0.tasks"));
     labels = labels < LIMIT_TASKS ? labels : LIMIT_TASKS;
+    struct evaluations v = evaluations_of(r);
     if (json_count(training) > 0 && labels == 0)
-        loss_chart(out, training, epochs, 0, NULL);
+        loss_chart(out, training, epochs, &v, 0, NULL);
     for (size_t t = 0; t < labels && json_count(training) > 0; t++) {
         char path[48];
         (void)snprintf(path, sizeof path, "epochs.0.tasks.%zu.label", t);
-        loss_chart(out, training, epochs, t, json_as_string(json_get(r, path), "label"));
+        loss_chart(out, training, epochs, &v, t, json_as_string(json_get(r, path), "label"));
     }
-    auc_chart(out, r, epochs, labels);
+    auc_chart(out, r, &v, labels);
+    free(v.x);
     fputs("</div>\n", out);
     epochs_table(out, r);
+    evaluations_table(out, r);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */

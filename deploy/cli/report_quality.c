@@ -151,6 +151,7 @@ static void value_row(FILE *out, const struct json *v)
     fprintf(out, "<td>%s</td>", html_number(report_page_number(v, "label"), 4, text));
     fprintf(out, "<td>%s</td>", html_number(report_page_number(v, "predicted"), 4, text));
     fprintf(out, "<td>%s</td>", html_number(report_page_number(v, "logloss"), 4, text));
+    fprintf(out, "<td>%s</td>", html_number(report_page_number(v, "auc"), 4, text));
     fprintf(out, "<td>%s", html_number(report_page_number(v, "calibration"), 3, text));
     calibration_bar(out, report_page_number(v, "calibration"));
     fputs("</td></tr>\n", out);
@@ -163,7 +164,7 @@ static void field_table(FILE *out, const char *field, const struct json *values)
     fputs("<div class=\"card scroll wide\"><h3>", out);
     html_text(out, field);
     fputs("</h3>\n<table><tr><th>value</th><th>examples</th><th>mean label</th><th>mean "
-          "prediction</th><th>logloss</th>"
+          "prediction</th><th>logloss</th><th>AUC</th>"
           "<th>calibration</th></tr>\n",
           out);
     for (size_t i = 0; i < count; i++) {

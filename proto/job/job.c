@@ -47,6 +47,12 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
         return job_refuse(c, "evaluate.by", e, ": at most %u fields", LIMIT_BY);
     j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets");
     j->evaluate.exact = config_size(c, "evaluate.exact");
+    j->evaluate.every_batches = config_size(c, "evaluate.every_batches");
+    j->evaluate.every_minutes = config_float(c, "evaluate.every_minutes");
+    if (j->data.valid.count == 0 && j->evaluate.every_batches > 0)
+        return job_refuse(c, "evaluate.every_batches", e, " needs data.valid");
+    if (j->data.valid.count == 0 && j->evaluate.every_minutes > 0)
+        return job_refuse(c, "evaluate.every_minutes", e, " needs data.valid");
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
         return job_refuse(c, "train.early_stop.metric", e,
                           " is gauc: evaluate.group must name the field of the groups");
@@ -81,6 +87,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.batch = (uint32_t)config_int(c, "train.batch");
     j->train.epochs = (uint32_t)config_int(c, "train.epochs");
     j->train.skip = config_bool(c, "train.skip");
+    j->train.max_minutes = config_float(c, "train.max_minutes");
     j->train.early_stop.metric = (enum early_metric)config_enum(c, "train.early_stop.metric");
     j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience");
     j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay");

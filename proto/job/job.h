@@ -162,10 +162,11 @@ struct job {
     struct {
         uint32_t batch;
         uint32_t epochs;
-        bool skip; /* only load a checkpoint's tables and evaluate data.test */
+        bool skip;          /* only load a checkpoint's tables and evaluate data.test */
+        double max_minutes; /* of training; 0: no limit */
         struct {
             enum early_metric metric;
-            uint32_t patience; /* epochs without gain before the end; 0: no early stopping */
+            uint32_t patience; /* evaluations without gain before the end; 0: no early stopping */
             /* learning rates are multiplied by lr_decay at each lr_patience-th miss in a row;
              * default 1, 1 */
             double lr_decay;
@@ -212,6 +213,9 @@ struct job {
         /* examples up to which AUC is exact; beyond it is taken from buckets of scores; default 20
          * million */
         uint64_t exact;
+        /* data.valid within epochs: batches of all lanes, minutes of training; 0: not by these */
+        uint64_t every_batches;
+        double every_minutes;
     } evaluate;
     /* No keys of the file, for it is no matter of training: whose data.test is scored without need
      * of labels (worker/train/evaluator.h). */

@@ -154,6 +154,12 @@ static struct json *values_json(const struct metric_by *b, uint32_t task)
         struct json *item = json_new_object();
         json_set_hex(item, "key", v->key);
         sums_set(item, &metric_by_sums(b, v)[task], v->examples);
+        struct metric auc;
+        metric_by_auc(b, v, task, &auc);
+        json_set_number(item, "auc", auc.auc);
+        json_set_number(item, "auc_error", auc.auc_error);
+        if (auc.examples < v->examples)
+            json_set_int(item, "auc_examples", (int64_t)auc.examples);
         if (v->missed > 0)
             json_set_int(item, "missed", (int64_t)v->missed);
         json_append(list, item);

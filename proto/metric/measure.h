@@ -7,7 +7,8 @@
  *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished),
  *                  beyond 16 MiB a label
  *     groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group (metric_group.h)
- *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each (metric_by.h)
+ *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each, and 385 KiB a field
+ *                  and label for their AUC (metric_by.h)
  * One thread. */
 #ifndef PROTO_METRIC_MEASURE_H
 #define PROTO_METRIC_MEASURE_H
@@ -70,7 +71,7 @@ int measure_finish(struct measure *m, struct err *e);
  *      "gauc_share", "groups",
  *      "buckets": [{"examples", "predicted", "label"}...],                 means of p and y
  *      "by": {FIELD: [{"key": "0x...", "examples", "missed"?, "logloss", "predicted", "label",
- *      "calibration"}...,
+ *      "calibration", "auc", "auc_error", "auc_examples"?}...,
  *                     {"key": "other", "values", "examples", ...}]}}
  * and with several labels: the means over them (metric_mean) in front, without the counts of
  * positives and groups, and all of the above for each in

@@ -5,6 +5,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/metric/metric_cell.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,12 +18,6 @@ double metric_loss(float p, float y)
     double q = (double)p;
     q = q < 1e-15 ? 1e-15 : q > 1 - 1e-15 ? 1 - 1e-15 : q;
     return y > 0.5f ? -log(q) : -log1p(-q);
-}
-
-/* Of a coin that shows 1 with this probability, in nats; 0 at 0 and 1. */
-static double entropy_of(double share)
-{
-    return share > 0 && share < 1 ? -share * log(share) - (1 - share) * log1p(-share) : 0;
 }
 
 /* weight: NULL: all alike. */
@@ -56,13 +51,11 @@ void metric_mean(const struct metric *of, const double *weight, uint32_t count, 
 
 /* ---- scores of one label --------------------------------------------------------------------- */
 
-#define MANTISSA_BITS 13u               /* cells to a power of two: 2^13 */
-#define OCTAVES 64u                     /* below 1/2; smaller predictions share a cell */
-#define SIDE (OCTAVES << MANTISSA_BITS) /* cells of [0, 1/2]; as many above */
-#define CELLS (2 * SIDE + 1)
-#define HALF_BITS 0x3f000000u                    /* 0.5f */
-#define LEAST_BITS (HALF_BITS - (OCTAVES << 23)) /* 2^-65 */
+#define MANTISSA_BITS 13u
+#define OCTAVES 64u
+#define CELLS (2 * (OCTAVES << MANTISSA_BITS) + 1)
 
+static const struct metric_grid grid = {MANTISSA_BITS, OCTAVES};
 _Static_assert(sizeof(struct metric_cell) * CELLS < (17u << 20), "as the header says");
 
 int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expected, struct err *e)
@@ -89,13 +82,6 @@ void metric_scores_close(struct metric_scores *s)
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-static uint32_t float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits & 0x7fffffff; /* -0 is 0 */
-}
-
 static float packed_score(uint32_t packed)
 {
     uint32_t bits = packed >> 1;
@@ -104,17 +90,9 @@ static float packed_score(uint32_t packed)
     return x;
 }
 
-/* 1 - p is exact for p in [1/2, 1]. */
-static uint32_t cell_of(float p)
-{
-    uint32_t bits = float_bits(p > 0.5f ? 1.0f - p : p);
-    uint32_t at = bits <= LEAST_BITS ? 0 : (bits - LEAST_BITS) >> (23 - MANTISSA_BITS);
-    return p > 0.5f ? 2 * SIDE - at : at;
-}
-
 static void cell_add(struct metric_cell *cell, float p, uint32_t positive)
 {
-    struct metric_cell *c = &cell[cell_of(p)];
+    struct metric_cell *c = &cell[metric_cell_of(p, &grid)];
     c->positives += positive;
     c->negatives += 1 - positive;
     c->predicted += (double)p;
@@ -143,7 +121,7 @@ int metric_scores_add(struct metric_scores *s, float p, float y, double loss)
     if (s->cell != NULL)
         cell_add(s->cell, p, positive);
     else
-        s->packed[s->examples] = float_bits(p) << 1 | positive;
+        s->packed[s->examples] = metric_float_bits(p) << 1 | positive;
     s->examples++;
     s->positives += positive;
     s->loss += loss;
@@ -160,8 +138,8 @@ struct run {
 
 /* What is taken from the runs, in rising order. */
 struct walk {
-    uint64_t examples, below; /* all; negatives in the runs so far */
-    double area, unsure; /* pairs in the right order; half the pairs whose order is not known */
+    uint64_t examples; /* all */
+    struct metric_pairs pairs;
     struct metric_bucket *bucket;
     uint32_t wanted, bound, count; /* parts of the curve asked for; bounds passed; parts filled */
     uint64_t seen;
@@ -182,10 +160,7 @@ static void walk_curve(struct walk *w, const struct run *r)
 
 static void walk_add(struct walk *w, const struct run *r)
 {
-    double pairs = (double)r->positives * (double)r->negatives / 2;
-    w->area += (double)r->positives * (double)w->below + pairs;
-    w->unsure += pairs;
-    w->below += r->negatives;
+    metric_pairs_add(&w->pairs, r->positives, r->negatives);
     walk_curve(w, r);
 }
 
@@ -208,7 +183,7 @@ static int walk_kept(struct metric_scores *s, struct walk *w, struct err *e)
         r.predicted = (double)packed_score(score << 1) * (double)(i - first);
         walk_add(w, &r);
     }
-    w->unsure = 0; /* equal predictions are equal */
+    w->pairs.unsure = 0; /* equal predictions are equal */
     return 0;
 }
 
@@ -233,8 +208,6 @@ int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metri
                          struct metric_bucket *bucket, uint32_t *bucket_count, struct err *e)
 {
     struct walk w = {.examples = s->examples, .bucket = bucket, .wanted = buckets};
-    double n = (double)s->examples, positives = (double)s->positives,
-           pairs = positives * (n - positives);
     SHOAL_ASSERT(buckets > 0);
     memset(bucket, 0, buckets * sizeof *bucket);
     int rc = s->cell == NULL ? walk_kept(s, &w, e) : 0;
@@ -243,18 +216,8 @@ int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metri
     if (s->cell != NULL)
         walk_cells(s, &w);
     SHOAL_ASSERT(w.seen == s->examples && w.count <= buckets);
-    double entropy = n > 0 ? entropy_of(positives / n) : 0,
-           logloss = n > 0 ? s->loss / n : (double)NAN;
-    *out = (struct metric){.auc = pairs > 0 ? w.area / pairs : (double)NAN,
-                           .auc_error = pairs > 0 ? w.unsure / pairs : (double)NAN,
-                           .logloss = logloss,
-                           .ne = entropy > 0 ? logloss / entropy : (double)NAN,
-                           .calibration = positives > 0 ? s->predicted / positives : (double)NAN,
-                           .ece = curve_error(bucket, w.count, s->examples),
-                           .gauc = (double)NAN,
-                           .gauc_share = 1,
-                           .examples = s->examples,
-                           .positives = s->positives};
+    metric_pairs_figures(&w.pairs, s->loss, s->predicted, out);
+    out->ece = curve_error(bucket, w.count, s->examples);
     *bucket_count = w.count;
     return 0;
 }

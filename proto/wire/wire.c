@@ -133,7 +133,11 @@ static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, str
 static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q, struct err *e)
 {
     int rc = frame_expect(m, 1, 64, 8, 64, e);
-    return rc != 0 ? rc : frame_expect(m, 2, q->tasks, 8, LIMIT_TASKS, e);
+    if (rc == 0 && (q->tasks > LIMIT_TASKS || q->cells > WIRE_TALLY_CELLS))
+        rc = err_set(e, SHOAL_E_TOO_BIG, "%u labels and %u cells, at most %u and %u", q->tasks,
+                     q->cells, LIMIT_TASKS, WIRE_TALLY_CELLS);
+    uint64_t bytes = (8ull + WIRE_TALLY_SUMS) * q->tasks + (uint64_t)WIRE_TALLY_CELL * q->cells;
+    return rc != 0 ? rc : frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 
 static int rows_frames_check(const struct msg *m, const struct wire_PULL_reply *q, struct err *e)

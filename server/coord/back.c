@@ -68,17 +68,24 @@ static bool lanes_raise(struct coord *c)
     return coord_note(c, "lanes", record, t->lanes * sizeof record[0]);
 }
 
-/* Epochs and points of the curve that are to come again. */
+/* Epochs, evaluations and points of the curve that are to come again; of the epoch at hand there is
+ * a record only where it was over. */
 static bool later_forget(struct coord *c, const struct coord_saved *s)
 {
     static const struct coord_epoch no_epoch;
+    static const struct coord_evaluation no_evaluation;
     static const struct coord_point no_point;
     char key[COORD_KEY_MAX];
     bool good = true;
-    for (uint32_t n = s->at.epoch + 1; good && n <= c->job.at.epoch; n++) {
+    for (uint32_t n = s->at.epoch; good && n <= c->job.at.epoch; n++) {
         (void)snprintf(key, sizeof key, "epoch/%u", n);
         good = coord_note(c, key, &no_epoch, sizeof no_epoch);
     }
+    for (uint32_t n = s->evaluations + 1; good && n <= c->job.valid.count; n++) {
+        (void)snprintf(key, sizeof key, "valid/%u", n);
+        good = coord_note(c, key, &no_evaluation, sizeof no_evaluation);
+    }
+    good = good && coord_window_forget(c, s->at.epoch);
     for (uint32_t i = 0; good && i < c->job.trace.curve.count; i++) {
         (void)snprintf(key, sizeof key, "curve/%u", i);
         good = coord_note(c, key, &no_point, sizeof no_point);

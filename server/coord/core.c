@@ -95,10 +95,15 @@ uint32_t coord_live_workers(const struct coord *c)
     return live == 0 ? 1 : live;
 }
 
+bool coord_epoch_open(const struct coord_job *j)
+{
+    return j->parsed && j->at.epoch >= 1 && j->epoch[j->at.epoch - 1].number != j->at.number;
+}
+
 uint64_t coord_examples(const struct coord_job *j)
 {
     uint64_t examples = j->at.train_rows;
-    for (uint32_t i = 0; j->at.phase == PHASE_TRAIN && i < j->tasks.tasks; i++)
+    for (uint32_t i = 0; coord_epoch_open(j) && i < j->tasks.tasks; i++)
         examples += j->tasks.task[i].pushed ? j->tasks.task[i].rows : 0;
     return examples;
 }

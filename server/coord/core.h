@@ -13,10 +13,12 @@
 #include "server/coord/cut.h"
 #include "server/coord/eval.h"
 #include "server/coord/guard.h"
+#include "server/coord/judge.h"
 #include "server/coord/lease.h"
 #include "server/coord/member.h"
 #include "server/coord/task.h"
 #include "server/coord/trace.h"
+#include "server/coord/window.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -139,9 +141,9 @@ struct coord_progress {
     uint64_t number; /* of the job: the run drawn at submit */
     uint64_t run;    /* open now: another one after a restore */
     uint32_t phase, epoch;
-    uint32_t misses, best_epoch; /* 0: none yet */
+    uint32_t misses, best; /* best: an evaluation's number (judge.h); 0: none yet */
     double best_value, lr_scale;
-    uint64_t best_cut; /* of kept_epoch; 0: none */
+    uint64_t best_cut; /* of `kept`; 0: none */
     uint64_t map_epoch;
     uint32_t tables, workers_wanted;
     uint32_t restarts, worker_deaths; /* of shards, of workers, while the job ran */
@@ -154,10 +156,10 @@ struct coord_progress {
     uint64_t keys_pulled_base, keys_pushed_base;
     uint64_t test_bad_lines;
     double kept_value;
-    /* the best of those whose tables can be had again: best_epoch, unless that was before a
+    /* the best evaluation of those whose tables can be had again: `best`, unless that was before a
      * checkpoint; 0: none */
-    uint32_t kept_epoch;
-    uint32_t cut_epoch;  /* best_cut is of it; 0: none */
+    uint32_t kept;
+    uint32_t cut_of;     /* best_cut is of this one; 0: none */
     uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
     /* enum coord_from_state; the phase in which the checkpoint was made */
     uint32_t from, from_phase;
@@ -167,13 +169,15 @@ struct coord_progress {
     char text[ERR_TEXT_MAX];
 };
 
-/* What is stored of an epoch under "epoch/N". */
+/* What is stored of an epoch under "epoch/N", once its training is over. */
 struct coord_epoch {
     uint64_t number; /* of the job */
     uint64_t valid_bad_lines;
     double seconds;
     struct coord_losses train;
-    struct metric valid[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
+    /* of a store of before evaluations had records of their own (judge.h); else, and where it was
+     * not evaluated, examples 0 */
+    struct metric valid[LIMIT_TASKS];
 };
 
 /* What is told of the job while it runs (trace.h). */
@@ -203,7 +207,8 @@ struct coord_job {
     uint32_t declared_total;
     uint32_t tablets; /* of its tables: the map has these, and may have more; 0: not in it yet */
     uint64_t opened;  /* the run that all shards have opened; 0: none yet */
-    struct coord_epoch *epoch; /* (epochs), owned; [0] is epoch 1 */
+    struct coord_epoch *epoch;      /* (epochs), owned; [0] is epoch 1 */
+    struct coord_evaluations valid; /* of data.valid */
     struct coord_tasks tasks;
     struct coord_eval eval;
     uint64_t eval_number;
@@ -220,6 +225,7 @@ struct coord_job {
     char backend[32];
     uint32_t workers_most;
     struct coord_trace trace;
+    struct coord_windows windows;
     struct coord_guard guard;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
@@ -293,6 +299,8 @@ bool coord_from_resumes(const struct coord_progress *at);
 const struct coord_shard *coord_server_away(const struct coord *c);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord *c);
+/* Whether the training of the epoch at hand is not over: it is going on, or pauses. */
+bool coord_epoch_open(const struct coord_job *j);
 /* of all epochs so far, by finished tasks */
 uint64_t coord_examples(const struct coord_job *j);
 /* for WAIT: more with many workers, so that asking stays cheap */

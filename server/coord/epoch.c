@@ -1,4 +1,4 @@
-/* epoch.c: barrier, evaluation, early stopping. */
+/* epoch.c: barrier, pauses, evaluation. */
 #include "server/coord/epoch.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -10,7 +10,6 @@
 #include "server/coord/trace.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 /* after the last push: reports of tasks that were lost are not waited for longer */
 #define REPORT_WAIT_NS UINT64_C(3000000000)
 
-static bool epoch_ended(struct coord *c);
+static bool evaluated(struct coord *c);
 
 static struct coord_epoch *epoch_at_hand(struct coord *c)
 {
@@ -92,7 +91,11 @@ int coord_epoch_load(struct coord *c, struct err *e)
         if (rc == 0 && stored.number == c->job.at.number)
             c->job.epoch[n - 1] = stored;
     }
-    int rc = details_load(c, WIRE_VALID, e);
+    int rc = coord_judge_load(c, e);
+    if (rc == 0)
+        rc = coord_window_load(c, e);
+    if (rc == 0)
+        rc = details_load(c, WIRE_VALID, e);
     return rc != 0 ? rc : details_load(c, WIRE_TEST, e);
 }
 
@@ -128,6 +131,7 @@ bool coord_epoch_plan(struct coord *c)
     coord_task_resume(&j->tasks);
     SHOAL_ASSERT(j->tasks.epoch == j->at.epoch && j->tasks.rows == rows);
     SHOAL_ASSERT(j->tasks.pushed <= j->tasks.tasks && j->tasks.reported <= j->tasks.tasks);
+    coord_judge_stop(c);
     return true;
 }
 
@@ -145,32 +149,65 @@ bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const 
     return true;
 }
 
-/* All lanes have done all tasks: sums, then evaluation. */
-static bool step_train(struct coord *c)
+/* Its training is over, be it that tasks are left: sums. */
+static bool epoch_close(struct coord *c)
 {
     struct coord_job *j = &c->job;
-    struct coord_tasks *t = &j->tasks;
+    const struct coord_tasks *t = &j->tasks;
     struct coord_epoch *epoch = epoch_at_hand(c);
-    uint64_t now = env_now_ns(c->env);
-    if (!coord_task_epoch_over(t) ||
-        (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
-        return false;
-    SHOAL_ASSERT(t->epoch == j->at.epoch);
-    SHOAL_ASSERT(t->pushed == t->tasks && t->reported <= t->tasks);
+    SHOAL_ASSERT(t->epoch == j->at.epoch && coord_epoch_open(j));
     *epoch = (struct coord_epoch){.number = j->at.number,
                                   .seconds = (double)coord_phase_trained_ns(c) * 1e-9};
-    for (uint32_t i = 0; i < t->tasks; i++)
+    for (uint32_t i = 0; i < t->tasks; i++) {
         coord_losses_add(&epoch->train, &t->task[i].sum);
+        j->at.train_rows += t->task[i].pushed ? t->task[i].rows : 0;
+    }
     if (coord_epoch_bad_lines(c, epoch->train.bad_lines, epoch->train.drawn, "train"))
         return false;
     coord_trace_epoch(c);
     j->at.train_ns += coord_phase_trained_ns(c);
-    j->at.train_rows += t->rows;
+    j->epoch_ns = env_now_ns(c->env);
+    j->epoch_spent_ns = 0;
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
              epoch->seconds);
-    if (!coord_grant_lanes_put(c) || !epoch_put(c))
+    return coord_window_epoch(c) && coord_grant_lanes_put(c) && epoch_put(c);
+}
+
+/* It goes on after an evaluation, whose time is not training's. */
+static void epoch_pause(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    SHOAL_ASSERT(j->at.phase == PHASE_TRAIN && coord_epoch_open(j));
+    j->epoch_spent_ns = j->at.counted_ns = coord_phase_trained_ns(c);
+    j->epoch_ns = env_now_ns(c->env);
+    coord_trace_flush(c);
+}
+
+static bool epoch_goes_on(struct coord *c)
+{
+    coord_judge_stop(c);
+    c->job.epoch_ns = c->job.tasks.planned_ns = env_now_ns(c->env);
+    return coord_phase_enter(c, PHASE_TRAIN);
+}
+
+/* All lanes have done the tasks up to where they stop: evaluation, which with the epoch's last one
+ * is of the whole epoch. */
+static bool step_train(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    struct coord_tasks *t = &j->tasks;
+    coord_judge_time(c);
+    if (!coord_task_drained(t) ||
+        (t->reported < t->stop && env_now_ns(c->env) - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
-    return j->at.split[WIRE_VALID].used != 0 ? coord_epoch_resume(c, PHASE_EVAL) : epoch_ended(c);
+    SHOAL_ASSERT(t->pushed == t->stop && t->reported <= t->tasks);
+    if (t->stop < t->tasks)
+        epoch_pause(c);
+    else if (!epoch_close(c))
+        return false;
+    return j->at.split[WIRE_VALID].used != 0 && !coord_judge_made(c)
+               ? coord_epoch_resume(c, PHASE_EVAL)
+               : evaluated(c);
 }
 
 static bool epoch_next(struct coord *c)
@@ -188,10 +225,11 @@ static bool epoch_next(struct coord *c)
 
 static void restored(struct coord *c, int status, const char *text, uint64_t cut)
 {
+    char name[COORD_JUDGE_NAME];
     SHOAL_ASSERT(c->job.at.phase == PHASE_RESTORE && cut == c->job.at.best_cut);
     if (status != 0) {
-        coord_end_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch,
-                       text);
+        coord_end_fail(c, status, "the tables of %s, the best, cannot be restored: %s",
+                       coord_judge_name(&c->job, c->job.at.kept, name), text);
         return;
     }
     c->job.opened = c->job.at.run;
@@ -219,6 +257,13 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
     uint32_t split = phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST;
     struct err e = {0};
     SHOAL_ASSERT(phase == PHASE_EVAL || phase == PHASE_TEST);
+    if (j->tasks.epoch != j->at.epoch && phase == PHASE_EVAL && coord_epoch_open(j)) {
+        /* After a restart, within an epoch: all that was appended is pushed, or there would have
+         * been no evaluation. */
+        if (!coord_epoch_plan(c))
+            return false;
+        coord_task_settle(&j->tasks, env_now_ns(c->env));
+    }
     coord_eval_close(&j->eval);
     int rc =
         coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
@@ -249,143 +294,74 @@ bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
 static bool training_ended(struct coord *c)
 {
     struct coord_job *j = &c->job;
-    if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 &&
-        j->at.best_epoch != j->at.kept_epoch)
-        log_warn(
-            "the tables of the best epoch, %u, are not there (it was before the checkpoint that "
-            "the job went on from, or there was no room): the job ends with those of epoch %u",
-            j->at.best_epoch, j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch);
-    if (j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != j->at.epoch &&
-        j->at.best_cut != 0)
+    char best[COORD_JUDGE_NAME], last[COORD_JUDGE_NAME];
+    uint32_t end = j->at.kept != 0 ? j->at.kept : j->valid.count;
+    bool early = j->spec.train.early_stop.patience > 0;
+    if (coord_epoch_open(j) && !epoch_close(c))
+        return false;
+    if (early && j->at.best != 0 && j->at.best != j->at.kept)
+        log_warn("the tables of %s, the best, are not there (it was before the checkpoint that "
+                 "the job went on from, or there was no room): the job ends with those of %s",
+                 coord_judge_name(j, j->at.best, best), coord_judge_name(j, end, last));
+    if (early && j->at.kept != j->valid.count && j->at.best_cut != 0)
         return coord_epoch_resume(c, PHASE_RESTORE);
     return coord_epoch_resume(c, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
 }
 
-/* The epoch is evaluated and, where it is the best, kept. */
-static bool epoch_ended(struct coord *c)
+/* What there is to evaluate is, and kept where it is the best. */
+static bool evaluated(struct coord *c)
 {
-    const struct coord_job *j = &c->job;
-    uint32_t patience = j->spec.train.early_stop.patience;
-    if (j->at.epoch >= j->spec.train.epochs || (patience > 0 && j->at.misses >= patience))
+    if (coord_judge_over(c))
         return training_ended(c);
-    return epoch_next(c);
-}
-
-double coord_epoch_value(const struct coord_job *j, const struct metric *mean)
-{
-    switch (j->spec.train.early_stop.metric) {
-    case METRIC_AUC:
-        return mean->auc;
-    case METRIC_GAUC:
-        return mean->gauc;
-    default:
-        return mean->logloss;
-    }
-}
-
-/* No room for the tables of this epoch: those kept before stay the best there are. */
-static void cut_missed(struct coord *c, const char *text)
-{
-    struct coord_job *j = &c->job;
-    uint32_t older = j->at.cut_epoch;
-    struct metric mean;
-    SHOAL_ASSERT((older != 0) == (j->at.best_cut != 0) && older < j->at.epoch);
-    log_warn("epoch %u is the best so far and cannot be kept: %s; kept stays epoch %u (0: none)",
-             j->at.epoch, text, older);
-    j->at.kept_epoch = older;
-    j->at.kept_value = 0;
-    if (older == 0)
-        return;
-    metric_mean(j->epoch[older - 1].valid, j->spec.model.task_weight, j->spec.data.label_count,
-                &mean);
-    j->at.kept_value = coord_epoch_value(j, &mean);
+    return coord_epoch_open(&c->job) ? epoch_goes_on(c) : epoch_next(c);
 }
 
 static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
 {
     uint64_t former = c->job.at.best_cut;
-    SHOAL_ASSERT(c->job.at.phase == PHASE_CUT && c->job.at.kept_epoch == c->job.at.epoch);
+    char name[COORD_JUDGE_NAME];
+    SHOAL_ASSERT(c->job.at.phase == PHASE_CUT && c->job.at.kept == c->job.valid.count);
     if (status == SHOAL_E_NO_SPACE) {
-        cut_missed(c, text);
-        (void)epoch_ended(c);
+        coord_judge_missed(&c->job, text);
+        (void)evaluated(c);
         return;
     }
     if (status != 0) {
-        coord_end_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
+        coord_end_fail(c, status, "the tables of %s cannot be kept: %s",
+                       coord_judge_name(&c->job, c->job.at.kept, name), text);
         return;
     }
     SHOAL_ASSERT(cut < c->counters.next_cut);
     c->job.at.best_cut = cut;
-    c->job.at.cut_epoch = c->job.at.epoch;
+    c->job.at.cut_of = c->job.at.kept;
     c->job.at.cuts++;
     if (!coord_phase_put(c))
         return;
     if (former != 0)
         coord_cut_drop(c, former);
-    (void)epoch_ended(c);
-}
-
-/* Whether the epoch at hand is better than `epoch` (0: none) was. */
-static bool metric_gains(const struct coord_job *j, double value, uint32_t epoch, double than)
-{
-    if (!isfinite(value))
-        return false;
-    if (epoch == 0)
-        return true;
-    double least = j->spec.train.early_stop.min_delta;
-    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - least
-                                                             : value > than + least;
-}
-
-/* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are.
- * True: this one is. */
-static bool early_judge(struct coord_job *j, double value)
-{
-    /* evaluated again, for the coordinator died at its cut: it has been judged */
-    if (j->at.kept_epoch == j->at.epoch)
-        return true;
-    bool gain = metric_gains(j, value, j->at.best_epoch, j->at.best_value);
-    /* One kept since a checkpoint may be better than the best of all, by less than a gain. */
-    bool keep = gain || metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
-    if (gain) {
-        j->at.best_epoch = j->at.epoch;
-        j->at.best_value = value;
-        j->at.misses = 0;
-    } else {
-        j->at.misses++;
-        if (j->at.misses % j->spec.train.early_stop.lr_patience == 0)
-            j->at.lr_scale *= j->spec.train.early_stop.lr_decay;
-    }
-    if (keep) {
-        j->at.kept_epoch = j->at.epoch;
-        j->at.kept_value = value;
-    }
-    return keep;
+    (void)evaluated(c);
 }
 
 static bool eval_valid_ended(struct coord *c, const struct measure *m)
 {
     struct coord_job *j = &c->job;
+    char name[COORD_JUDGE_NAME];
     struct metric mean;
     SHOAL_ASSERT(j->at.phase == PHASE_EVAL && j->eval.split == WIRE_VALID);
     SHOAL_ASSERT(m->options.tasks >= 1 && m->options.tasks <= LIMIT_TASKS);
-    metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
-    memcpy(epoch_at_hand(c)->valid, m->metric, sizeof m->metric);
-    epoch_at_hand(c)->valid_bad_lines = j->eval.bad_lines;
-    log_info("epoch %u: valid auc %.6f, logloss %.6f", j->at.epoch, mean.auc, mean.logloss);
-    if (!epoch_put(c))
+    if (!coord_judge_note(c, m, j->eval.bad_lines))
         return false;
-    double value = coord_epoch_value(j, &mean);
-    bool keep = early_judge(j, value);
-    /* The report tells these of the epoch whose tables the job ends with: the best one, or without
-     * early stopping the last. */
-    if ((keep || j->at.kept_epoch == 0 || j->spec.train.early_stop.patience == 0) &&
-        !details_put(c, WIRE_VALID, m))
+    if (coord_judge_mean(j, j->valid.count, &mean))
+        log_info("%s: valid auc %.6f, logloss %.6f", coord_judge_name(j, j->valid.count, name),
+                 mean.auc, mean.logloss);
+    bool keep = coord_judge_keeps(j), early = j->spec.train.early_stop.patience > 0;
+    /* The report tells these of the evaluation whose tables the job ends with: the best one, or
+     * without early stopping the last. */
+    if ((keep || j->at.kept == 0 || !early) && !details_put(c, WIRE_VALID, m))
         return false;
     coord_eval_close(&j->eval);
-    bool last = j->at.epoch >= j->spec.train.epochs;
-    if (!keep || last || j->spec.train.early_stop.patience == 0)
-        return epoch_ended(c);
+    if (!keep || !early || coord_judge_over(c))
+        return evaluated(c);
     if (!coord_phase_enter(c, PHASE_CUT))
         return false;
     coord_cut_order(

@@ -149,8 +149,8 @@ int coord_flow_open(struct coord *c, struct err *e)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored job is in phase %u, which this version does not know",
                        c->job.at.phase);
-    if (c->job.at.best_cut == 0 || c->job.at.cut_epoch == 0) /* a store of before it was kept */
-        c->job.at.cut_epoch = c->job.at.best_cut == 0 ? 0 : c->job.at.kept_epoch;
+    if (c->job.at.best_cut == 0 || c->job.at.cut_of == 0) /* a store of before it was kept */
+        c->job.at.cut_of = c->job.at.best_cut == 0 ? 0 : c->job.at.kept;
     rc = coord_cut_open(c, c->job.at.best_cut, e);
     if (rc != 0)
         return rc;

@@ -15,17 +15,17 @@
  *     v
  *   LANES
  *     | step_lanes: every lane is fenced
- *     v              epoch_next: there is another epoch
+ *     v              epoch_next, epoch_goes_on: there is more to train
  *   TRAIN <---------------+----------------------+----------------+
  *     |                   |                      |                |
- *     | step_train: all tasks are pushed         |                |
+ *     | step_train: tasks are pushed, up to where they stop       |
  *     +---(no data.valid)-+                      |                |
  *     +--eval_begin--> EVAL ---------------------+                |
  *     |                 | eval_valid_ended: the best so far       |
  *     |                 +--> CUT ----------------cut_made---------+
  *     |
- *     | training_ended, from TRAIN, EVAL or CUT: no epoch or no patience is left
- *     +--restore_begin--> RESTORE   from EVAL alone: the best epoch is not the last
+ *     | training_ended, from TRAIN, EVAL or CUT: no epoch, time or patience is left
+ *     +--restore_begin--> RESTORE   from EVAL alone: the best is not the last
  *     |                     |
  *     |                  restored
  *     |                     v

@@ -1,13 +1,13 @@
 /* notes.h: what a person should know of how a job ended, as sentences for the report: the kept
- * epoch is clearly worse than another one in what early stopping does not look at; the limit of
- * epochs ended it while it still gained. */
+ * evaluation is clearly worse than another one in what early stopping does not look at; the limit
+ * of epochs, or of minutes, ended it while it still gained. */
 #ifndef SERVER_COORD_NOTES_H
 #define SERVER_COORD_NOTES_H
 
 #include "proto/base/json.h"
 #include "server/coord/core.h"
 
-/* A list, empty where there is nothing to say. final: the epoch whose tables the job ends with. */
-struct json *coord_notes_json(const struct coord_job *j, uint32_t final);
+/* A list, empty where there is nothing to say. */
+struct json *coord_notes_json(const struct coord_job *j);
 
 #endif

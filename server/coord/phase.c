@@ -112,7 +112,7 @@ static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
     case PHASE_TEST:
         return j->eval.tasks > 0 && j->eval.split == (phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST);
     case PHASE_CUT: /* what is kept is what was just judged the best */
-        return j->at.kept_epoch == j->at.epoch;
+        return j->at.kept == j->valid.count;
     case PHASE_FAILED:
         return j->at.status != 0;
     default:
@@ -157,7 +157,8 @@ const char *coord_phase_text(enum coord_phase phase)
 uint64_t coord_phase_trained_ns(const struct coord *c)
 {
     SHOAL_ASSERT(c->job.epoch_ns <= env_now_ns(c->env));
-    return c->job.epoch_spent_ns + env_now_ns(c->env) - c->job.epoch_ns;
+    bool now = c->job.at.phase == PHASE_TRAIN;
+    return c->job.epoch_spent_ns + (now ? env_now_ns(c->env) - c->job.epoch_ns : 0);
 }
 
 /* ---- end ---- */

@@ -21,15 +21,18 @@ static const char *const durability_name[] = {"memory", "journal", "fsync"};
 /* with more of them only the first figures of each are told: a report is one message */
 #define EPOCHS_WHOLE 1000u
 
-static void brief_set(struct json *to, const struct metric *metric, const struct job *job)
+/* brief: only what a curve needs. */
+static struct json *figures_json(const struct metric *metric, const struct job *job, bool brief)
 {
+    if (!brief)
+        return measure_json_report(metric, job, NULL, false);
     struct json *j = json_new_object();
     struct metric mean;
     metric_mean(metric, job->model.task_weight,
                 job->data.label_count == 0 ? 1 : job->data.label_count, &mean);
     json_set_number(j, "auc", mean.auc);
     json_set_number(j, "logloss", mean.logloss);
-    json_set(to, "valid", j);
+    return j;
 }
 
 static void train_tasks_set(struct json *item, const struct coord_job *j,
@@ -54,12 +57,15 @@ static struct json *epochs_json(const struct coord_job *j)
         struct json *item = json_new_object();
         json_set_int(item, "epoch", n);
         json_set_number(item, "train_logloss", coord_losses_mean(&e->train));
-        if (e->valid[0].examples == 0)
+        const struct coord_evaluation *v = coord_judge_of_epoch(j, n);
+        if (v == NULL)
             json_set_null(item, "valid");
-        else if (j->at.epoch > EPOCHS_WHOLE)
-            brief_set(item, e->valid, &j->spec);
         else
-            json_set(item, "valid", measure_json_report(e->valid, &j->spec, NULL, false));
+            json_set(item, "valid", figures_json(v->of, &j->spec, j->at.epoch > EPOCHS_WHOLE));
+        const struct coord_trained *trained = &j->windows.trained[n - 1];
+        if (trained->of[0].examples > 0)
+            json_set(item, "train",
+                     figures_json(trained->of, &j->spec, j->at.epoch > EPOCHS_WHOLE));
         json_set_number(item, "seconds", e->seconds);
         json_set_int(item, "bad_lines", (int64_t)e->train.bad_lines);
         if (j->spec.data.label_count > 1 && j->at.epoch <= EPOCHS_WHOLE)
@@ -67,6 +73,49 @@ static struct json *epochs_json(const struct coord_job *j)
         json_append(list, item);
     }
     return list;
+}
+
+static struct json *evaluations_json(const struct coord_job *j)
+{
+    struct json *list = json_new_array();
+    for (uint32_t n = 1; n <= j->valid.count; n++) {
+        const struct coord_evaluation *v = &j->valid.item[n - 1];
+        if (v->of[0].examples == 0)
+            continue;
+        struct json *item = figures_json(v->of, &j->spec, j->valid.count > EPOCHS_WHOLE);
+        json_set_int(item, "epoch", v->epoch);
+        json_set_int(item, "batch", (int64_t)v->batches);
+        json_set_int(item, "examples", (int64_t)v->examples);
+        json_set_number(item, "seconds", v->seconds);
+        json_set_bool(item, "kept", n == coord_judge_final(j));
+        json_append(list, item);
+    }
+    return list;
+}
+
+/* Of all examples before they were learnt; null: none were scored. */
+static void train_set(struct json *to, const struct coord_job *j)
+{
+    struct metric of[LIMIT_TASKS];
+    uint64_t seen = 0;
+    if (!coord_window_all(&j->windows, of)) {
+        json_set_null(to, "train");
+        return;
+    }
+    struct json *train = measure_json_report(of, &j->spec, NULL, true), *list = json_new_array();
+    for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++) {
+        uint32_t epoch;
+        if (!coord_window_figures(&j->windows, n, of))
+            continue;
+        struct json *item = figures_json(of, &j->spec, false);
+        seen += of[0].examples;
+        json_set_int(item, "batch", (int64_t)coord_window_end(j, n, &epoch));
+        json_set_int(item, "epoch", epoch);
+        json_set_int(item, "examples", (int64_t)seen);
+        json_append(list, item);
+    }
+    json_set(train, "windows", list);
+    json_set(to, "train", train);
 }
 
 static double per(double sum, uint64_t count)
@@ -214,8 +263,9 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
 
 static uint64_t bad_lines_once(const struct coord_job *j)
 {
-    const struct coord_epoch *last = &j->epoch[j->at.epoch - 1];
-    return last->train.bad_lines + last->valid_bad_lines + j->at.test_bad_lines;
+    uint32_t count = j->valid.count;
+    return j->epoch[j->at.epoch - 1].train.bad_lines +
+           (count > 0 ? j->valid.item[count - 1].bad_lines : 0) + j->at.test_bad_lines;
 }
 
 static uint32_t servers_of(const struct coord_members *m)
@@ -226,12 +276,12 @@ static uint32_t servers_of(const struct coord_members *m)
     return servers;
 }
 
-/* The epoch whose rows the tables hold at the end: the best one that was kept, where early stopping
- * restores it, else the last. */
-static uint32_t final_epoch(const struct coord_job *j)
+/* Of evaluation n; 0, there was none: the last. */
+static uint32_t epoch_of(const struct coord_job *j, uint32_t n)
 {
-    return j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != 0 ? j->at.kept_epoch
-                                                                          : j->at.epoch;
+    return n >= 1 && n <= j->valid.count && j->valid.item[n - 1].epoch != 0
+               ? j->valid.item[n - 1].epoch
+               : j->at.epoch;
 }
 
 static void report_settings(const struct coord *c, struct json *r)
@@ -250,8 +300,9 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_string(r, "consistency", mode_name[j->spec.train.mode]);
     json_set_string(r, "durability", durability_name[j->spec.durability]);
     json_set_int(r, "run", (int64_t)j->at.number);
-    json_set_int(r, "best_epoch", j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch);
-    json_set_int(r, "final_epoch", final_epoch(j));
+    json_set_int(r, "best_epoch", epoch_of(j, j->at.best));
+    json_set_int(r, "final_epoch", epoch_of(j, coord_judge_final(j)));
+    json_set_string(r, "ended_by", j->spec.train.skip ? NULL : coord_judge_ended(j));
     json_set_int(r, "restarts", j->at.restarts);
     json_set_int(r, "worker_deaths", j->at.worker_deaths);
     json_set_int(r, "went_back", j->went_back);
@@ -302,8 +353,12 @@ static struct json *report_json(const struct coord *c)
     json_set_number(r, "train_seconds", train);
     json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
     json_set(r, "epochs", epochs_json(j));
-    evaluation_set(r, "valid", j, j->epoch[final_epoch(j) - 1].valid, WIRE_VALID);
+    json_set(r, "evaluations", evaluations_json(j));
+    static const struct metric none[LIMIT_TASKS];
+    uint32_t final = coord_judge_final(j);
+    evaluation_set(r, "valid", j, final == 0 ? none : j->valid.item[final - 1].of, WIRE_VALID);
     evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
+    train_set(r, j);
     json_set(r, "training", training_json(j));
     json_set(r, "staleness", staleness_json(j));
     json_set(r, "time", time_json(&sum));
@@ -319,7 +374,7 @@ static struct json *report_json(const struct coord *c)
     for (uint32_t i = 0; i < j->bad_told; i++)
         json_append_string(where, j->bad_where[i]);
     json_set(r, "bad_where", where);
-    json_set(r, "notes", coord_notes_json(j, final_epoch(j)));
+    json_set(r, "notes", coord_notes_json(j));
     if (j->warning[0] != 0)
         json_set_string(r, "warning", j->warning);
     json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);

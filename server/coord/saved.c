@@ -92,9 +92,9 @@ static void progress_write(struct writer *w, const struct coord *c)
         at.counted_ns = coord_phase_trained_ns(c); /* as after a restart: coord_trace_load */
     at.cuts = at.restarts = at.worker_deaths = 0;
     at.best_cut = 0;
-    at.cut_epoch = 0;
+    at.cut_of = 0;
     if (!tables_are_kept(at.phase) && at.phase != PHASE_CUT) {
-        at.kept_epoch = 0;
+        at.kept = 0;
         at.kept_value = 0;
     }
     write_pair(w, "progress", &at, sizeof at);
@@ -107,6 +107,21 @@ static void lanes_write(struct writer *w, const struct coord_tasks *t)
     for (uint32_t l = 0; l < t->lanes; l++)
         record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
+}
+
+static void windows_write(struct writer *w, const struct coord_job *j)
+{
+    for (uint32_t n = 0; n <= COORD_WINDOW_EPOCH; n++) {
+        size_t bytes;
+        void *record = coord_window_record_of(j, n, &bytes);
+        if (record != NULL)
+            write_numbered(w, "window", n, record, bytes);
+        free(record);
+    }
+    for (uint32_t n = 1; n <= j->at.epoch; n++)
+        if (j->windows.trained[n - 1].job == j->at.number)
+            write_numbered(w, "trained", n, &j->windows.trained[n - 1],
+                           sizeof j->windows.trained[0]);
 }
 
 static void details_write(struct writer *w, const char *key, struct json *details)
@@ -143,6 +158,9 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
     for (uint32_t n = 1; n <= j->at.epoch; n++)
         if (j->epoch[n - 1].number == j->at.number)
             write_numbered(&w, "epoch", n, &j->epoch[n - 1], sizeof j->epoch[0]);
+    for (uint32_t n = 1; n <= j->valid.count; n++)
+        write_numbered(&w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
+    windows_write(&w, j);
     details_write(&w, "details/valid", j->details[WIRE_VALID]);
     for (uint32_t i = 0; i < j->trace.curve.count; i++)
         write_numbered(&w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
@@ -189,21 +207,22 @@ static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
  * over. */
 static const struct kind {
     const char *name;
-    uint32_t most; /* of N */
-    size_t bytes, number_at;
-    bool of_run; /* else of the job */
+    uint32_t most;           /* of N */
+    size_t bytes, number_at; /* bytes 0: as many as there are, to COORD_WINDOW_BYTES_MAX */
+    bool of_run;             /* else of the job */
 } kinds[] = {
     {"task/", COORD_TASKS_MAX - 1, sizeof(struct coord_task_record),
      offsetof(struct coord_task_record, run), true},
     {"epoch/", COORD_EPOCHS_MAX, sizeof(struct coord_epoch), offsetof(struct coord_epoch, number),
      false},
+    {"valid/", COORD_EVALUATIONS_MAX, sizeof(struct coord_evaluation),
+     offsetof(struct coord_evaluation, number), false},
+    {"trained/", COORD_EPOCHS_MAX, sizeof(struct coord_trained),
+     offsetof(struct coord_trained, job), false},
+    {"window/", COORD_WINDOW_EPOCH, 0, offsetof(struct coord_window_record, job), false},
     {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job),
      false},
 };
-#define KIND_BYTES_MAX sizeof(struct coord_epoch)
-_Static_assert(sizeof(struct coord_task_record) <= KIND_BYTES_MAX &&
-                   sizeof(struct coord_point) <= KIND_BYTES_MAX,
-               "the largest of the kinds");
 
 static bool numbered(const char *key, const struct kind *kind)
 {
@@ -252,7 +271,9 @@ static bool size_ok(const struct pair *p)
 {
     const struct kind *kind = kind_of(p->key);
     if (kind != NULL)
-        return p->bytes == kind->bytes;
+        return kind->bytes != 0 ? p->bytes == kind->bytes
+                                : p->bytes >= sizeof(struct coord_window_record) &&
+                                      p->bytes <= COORD_WINDOW_BYTES_MAX;
     if (strcmp(p->key, "progress") == 0)
         return p->bytes == sizeof(struct coord_progress);
     if (strcmp(p->key, "lanes") == 0)
@@ -262,16 +283,16 @@ static bool size_ok(const struct pair *p)
 }
 
 /* What early stopping says of itself. Cuts are of the cluster that made them: none goes along. */
-static bool best_ok(const struct coord_progress *at)
+static bool best_ok(const struct coord_progress *at, uint32_t evaluations)
 {
-    bool same = at->kept_epoch != 0 && at->kept_epoch == at->best_epoch;
-    return at->best_epoch <= at->epoch && at->kept_epoch <= at->epoch && isfinite(at->best_value) &&
+    bool same = at->kept != 0 && at->kept == at->best;
+    return at->best <= evaluations && at->kept <= evaluations && isfinite(at->best_value) &&
            isfinite(at->kept_value) && (!same || fabs(at->kept_value - at->best_value) <= 1e-6) &&
-           (at->kept_epoch == 0 || tables_are_kept(at->phase) || at->phase == PHASE_CUT) &&
-           at->best_cut == 0 && at->cut_epoch == 0;
+           (at->kept == 0 || tables_are_kept(at->phase) || at->phase == PHASE_CUT) &&
+           at->best_cut == 0 && at->cut_of == 0;
 }
 
-static int progress_check(const struct coord_progress *at, struct err *e)
+static int progress_check(const struct coord_progress *at, uint32_t evaluations, struct err *e)
 {
     if (!coord_saved_phase(at->phase) || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX ||
         !isfinite(at->lr_scale) || at->lr_scale < 0 || at->lr_scale > 1 ||
@@ -279,11 +300,11 @@ static int progress_check(const struct coord_progress *at, struct err *e)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);
-    if (!best_ok(at) && !PLANTED("crafted_checkpoint"))
+    if (!best_ok(at, evaluations) && !PLANTED("crafted_checkpoint"))
         return err_set(e, SHOAL_E_CORRUPT,
-                       "the saved job's best epoch is %u (%.9g), the one kept %u (%.9g), in epoch "
+                       "the saved job's best evaluation is %u (%.9g), the one kept %u (%.9g), of "
                        "%u: that cannot be; somebody has changed it, take another checkpoint",
-                       at->best_epoch, at->best_value, at->kept_epoch, at->kept_value, at->epoch);
+                       at->best, at->best_value, at->kept, at->kept_value, evaluations);
     return 0;
 }
 
@@ -310,12 +331,17 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
             progress = true;
         } else if (strcmp(p.key, "lanes") == 0) {
             out->lanes = p.bytes / (uint32_t)sizeof(struct coord_lane_record);
+        } else if (strncmp(p.key, "valid/", 6) == 0) {
+            uint32_t n = (uint32_t)strtoul(p.key + 6, NULL, 10);
+            out->evaluations = n > out->evaluations ? n : out->evaluations;
         }
     }
     if (!progress || out->lanes == 0)
         return err_set(e, SHOAL_E_CORRUPT, "progress or lanes are missing");
     SHOAL_ASSERT(at == count && out->lanes <= LIMIT_LANES);
-    return progress_check(&out->at, e);
+    /* before evaluations had records of their own they had their epochs' numbers */
+    uint32_t most = out->evaluations > out->at.epoch ? out->evaluations : out->at.epoch;
+    return progress_check(&out->at, most, e);
 }
 
 /* ---- taking over ----------------------------------------------------------------------------- */
@@ -323,11 +349,15 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 static bool kind_put(struct coord *c, const struct kind *kind, const struct pair *p,
                      uint64_t number)
 {
-    unsigned char value[KIND_BYTES_MAX];
-    SHOAL_ASSERT(p->bytes == kind->bytes); /* coord_saved_open has checked */
-    memcpy(value, p->value, kind->bytes);
+    SHOAL_ASSERT(kind->bytes == 0 || p->bytes == kind->bytes); /* coord_saved_open has checked */
+    unsigned char *value = malloc(p->bytes);
+    if (value == NULL)
+        return false;
+    memcpy(value, p->value, p->bytes);
     memcpy(value + kind->number_at, &number, sizeof number);
-    return coord_note(c, p->key, value, kind->bytes);
+    bool good = coord_note(c, p->key, value, p->bytes);
+    free(value);
+    return good;
 }
 
 static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
@@ -426,12 +456,12 @@ static int kept_check(const struct job *was, const struct coord_progress *at, st
     double more = at->kept_value - at->best_value;
     if (was->train.early_stop.metric == METRIC_LOGLOSS)
         more = -more;
-    if (at->kept_epoch == 0 || at->best_epoch == 0 || more <= was->train.early_stop.min_delta)
+    if (at->kept == 0 || at->best == 0 || more <= was->train.early_stop.min_delta)
         return 0;
     return err_set(e, SHOAL_E_CORRUPT,
-                   "the saved job's best epoch is %u (%.9g), and the one kept, %u, is better "
+                   "the saved job's best evaluation is %u (%.9g), and the one kept, %u, is better "
                    "(%.9g): that cannot be; somebody has changed it, take another checkpoint",
-                   at->best_epoch, at->best_value, at->kept_epoch, at->kept_value);
+                   at->best, at->best_value, at->kept, at->kept_value);
 }
 
 static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
@@ -573,12 +603,12 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
     out->text[0] = 0;
     memset(out->test, 0, sizeof out->test);
     if (!f->stops_alike) { /* the best value so far says nothing of those that come */
-        out->best_epoch = out->misses = 0;
+        out->best = out->misses = 0;
         out->best_value = 0;
-        out->kept_epoch = tables_are_kept(was->phase) ? was->kept_epoch : 0;
+        out->kept = tables_are_kept(was->phase) ? was->kept : 0;
     }
     out->best_cut = 0;
-    out->cut_epoch = 0;
+    out->cut_of = 0;
     out->from = state;
     out->from_phase = was->phase;
     out->from_rows = was->split[WIRE_TRAIN].rows;

@@ -4,10 +4,10 @@
  *   "SHOALCS1", then pairs: key bytes u32, value bytes u32, key, value; little-endian, packed
  *
  * Keys and values are those of the store (store.h): progress, lanes, task/N of the epoch at
- * hand, epoch/N, details/..., curve/N; taken from memory, at the instant of the cut. What names the
- * job's number or run gets the new ones when it is taken over. The best epoch so far and the misses
- * since go along, so that early stopping goes on; its cut does not, for its tables are not in a
- * checkpoint: kept is then the best of the epochs that are evaluated afterwards. */
+ * hand, epoch/N, valid/N, details/..., curve/N; taken from memory, at the instant of the cut. What
+ * names the job's number or run gets the new ones when it is taken over. The best so far and the
+ * misses since go along, so that early stopping goes on; its cut does not, for its tables are not
+ * in a checkpoint: kept is then the best of the evaluations that come afterwards. */
 #ifndef SERVER_COORD_SAVED_H
 #define SERVER_COORD_SAVED_H
 
@@ -25,7 +25,7 @@ struct coord_saved {
     const uint8_t *bytes; /* borrowed */
     size_t count;
     struct coord_progress at;
-    uint32_t lanes;
+    uint32_t lanes, evaluations; /* the highest number under "valid/N" */
 };
 /* Checks every pair; nothing is believed before. CORRUPT, VERSION (values of other sizes: another
  * release's). */

@@ -137,6 +137,14 @@ char *coord_status_text(struct coord *c)
     json_set_int(s, "examples", (int64_t)examples);
     json_set_number(s, "rate", rate);
     json_set_number(s, "loss", coord_losses_mean(&sum));
+    struct metric of[LIMIT_TASKS], now;
+    if (j->parsed && coord_window_newest(&j->windows, of)) {
+        metric_mean(of, j->spec.model.task_weight, j->windows.labels, &now);
+        json_set_number(s, "train_auc", now.auc);
+        json_set_number(s, "train_calibration", now.calibration);
+    }
+    if (j->valid.count > 0 && coord_judge_mean(j, j->valid.count, &now))
+        json_set_number(s, "valid_auc", now.auc);
     json_set_number(s, "eta_seconds",
                     rate > 0 && all >= examples ? (double)(all - examples) / rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);

@@ -33,6 +33,10 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     memcpy(j->yaml, yaml, bytes);
     j->yaml_bytes = bytes;
     rc = coord_curve_open(&j->trace.curve, e);
+    if (rc == 0)
+        rc = coord_window_open(&j->windows,
+                               j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count,
+                               j->spec.train.epochs, e);
     if (rc != 0)
         return rc;
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
@@ -43,6 +47,7 @@ static void job_close(struct coord *c, struct coord_job *j)
     coord_task_close(&j->tasks);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
+    coord_window_close(&j->windows);
     coord_guard_close(&j->guard);
     coord_roll_close(&j->roll);
     for (uint32_t s = 0; s < 3; s++)
@@ -52,6 +57,7 @@ static void job_close(struct coord *c, struct coord_job *j)
     free(j->yaml);
     free(j->table);
     free(j->epoch);
+    free(j->valid.item);
     free(j->digest);
     free(j->report);
     coord_from_let_go(c, j);

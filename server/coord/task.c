@@ -120,7 +120,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
     t->epoch = epoch;
     t->rows = rows;
     t->batch = batch;
-    t->next = t->pushed = t->reported = 0;
+    t->next = t->pushed = t->reported = t->stop = 0;
     t->examples = t->bad_lines = t->drawn = 0;
     t->planned_ns = t->last_pushed_ns = now_ns;
     for (uint32_t l = 0; l < t->lanes; l++) {
@@ -135,6 +135,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
         t->task[i].batch_count = (uint32_t)ceil_div(t->task[i].rows, batch);
     }
     SHOAL_ASSERT(rc != 0 || plan_covers(t)); /* 3 */
+    t->stop = rc == 0 ? t->tasks : 0;
     return rc;
 }
 
@@ -159,8 +160,8 @@ uint64_t coord_task_last(const struct coord_task *task)
 /* There is a task to append to this lane. */
 static bool task_left(const struct coord_tasks *t, uint32_t lane)
 {
-    SHOAL_ASSERT(lane < t->lanes && t->next <= t->tasks);
-    return t->mode == WIRE_BSP ? t->lane[lane].next_task < t->tasks : t->next < t->tasks;
+    SHOAL_ASSERT(lane < t->lanes && t->next <= t->tasks && t->stop <= t->tasks);
+    return t->mode == WIRE_BSP ? t->lane[lane].next_task < t->stop : t->next < t->stop;
 }
 
 /* Cursors skip what is appended already (after a restart tasks come back out of order). */
@@ -180,7 +181,7 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
     if (!task_left(t, lane))
         return COORD_NO_TASK;
     uint32_t index = t->mode == WIRE_BSP ? l->next_task : t->next;
-    SHOAL_ASSERT(t->task[index].first_batch == 0); /* 3 */
+    SHOAL_ASSERT(t->task[index].first_batch == 0 && index < t->stop); /* 3, 4 */
     SHOAL_ASSERT(t->task[index].lane == (t->mode == WIRE_BSP ? lane : COORD_NO_LANE));
     t->task[index].lane = lane;
     t->task[index].first_batch = l->next_batch;
@@ -249,10 +250,41 @@ double coord_losses_mean_of(const struct coord_losses *l, uint32_t label)
     return mean_of(l, l->loss_task[label]);
 }
 
-bool coord_task_epoch_over(const struct coord_tasks *t)
+uint64_t coord_task_before(const struct coord_tasks *t, uint32_t index)
 {
-    SHOAL_ASSERT(t->pushed <= t->tasks && t->reported <= t->tasks);
-    if (t->pushed < t->tasks)
+    SHOAL_ASSERT(index <= t->tasks && t->batch > 0);
+    return ceil_div(index < t->tasks ? t->task[index].position : t->rows, t->batch);
+}
+
+uint32_t coord_task_frontier(const struct coord_tasks *t)
+{
+    uint32_t frontier = t->mode == WIRE_BSP ? 0 : t->next;
+    for (uint32_t l = 0; t->mode == WIRE_BSP && l < t->lanes; l++)
+        if (t->lane[l].next_task - l > frontier)
+            frontier = t->lane[l].next_task - l;
+    SHOAL_ASSERT(frontier <= t->tasks);
+    return frontier;
+}
+
+uint32_t coord_task_after(const struct coord_tasks *t, uint64_t batches)
+{
+    uint32_t index = 0, step = t->mode == WIRE_BSP ? t->lanes : 1;
+    while (index < t->tasks && coord_task_before(t, index) < batches)
+        index += step;
+    return index;
+}
+
+void coord_task_stop(struct coord_tasks *t, uint32_t index)
+{
+    uint32_t frontier = coord_task_frontier(t);
+    t->stop = index < frontier ? frontier : index;
+    SHOAL_ASSERT(t->stop <= t->tasks && (t->mode != WIRE_BSP || t->stop % t->lanes == 0)); /* 4 */
+}
+
+bool coord_task_drained(const struct coord_tasks *t)
+{
+    SHOAL_ASSERT(t->pushed <= t->stop && t->reported <= t->tasks);
+    if (t->pushed < t->stop)
         return false;
     for (uint32_t l = 0; l < t->lanes; l++) {
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
@@ -383,4 +415,11 @@ void coord_task_resume(struct coord_tasks *t)
     for (uint32_t l = 0; l < t->lanes; l++)
         cursors_advance(t, &t->lane[l]);
     SHOAL_ASSERT(t->pushed <= t->tasks && t->next <= t->tasks);
+}
+
+void coord_task_settle(struct coord_tasks *t, uint64_t now_ns)
+{
+    for (uint32_t l = 0; l < t->lanes; l++)
+        if (t->lane[l].task != COORD_NO_TASK)
+            coord_task_pushed(t, l, now_ns);
 }

@@ -19,7 +19,10 @@
  *  2. A generation is stored before anybody hears of it and never given twice. [test:
  *     coord_lane_generation_rises_with_every_grant_and_close] [assert: answer_task]
  *  3. Every position of an epoch is in exactly one task, a task on exactly one lane. [test:
- *     coord_task_plan_covers_every_position_once] [assert: coord_task_plan, coord_task_append] */
+ *     coord_task_plan_covers_every_position_once] [assert: coord_task_plan, coord_task_append]
+ *  4. No task from `stop` on is appended, which under bsp is a round's first: so where training
+ *     stops for an evaluation every lane has done the same rounds. [test:
+ *     coord_task_stops_between_rounds] [assert: coord_task_append, coord_task_stop] */
 #ifndef SERVER_COORD_TASK_H
 #define SERVER_COORD_TASK_H
 
@@ -82,6 +85,7 @@ struct coord_tasks {
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;
     uint32_t next; /* async, ssp: first task not appended */
+    uint32_t stop; /* tasks below may be appended */
     uint32_t pushed, reported;
     uint64_t examples; /* reported in this epoch; so are these, of coord_losses */
     uint64_t bad_lines, drawn;
@@ -128,8 +132,17 @@ void coord_losses_add(struct coord_losses *to, const struct coord_losses *from);
  * examples. */
 double coord_losses_mean(const struct coord_losses *l);
 double coord_losses_mean_of(const struct coord_losses *l, uint32_t label);
-/* All tasks pushed and all lanes free. */
-bool coord_task_epoch_over(const struct coord_tasks *t);
+/* All tasks below `stop` are pushed and all lanes free. */
+bool coord_task_drained(const struct coord_tasks *t);
+/* The first task behind all that are appended, under bsp of a round. */
+uint32_t coord_task_frontier(const struct coord_tasks *t);
+/* Batches with rows before a task, in its epoch; of the number of tasks: all. */
+uint64_t coord_task_before(const struct coord_tasks *t, uint32_t index);
+/* Tasks from this one on wait: `index`, a round's first under bsp, else the frontier where that is
+ * further. */
+void coord_task_stop(struct coord_tasks *t, uint32_t index);
+/* The first task with at least so many batches before it, under bsp of a round. */
+uint32_t coord_task_after(const struct coord_tasks *t, uint64_t batches);
 /* Last batch number of a task. */
 uint64_t coord_task_last(const struct coord_task *task);
 
@@ -151,5 +164,7 @@ void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t 
 bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
                             const struct coord_task_record *in);
 void coord_task_resume(struct coord_tasks *t);
+/* Then, where all that was appended is known to be pushed: no lane has a task. */
+void coord_task_settle(struct coord_tasks *t, uint64_t now_ns);
 
 #endif

@@ -82,6 +82,21 @@ static bool rate_known(const struct coord *c, double elapsed)
     return elapsed > 0 && (whole_epoch || elapsed >= SCALARS_NS * 1e-9 / 4);
 }
 
+static void trained_add(struct coord *c, struct scalars *s)
+{
+    const struct job *job = &c->job.spec;
+    struct metric of[LIMIT_TASKS], mean;
+    if (!coord_window_recent(&c->job.windows, of))
+        return;
+    metric_mean(of, job->model.task_weight, c->job.windows.labels, &mean);
+    scalar_add(s, mean.auc, "train/auc");
+    scalar_add(s, mean.calibration, "train/calibration");
+    for (uint32_t t = 0; job->data.label_count > 1 && t < job->data.label_count; t++) {
+        scalar_add(s, of[t].auc, "train/%s/auc", job->data.label[t]);
+        scalar_add(s, of[t].calibration, "train/%s/calibration", job->data.label[t]);
+    }
+}
+
 static void recent_write(struct coord *c)
 {
     struct coord_trace *t = &c->job.trace;
@@ -90,6 +105,7 @@ static void recent_write(struct coord *c)
     double elapsed = (double)(env_now_ns(c->env) - t->since_ns) * 1e-9;
     struct scalars s = {.count = 0};
     scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
+    trained_add(c, &s);
     scalar_add(&s, rate_known(c, elapsed) ? (double)p->examples / elapsed : NAN,
                "rate/examples_per_second");
     if (p->pulls > 0) {
@@ -160,13 +176,22 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
         recent_write(c);
 }
 
-void coord_trace_epoch(struct coord *c)
+void coord_trace_flush(struct coord *c)
 {
-    SHOAL_ASSERT(c->job.at.phase == PHASE_TRAIN);
     if (c->job.trace.recent.reports > 0)
         recent_write(c);
     SHOAL_ASSERT(c->job.trace.recent.reports == 0);
+}
+
+void coord_trace_epoch(struct coord *c)
+{
+    coord_trace_flush(c);
     c->job.trace.before += c->job.tasks.examples;
+}
+
+uint64_t coord_trace_seen(const struct coord_job *j)
+{
+    return j->trace.before + (coord_epoch_open(j) ? j->tasks.examples : 0);
 }
 
 /* Epochs whose training is over: all up to the one at hand, and that one too once it is
@@ -249,7 +274,7 @@ void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metr
         (void)snprintf(where, sizeof where, "%s/%s", name, c->job.spec.data.label[t]);
         metric_add(&s, where, &metric[t]);
     }
-    scalars_write(c, &s, c->job.trace.before);
+    scalars_write(c, &s, coord_trace_seen(&c->job));
 }
 
 /* ---- curve ---- */

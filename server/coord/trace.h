@@ -4,7 +4,9 @@
  * together. Nothing is promised about any of it: a curve is stored without a sync, and a writer
  * that fails is said once a job and costs nothing else. Thread: the coordinator's loop.
  *
- *     train/logloss  rate/examples_per_second staleness/p50 staleness/p99 norm/dense norm/rows
+ *     train/logloss train/auc train/calibration (with several labels the mean, and each one's
+ *     auc and calibration under train/LABEL/; window.h)
+ *     rate/examples_per_second staleness/p50 staleness/p99 norm/dense norm/rows
  *                    lr/scale
  *     train/skipped_steps (precision fp16)
  *     valid/auc  valid/logloss valid/ne valid/calibration valid/ece [valid/gauc], likewise test/;
@@ -22,13 +24,17 @@
 #include <stdint.h>
 
 struct coord;
+struct coord_job;
 
 /* A task's first report; loss_task (labels) and staleness, a histogram (COORD_HISTOGRAM): its
  * frames. */
 void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
                       const uint64_t *staleness);
-/* The epoch's training is over: what is not written yet is. */
+/* Training pauses, or the epoch's is over: what is not written yet is. */
+void coord_trace_flush(struct coord *c);
 void coord_trace_epoch(struct coord *c);
+/* Examples of training up to here. */
+uint64_t coord_trace_seen(const struct coord_job *j);
 /* An evaluation is over: split WIRE_VALID or WIRE_TEST; metric (labels of the job). */
 void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metric);
 /* After a restart: the stored curve. */

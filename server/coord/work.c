@@ -361,7 +361,8 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
                        q->lane, q->generation);
     if (!losses_take(c, q, a->m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
         q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
-        q->refused > t->task[index].batch_count)
+        q->refused > t->task[index].batch_count ||
+        !coord_window_told(&c->job, q, a->m->frame[2].data))
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
                        " bad lines of %" PRIu64 ", loss %g and weights of %g",
@@ -373,7 +374,7 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
         staleness_add(c, a->m->frame[1].data);
         coord_trace_task(c, q, a->m->frame[2].data, a->m->frame[1].data);
         bad_where_note(c, q->bad_where);
-        if (!coord_grant_task_put(c, index, false))
+        if (!coord_grant_task_put(c, index, false) || !coord_window_count(c, index))
             return 0;
         if (q->bad_lines > 0)
             bad_lines_look(c);

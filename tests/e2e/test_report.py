@@ -100,6 +100,7 @@ def page_says_what_there_is(space):
     """Of one epoch and of three, the first of which was the best: what is drawn and told, and what would say nothing is not."""
     def page(epochs, **more):
         r = {"job": "a", "epochs": [{"epoch": i + 1, "valid": {"auc": auc}} for i, auc in enumerate(epochs)], "final_epoch": len(epochs),
+             "training": [{"epoch": i + 1, "examples": 100 * (i + 1), "logloss": 0.5} for i in range(len(epochs))],
              "valid": {"auc": epochs[-1], "buckets": [{"predicted": p, "label": p, "examples": 100} for p in (0.1, 0.2)]},
              "tables": [{"name": "emb", "rows": 3, "digest": "0x1"}], "teacher_auc": 0.8125, "teacher_split": "valid", **more}
         (space / "r.json").write_text(json.dumps(r), encoding="utf-8")
@@ -107,13 +108,15 @@ def page_says_what_there_is(space):
         text = (space / "r.html").read_text(encoding="utf-8")
         page_check(text)
         return text
-    one, three = page([0.75]), page([0.752, 0.7, 0.618])
+    def chart(text):
+        return text.split('aria-label="AUC by', 1)[1].split("</svg>")[0]
+    one, three, kept = page([0.75]), page([0.752, 0.7, 0.618]), page([0.752, 0.7, 0.618], final_epoch=1, valid={"auc": 0.752})
     assert ">1 epoch<" in one and ">3 epochs<" in three and "epoch 1 had 0.7520" in three and " had " not in one
     for text in (one, three):
         assert "best possible</span>" in text and "<th>rules</th>" not in text and "Bars: examples" not in text
-        assert ' class="c5" d="M' in text, "the teacher's AUC is drawn"
+        assert ' class="c5" d="M' in chart(text), "the teacher's AUC is drawn"
         assert "repeat(auto-fill," in text and ".counts td:first-child{white-space:normal}" in text and 'class="counts"' in text
-    assert one.count('class="mark"') == 0 and three.count('class="mark"') == 1
+    assert [chart(text).count('class="mark"') for text in (one, three, kept)] == [0, 0, 1] and " had " not in kept
     assert "<th>rules</th>" in page([0.75], tables=[{"name": "emb", "rows": 3, "rules": {"expired": 2}}])
     uneven = [{"predicted": p, "label": p, "examples": n} for p, n in ((0.1, 100), (0.2, 50))]
     assert "Bars: examples" in page([0.75], valid={"auc": 0.75, "buckets": uneven})

@@ -427,14 +427,41 @@ static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT
                         float *score, uint64_t *context)
 {
     float *label = score + task->rows;
+    double quality = w->quality_now != NULL ? w->quality_now(w) : w->quality[task->epoch];
     for (uint64_t i = 0; i < task->rows; i++) {
         uint64_t row = task->position + i;
-        bool right = (double)(key_mix(row + 1) % 1000) < 1000 * w->quality[task->epoch];
+        bool right = (double)(key_mix(row + 1) % 1000) < 1000 * quality;
         label[i] = (float)(row % 2);
         score[i] = (label[i] == 1.0f) == right ? 0.75f : 0.25f;
         context[i] = row % 7;
         context[task->rows + i] = row % 3;
     }
+}
+
+/* Of the rows at these positions, as a worker scored them before they were learnt. */
+void fake_tally(uint64_t position, uint64_t examples, struct metric_tally *tally)
+{
+    for (uint64_t row = position; row < position + examples; row++)
+        metric_tally_add(tally, (float)(key_mix(row + 1) % 97 + row % 2 * 20) / 128,
+                         (float)(row % 2));
+}
+
+/* Its frame 2; *bytes of it. */
+static const void *task_frame(struct wire_TASK_DONE *q, uint64_t position, double loss,
+                              size_t *bytes)
+{
+    static struct {
+        double loss;
+        struct metric_tally_sums sums;
+        struct metric_tally_entry entry[METRIC_TALLY_CELLS];
+    } frame;
+    static struct metric_tally tally;
+    memset(&tally, 0, sizeof tally);
+    fake_tally(position, q->examples, &tally);
+    frame.loss = loss;
+    q->cells = metric_tally_put(&tally, 1, &frame.sums, frame.entry);
+    *bytes = sizeof frame.loss + sizeof frame.sums + q->cells * sizeof frame.entry[0];
+    return &frame;
 }
 
 static void seat_report(struct fake_seat *seat)
@@ -497,7 +524,9 @@ static void seat_report(struct fake_seat *seat)
             "shard 0: table emb, key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl");
         (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s",
                        w->bad_lines > 0 ? "train.txt:7: no label" : "");
-        worker_send(w, &q, histogram, sizeof histogram, &loss, sizeof loss);
+        size_t bytes;
+        const void *frame = task_frame(&q.u.TASK_DONE, seat->task.position, loss, &bytes);
+        worker_send(w, &q, histogram, sizeof histogram, frame, bytes);
     }
     env_timer_start(w->env, &seat->timer, w->resend_ns);
 }

@@ -9,6 +9,7 @@
 #define TESTS_LIB_SERVER_FAKE_H
 
 #include "proto/base/env.h"
+#include "proto/metric/metric_tally.h"
 #include "proto/wire/wire.h"
 #include "tests/sim/sim.h"
 
@@ -100,7 +101,8 @@ struct fake_worker {
     uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
     uint64_t refused_batches;    /* told with each task */
     uint64_t eval_bad_lines;     /* of each split that is evaluated, of its first task's lines */
-    double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
+    double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly, by epoch */
+    double (*quality_now)(const struct fake_worker *w); /* where it is no matter of epochs */
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;
     int refused; /* last refusal heard */
@@ -116,6 +118,9 @@ struct fake_worker {
 };
 
 extern const struct env_handler fake_shard_handler, fake_worker_handler;
+
+/* What a worker tells of rows that it trained on (label: row % 2), added to *tally. */
+void fake_tally(uint64_t position, uint64_t examples, struct metric_tally *tally);
 
 void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index,
                       uint64_t incarnation);
@@ -141,7 +146,7 @@ struct fake_client {
     uint64_t run, next_id;
     int status;
     char text[ERR_TEXT_MAX];
-    char report[65536];
+    char report[1 << 18];
     int submit_status;
     const char *from; /* of SUBMIT; NULL: none */
     struct {

@@ -398,6 +398,63 @@ START_TEST(metric_group_finds_crafted_groups_soon)
 }
 END_TEST
 
+static double by_auc(const struct metric_by *b, uint32_t i, uint64_t *examples)
+{
+    struct metric is;
+    metric_by_auc(b, &b->value[i], 0, &is);
+    *examples = is.examples;
+    ck_assert(isnan(is.auc) || (is.auc_error > 0 && is.auc_error < 0.02));
+    return is.auc;
+}
+
+/* Of few values AUC is of all examples; of one that comes when all cells are others' it is of those
+ * from where it is found to be frequent; of one label alone there is none. */
+START_TEST(metric_by_has_auc_of_the_frequent)
+{
+    struct metric_by b;
+    double loss = 0;
+    uint64_t examples;
+    uint32_t many = _i == 0 ? 0 : 1000; /* rare ones, which come first */
+    float none = 0;
+    draw(5, 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 2048, NULL), 0);
+    for (uint32_t i = 0; i < many; i++)
+        metric_by_add(&b, 100 + i, &score[i], &none, &loss);
+    for (uint32_t i = 0; i < N; i++)
+        metric_by_add(&b, 7, &score[i], &label[i], &loss);
+    metric_by_finish(&b, 50);
+    ck_assert_uint_eq(b.value[0].key, 7);
+    double auc = by_auc(&b, 0, &examples);
+    uint32_t from = _i == 0 ? 0 : 63;
+    ck_assert_uint_eq(examples, N - from);
+    ck_assert_double_eq_tol(auc, auc_by_pairs(score + from, label + from, N - from), 0.02);
+    if (_i != 0)
+        ck_assert(isnan(by_auc(&b, 1, &examples)));
+    metric_by_close(&b);
+}
+END_TEST
+
+/* Cells of a value that goes are free again, and come empty to who takes them. */
+START_TEST(metric_by_cells_go_with_their_value)
+{
+    struct metric_by b;
+    float p = 0.5f, y = 1;
+    double loss = 0;
+    uint64_t seen;
+    ck_assert_int_eq(metric_by_open(&b, 1, 512, NULL), 0);
+    for (uint64_t i = 0; i < 20000; i++)
+        metric_by_add(&b, i % 3 == 0 ? i % 5 : i, &p, &y, &loss);
+    for (uint32_t i = 0; i < METRIC_BY_TALLIES; i++)
+        ck_assert(b.owner[i] == 0 || b.value[b.owner[i] - 1].cells == i + 1);
+    metric_by_finish(&b, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        ck_assert(isnan(by_auc(&b, i, &seen)));
+        ck_assert(seen > b.value[i].examples / 2 && seen <= b.value[i].examples);
+    }
+    metric_by_close(&b);
+}
+END_TEST
+
 START_TEST(metric_by_is_exact_while_values_fit)
 {
     struct metric_by b;
@@ -527,6 +584,8 @@ int main(void)
     tcase_add_test(t, metric_group_that_does_not_fit_counts_nowhere);
     tcase_add_test(t, metric_gauc_of_each_label);
     tcase_add_test(t, metric_by_tells_what_was_counted_and_what_may_be_missed);
+    tcase_add_loop_test(t, metric_by_has_auc_of_the_frequent, 0, 2);
+    tcase_add_test(t, metric_by_cells_go_with_their_value);
     tcase_add_test(t, metric_by_is_exact_while_values_fit);
     tcase_add_test(t, metric_by_finds_crafted_values_soon);
     tcase_add_test(t, metric_group_finds_crafted_groups_soon);

@@ -132,14 +132,22 @@ START_TEST(wire_losses_must_fit_their_labels)
 {
     struct wire w = {.type = WIRE_TYPE_TASK_DONE}, got;
     struct err e = {0};
-    for (uint32_t tasks = 1; tasks < 4; tasks++) {
+    for (uint32_t i = 0; i < 9; i++) {
+        uint32_t tasks = 1 + i / 3, cells = i % 3;
         w.u.TASK_DONE.tasks = tasks;
+        w.u.TASK_DONE.cells = cells;
         struct msg *m = wire_encode(&w);
         memset(msg_add(m, 512), 0, 512);
-        memset(msg_add(m, 2 * 8), 0, 2 * 8);
-        ck_assert_int_eq(wire_decode(m, &got, &e), tasks == 2 ? 0 : SHOAL_E_MALFORMED);
+        memset(msg_add(m, 2 * 24 + 24), 0, 2 * 24 + 24); /* of two labels, or as long */
+        ck_assert_int_eq(wire_decode(m, &got, &e), tasks + cells == 3 ? 0 : SHOAL_E_MALFORMED);
         msg_free(m);
     }
+    w.u.TASK_DONE.cells = WIRE_TALLY_CELLS + 1;
+    struct msg *m = wire_encode(&w);
+    (void)msg_add(m, 512);
+    (void)msg_add(m, 0);
+    ck_assert_int_eq(wire_decode(m, &got, &e), SHOAL_E_TOO_BIG);
+    msg_free(m);
 }
 END_TEST
 
@@ -185,7 +193,7 @@ static size_t corpus_frame(enum wire_type type, bool reply, int frame)
     if (reply)
         return 0;
     if (type == WIRE_TYPE_TASK_DONE)
-        return frame == 0 ? 512 : 8;
+        return frame == 0 ? 512 : 48;
     return type == WIRE_TYPE_PULL || type == WIRE_TYPE_PUSH || type == WIRE_TYPE_EVAL_DONE ? 16 : 0;
 }
 
@@ -198,7 +206,7 @@ static struct msg *corpus_message(enum wire_type type, bool reply, int frames)
     if (type == WIRE_TYPE_PUSH && !reply)
         w.u.PUSH.key_count = 2;
     if (type == WIRE_TYPE_TASK_DONE && !reply)
-        w.u.TASK_DONE.tasks = 1;
+        w.u.TASK_DONE.tasks = w.u.TASK_DONE.cells = 1;
     if (type == WIRE_TYPE_EVAL_DONE && !reply)
         w.u.EVAL_DONE = (struct wire_EVAL_DONE){.examples = 2, .tasks = 1, .grouped = true};
     if (type == WIRE_TYPE_WORKER_JOIN && !reply) {

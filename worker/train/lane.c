@@ -248,6 +248,12 @@ static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, s
     return 0;
 }
 
+static size_t labels_of(const struct lane *l)
+{
+    uint32_t labels = l->base->job->data.label_count;
+    return labels == 0 ? 1 : labels;
+}
+
 /* The next task of the same grant: what the cache knows holds on. */
 static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
                           const struct wire_LANE_NEXT_reply *now)
@@ -267,7 +273,9 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
     if (!grant_goes_on(&l->task, task))
         lane_cache_drop(l);
     l->task = *task;
+    struct metric_tally *tally = l->result.tally;
     memset(&l->result, 0, sizeof l->result);
+    l->result.tally = memset(tally, 0, labels_of(l) * sizeof *tally);
     if (lane_evaluates(l)) {
         l->task.first_batch = 1;
         l->task.mark = 0;
@@ -322,6 +330,7 @@ static void lane_unmake(struct lane *l)
     model_run_free(l->run);
     lane_cache_close(l);
     evaluate_scores_close(&l->scores);
+    free(l->result.tally);
     free(l->batch);
     free(l);
 }
@@ -337,7 +346,10 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->owner = owner;
     l->reuse_timer.fire = reuse_fire;
     evaluate_scores_init(&l->scores);
-    int rc = lane_cache_init(l, e);
+    l->result.tally = calloc(labels_of(l), sizeof *l->result.tally);
+    int rc = l->result.tally == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a lane") : 0;
+    if (rc == 0)
+        rc = lane_cache_init(l, e);
     if (rc == 0)
         rc = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows, &l->run,
                            e);

@@ -35,6 +35,7 @@
 #ifndef WORKER_TRAIN_LANE_H
 #define WORKER_TRAIN_LANE_H
 
+#include "proto/metric/metric_tally.h"
 #include "worker/train/client.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/stats.h"
@@ -79,6 +80,9 @@ struct lane_result {
     uint64_t refused;
     char bad_where[256], refused_where[ERR_TEXT_MAX];
     uint64_t staleness[STALENESS_CELLS];
+    /* (labels), owned by the lane: examples as the forward pass of training scored them, before
+     * they were learnt. Empty for a model without a loss */
+    struct metric_tally *tally;
 };
 
 struct lane;

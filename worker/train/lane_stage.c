@@ -290,6 +290,15 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 
 /* ---- compute --------------------------------------------------------------------------------- */
 
+/* What was predicted of the batch, before it is learnt; on a thread of the pool. */
+static void tally_batch(struct lane *l, const struct batch *b)
+{
+    const float *score = l->output.scores, *label = b->label;
+    for (uint32_t i = 0; i < b->examples; i++)
+        for (uint32_t t = 0; t < b->tasks; t++)
+            metric_tally_add(&l->result.tally[t], *score++, *label++);
+}
+
 static void compute_run(struct env_work *w) /* on a thread of the pool */
 {
     struct lane *l = container_of(w, struct lane, compute);
@@ -304,6 +313,8 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
     }
     l->compute_status = model_train(l->base->model, l->run, &in, l->base->job->train.seed,
                                     l->task.lane, b->number, &l->output);
+    if (l->compute_status == 0 && l->base->job->model.kind != MODEL_PROBE)
+        tally_batch(l, &b->rows->batch);
     if (l->compute_status == 0 && !l->output.skipped) {
         rows_gather(b->rows);
         if (l->base->job->train.mode == WIRE_BSP)

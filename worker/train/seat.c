@@ -269,15 +269,26 @@ static struct msg *task_message(const struct seat *s)
     w.u.TASK_DONE.refused = result->refused;
     snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s",
              result->refused_where);
+    struct metric_tally_entry *entry = malloc(tasks * METRIC_TALLY_CELLS * sizeof *entry);
+    struct metric_tally_sums sums[LIMIT_TASKS];
+    if (entry == NULL)
+        return NULL;
+    w.u.TASK_DONE.cells = metric_tally_put(result->tally, tasks, sums, entry);
+    size_t bytes[3] = {tasks * sizeof result->loss_task[0], tasks * sizeof sums[0],
+                       w.u.TASK_DONE.cells * sizeof *entry};
     struct msg *m = wire_encode(&w);
     void *histogram = m == NULL ? NULL : msg_add(m, sizeof result->staleness);
-    void *losses = histogram == NULL ? NULL : msg_add(m, tasks * sizeof result->loss_task[0]);
-    if (losses == NULL) {
+    char *figures = histogram == NULL ? NULL : msg_add(m, bytes[0] + bytes[1] + bytes[2]);
+    if (figures != NULL) {
+        memcpy(histogram, result->staleness, sizeof result->staleness);
+        memcpy(figures, result->loss_task, bytes[0]);
+        memcpy(figures + bytes[0], sums, bytes[1]);
+        memcpy(figures + bytes[0] + bytes[1], entry, bytes[2]);
+    } else {
         msg_free(m);
-        return NULL;
+        m = NULL;
     }
-    memcpy(histogram, result->staleness, sizeof result->staleness);
-    memcpy(losses, result->loss_task, tasks * sizeof result->loss_task[0]);
+    free(entry);
     return m;
 }
 

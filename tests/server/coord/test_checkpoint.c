@@ -1050,15 +1050,15 @@ static void state_change(const char *path, void (*change)(struct coord_progress 
 
 static void kept_is_worse(struct coord_progress *at)
 {
-    at->best_epoch = at->kept_epoch = 1;
+    at->best = at->kept = 1;
     at->best_value = 0.9;
     at->kept_value = 0.1;
 }
 
 static void kept_is_better(struct coord_progress *at)
 {
-    at->best_epoch = 2;
-    at->kept_epoch = 1;
+    at->best = 2;
+    at->kept = 1;
     at->best_value = 0.1;
     at->kept_value = 0.9;
 }

@@ -693,8 +693,8 @@ START_TEST(coord_gain_over_the_best_is_kept)
     struct coord_progress *at = &r.coord->job.at;
     while (at->epoch < 3 || at->phase != PHASE_EVAL)
         ck_assert(sim_step(r.sim));
-    ck_assert_uint_eq(at->kept_epoch, 2);
-    at->best_epoch = 1;
+    ck_assert_uint_eq(at->kept, 2);
+    at->best = 1;
     at->best_value -= 1.2e-6; /* the third will be as good as the second */
     at->kept_value -= 0.5e-6;
     run_job(120);
@@ -820,6 +820,254 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
     ck_assert_double_eq(report_number("best_epoch"), 2);
     ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
     ck_assert_uint_ge(r.shard[0]->restores, 1);
+    rig_stop();
+}
+END_TEST
+
+/* ---- evaluations within an epoch ------------------------------------------------------------- */
+
+static void evaluations_are(const double *batch, uint32_t count)
+{
+    struct json *j = report(), *list = json_get(j, "evaluations");
+    ck_assert_uint_eq(json_count(list), count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct json *item = json_array_at(list, i);
+        ck_assert_double_eq(json_as_number(json_get(item, "batch"), -1), batch[i]);
+        ck_assert_double_le(json_as_number(json_get(item, "examples"), -1), 10 * batch[i]);
+    }
+    json_free(j);
+}
+
+/* Four batches a task; under bsp a round has eight, of two lanes. The last one is less than half of
+ * 20 before the epoch's end, so it is the end's. */
+static void batches_evaluated(bool bsp)
+{
+    static const double by_task[] = {20, 40, 60, 80, 101, 121, 141, 161, 181, 202},
+                        by_round[] = {24, 40, 64, 80, 101, 125, 141, 165, 181, 202};
+    evaluations_are(bsp ? by_round : by_task, 10);
+}
+
+START_TEST(coord_evaluates_every_so_many_batches)
+{
+    static const char *const mode[] = {"async", "ssp", "bsp"};
+    char train[96];
+    (void)snprintf(train, sizeof train, "epochs: 2, consistency: %s, lanes: 2", mode[_i]);
+    rig_start(train, 2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 64, "evaluate: {every_batches: 20}\n");
+    run_job(120);
+    job_done(2);
+    batches_evaluated(_i == 2);
+    ck_assert_double_eq(report_number("examples"), 2 * 1005);
+    ck_assert_double_eq(report_number("evaluations.9.examples"), 2 * 1005);
+    ck_assert_double_eq(report_number("epochs.1.valid.auc"), report_number("valid.auc"));
+    ck_assert(strstr(r.client.report, "\"ended_by\": \"epochs\"") != NULL);
+    rig_stop();
+}
+END_TEST
+
+/* ---- examples before they are learnt --------------------------------------------------------- */
+
+static void train_is(const char *path, uint64_t rows)
+{
+    static struct metric_tally all;
+    struct metric is;
+    char key[64];
+    memset(&all, 0, sizeof all);
+    fake_tally(0, rows, &all);
+    metric_tally_figures(&all, &is);
+    (void)snprintf(key, sizeof key, "%s.auc", path);
+    ck_assert_double_eq_tol(report_number(key), is.auc, 1e-12);
+    (void)snprintf(key, sizeof key, "%s.logloss", path);
+    ck_assert_double_eq_tol(report_number(key), is.logloss, 1e-12);
+    (void)snprintf(key, sizeof key, "%s.calibration", path);
+    ck_assert_double_eq_tol(report_number(key), is.calibration, 1e-12);
+}
+
+/* What is stored is what was counted. */
+static void restart_forgets_nothing(void)
+{
+    static struct metric_tally epoch, window;
+    epoch = r.coord->job.windows.epoch[0];
+    window = r.coord->job.windows.window[26][0];
+    ck_assert_uint_eq(metric_tally_examples(&epoch), 9 * 40);
+    coord_restart();
+    ck_assert_int_eq(memcmp(&epoch, r.coord->job.windows.epoch, sizeof epoch), 0);
+    ck_assert_int_eq(memcmp(&window, r.coord->job.windows.window[26], sizeof window), 0);
+}
+
+static void windows_are(uint32_t count, double examples)
+{
+    struct json *j = report(), *list = json_get(j, "train.windows");
+    const struct json *last = json_array_at(list, count - 1);
+    double seen = 0;
+    ck_assert_uint_eq(json_count(list), count);
+    for (uint32_t i = 0; i < count; i++) {
+        double at = json_as_number(json_get(json_array_at(list, i), "examples"), -1);
+        ck_assert_double_gt(at, seen);
+        seen = at;
+    }
+    ck_assert_double_eq(seen, examples);
+    ck_assert_double_eq(json_as_number(json_get(last, "batch"), -1), examples / 1005 * 101);
+    json_free(j);
+}
+
+/* Every example once, whoever reports when. */
+START_TEST(coord_tells_what_was_scored_before_it_was_learnt)
+{
+    static const char *const mode[] = {"async", "ssp", "bsp"};
+    char train[96];
+    (void)snprintf(train, sizeof train, "epochs: 2, consistency: %s, lanes: 2", mode[_i]);
+    rig_start(train, 2, 2, NULL);
+    run_job(240);
+    job_done(2);
+    train_is("epochs.0.train", 1005);
+    train_is("epochs.1.train", 1005);
+    ck_assert_double_eq(report_number("train.examples"), 2 * 1005);
+    ck_assert_double_eq_tol(report_number("train.auc"), report_number("epochs.0.train.auc"), 1e-12);
+    ck_assert_double_gt(report_number("train.auc_error"), 0);
+    windows_are(52, 2 * 1005);
+    ck_assert_double_gt(scalar_last("train/auc"), 0.5);
+    ck_assert_double_gt(scalar_last("train/calibration"), 0);
+    rig_stop();
+}
+END_TEST
+
+/* A coordinator that comes back takes lanes away: a task at hand may not be told. None is twice. */
+START_TEST(coord_restart_counts_no_example_twice)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 2", 2, 2, NULL);
+    while (r.coord->job.at.phase != PHASE_TRAIN || r.coord->job.at.epoch != 2 ||
+           r.coord->job.tasks.reported != 9)
+        ck_assert(sim_step(r.sim));
+    restart_forgets_nothing();
+    run_job(240);
+    job_done(2);
+    train_is("epochs.0.train", 1005);
+    double examples = report_number("train.examples");
+    ck_assert(examples >= 2 * 1005 - 2 * 40 && examples <= 2 * 1005);
+    for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++)
+        ck_assert(r.coord->job.windows.window[n] == NULL ||
+                  metric_tally_examples(r.coord->job.windows.window[n]) <= 40);
+    rig_stop();
+}
+END_TEST
+
+/* Of 10 epochs with 26 tasks: neighbours are joined. */
+START_TEST(coord_windows_of_a_long_job_are_coarser)
+{
+    rig_start("epochs: 10, consistency: bsp, lanes: 2", 2, 2, NULL);
+    run_job(240);
+    job_done(10);
+    ck_assert_uint_eq(r.coord->job.windows.stride, 4);
+    train_is("train", 1005);
+    ck_assert_double_eq(report_number("train.examples"), 10 * 1005);
+    windows_are(65, 10 * 1005);
+    rig_stop();
+}
+END_TEST
+
+/* Best behind 40 batches of the one epoch. */
+static double best_at_40(const struct fake_worker *w)
+{
+    uint64_t applied = w->shard[0]->run.lane[0].mark + w->shard[0]->run.lane[1].mark;
+    return applied < 40 ? 0.6 : applied == 40 ? 0.9 : 0.7;
+}
+
+static void early_start(void)
+{
+    memset(&r, 0, sizeof r);
+    r.worker[0].quality_now = r.worker[1].quality_now = best_at_40;
+    rig_start("epochs: 1, consistency: bsp, lanes: 2, early_stop: {metric: auc, patience: 2, "
+              "lr_decay: 0.5}",
+              2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 64, "evaluate: {every_batches: 20}\n");
+}
+
+/* 64 and 80 are misses. */
+static void early_ended(void)
+{
+    static const double batch[] = {24, 40, 64, 80};
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u: %s", r.client.state, r.client.text);
+    for (uint32_t row = 0; row < 1005; row++)
+        ck_assert_uint_eq(r.shard[0]->seen[1][row], row < 800);
+    evaluations_are(batch, 4);
+    struct json *j = report();
+    ck_assert_double_gt(report_number("valid.auc"), 0.85);
+    ck_assert_double_eq(report_number("valid.auc"), report_number("evaluations.1.auc"));
+    ck_assert(json_as_bool(json_get(j, "evaluations.1.kept"), false));
+    ck_assert_double_eq(report_number("examples"), 800);
+    ck_assert_str_eq(json_as_string(json_get(j, "ended_by"), ""), "early_stop");
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    ck_assert_uint_ge(r.shard[0]->restores, 1);
+    ck_assert_uint_eq(r.shard[0]->run.lane[0].mark + r.shard[0]->run.lane[1].mark, 40);
+    json_free(j);
+    rig_stop();
+}
+
+START_TEST(coord_one_epoch_stops_early_and_keeps_the_best)
+{
+    early_start();
+    run_job(120);
+    early_ended();
+}
+END_TEST
+
+/* The coordinator dies after _i * 7 more messages of where the second evaluation begins. */
+START_TEST(coord_death_within_an_epoch_changes_no_evaluation)
+{
+    early_start();
+    while (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.valid.count != 1)
+        ck_assert(sim_step(r.sim));
+    for (int i = 0; i < 7 * _i; i++)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(240);
+    early_ended();
+}
+END_TEST
+
+/* A job that is over its minutes ends as after its last epoch, with what it has. */
+START_TEST(coord_minutes_end_a_job)
+{
+    rig_start(_i == 0 ? "epochs: 9, consistency: bsp, lanes: 2, max_minutes: 0.002"
+                      : "epochs: 9, consistency: ssp, lanes: 2, max_minutes: 0.002",
+              2, 2, NULL);
+    run_job(120);
+    struct json *j = report();
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u: %s", r.client.state, r.client.text);
+    ck_assert_str_eq(json_as_string(json_get(j, "ended_by"), ""), "max_minutes");
+    double examples = report_number("examples"), seconds = report_number("train_seconds");
+    ck_assert_double_gt(examples, 0);
+    ck_assert_double_lt(examples, 1005);
+    ck_assert(seconds >= 0.12 && seconds < 0.3);
+    ck_assert_uint_eq(json_count(json_get(j, "epochs")), 1);
+    ck_assert_uint_eq(json_count(json_get(j, "evaluations")), 1);
+    ck_assert_double_eq(report_number("evaluations.0.examples"), examples);
+    ck_assert_double_eq(report_number("test.examples"), 200);
+    uint32_t seen = 0;
+    for (uint32_t row = 0; row < 1005; row++)
+        seen += r.shard[0]->seen[1][row];
+    ck_assert_double_eq(examples, seen);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_evaluates_every_so_many_minutes)
+{
+    rig_start("epochs: 1, consistency: bsp, lanes: 2", 2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 64, "evaluate: {every_minutes: 0.001}\n");
+    run_job(120);
+    job_done(1);
+    struct json *j = report(), *list = json_get(j, "evaluations");
+    double before = 0;
+    ck_assert_uint_ge(json_count(list), 3);
+    for (size_t i = 0; i < json_count(list); i++) {
+        double seconds = json_as_number(json_get(json_array_at(list, i), "seconds"), -1);
+        ck_assert(i + 1 == json_count(list) || seconds - before >= 0.06);
+        before = seconds;
+    }
+    json_free(j);
     rig_stop();
 }
 END_TEST
@@ -1530,6 +1778,14 @@ int main(void)
     tcase_add_test(t, coord_bsp_survives_a_death_with_the_same_batches);
     tcase_add_loop_test(t, coord_lost_doubled_and_reordered_messages_change_nothing, 0, 12);
     tcase_add_test(t, coord_best_epoch_is_restored);
+    tcase_add_loop_test(t, coord_evaluates_every_so_many_batches, 0, 3);
+    tcase_add_test(t, coord_one_epoch_stops_early_and_keeps_the_best);
+    tcase_add_loop_test(t, coord_death_within_an_epoch_changes_no_evaluation, 0, 24);
+    tcase_add_loop_test(t, coord_minutes_end_a_job, 0, 2);
+    tcase_add_test(t, coord_evaluates_every_so_many_minutes);
+    tcase_add_loop_test(t, coord_tells_what_was_scored_before_it_was_learnt, 0, 3);
+    tcase_add_test(t, coord_restart_counts_no_example_twice);
+    tcase_add_test(t, coord_windows_of_a_long_job_are_coarser);
     tcase_add_loop_test(t, coord_gains_and_rates_have_a_patience_of_their_own, 0, 2);
     tcase_add_loop_test(t, coord_report_says_that_a_job_still_gained, 0, 2);
     tcase_add_test(t, coord_gain_over_the_best_is_kept);

@@ -83,10 +83,41 @@ START_TEST(coord_task_batch_numbers_count_on_over_tasks_and_epochs)
             coord_task_pushed(&t, 0, 0);
         }
         ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK);
-        ck_assert(coord_task_epoch_over(&t));
+        ck_assert(coord_task_drained(&t));
         ck_assert_int_eq(coord_task_plan(&t, epoch + 1, 95, 10, 4, 0, &e), 0);
     }
     ck_assert_uint_eq(next, 31);
+    coord_task_close(&t);
+}
+END_TEST
+
+/* A lane gets the rounds before the stop, and no more, until it is moved on. */
+START_TEST(coord_task_stops_between_rounds)
+{
+    plan(3, WIRE_BSP, 1000, 10, 4); /* 8 rounds of 12 batches, one of 4 */
+    ck_assert_uint_eq(coord_task_after(&t, 13), 6);
+    ck_assert_uint_eq(coord_task_before(&t, 6), 24);
+    ck_assert_uint_eq(coord_task_before(&t, t.tasks), 100);
+    ck_assert_uint_eq(coord_task_after(&t, 101), t.tasks);
+    coord_task_stop(&t, 6);
+    for (uint32_t l = 0; l < 3; l++) {
+        for (uint32_t n = 0; n < 2; n++) {
+            ck_assert(!coord_task_drained(&t));
+            ck_assert_uint_eq(coord_task_append(&t, l), 3 * n + l);
+            coord_task_pushed(&t, l, 0);
+        }
+        ck_assert_uint_eq(coord_task_append(&t, l), COORD_NO_TASK);
+    }
+    ck_assert(coord_task_drained(&t));
+    coord_task_stop(&t, t.tasks);
+    ck_assert(!coord_task_drained(&t));
+    (void)coord_task_append(&t, 1);
+    ck_assert_uint_eq(coord_task_frontier(&t), 9); /* the others have their part of it to do */
+    coord_task_stop(&t, 0);
+    ck_assert_uint_eq(t.stop, 9);
+    coord_task_settle(&t, 0);
+    ck_assert_uint_eq(t.pushed, 7);
+    ck_assert(!coord_task_drained(&t));
     coord_task_close(&t);
 }
 END_TEST
@@ -176,6 +207,7 @@ int main(void)
     tcase_add_test(c, coord_task_plan_covers_every_position_once);
     tcase_add_test(c, coord_task_bsp_lanes_are_equally_long);
     tcase_add_test(c, coord_task_batch_numbers_count_on_over_tasks_and_epochs);
+    tcase_add_test(c, coord_task_stops_between_rounds);
     tcase_add_test(c, coord_lane_generation_rises_with_every_grant_and_close);
     tcase_add_test(c, coord_task_report_counts_once);
     tcase_add_test(c, coord_task_records_bring_an_epoch_back);

@@ -1,0 +1,295 @@
+/* judge.c: when to evaluate, and what becomes of it. */
+#include "server/coord/judge.h"
+
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+#include "server/coord/trace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct coord_evaluation *newest(const struct coord_job *j)
+{
+    return j->valid.count == 0 ? NULL : &j->valid.item[j->valid.count - 1];
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+/* As many as n, those that are new without a figure; NULL: no memory. */
+static struct coord_evaluation *list_reach(struct coord_evaluations *v, uint32_t n)
+{
+    SHOAL_ASSERT(n >= 1 && n <= COORD_EVALUATIONS_MAX);
+    while (v->count < n) {
+        if (array_room(&v->item, v->count, &v->capacity, 16) != 0)
+            return NULL;
+        v->item[v->count++] = (struct coord_evaluation){.number = 0};
+    }
+    return &v->item[n - 1];
+}
+
+static uint64_t epoch_batches(const struct coord_job *j)
+{
+    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
+    return rows / batch + (rows % batch != 0);
+}
+
+/* Of a store of before evaluations had records of their own. */
+static int epochs_take(struct coord_job *j, struct err *e)
+{
+    for (uint32_t n = 1; n <= j->at.epoch; n++) {
+        const struct coord_epoch *epoch = &j->epoch[n - 1];
+        if (epoch->valid[0].examples == 0)
+            continue;
+        struct coord_evaluation *v = list_reach(&j->valid, n);
+        if (v == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluations");
+        *v = (struct coord_evaluation){.number = j->at.number,
+                                       .batches = n * epoch_batches(j),
+                                       .bad_lines = epoch->valid_bad_lines,
+                                       .epoch = n,
+                                       .end = 1};
+        memcpy(v->of, epoch->valid, sizeof v->of);
+    }
+    return 0;
+}
+
+int coord_judge_load(struct coord *c, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    int rc = epochs_take(j, e);
+    for (uint32_t n = 1; rc == 0 && n <= COORD_EVALUATIONS_MAX; n++) {
+        char key[COORD_KEY_MAX];
+        struct coord_evaluation stored;
+        (void)snprintf(key, sizeof key, "valid/%u", n);
+        rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
+        bool found = rc == 0 && stored.number == j->at.number;
+        if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+            return rc;
+        rc = 0;
+        if (!found && n > j->valid.count)
+            break;
+        struct coord_evaluation *v = list_reach(&j->valid, n);
+        if (v == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluations");
+        if (found)
+            *v = stored;
+    }
+    return rc;
+}
+
+bool coord_judge_mean(const struct coord_job *j, uint32_t n, struct metric *mean)
+{
+    SHOAL_ASSERT(n >= 1 && n <= j->valid.count);
+    const struct metric *of = j->valid.item[n - 1].of;
+    if (of[0].examples == 0)
+        return false;
+    metric_mean(of, j->spec.model.task_weight,
+                j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count, mean);
+    return true;
+}
+
+double coord_judge_value(const struct coord_job *j, const struct metric *mean)
+{
+    switch (j->spec.train.early_stop.metric) {
+    case METRIC_AUC:
+        return mean->auc;
+    case METRIC_GAUC:
+        return mean->gauc;
+    default:
+        return mean->logloss;
+    }
+}
+
+uint32_t coord_judge_final(const struct coord_job *j)
+{
+    bool kept = j->spec.train.early_stop.patience > 0 && j->at.kept != 0;
+    return kept && j->at.kept <= j->valid.count ? j->at.kept : j->valid.count;
+}
+
+const struct coord_evaluation *coord_judge_of_epoch(const struct coord_job *j, uint32_t epoch)
+{
+    for (uint32_t n = j->valid.count; n > 0; n--) {
+        const struct coord_evaluation *v = &j->valid.item[n - 1];
+        if (v->epoch == epoch && v->end != 0)
+            return v;
+        if (v->epoch < epoch && v->epoch != 0)
+            break;
+    }
+    return NULL;
+}
+
+const char *coord_judge_name(const struct coord_job *j, uint32_t n, char out[COORD_JUDGE_NAME])
+{
+    const struct coord_evaluation *v = n >= 1 && n <= j->valid.count ? &j->valid.item[n - 1] : NULL;
+    if (v == NULL)
+        (void)snprintf(out, COORD_JUDGE_NAME, "evaluation %u", n);
+    else if (v->end != 0)
+        (void)snprintf(out, COORD_JUDGE_NAME, "epoch %u", v->epoch);
+    else
+        (void)snprintf(out, COORD_JUDGE_NAME, "batch %" PRIu64 " (epoch %u)", v->batches, v->epoch);
+    return out;
+}
+
+/* ---- when ------------------------------------------------------------------------------------ */
+
+/* Batches up to which the tables have learnt, once all that is appended is pushed. */
+static uint64_t batches_now(const struct coord_job *j)
+{
+    uint64_t all = epoch_batches(j);
+    if (!coord_epoch_open(j))
+        return j->at.epoch * all;
+    return (j->at.epoch - 1) * all + coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
+}
+
+bool coord_judge_made(const struct coord *c)
+{
+    const struct coord_evaluation *last = newest(&c->job);
+    return last != NULL && last->batches == batches_now(&c->job);
+}
+
+void coord_judge_stop(struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    struct coord_tasks *t = &c->job.tasks;
+    const struct coord_evaluation *last = newest(j);
+    uint64_t every = j->spec.evaluate.every_batches, all = epoch_batches(j),
+             begun = (j->at.epoch - 1) * all;
+    coord_task_stop(t, t->tasks);
+    if (every == 0 || j->at.split[WIRE_VALID].used == 0)
+        return;
+    uint64_t done = last != NULL && last->batches > begun ? last->batches - begun : 0;
+    if (every > all || done > all - every) /* none is due before the epoch's end */
+        return;
+    uint32_t index = coord_task_after(t, (done / every + 1) * every);
+    if (all - coord_task_before(t, index) >= every / 2)
+        coord_task_stop(t, index);
+}
+
+static double trained_s(const struct coord *c)
+{
+    return (double)(c->job.at.train_ns + coord_phase_trained_ns(c)) * 1e-9;
+}
+
+static bool time_over(const struct coord *c)
+{
+    double most = c->job.spec.train.max_minutes * 60;
+    return most > 0 && trained_s(c) >= most;
+}
+
+static bool time_due(const struct coord *c)
+{
+    const struct coord_evaluation *last = newest(&c->job);
+    double every = c->job.spec.evaluate.every_minutes * 60;
+    return every > 0 && c->job.at.split[WIRE_VALID].used != 0 &&
+           c->job.valid.count < COORD_EVALUATIONS_MAX &&
+           trained_s(c) - (last == NULL ? 0 : last->seconds) >= every && !coord_judge_made(c);
+}
+
+void coord_judge_time(struct coord *c)
+{
+    struct coord_tasks *t = &c->job.tasks;
+    if ((time_over(c) || time_due(c)) && coord_task_frontier(t) < t->stop)
+        coord_task_stop(t, 0);
+}
+
+/* ---- what it came to ------------------------------------------------------------------------- */
+
+bool coord_judge_note(struct coord *c, const struct measure *m, uint64_t bad_lines)
+{
+    struct coord_job *j = &c->job;
+    char key[COORD_KEY_MAX];
+    uint32_t n = j->valid.count + !coord_judge_made(c);
+    struct coord_evaluation *v = list_reach(&j->valid, n);
+    if (v == NULL)
+        return coord_end_fail(c, SHOAL_E_NOMEM, "no memory for the evaluations");
+    *v = (struct coord_evaluation){.number = j->at.number,
+                                   .batches = batches_now(j),
+                                   .examples = coord_trace_seen(j),
+                                   .bad_lines = bad_lines,
+                                   .seconds = trained_s(c),
+                                   .epoch = j->at.epoch,
+                                   .end = !coord_epoch_open(j)};
+    memcpy(v->of, m->metric, sizeof v->of);
+    (void)snprintf(key, sizeof key, "valid/%u", n);
+    return coord_put(c, key, v, sizeof *v);
+}
+
+/* Whether a value is better than that of evaluation `n` (0: none) was. */
+static bool metric_gains(const struct coord_job *j, double value, uint32_t n, double than)
+{
+    if (!isfinite(value))
+        return false;
+    if (n == 0)
+        return true;
+    double least = j->spec.train.early_stop.min_delta;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - least
+                                                             : value > than + least;
+}
+
+/* Gains and misses go by the best of all; kept is the best of those whose tables there are. */
+bool coord_judge_keeps(struct coord_job *j)
+{
+    struct metric mean;
+    uint32_t n = j->valid.count;
+    /* evaluated again, for the coordinator died at its cut: it has been judged */
+    if (j->at.kept == n)
+        return true;
+    double value = coord_judge_mean(j, n, &mean) ? coord_judge_value(j, &mean) : (double)NAN;
+    bool gain = metric_gains(j, value, j->at.best, j->at.best_value);
+    /* One kept since a checkpoint may be better than the best of all, by less than a gain. */
+    bool keep = gain || metric_gains(j, value, j->at.kept, j->at.kept_value);
+    if (gain) {
+        j->at.best = n;
+        j->at.best_value = value;
+        j->at.misses = 0;
+    } else {
+        j->at.misses++;
+        if (j->at.misses % j->spec.train.early_stop.lr_patience == 0)
+            j->at.lr_scale *= j->spec.train.early_stop.lr_decay;
+    }
+    if (keep) {
+        j->at.kept = n;
+        j->at.kept_value = value;
+    }
+    return keep;
+}
+
+void coord_judge_missed(struct coord_job *j, const char *why)
+{
+    uint32_t older = j->at.cut_of;
+    char now[COORD_JUDGE_NAME], then[COORD_JUDGE_NAME];
+    struct metric mean;
+    SHOAL_ASSERT((older != 0) == (j->at.best_cut != 0) && older < j->valid.count);
+    log_warn("%s is the best so far and cannot be kept: %s; kept stays %s",
+             coord_judge_name(j, j->valid.count, now), why,
+             older == 0 ? "none" : coord_judge_name(j, older, then));
+    j->at.kept = older;
+    j->at.kept_value =
+        older != 0 && coord_judge_mean(j, older, &mean) ? coord_judge_value(j, &mean) : 0;
+}
+
+static bool patience_over(const struct coord_job *j)
+{
+    return j->spec.train.early_stop.patience > 0 &&
+           j->at.misses >= j->spec.train.early_stop.patience;
+}
+
+bool coord_judge_over(const struct coord *c)
+{
+    const struct coord_job *j = &c->job;
+    return patience_over(j) || time_over(c) ||
+           (!coord_epoch_open(j) && j->at.epoch >= j->spec.train.epochs);
+}
+
+const char *coord_judge_ended(const struct coord_job *j)
+{
+    if (patience_over(j))
+        return "early_stop";
+    return j->at.train_rows < j->spec.train.epochs * j->at.split[WIRE_TRAIN].rows ? "max_minutes"
+                                                                                  : "epochs";
+}

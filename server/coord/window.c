@@ -1,0 +1,302 @@
+/* window.c: tallies by window, kept and stored. */
+#include "server/coord/window.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct metric_tally_sums) == WIRE_TALLY_SUMS &&
+                   sizeof(struct metric_tally_entry) == WIRE_TALLY_CELL &&
+                   LIMIT_TASKS * METRIC_TALLY_CELLS == WIRE_TALLY_CELLS,
+               "wire.h says the same");
+_Static_assert(COORD_WINDOWS_MAX % 2 == 0, "neighbours are joined two by two");
+
+static struct metric_tally *tally_new(uint32_t labels)
+{
+    return calloc(labels, sizeof(struct metric_tally));
+}
+
+int coord_window_open(struct coord_windows *w, uint32_t labels, uint32_t epochs, struct err *e)
+{
+    *w = (struct coord_windows){.labels = labels, .stride = 1};
+    w->epoch = tally_new(labels);
+    w->recent = tally_new(labels);
+    w->told = tally_new(labels);
+    w->trained = calloc(epochs, sizeof *w->trained);
+    return w->epoch != NULL && w->recent != NULL && w->told != NULL && w->trained != NULL
+               ? 0
+               : err_set(e, SHOAL_E_NOMEM, "no memory for the figures of training");
+}
+
+void coord_window_close(struct coord_windows *w)
+{
+    for (uint32_t i = 0; i < COORD_WINDOWS_MAX; i++)
+        free(w->window[i]);
+    free(w->epoch);
+    free(w->recent);
+    free(w->told);
+    free(w->trained);
+    memset(w, 0, sizeof *w);
+}
+
+static void sum(const struct coord_windows *w, struct metric_tally *to,
+                const struct metric_tally *from)
+{
+    for (uint32_t l = 0; l < w->labels; l++)
+        metric_tally_sum(&to[l], &from[l]);
+}
+
+static void clear(const struct coord_windows *w, struct metric_tally *tally)
+{
+    memset(tally, 0, w->labels * sizeof *tally);
+}
+
+static bool figures(const struct coord_windows *w, const struct metric_tally *tally,
+                    struct metric *out)
+{
+    for (uint32_t l = 0; tally != NULL && l < w->labels; l++)
+        metric_tally_figures(&tally[l], &out[l]);
+    return tally != NULL && out[0].examples > 0;
+}
+
+/* ---- stored ---------------------------------------------------------------------------------- */
+
+void *coord_window_record_of(const struct coord_job *j, uint32_t n, size_t *bytes)
+{
+    const struct coord_windows *w = &j->windows;
+    const struct metric_tally *tally = n == COORD_WINDOW_EPOCH ? w->epoch : w->window[n];
+    uint64_t examples = tally == NULL ? 0 : metric_tally_examples(&tally[0]);
+    char *record = examples == 0 ? NULL : malloc(COORD_WINDOW_BYTES_MAX);
+    if (record == NULL)
+        return NULL;
+    size_t sums = w->labels * sizeof(struct metric_tally_sums);
+    struct coord_window_record head = {.job = j->at.number,
+                                       .stride = w->stride,
+                                       .examples = examples,
+                                       .epoch = j->at.epoch,
+                                       .labels = w->labels};
+    head.cells = metric_tally_put(tally, w->labels, (void *)(record + sizeof head),
+                                  (void *)(record + sizeof head + sums));
+    memcpy(record, &head, sizeof head);
+    *bytes = sizeof head + sums + head.cells * sizeof(struct metric_tally_entry);
+    return record;
+}
+
+static bool window_note(struct coord *c, uint32_t n)
+{
+    static const struct coord_window_record none;
+    char key[COORD_KEY_MAX];
+    size_t bytes;
+    void *record = coord_window_record_of(&c->job, n, &bytes);
+    (void)snprintf(key, sizeof key, "window/%u", n);
+    bool good =
+        record != NULL ? coord_note(c, key, record, bytes) : coord_note(c, key, &none, sizeof none);
+    free(record);
+    return good;
+}
+
+/* Into window n, or the epoch's tally, of a record of this job. False: it is none. */
+static bool record_take(struct coord_job *j, uint32_t n, const char *record, size_t bytes)
+{
+    struct coord_windows *w = &j->windows;
+    struct coord_window_record head;
+    size_t sums = w->labels * sizeof(struct metric_tally_sums);
+    if (bytes < sizeof head)
+        return false;
+    memcpy(&head, record, sizeof head);
+    if (head.job != j->at.number || head.labels != w->labels || head.stride == 0 ||
+        (head.stride & (head.stride - 1)) != 0 || head.cells > WIRE_TALLY_CELLS ||
+        bytes != sizeof head + sums + head.cells * sizeof(struct metric_tally_entry))
+        return false;
+    struct metric_tally *tally = w->epoch;
+    if (n == COORD_WINDOW_EPOCH && head.epoch != j->at.epoch)
+        return false;
+    if (n != COORD_WINDOW_EPOCH) {
+        /* The first says the stride; others of another one are of before neighbours were joined. */
+        if (n > 0 && head.stride != w->stride)
+            return false;
+        w->stride = head.stride;
+        tally = w->window[n] = w->window[n] == NULL ? tally_new(w->labels) : w->window[n];
+    }
+    return tally != NULL && metric_tally_take(tally, w->labels, head.examples, record + sizeof head,
+                                              record + sizeof head + sums, head.cells);
+}
+
+static int trained_load(struct coord *c, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t n = 1; rc == 0 && n <= c->job.at.epoch; n++) {
+        char key[COORD_KEY_MAX];
+        struct coord_trained stored;
+        (void)snprintf(key, sizeof key, "trained/%u", n);
+        rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
+        if (rc == 0 && stored.job == c->job.at.number)
+            c->job.windows.trained[n - 1] = stored;
+        rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    }
+    return rc;
+}
+
+int coord_window_load(struct coord *c, struct err *e)
+{
+    for (uint32_t n = 0; n <= COORD_WINDOW_EPOCH; n++) {
+        char key[COORD_KEY_MAX];
+        void *record;
+        size_t bytes;
+        (void)snprintf(key, sizeof key, "window/%u", n);
+        int rc = coord_store_get(c->store, key, &record, &bytes, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            continue;
+        if (rc != 0)
+            return rc;
+        (void)record_take(&c->job, n, record, bytes);
+        free(record);
+    }
+    return trained_load(c, e);
+}
+
+bool coord_window_forget(struct coord *c, uint32_t epoch)
+{
+    static const struct coord_window_record none;
+    static const struct coord_trained untrained;
+    char key[COORD_KEY_MAX];
+    bool good = true;
+    for (uint32_t n = 0; good && n <= COORD_WINDOW_EPOCH; n++) {
+        (void)snprintf(key, sizeof key, "window/%u", n);
+        good = coord_note(c, key, &none, sizeof none);
+    }
+    for (uint32_t n = epoch; good && n <= c->job.at.epoch; n++) {
+        (void)snprintf(key, sizeof key, "trained/%u", n);
+        good = coord_note(c, key, &untrained, sizeof untrained);
+    }
+    return good;
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame)
+{
+    struct coord_windows *w = &j->windows;
+    const char *sums = (const char *)frame + w->labels * sizeof(double);
+    SHOAL_ASSERT(q->tasks == w->labels); /* work.c has looked */
+    clear(w, w->told);
+    return metric_tally_take(w->told, w->labels, q->examples, sums,
+                             sums + w->labels * sizeof(struct metric_tally_sums), q->cells);
+}
+
+/* Twice as many tasks a window. */
+static bool windows_join(struct coord *c)
+{
+    struct coord_windows *w = &c->job.windows;
+    bool good = true;
+    for (uint32_t i = 0; i < COORD_WINDOWS_MAX / 2; i++) {
+        struct metric_tally *a = w->window[2 * i], *b = w->window[2 * i + 1];
+        w->window[2 * i] = w->window[2 * i + 1] = NULL;
+        if (a != NULL && b != NULL)
+            sum(w, a, b);
+        w->window[i] = a != NULL ? a : b;
+        if (a != NULL)
+            free(b);
+    }
+    w->stride *= 2;
+    for (uint32_t i = 0; good && i < COORD_WINDOWS_MAX; i++)
+        good = window_note(c, i);
+    return good;
+}
+
+bool coord_window_count(struct coord *c, uint32_t task)
+{
+    struct coord_windows *w = &c->job.windows;
+    const struct coord_tasks *t = &c->job.tasks;
+    uint64_t serial = (uint64_t)(t->epoch - 1) * t->tasks + task;
+    SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
+    if (metric_tally_examples(&w->told[0]) == 0) /* a model without a loss has no scores */
+        return true;
+    while (serial / w->stride >= COORD_WINDOWS_MAX)
+        if (!windows_join(c))
+            return false;
+    uint32_t n = (uint32_t)(serial / w->stride);
+    if (w->window[n] == NULL)
+        w->window[n] = tally_new(w->labels);
+    if (w->window[n] == NULL) {
+        log_warn("no memory for the figures of training: a task is missing in them");
+        return true;
+    }
+    sum(w, w->window[n], w->told);
+    sum(w, w->epoch, w->told);
+    sum(w, w->recent, w->told);
+    return window_note(c, n) && window_note(c, COORD_WINDOW_EPOCH);
+}
+
+bool coord_window_epoch(struct coord *c)
+{
+    struct coord_windows *w = &c->job.windows;
+    struct coord_trained *trained = &w->trained[c->job.at.epoch - 1];
+    char key[COORD_KEY_MAX];
+    if (!figures(w, w->epoch, trained->of))
+        return true;
+    trained->job = c->job.at.number;
+    clear(w, w->epoch);
+    (void)snprintf(key, sizeof key, "trained/%u", c->job.at.epoch);
+    return coord_note(c, key, trained, sizeof *trained);
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metric *out)
+{
+    SHOAL_ASSERT(n < COORD_WINDOWS_MAX);
+    return figures(w, w->window[n], out);
+}
+
+/* The newest `most` windows together. */
+static bool newest(const struct coord_windows *w, uint32_t most, struct metric *out)
+{
+    struct metric_tally *all = tally_new(w->labels);
+    for (uint32_t n = COORD_WINDOWS_MAX; all != NULL && n-- > 0 && most > 0;)
+        if (w->window[n] != NULL) {
+            sum(w, all, w->window[n]);
+            most--;
+        }
+    bool good = figures(w, all, out);
+    free(all);
+    return good;
+}
+
+bool coord_window_all(const struct coord_windows *w, struct metric *out)
+{
+    return newest(w, COORD_WINDOWS_MAX, out);
+}
+
+bool coord_window_newest(const struct coord_windows *w, struct metric *out)
+{
+    return newest(w, 2, out);
+}
+
+bool coord_window_recent(struct coord_windows *w, struct metric *out)
+{
+    bool good = figures(w, w->recent, out);
+    clear(w, w->recent);
+    return good;
+}
+
+uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint32_t *epoch)
+{
+    const struct coord_tasks *t = &j->tasks;
+    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch,
+             all = rows / batch + (rows % batch != 0), last = (n + 1ull) * j->windows.stride - 1;
+    if (t->tasks == 0) { /* after a restart behind training */
+        *epoch = j->at.epoch;
+        return j->at.epoch * all;
+    }
+    *epoch = (uint32_t)(last / t->tasks) + 1;
+    if (*epoch > j->at.epoch) {
+        *epoch = j->at.epoch;
+        last = (uint64_t)j->at.epoch * t->tasks - 1;
+    }
+    return (*epoch - 1) * all + coord_task_before(t, (uint32_t)(last % t->tasks) + 1);
+}
