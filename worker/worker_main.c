@@ -21,11 +21,13 @@
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
+#include "worker/data/values.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/lane.h"
 #include "worker/train/score_file.h"
 #include "worker/train/trainer.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +35,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define REPORT_BYTES_MAX ((size_t)32 << 20)
 
 struct arguments {
     const char *verb, *coordinator, *config, *name, *field, *value;
@@ -54,7 +58,7 @@ struct arguments {
 static bool stands_alone(const struct arguments *a)
 {
     return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0 ||
-           strcmp(a->verb, "check") == 0;
+           strcmp(a->verb, "check") == 0 || strcmp(a->verb, "values") == 0;
 }
 
 static uint32_t number(const struct option_line *o, const char *name, uint32_t without)
@@ -138,15 +142,16 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (o->words != 1)
         return err_set(
             e, SHOAL_E_USAGE,
-            "say what to do: train, eval, predict, fields, count or check; shoal-worker --help "
-            "tells more");
+            "say what to do: train, eval, predict, fields, count, check or values; shoal-worker "
+            "--help tells more");
     a->verb = o->word[0];
     bool train = strcmp(a->verb, "train") == 0;
     if (!train && strcmp(a->verb, "eval") != 0 && strcmp(a->verb, "predict") != 0 &&
         !stands_alone(a))
-        return err_set(e, SHOAL_E_USAGE,
-                       "%s: a worker can train, eval, predict, tell fields, count or check",
-                       a->verb);
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "%s: a worker can train, eval, predict, tell fields or values, count or check",
+            a->verb);
     if (a->coordinator == NULL && !stands_alone(a))
         return err_set(e, SHOAL_E_USAGE,
                        "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
@@ -511,13 +516,29 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
     return rc;
 }
 
+/* The report with the values of evaluate.by beside their hashes. */
+static int values_tell(const struct arguments *a, const struct job *job, struct json **out,
+                       struct err *e)
+{
+    char *text;
+    size_t bytes;
+    if (a->report == NULL)
+        return err_set(e, SHOAL_E_USAGE, "--report is missing: the report.json to complete");
+    if (file_read_whole(a->report, REPORT_BYTES_MAX, &text, &bytes) != 0)
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", a->report, strerror(errno));
+    int rc = json_parse(text, bytes, out, e);
+    free(text);
+    return rc == 0 ? values_name(job, *out, e) : err_wrap(e, rc, "%s", a->report);
+}
+
 static int look(const struct arguments *a, const struct job *job, struct err *e)
 {
     struct json *j = NULL;
     if (strcmp(a->verb, "check") == 0)
         return dataset_check(job, e);
-    int rc = strcmp(a->verb, "fields") == 0 ? fields_tell(a, job, &j, e)
-                                            : count_job(job, a->share, &j, e);
+    int rc = strcmp(a->verb, "fields") == 0   ? fields_tell(a, job, &j, e)
+             : strcmp(a->verb, "values") == 0 ? values_tell(a, job, &j, e)
+                                              : count_job(job, a->share, &j, e);
     char *text = rc == 0 ? json_text(j, 2) : NULL;
     json_free(j);
     if (rc == 0 && text == NULL)

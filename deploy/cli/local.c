@@ -55,6 +55,32 @@ static void teacher_fill(struct local *l, struct json *report)
     json_free(t);
 }
 
+/* What the values were that evaluate.by tells by hashes: a worker can read the input. Without them
+ * the report says all else. */
+static void values_fill(const struct local *l, struct json **report)
+{
+    char config[LIMIT_PATH], path[LIMIT_PATH], *text = NULL;
+    const char *const argv[] = {"shoal-worker", "values", "--config", config,
+                                "--report",     path,     NULL};
+    struct json *named = NULL;
+    struct err e = {0};
+    size_t bytes;
+    if (l->job.evaluate.by.count == 0)
+        return;
+    (void)snprintf(config, sizeof config, "%s/job.yaml", l->dir);
+    (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
+    int rc = child_output(argv, &text, &bytes, &e);
+    if (rc == 0)
+        rc = json_parse(text, bytes, &named, &e);
+    free(text);
+    if (rc != 0) {
+        fprintf(stderr, "values of evaluate.by are told as hashes: %s\n", e.text);
+        return;
+    }
+    json_free(*report);
+    *report = named;
+}
+
 static int report_finish(struct local *l, struct err *e)
 {
     char path[LIMIT_PATH], temporary[LIMIT_PATH];
@@ -67,6 +93,7 @@ static int report_finish(struct local *l, struct err *e)
                        "the coordinator left no %s; see %s/log/coordinator.log", path, l->dir);
     for (int i = 0; i < l->children; i++)
         restarts += (int)l->child[i].restarts;
+    values_fill(l, &report);
     teacher_fill(l, report);
     (void)json_set_int(report, "restarts", restarts);
     char *text = json_text(report, 2);

@@ -132,15 +132,37 @@ static void seconds_text(double s, char out[32])
         (void)snprintf(out, 32, "%.0f h %02.0f min", floor(s / 3600), floor(fmod(s, 3600) / 60));
 }
 
+#define AUC_LOST 5e-4 /* by so much less than another epoch's is worth a word */
+
+/* The epoch of the best AUC on the validation split, if it is better than what is kept; else 0. */
+static size_t better_epoch(const struct json *r, double *best)
+{
+    const struct json *epochs = json_get(r, "epochs");
+    size_t at = 0;
+    *best = report_page_number(r, "valid.auc") + AUC_LOST;
+    for (size_t i = 0; i < json_count(epochs); i++) {
+        double auc = report_page_number(json_array_at(epochs, i), "valid.auc");
+        if (auc > *best) {
+            *best = auc;
+            at = i + 1;
+        }
+    }
+    return at;
+}
+
 static void auc_tile(FILE *out, const struct json *r, const char *split)
 {
     const struct json *v = json_get(r, split);
     char name[32], value[32], more[64], text[32];
-    double error = report_page_number(v, "auc_error"), teacher = report_page_teacher(r, split);
+    double error = report_page_number(v, "auc_error"), teacher = report_page_teacher(r, split),
+           best = 0;
+    size_t better = strcmp(split, "valid") == 0 ? better_epoch(r, &best) : 0;
     if (json_absent(v))
         return;
     (void)snprintf(name, sizeof name, "AUC, %s", split);
-    if (error > 0)
+    if (better > 0)
+        (void)snprintf(more, sizeof more, "epoch %zu had %s", better, n(best, 4, text));
+    else if (error > 0)
         (void)snprintf(more, sizeof more, "within \u00b1%s", n(error, 6, text));
     else if (!isnan(teacher))
         (void)snprintf(more, sizeof more, "best possible: %s", n(teacher, 4, text));
@@ -178,7 +200,8 @@ static void tiles(FILE *out, const struct json *r)
     (void)snprintf(more, sizeof more, "%s in all", n(report_page_number(r, "examples"), 0, text));
     tile(out, "Examples / s", n(report_page_number(r, "examples_per_second"), 0, value), more);
     seconds_text(report_page_number(r, "seconds"), value);
-    (void)snprintf(more, sizeof more, "%zu epochs", json_count(json_get(r, "epochs")));
+    size_t epochs = json_count(json_get(r, "epochs"));
+    (void)snprintf(more, sizeof more, "%zu epoch%s", epochs, epochs == 1 ? "" : "s");
     tile(out, "Time", value, more);
     fputs("</div>\n", out);
 }
@@ -269,6 +292,29 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
     free(x), free(raw), free(mean), free(valid), free(end);
 }
 
+/* Where the tables that the job ends with were evaluated, in examples; NaN where that is the last
+ * one, or not known. */
+static double kept_at(const struct json *r, const struct evaluations *v)
+{
+    size_t kept = (size_t)json_as_int(json_get(r, "final_epoch"), 0);
+    for (size_t i = 0; v->of[0] == 0 && i < v->count; i++)
+        if (json_as_bool(json_get(json_array_at(v->list, i), "kept"), false))
+            kept = i + 1;
+    return v->x != NULL && kept > 0 && kept < v->count ? v->x[kept - 1] : (double)NAN;
+}
+
+/* The teacher's AUC up to the last evaluation. */
+static bool teacher_line(const struct json *r, const struct evaluations *v, double x[2],
+                         double y[2])
+{
+    y[0] = y[1] = report_page_teacher(r, "valid");
+    if (v->x == NULL || v->count == 0)
+        return false;
+    x[0] = 0;
+    x[1] = v->x[v->count - 1];
+    return isfinite(y[0]);
+}
+
 /* AUC by examples of training: of what was trained, before it was learnt, and of the validation
  * split, of the one label with its group AUC, or of each of several. */
 static void auc_chart(FILE *out, const struct json *r, const struct evaluations *v, size_t labels)
@@ -276,8 +322,9 @@ static void auc_chart(FILE *out, const struct json *r, const struct evaluations 
     static const char *const colour[] = {"c2", "c3", "c4", "c5", "c1"};
     const struct json *windows = json_get(r, "train.windows");
     size_t lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2, drawn = 0;
-    struct svg_series s[LIMIT_TASKS + 1];
+    struct svg_series s[LIMIT_TASKS + 2];
     double *x = report_page_column(windows, "examples"), *y = report_page_column(windows, "auc");
+    double across[2], best[2], kept = kept_at(r, v);
     char path[64];
     if (json_count(windows) > 0 && x != NULL && y != NULL)
         s[drawn++] = (struct svg_series){
@@ -303,19 +350,26 @@ static void auc_chart(FILE *out, const struct json *r, const struct evaluations 
         else
             free((void *)(uintptr_t)s[drawn].y);
     }
+    size_t owned = drawn;
+    if (drawn > 0 && labels == 0 && teacher_line(r, v, across, best))
+        s[drawn++] = (struct svg_series){
+            .name = "best possible", .colour = "c5", .x = across, .y = best, .count = 2};
     if (drawn > 0) {
         struct svg_chart c = {.label = "AUC by examples of training",
                               .x_name = "examples",
                               .y_name = "AUC",
                               .series = s,
-                              .series_count = drawn};
+                              .series_count = drawn,
+                              .x_max = v->x != NULL && v->count > 0 ? v->x[v->count - 1] : 0,
+                              .mark = &kept,
+                              .mark_count = isfinite(kept) ? 1 : 0};
         card_begin(out, "AUC", NULL,
                    "train: examples as they were scored before they were learnt; valid: the "
-                   "validation split");
+                   "validation split; dashed line: the evaluation whose tables are kept");
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
-    for (size_t i = first; i < drawn; i++)
+    for (size_t i = first; i < owned; i++)
         free((void *)(uintptr_t)s[i].y);
     free(x), free(y);
 }
@@ -417,18 +471,26 @@ static void tables(FILE *out, const struct json *r)
 {
     const struct json *list = json_get(r, "tables");
     char text[32];
+    bool ruled = false;
     if (json_count(list) == 0)
         return;
-    fputs("<h2>Tables</h2>\n<div class=\"card "
-          "scroll\"><table><tr><th>table</th><th>rows</th><th>rules</th><th>digest</th></tr>\n",
-          out);
+    for (size_t i = 0; i < json_count(list); i++)
+        ruled |= json_members(json_get(json_array_at(list, i), "rules")) > 0;
+    fprintf(out,
+            "<h2>Tables</h2>\n<div class=\"card "
+            "scroll\"><table><tr><th>table</th><th>rows</th>%s<th>digest</th></tr>\n",
+            ruled ? "<th>rules</th>" : "");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *t = json_array_at(list, i);
         fputs("<tr><td>", out);
         html_text(out, TEXT(json_get(t, "name")));
-        fprintf(out, "</td><td>%s</td><td>", n(report_page_number(t, "rows"), 0, text));
-        rules(out, json_get(t, "rules"));
-        fputs("</td><td class=\"code\">", out);
+        fprintf(out, "</td><td>%s</td>", n(report_page_number(t, "rows"), 0, text));
+        if (ruled) {
+            fputs("<td>", out);
+            rules(out, json_get(t, "rules"));
+            fputs("</td>", out);
+        }
+        fputs("<td class=\"code\">", out);
         html_text(out, TEXT(json_get(t, "digest")));
         fputs("</td></tr>\n", out);
     }

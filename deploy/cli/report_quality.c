@@ -10,6 +10,17 @@
 
 enum { VALUES_SHOWN = 12 };
 
+/* Buckets of equal counts, as ours are, are no bars worth drawing. */
+static bool uneven(const double *examples, size_t count)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < count; i++) {
+        least = fmin(least, examples[i]);
+        most = fmax(most, examples[i]);
+    }
+    return least < 0.9 * most;
+}
+
 /* of: `valid`, `test`, or one of its tasks. */
 static void calibration_card(FILE *out, const struct json *of, const char *title, const char *label)
 {
@@ -38,7 +49,7 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
                               .y_max = most * 1.06,
                               .diagonal = true,
                               .bar = examples,
-                              .bar_count = count};
+                              .bar_count = uneven(examples, count) ? count : 0};
         fprintf(out, "<div class=\"card\"><h3>%s", title);
         if (label != NULL) {
             fputs(": ", out);
@@ -50,8 +61,9 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
                 "predictions are "
                 "right. Calibration %s, ",
                 count, html_number(report_page_number(of, "calibration"), 3, text));
-        fprintf(out, "expected error %s. Bars: examples.</p>\n",
-                html_number(report_page_number(of, "ece"), 5, text));
+        fprintf(out, "expected error %s.%s</p>\n",
+                html_number(report_page_number(of, "ece"), 5, text),
+                c.bar_count > 0 ? " Bars: examples." : "");
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
@@ -128,10 +140,11 @@ static void calibration_bar(FILE *out, double calibration)
 
 static void value_row(FILE *out, const struct json *v)
 {
-    const char *key = json_as_string(json_get(v, "key"), "");
+    const char *key = json_as_string(json_get(v, "key"), ""),
+               *value = json_as_string(json_get(v, "value"), key);
     char text[32];
     fputs("<tr><td class=\"code\">", out);
-    html_text(out, key);
+    html_text(out, value[0] != 0 ? value : "(empty)");
     if (strcmp(key, "other") == 0)
         fprintf(out, " (%s values)", html_number(report_page_number(v, "values"), 0, text));
     fprintf(out, "</td><td>%s</td>", html_number(report_page_number(v, "examples"), 0, text));
@@ -150,7 +163,7 @@ static void field_table(FILE *out, const char *field, const struct json *values)
     size_t count = json_count(values);
     fputs("<div class=\"card scroll wide\"><h3>", out);
     html_text(out, field);
-    fputs("</h3>\n<table><tr><th>value (hash)</th><th>examples</th><th>mean label</th><th>mean "
+    fputs("</h3>\n<table><tr><th>value</th><th>examples</th><th>mean label</th><th>mean "
           "prediction</th><th>logloss</th><th>AUC</th>"
           "<th>calibration</th></tr>\n",
           out);

@@ -195,7 +195,7 @@ static void batches_card(FILE *out, const struct json *r)
                   {"peak_server_rss_bytes", "server memory at its peak, MiB", 1048576, 0}};
     char text[32];
 
-    fputs("<div class=\"card scroll\"><h3>Counts</h3><table>\n", out);
+    fputs("<div class=\"card scroll\"><h3>Counts</h3><table class=\"counts\">\n", out);
     for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
         if (!json_absent(json_get(r, figure[i].key)))
             fprintf(out, "<tr><td>%s</td><td>%s</td></tr>\n", figure[i].name,

@@ -386,7 +386,8 @@ static const struct config_key options_worker[] = {
      .text = "predict: only the I-th of N parts, from 0; all of them one behind another are the "
              "whole file"},
     {"report", CONFIG_STRING, .values = "FILE",
-     .text = "predict: JSON: rows, bad_lines and where the first of these is"},
+     .text =
+         "predict: JSON: rows, bad_lines and where the first of these is; values: what is read"},
     {"field", CONFIG_STRING, .values = "NAME",
      .text = "fields: a column's name, or a field's number"},
     {"value", CONFIG_STRING, .values = "TEXT",
@@ -544,7 +545,8 @@ const struct option_command option_commands[] = {
      "predict --coordinator EP --config JOB.yaml [--in FILE] [--out FILE] [options]\n"
      "fields --config JOB.yaml [--field NAME --value TEXT]\n"
      "count --config JOB.yaml [--share P]\n"
-     "check --config JOB.yaml",
+     "check --config JOB.yaml\n"
+     "values --config JOB.yaml --report REPORT.json",
      "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
      "eval: scores a split with the tables as the servers have them now and prints one JSON "
      "object.\n"
@@ -556,7 +558,10 @@ const struct option_command option_commands[] = {
      "object; needs no cluster.\n"
      "check: whether all files of the input can be read, and columns fit the training input's "
      "first "
-     "line; needs no cluster.",
+     "line; needs no cluster.\n"
+     "values: the report with the values of evaluate.by beside their hashes, as `shoal local` "
+     "leaves "
+     "it; needs no cluster.",
      NULL, options_worker, 1},
     {0},
 };

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """test_report: what a job tells of itself: measures by group and value, a page that opens from disk, event files for TensorBoard."""
+import collections
 import html.parser
 import math
 import struct
@@ -73,6 +74,15 @@ def report_page_is_whole_and_harmless(space):
     assert f"{report['valid']['auc']:.4f}" in shown
     assert report["tables"][0]["digest"] in shown
     assert "deepfm" in shown and "C5" in shown and "0.1.0" in shown
+    texts = [line.split("\t") for line in (space / "valid.tsv").read_text().splitlines()]
+    for split in ("valid", "test"):
+        for field, column in (("C1", 14), ("C5", 18)):
+            count = collections.Counter(row[column] for row in texts)
+            told = {v["value"]: v["examples"] for v in report[split]["by"][field] if v["key"] != "other"}
+            assert len(told) == min(50, len(count)) and all(count[value] == n for value, n in told.items()), (field, told)
+    assert all(f">{v['value'] or '(empty)'}<" in text for v in report["test"]["by"]["C1"][:10])
+    lost = run_job(job, space / "lost", extra=["--set", "data.valid={cmd: \"cat " + str(space / "valid.tsv") + "\"}"])
+    assert not any("value" in v for v in lost["valid"]["by"]["C1"]) and any("value" in v for v in lost["test"]["by"]["C1"])
 
     again = subprocess.run([SHOAL, "report", str(space / "run" / "report.json"), "--html", str(space / "again.html")],
                            capture_output=True, text=True, check=True)
@@ -84,6 +94,32 @@ def report_page_is_whole_and_harmless(space):
         except AssertionError:
             continue
         raise AssertionError("the check of the page lets everything pass")
+
+
+def page_says_what_there_is(space):
+    """Of one epoch and of three, the first of which was the best: what is drawn and told, and what would say nothing is not."""
+    def page(epochs, **more):
+        r = {"job": "a", "epochs": [{"epoch": i + 1, "valid": {"auc": auc}} for i, auc in enumerate(epochs)], "final_epoch": len(epochs),
+             "training": [{"epoch": i + 1, "examples": 100 * (i + 1), "logloss": 0.5} for i in range(len(epochs))],
+             "valid": {"auc": epochs[-1], "buckets": [{"predicted": p, "label": p, "examples": 100} for p in (0.1, 0.2)]},
+             "tables": [{"name": "emb", "rows": 3, "digest": "0x1"}], "teacher_auc": 0.8125, "teacher_split": "valid", **more}
+        (space / "r.json").write_text(json.dumps(r), encoding="utf-8")
+        subprocess.run([SHOAL, "report", str(space / "r.json")], check=True, capture_output=True)
+        text = (space / "r.html").read_text(encoding="utf-8")
+        page_check(text)
+        return text
+    def chart(text):
+        return text.split('aria-label="AUC by', 1)[1].split("</svg>")[0]
+    one, three, kept = page([0.75]), page([0.752, 0.7, 0.618]), page([0.752, 0.7, 0.618], final_epoch=1, valid={"auc": 0.752})
+    assert ">1 epoch<" in one and ">3 epochs<" in three and "epoch 1 had 0.7520" in three and " had " not in one
+    for text in (one, three):
+        assert "best possible</span>" in text and "<th>rules</th>" not in text and "Bars: examples" not in text
+        assert ' class="c5" d="M' in chart(text), "the teacher's AUC is drawn"
+        assert "repeat(auto-fill," in text and ".counts td:first-child{white-space:normal}" in text and 'class="counts"' in text
+    assert [chart(text).count('class="mark"') for text in (one, three, kept)] == [0, 0, 1] and " had " not in kept
+    assert "<th>rules</th>" in page([0.75], tables=[{"name": "emb", "rows": 3, "rules": {"expired": 2}}])
+    uneven = [{"predicted": p, "label": p, "examples": n} for p, n in ((0.1, 100), (0.2, 50))]
+    assert "Bars: examples" in page([0.75], valid={"auc": 0.75, "buckets": uneven})
 
 
 def page_of_little_is_a_page(space):
@@ -262,5 +298,6 @@ def tensorboard_folder_that_cannot_be_made_ends_nothing(space):
 
 
 if __name__ == "__main__":
-    main([report_page_is_whole_and_harmless, page_of_little_is_a_page, page_of_anything_has_an_end, page_that_cannot_be_written_leaves_nothing, no_report_is_refused, measures_agree_with_one_another,
+    main([report_page_is_whole_and_harmless, page_says_what_there_is, page_of_little_is_a_page, page_of_anything_has_an_end,
+          page_that_cannot_be_written_leaves_nothing, no_report_is_refused, measures_agree_with_one_another,
           tensorboard_files_can_be_read, tensorboard_folder_that_cannot_be_made_ends_nothing])

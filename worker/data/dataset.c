@@ -255,6 +255,33 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     return 0;
 }
 
+int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct cell *by),
+               void *context, struct err *e)
+{
+    const struct features *f = &d->features;
+    struct cell by[LIMIT_BY], *cell = malloc(sizeof *cell * CELLS_MAX);
+    struct lines lines;
+    struct line line;
+    char reason[REASON_BYTES];
+    int rc = cell == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line")
+                          : lines_init(&lines, e);
+    if (rc != 0) {
+        free(cell);
+        return rc;
+    }
+    lines_start(&lines, &d->source, f->header, 0, d->source.bytes, 0);
+    for (bool more = true; more && (rc = lines_next(&lines, &line, e)) == 0;) {
+        if (line.too_long || f->format->line(f, line.text, line.bytes, cell, reason) != 0)
+            continue;
+        for (uint32_t i = 0; i < f->by_count; i++)
+            by[i] = cell[f->by[i]];
+        more = see(context, by);
+    }
+    lines_free(&lines);
+    free(cell);
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
 void dataset_close(struct dataset *d)
 {
     if (d == NULL)

@@ -36,6 +36,12 @@ uint64_t dataset_digest(const struct dataset *d);
 /* What looks wrong with the labels of the training split (labels.h), or empty. */
 const char *dataset_warning(const struct dataset *d);
 
+/* Cells of the columns that evaluate.by names, in its order, of each line that is whole, until
+ * `see` says false. IO, CHECKSUM, NOMEM. */
+struct cell;
+int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct cell *by),
+               void *context, struct err *e);
+
 /* Fields, numerics, pooling that this job's format and columns give; the same without reading more
  * than the first line of the first train file. */
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e);

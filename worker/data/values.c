@@ -1,0 +1,115 @@
+/* values.c: hashes of a report -> cells of the input. The values told are those with most examples,
+ * so most of them stand near the beginning: the search ends with the last. */
+#include "worker/data/values.h"
+
+#include "proto/base/array.h"
+#include "proto/base/hash.h"
+#include "proto/wire/wire.h"
+#include "worker/data/dataset.h"
+#include "worker/data/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct wanted {
+    uint64_t key;
+    struct json *item; /* borrowed: of the report; NULL: it has its value */
+};
+
+struct by_values {
+    struct wanted *wanted; /* owned */
+    size_t count, capacity;
+};
+
+struct search {
+    struct by_values column[LIMIT_BY]; /* in the order of evaluate.by */
+    uint32_t columns;
+    size_t missing;
+};
+
+static int column_collect(struct by_values *c, const struct json *values)
+{
+    for (size_t i = 0; i < json_count(values); i++) {
+        struct json *item = json_array_at(values, i);
+        const char *text = json_as_string(json_get(item, "key"), "");
+        char *end;
+        uint64_t key = strtoull(text, &end, 16);
+        if (strncmp(text, "0x", 2) != 0 || *end != '\0')
+            continue; /* the sum of the others */
+        if (array_room(&c->wanted, c->count, &c->capacity, 64) != 0)
+            return SHOAL_E_NOMEM;
+        c->wanted[c->count++] = (struct wanted){key, item};
+    }
+    return 0;
+}
+
+static int collect(struct search *s, const struct job *job, const struct json *by)
+{
+    int rc = 0;
+    for (uint32_t c = 0; c < s->columns && rc == 0; c++)
+        for (size_t i = 0; i < json_members(by) && rc == 0; i++)
+            if (strcmp(json_member_name(by, i), job->evaluate.by.item[c]) == 0)
+                rc = column_collect(&s->column[c], json_member_at(by, i));
+    return rc;
+}
+
+static bool row_see(void *context, const struct cell *by)
+{
+    struct search *s = context;
+    for (uint32_t c = 0; c < s->columns; c++) {
+        uint64_t key = hash_bytes(by[c].text, by[c].bytes, 0);
+        for (size_t i = 0; i < s->column[c].count; i++) {
+            struct wanted *w = &s->column[c].wanted[i];
+            char text[LIMIT_NAME + 1];
+            if (w->key != key || w->item == NULL)
+                continue;
+            uint32_t bytes = by[c].bytes < LIMIT_NAME ? by[c].bytes : LIMIT_NAME;
+            memcpy(text, by[c].text, bytes);
+            text[bytes] = '\0';
+            json_set_string(w->item, "value", text);
+            w->item = NULL;
+            s->missing--;
+        }
+    }
+    return s->missing > 0;
+}
+
+static bool streams(const struct string_list *list)
+{
+    bool any = false;
+    for (size_t i = 0; i < list->count; i++)
+        any |= source_is_stream(list->item[i]);
+    return any;
+}
+
+static int split_name(const struct job *job, uint32_t split, const struct string_list *list,
+                      const struct json *of, struct err *e)
+{
+    struct search s = {.columns = (uint32_t)job->evaluate.by.count};
+    const struct json *tasks = json_get(of, "tasks");
+    struct dataset *d = NULL;
+    if (list->count == 0 || streams(list) || s.columns > LIMIT_BY)
+        return 0;
+    int rc = collect(&s, job, json_get(of, "by"));
+    for (size_t i = 0; i < json_count(tasks) && rc == 0; i++)
+        rc = collect(&s, job, json_get(json_array_at(tasks, i), "by"));
+    if (rc != 0)
+        err_set(e, rc, "no memory for the values of a report");
+    for (uint32_t c = 0; c < s.columns; c++)
+        s.missing += s.column[c].count;
+    if (rc == 0 && s.missing > 0)
+        rc = dataset_open(job, split, &d, e);
+    if (rc == 0 && s.missing > 0)
+        rc = dataset_by(d, row_see, &s, e);
+    dataset_close(d);
+    for (uint32_t c = 0; c < s.columns; c++)
+        free(s.column[c].wanted);
+    return rc;
+}
+
+int values_name(const struct job *job, struct json *report, struct err *e)
+{
+    int rc = split_name(job, WIRE_VALID, &job->data.valid, json_get(report, "valid"), e);
+    return rc != 0 ? rc : split_name(job, WIRE_TEST, &job->data.test, json_get(report, "test"), e);
+}
