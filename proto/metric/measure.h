@@ -7,8 +7,8 @@
  *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished),
  *                  beyond 16 MiB a label
  *     groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group (metric_group.h)
- *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each, and 385 KiB a field and
- *                  label for their AUC (metric_by.h)
+ *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each, and 385 KiB a field
+ *                  and label for their AUC (metric_by.h)
  * One thread. */
 #ifndef PROTO_METRIC_MEASURE_H
 #define PROTO_METRIC_MEASURE_H
@@ -81,6 +81,8 @@ int measure_finish(struct measure *m, struct err *e);
 /* Details of a finished measure: an array with {"buckets", "by"} for each label. The caller owns
  * it. */
 struct json *measure_json_details(const struct measure *m, const struct job *job);
+/* The same of tables alone, finished, of the fields of evaluate.by. */
+struct json *measure_json_by(const struct metric_by *by, const struct job *job);
 /* Figures (one for each label of the job), with details where not NULL: they are shared with
  * `details`, which stays the caller's. whole: without it only auc, logloss, and what else a line of
  * a table needs. */
