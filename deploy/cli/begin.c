@@ -55,9 +55,9 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
     if (newest[0] != 0)
         return 0;
     return start ? err_set(e, SHOAL_E_NOINPUT,
-                           "%s has no checkpoint of its end: run such a job with "
-                           "checkpoint.at_end: true, or name a checkpoint's folder",
-                           folder)
+                           "%s has no checkpoint of its end: `shoal checkpoint create --run-dir "
+                           "%s` makes one now, checkpoint.at_end: true of the next job by itself",
+                           folder, run)
                  : err_set(e, SHOAL_E_NOINPUT,
                            "%s has no checkpoint: run such a job with checkpoint.every_batches or "
                            "every_minutes",

@@ -1,9 +1,10 @@
 /* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. Looking into
  * them: checkpoint_look.c, checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
-#include "deploy/cli/cluster.h"
+#include "deploy/cli/local_inner.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
+#include "proto/base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { MAKE_MS = 3600000, SILENT_MS = 10000, BUSY_TRIES = 600, LIST_MAX = 100000 };
+enum { MAKE_MS = 3600000, SILENT_MS = 10000, WAIT_MS = 600000, LIST_MAX = 100000 };
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -95,31 +96,85 @@ static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
     json_free(j);
 }
 
-/* Where the coordinator listens: as said, or as the run folder has it. */
-static int endpoint_find(const char *coordinator, const char *run_dir, char out[256], struct err *e)
+/* Its job has the folder in which it ran, for its checkpoints too, unless the job named another. */
+static int moved_check(const char *run_dir, struct err *e)
 {
-    if (coordinator != NULL) {
-        if (snprintf(out, 256, "%s", coordinator) >= 256)
-            return err_set(e, SHOAL_E_USAGE, "--coordinator: an endpoint has at most 255 bytes");
-        return 0;
+    char path[2 * LIMIT_PATH], own[LIMIT_PATH + 16];
+    char *whole = realpath(run_dir, NULL);
+    struct job job;
+    (void)snprintf(path, sizeof path, "%s/job.yaml", run_dir);
+    int rc = job_load(path, NULL, &job, e);
+    if (rc == 0) {
+        const char *dir = job.checkpoint.dir, *end = strrchr(dir, '/');
+        int bytes = end != NULL && strcmp(end, "/checkpoints") == 0 ? (int)(end - dir) : 0;
+        (void)snprintf(own, sizeof own, "%.*s/cache", bytes, dir);
+        if (bytes > 0 && strcmp(job.data.cache, own) == 0 && /* both are the run folder's */
+            (whole == NULL || strlen(whole) != (size_t)bytes ||
+             strncmp(whole, dir, (size_t)bytes) != 0))
+            rc = err_set(e, SHOAL_E_NOINPUT,
+                         "%s lay in %.*s when it ran, and its checkpoints belong there: move it "
+                         "back, or take `shoal checkpoint export %s TABLE`",
+                         run_dir, bytes, dir, run_dir);
+        job_free(&job);
     }
+    free(whole);
+    return rc;
+}
+
+/* Where the coordinator listens: as said, or that of the run; of one that has ended daemons are
+ * started in *l. */
+static int endpoint_find(const struct option_line *o, struct local *l, char out[256], struct err *e)
+{
+    const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
+    if (coordinator != NULL && snprintf(out, 256, "%s", coordinator) >= 256)
+        return err_set(e, SHOAL_E_USAGE, "--coordinator: an endpoint has at most 255 bytes");
+    if (coordinator != NULL)
+        return 0;
     if (run_dir == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "say where: --coordinator tcp://HOST:PORT of a running cluster, or "
                        "--run-dir DIR of a run");
-    if (!cluster_endpoint(run_dir, out))
-        return err_set(
-            e, SHOAL_E_NOINPUT,
-            "%s/coordinator.yaml names no endpoint: is it the run folder of a `shoal local`?",
-            run_dir);
-    return 0;
+    local_signals_take();
+    umask(077);
+    int rc = moved_check(run_dir, e);
+    if (rc == 0)
+        rc = local_scratch_make(l, e);
+    if (rc == 0)
+        rc = local_programs_find(l, e);
+    return rc == 0 ? local_run_open(l, run_dir, out, e) : rc;
+}
+
+/* Another one that is being made is waited for, and daemons that were just started. */
+static int create(struct local *l, const char *endpoint, const char *name,
+                  struct wire_CHECKPOINT_reply *out, struct err *e)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
+    bool own = l->children > 0;
+    int rc = cli_ask_open(endpoint, &l->ask, e);
+    if (rc != 0)
+        return rc;
+    cli_ask_silence(l->ask, SILENT_MS);
+    (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", name);
+    uint64_t until = time_monotonic_ns() + WAIT_MS * UINT64_C(1000000);
+    do {
+        rc = cli_ask(l->ask, &w, NULL, MAKE_MS, &reply, NULL, e);
+        bool waits = rc == SHOAL_E_BUSY || (own && rc == SHOAL_E_UNAVAILABLE);
+        if (!waits || time_monotonic_ns() > until)
+            break;
+        nanosleep(&pause, NULL);
+        rc = own ? local_children_watch(l, e) : 0;
+    } while (rc == 0);
+    if (rc == 0)
+        *out = reply.u.CHECKPOINT_reply;
+    return rc == 0 ? 0 : err_wrap(e, rc, "coordinator %s", endpoint);
 }
 
 static int create_main(int argc, char **argv)
 {
+    static struct local l = {.io_threads = 1, .restart = true, .quiet = true};
     struct option_line o;
-    struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
-    struct ask *a = NULL;
+    struct wire_CHECKPOINT_reply made = {.rows = 0};
     struct err e = {0};
     char endpoint[256];
     int rc = cli_options("shoal checkpoint create", argc, argv, &o, &e);
@@ -130,25 +185,14 @@ static int create_main(int argc, char **argv)
                      "first a '.', not last .tmp",
                      name);
     if (rc == 0)
-        rc =
-            endpoint_find(option_text(&o, "coordinator"), option_text(&o, "run-dir"), endpoint, &e);
+        rc = endpoint_find(&o, &l, endpoint, &e);
     if (rc == 0)
-        rc = cli_ask_open(endpoint, &a, &e);
-    if (rc == 0) {
-        cli_ask_silence(a, SILENT_MS);
-        (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", name);
-        rc = cli_ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
-        for (int i = 0; rc == SHOAL_E_BUSY && i < BUSY_TRIES; i++) {
-            /* another one is being made */
-            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-            rc = cli_ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
-        }
-        if (rc != 0)
-            err_wrap(&e, rc, "coordinator %s", endpoint);
-    }
+        rc = create(&l, endpoint, name, &made, &e);
     if (rc == 0)
-        created_print(&reply.u.CHECKPOINT_reply, option_given(&o, "json"));
-    cli_ask_close(a);
+        created_print(&made, option_given(&o, "json"));
+    cli_ask_close(l.ask);
+    local_stop(&l);
+    local_scratch_remove(&l, rc == SHOAL_E_UNAVAILABLE);
     return cli_end(rc, &o, &e);
 }
 

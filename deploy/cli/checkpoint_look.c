@@ -1,6 +1,7 @@
-/* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one. Comparing two:
- * checkpoint_diff.c. */
+/* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one, or what an ended run has
+ * left. Comparing two: checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
+#include "deploy/cli/cluster.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
@@ -191,6 +192,14 @@ static void head_export(struct export *x, const struct table_schema *s)
     fputc('\n', x->out);
 }
 
+/* Where the rows are: in a checkpoint, or in the servers' folders of an ended run. */
+struct source {
+    struct checkpoint *checkpoint; /* else: */
+    struct cluster *run;
+    uint32_t table;
+    const struct table_schema *schema; /* borrowed */
+};
+
 static int table_find(const struct checkpoint *c, const char *name, uint32_t *out, struct err *e)
 {
     char names[512] = "";
@@ -204,11 +213,38 @@ static int table_find(const struct checkpoint *c, const char *name, uint32_t *ou
     return err_set(e, SHOAL_E_NOT_FOUND, "there is no table %s; there are: %s", name, names);
 }
 
-/* The file gets its name when it is whole. */
-static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, bool state,
-                       const char *path, struct err *e)
+static int source_open(const char *folder, const char *table, struct source *s, struct err *e)
 {
-    const struct table_schema *s = checkpoint_table(c, table);
+    char probe[2 * LIMIT_PATH];
+    (void)snprintf(probe, sizeof probe, "%s/coordinator.yaml", folder);
+    bool is_run = access(probe, F_OK) == 0;
+    int rc = is_run ? cluster_open(NULL, folder, &s->run, e)
+                    : checkpoint_rows_open(folder, &s->checkpoint, e);
+    if (rc == 0 && is_run && cluster_live(s->run))
+        rc = err_set(e, SHOAL_E_BUSY,
+                     "the run in %s goes on: make a checkpoint, `shoal checkpoint create --run-dir "
+                     "%s`, and export that",
+                     folder, folder);
+    if (rc == 0)
+        rc = is_run ? cluster_table(s->run, table, &s->table, e)
+                    : table_find(s->checkpoint, table, &s->table, e);
+    if (rc == 0)
+        s->schema =
+            is_run ? cluster_schema(s->run, s->table) : checkpoint_table(s->checkpoint, s->table);
+    return rc;
+}
+
+static int source_visit(const struct source *s, struct export *x, struct err *e)
+{
+    return s->run != NULL ? cluster_visit(s->run, s->table, row_export, x, e)
+                          : checkpoint_visit(s->checkpoint, s->table, row_export, x, e);
+}
+
+/* The file gets its name when it is whole. */
+static int export_rows(const struct source *from, struct export *x, bool state, const char *path,
+                       struct err *e)
+{
+    const struct table_schema *s = from->schema;
     char half[2 * LIMIT_PATH];
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file",
@@ -225,7 +261,7 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
     int rc = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     head_export(x, s);
     if (rc == 0)
-        rc = checkpoint_visit(c, table, row_export, x, e);
+        rc = source_visit(from, x, e);
     free(x->number);
     x->number = NULL;
     bool good = !x->failed && fflush(x->out) == 0;
@@ -249,26 +285,25 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
 int checkpoint_export_main(int argc, char **argv)
 {
     struct option_line o;
-    struct checkpoint *c = NULL;
+    struct source from = {0};
     struct export x = {.format = EXPORT_TSV};
     struct err e = {0};
-    uint32_t table = 0;
     int rc = cli_options("shoal checkpoint export", argc, argv, &o, &e);
     const char *path = option_text(&o, "out");
     if (rc == 0 && (o.words != 2 || path == NULL))
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name the checkpoint's folder, the table and --out FILE; see `shoal "
-                     "checkpoint export --help`");
+        rc =
+            err_set(&e, SHOAL_E_USAGE,
+                    "name the folder of a checkpoint or of an ended run, the table and --out FILE; "
+                    "see `shoal checkpoint export --help`");
     if (rc == 0)
         x.format = (enum export_format)option_choice(&o, "format");
     if (rc == 0)
-        rc = checkpoint_rows_open(o.word[0], &c, &e);
+        rc = source_open(o.word[0], o.word[1], &from, &e);
     if (rc == 0)
-        rc = table_find(c, o.word[1], &table, &e);
-    if (rc == 0)
-        rc = export_rows(c, table, &x, option_given(&o, "state"), path, &e);
+        rc = export_rows(&from, &x, option_given(&o, "state"), path, &e);
     if (rc == 0)
         printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", path, x.rows, o.word[1], x.floats);
-    checkpoint_close(c);
+    checkpoint_close(from.checkpoint);
+    cluster_close(from.run);
     return cli_end(rc, &o, &e);
 }

@@ -183,7 +183,11 @@ static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_
 
 int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e)
 {
-    const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
+    return cluster_open(option_text(o, "coordinator"), option_text(o, "run-dir"), out, e);
+}
+
+int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e)
+{
     char endpoint[256];
     struct err silent;
     int rc;

@@ -12,6 +12,8 @@ struct cluster; /* live: connections; offline: engines opened on the shards' fol
 /* As --coordinator and --run-dir of a verb say: "tcp://..." of a running one; a run folder of
  * `shoal local` (live when its coordinator answers, else offline). */
 int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e);
+/* One of the two: an endpoint, a run folder. */
+int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e);
 void cluster_close(struct cluster *c); /* NULL: nothing */
 /* The coordinator's endpoint of a run folder, as `shoal local` wrote it; false: there is none. */
 bool cluster_endpoint(const char *run_dir, char out[256]);
@@ -28,6 +30,9 @@ int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *
  * the shard says of the key, or NULL. */
 int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out,
                     struct err *e);
+/* Every row of a table, laid out as in embedding/table.h, in no order; of folders alone. */
+int cluster_visit(struct cluster *c, uint32_t index, void (*visit)(void *context, const void *row),
+                  void *context, struct err *e);
 /* What is in a table, of all shards (embedding/census.h). The caller frees it. */
 int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish,
                    struct census **out, struct err *e);

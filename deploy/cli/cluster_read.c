@@ -1,6 +1,7 @@
 /* cluster_read.c: rows and figures of tables, from shards that run or from folders. */
 #include "deploy/cli/cluster_inner.h"
 #include "embedding/row_json.h"
+#include "proto/base/assert.h"
 #include "proto/base/key.h"
 
 #include <string.h>
@@ -102,4 +103,21 @@ int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *w
     if (rc != 0)
         census_free(*out);
     return rc;
+}
+
+int cluster_visit(struct cluster *c, uint32_t index, void (*visit)(void *context, const void *row),
+                  void *context, struct err *e)
+{
+    const struct table_schema *s = c->schema[index];
+    SHOAL_ASSERT(!cluster_live(c));
+    for (uint32_t i = 0; i < c->engines; i++)
+        for (uint32_t k = 0; k < 1u << s->tablet_bits; k++) {
+            if (engine_table(c->engine[i], s->table) == NULL)
+                continue;
+            const struct table *t = engine_whole(c->engine[i], s->table, k, e);
+            if (t == NULL)
+                return err_wrap(e, e->code, "%s", c->folder[i]);
+            table_visit(t, k, visit, context);
+        }
+    return 0;
 }

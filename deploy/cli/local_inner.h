@@ -1,4 +1,5 @@
-/* local_inner.h: a cluster on this machine, for local.c, local_setup.c and local_watch.c. */
+/* local_inner.h: a cluster on this machine, for local.c, local_setup.c, local_watch.c and
+ * local_ended.c, and for verbs that need one. */
 #ifndef DEPLOY_CLI_LOCAL_INNER_H
 #define DEPLOY_CLI_LOCAL_INNER_H
 
@@ -16,7 +17,8 @@ struct local {
         *server_set; /* the line's: keys of the job file, of each server.yaml */
     struct job job;
     char dir[512], programs[512];
-    int io_threads; /* of each worker */
+    char scratch[512]; /* of a verb's own, removed at its end; empty: there is none */
+    int io_threads;    /* of each worker */
     int servers, shards, workers;
     char sockets[64];      /* folder of the daemons' sockets, this user's alone; empty: none yet */
     char coordinator[128]; /* endpoint */
@@ -38,21 +40,31 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
 int local_file_write(const char *path, const char *text, struct err *e);
 /* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);
-/* Programs are found. Coordinator and servers of the ended run in `folder`, on its folders but
- * with logs in l->dir: children ready to start; the rows that it left can be asked for. NOINPUT: no
- * such run; CONFIG: it left nothing. */
-int local_reopen(struct local *l, const char *folder, struct err *e);
+int local_sockets_make(struct local *l, struct err *e);
 /* One more child, with its log; the caller adds its arguments. */
 struct child *local_child(struct local *l, const char *program, const char *name);
 void local_child_arg(struct child *c, const char *option, const char *value); /* or NULL */
 /* Cores that each of the workers may keep busy. */
 int local_cores_each(const struct local *l);
 
+/* local_ended.c */
+/* l->scratch, and in it l->dir for logs: a verb's own. */
+int local_scratch_make(struct local *l, struct err *e);
+/* keep_logs: an error names them. */
+void local_scratch_remove(struct local *l, bool keep_logs);
+int local_start(struct local *l, struct err *e); /* all children */
+/* Programs and scratch folder are there. The coordinator of the run in that folder: the one that
+ * runs; of an ended run it and the servers are started on what it left. NOINPUT: no such run;
+ * CONFIG: it left nothing. */
+int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e);
+
 /* local_watch.c. Children that die meanwhile are started again. */
 int local_submit(struct local *l, const char *text, struct err *e);
 /* Until the job is over: 0 and its outcome in *job_status, or what broke: STOPPED after
  * a signal. */
 int local_follow(struct local *l, int *job_status, struct err *e);
+/* Starts again what died; one that dies again and again is an error. */
+int local_children_watch(struct local *l, struct err *e);
 /* Until the children from `first` on have ended well; others that die meanwhile are started again.
  * Of one that fails, its own error. */
 int local_wait(struct local *l, int first, struct err *e);

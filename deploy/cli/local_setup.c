@@ -64,7 +64,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
 
 /* The daemons talk over sockets in a folder that nobody else may enter. Its path is short (a
  * socket's has 107 bytes at most), however deep the run folder lies. */
-static int sockets_make(struct local *l, struct err *e)
+int local_sockets_make(struct local *l, struct err *e)
 {
     const char *own = getenv("XDG_RUNTIME_DIR");
     bool fits = own != NULL && own[0] == '/' && strlen(own) <= sizeof l->sockets - 32;
@@ -227,68 +227,6 @@ static int input_check(const struct local *l, struct err *e)
     return rc;
 }
 
-/* ---- a run that has ended -------------------------------------------------------------------- */
-
-static bool run_has(const char *run, const char *name)
-{
-    char path[2 * LIMIT_PATH];
-    (void)snprintf(path, sizeof path, "%s/%s", run, name);
-    return access(path, F_OK) == 0;
-}
-
-/* With its own file, and what of it holds no more. */
-static void reopen_daemon(struct local *l, const char *run, const char *program, const char *name)
-{
-    char text[LIMIT_PATH];
-    struct child *c = local_child(l, program, name);
-    (void)snprintf(text, sizeof text, "%.*s/%s.yaml", LIMIT_PATH - 64, run, name);
-    local_child_arg(c, "--config", text);
-    (void)snprintf(text, sizeof text, "listen=ipc://%s/%s", l->sockets, name);
-    local_child_arg(c, "--set", text);
-    (void)snprintf(text, sizeof text, "data_dir=\"%.*s/%s\"", LIMIT_PATH - 64, run, name);
-    local_child_arg(c, "--set", text); /* the folder may have been moved */
-    if (strcmp(name, "coordinator") == 0) {
-        (void)snprintf(text, sizeof text, "report=%s/report.json", l->dir);
-        local_child_arg(c, "--set", text);
-        return;
-    }
-    (void)snprintf(text, sizeof text, "coordinator=%s", l->coordinator);
-    local_child_arg(c, "--set", text);
-    local_child_arg(c, "--set", "net.drop=0");
-}
-
-int local_reopen(struct local *l, const char *folder, struct err *e)
-{
-    char name[48], run[LIMIT_PATH], *whole;
-    int rc = sockets_make(l, e);
-    if (rc != 0)
-        return rc;
-    whole = realpath(folder, NULL);
-    int length = whole == NULL ? (int)LIMIT_PATH : snprintf(run, sizeof run, "%s", whole);
-    free(whole);
-    if (length > (int)LIMIT_PATH - 64)
-        return err_set(e, SHOAL_E_NOINPUT, "%s: its full path is too long or not readable", folder);
-    if (!run_has(run, "coordinator.yaml") || !run_has(run, "report.json"))
-        return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run that has ended", run);
-    (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
-    reopen_daemon(l, run, "shoal-coordinator", "coordinator");
-    for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS; l->servers++) {
-        (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", l->servers);
-        bool rows = run_has(run, name);
-        (void)snprintf(name, sizeof name, "server-%d.yaml", l->servers);
-        if (!run_has(run, name))
-            break;
-        if (!rows)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "the servers of %s kept nothing (durability: memory); take a checkpoint "
-                           "of such a run while it goes on",
-                           run);
-        (void)snprintf(name, sizeof name, "server-%d", l->servers);
-        reopen_daemon(l, run, "shoal-server", name);
-    }
-    return 0;
-}
-
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* A folder whose run was broken off goes on with the same job: another one's file stays. */
@@ -336,7 +274,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     if (rc == 0)
         rc = local_file_write(path, *text, e);
     if (rc == 0)
-        rc = sockets_make(l, e);
+        rc = local_sockets_make(l, e);
     if (rc == 0)
         rc = coordinator_prepare(l, e);
     for (int i = 0; i < l->servers && rc == 0; i++)

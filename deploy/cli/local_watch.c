@@ -115,7 +115,7 @@ static bool worker_spared(const struct local *l, const struct child *c)
 
 /* Starts again what died; a program that dies at once, again and again, ends the run with its last
  * words. */
-static int children_watch(struct local *l, struct err *e)
+int local_children_watch(struct local *l, struct err *e)
 {
     char line[ERR_TEXT_MAX + 128], words[ERR_TEXT_MAX];
     for (int i = 0; i < l->children; i++) {
@@ -205,7 +205,7 @@ int local_submit(struct local *l, const char *text, struct err *e)
         rc = cli_ask(l->ask, &w, &f, 2000, &reply, NULL, e);
         if (rc != 0 && rc != SHOAL_E_UNAVAILABLE)
             return rc;
-        int watched = children_watch(l, e);
+        int watched = local_children_watch(l, e);
         if (watched != 0)
             return watched;
     }
@@ -221,7 +221,7 @@ int local_follow(struct local *l, int *job_status, struct err *e)
     while (interrupted == 0) {
         struct timespec pause = {0, 200000000};
         nanosleep(&pause, NULL);
-        int rc = children_watch(l, e);
+        int rc = local_children_watch(l, e);
         if (rc == 0)
             rc = children_missed(l, &alone, e);
         if (rc != 0)
@@ -266,7 +266,7 @@ int local_wait(struct local *l, int first, struct err *e)
         }
         l->children = first; /* of those, none is started again */
         if (rc == 0)
-            rc = children_watch(l, e);
+            rc = local_children_watch(l, e);
         l->children = all;
         for (int i = 0; i < first && rc == 0; i++)
             if (l->child[i].done && !is_worker(&l->child[i]))

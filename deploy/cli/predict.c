@@ -27,9 +27,8 @@ struct predict {
     struct local l;
     struct option_line *o;
     const char *from;
-    bool predicts;         /* else it measures */
-    char made[LIMIT_PATH]; /* of this verb's own, removed at the end; empty: not there yet */
-    char job[LIMIT_PATH];  /* file of the job, as the line says or where the tables come from */
+    bool predicts;        /* else it measures */
+    char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
     char cache[LIMIT_PATH + 32]; /* of a checkpoint: the job's may be another machine's */
     const char **more;           /* owned (count): arguments of every worker */
@@ -97,50 +96,10 @@ static int run_fits(const struct predict *p, struct err *e)
     return rc;
 }
 
-static int folder_make(struct predict *p, struct err *e)
-{
-    const char *where = getenv("TMPDIR");
-    char log[LIMIT_PATH + 8];
-    (void)snprintf(p->l.dir, sizeof p->l.dir, "%s/shoal-predict-XXXXXX",
-                   where != NULL && where[0] == '/' ? where : "/tmp");
-    if (mkdtemp(p->l.dir) == NULL)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", p->l.dir,
-                       strerror(errno));
-    (void)snprintf(p->made, sizeof p->made, "%s", p->l.dir);
-    (void)snprintf(log, sizeof log, "%s/log", p->made);
-    return file_mkdir(log, 0700) == 0
-               ? 0
-               : err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", log,
-                         strerror(errno));
-}
-
-static int daemons_start(struct predict *p, struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; i < p->l.children && rc == 0; i++)
-        rc = child_start(&p->l.child[i], e);
-    (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", p->l.coordinator);
-    return rc;
-}
-
 static int run_open(struct predict *p, struct err *e)
 {
-    char endpoint[256];
-    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
-    struct ask *a = NULL;
-    struct err silent;
     int rc = run_fits(p, e);
-    if (rc != 0)
-        return rc;
-    bool live = cluster_endpoint(p->from, endpoint) && cli_ask_open(endpoint, &a, &silent) == 0 &&
-                cli_ask(a, &w, NULL, 500, &reply, NULL, &silent) == 0;
-    cli_ask_close(a);
-    if (live) {
-        (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", endpoint);
-        return 0;
-    }
-    rc = local_reopen(&p->l, p->from, e);
-    return rc == 0 ? daemons_start(p, e) : rc;
+    return rc == 0 ? local_run_open(&p->l, p->from, p->coordinator, e) : rc;
 }
 
 static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
@@ -176,15 +135,16 @@ static int checkpoint_open(struct predict *p, struct err *e)
         rc = config_list_add(&only, line->item[i]);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && rc == 0; i++)
         rc = config_list_add(&only, keys[i]);
-    (void)snprintf(run, sizeof run, "%s/run", p->made);
-    (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", p->made);
+    (void)snprintf(run, sizeof run, "%s/run", p->l.scratch);
+    (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", p->l.scratch);
     if (rc == 0)
         rc = config_list_add(&only, cache);
     l->set = &only;
     if (rc == 0)
         rc = local_prepare(l, run, &text, e);
     if (rc == 0)
-        rc = daemons_start(p, e);
+        rc = local_start(l, e);
+    (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", l->coordinator);
     if (rc == 0)
         rc = cli_ask_open(l->coordinator, &l->ask, e);
     if (rc == 0)
@@ -261,14 +221,14 @@ static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
     const char *to = option_text(p->o, "out"), *dot = strrchr(to, '.');
     bool ends = dot != NULL && strlen(dot) == 4 && strchr(dot, '/') == NULL;
     if (strcmp(to, "-") == 0)
-        (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32, p->made, i);
+        (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32, p->l.scratch, i);
     else
         (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d%s", LIMIT_PATH - 32, to, i, ends ? dot : "");
 }
 
 static void report_path(const struct predict *p, int i, char out[LIMIT_PATH])
 {
-    (void)snprintf(out, LIMIT_PATH, "%.*s/report-%d", LIMIT_PATH - 32, p->made, i);
+    (void)snprintf(out, LIMIT_PATH, "%.*s/report-%d", LIMIT_PATH - 32, p->l.scratch, i);
 }
 
 static int workers_run(struct predict *p, struct err *e)
@@ -465,7 +425,7 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
     if (rc == 0) {
         local_signals_take();
         umask(077);
-        rc = folder_make(&p, &e);
+        rc = local_scratch_make(&p.l, &e);
     }
     if (rc == 0)
         rc = local_programs_find(&p.l, &e);
@@ -477,12 +437,9 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         rc = predicts ? predict(&p, &e) : evaluate(&p, &e);
     cli_ask_close(p.l.ask);
     local_stop(&p.l);
-    if (p.made[0] != 0 && predicts)
+    if (p.l.scratch[0] != 0 && predicts)
         parts_remove(&p);
-    if (p.l.sockets[0] != 0)
-        (void)file_remove_tree(p.l.sockets);
-    if (p.made[0] != 0 && rc != SHOAL_E_UNAVAILABLE) /* its logs are what such an error names */
-        (void)file_remove_tree(p.made);
+    local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE);
     job_free(&p.l.job);
     free(p.more);
     return cli_end(rc, &o, &e);

@@ -423,11 +423,14 @@ const struct option_command option_commands[] = {
      NULL, options_stop, 0},
     {"shoal checkpoint", "make, list, check, compare, restore and export checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
-    {"shoal checkpoint create", "ask a running coordinator for one; training goes on",
+    {"shoal checkpoint create", "make one, of a job that goes on or that is done",
      "[NAME] [options]",
-     "Makes a checkpoint of the job that runs, while it goes on, in the job's checkpoint.dir; "
-     "returns when it is complete and prints its folder. Without a name it gets a number; one with "
-     "a name is never removed by checkpoint.keep.",
+     "Makes a checkpoint of the job that runs, while it goes on, or of the last one when it is "
+     "done, "
+     "in the job's checkpoint.dir; returns when it is complete and prints its folder. Of a run "
+     "that "
+     "has ended coordinator and servers are started on its folder for that long. Without a name it "
+     "gets a number; one with a name is never removed by checkpoint.keep.",
      NULL, options_create, 1},
     {"shoal checkpoint list", "the checkpoints in a folder", "DIR [--json]",
      "The checkpoints in DIR (a job's checkpoint.dir; of a run of `shoal local` "
@@ -454,7 +457,8 @@ const struct option_command option_commands[] = {
      NULL, options_restore, 2},
     {"shoal checkpoint export", "write the rows of a table as text or as numbers",
      "FOLDER TABLE --out FILE [options]",
-     "Writes the rows of a table, in no order. tsv and csv: a line of names, then key "
+     "Writes the rows of a table of a checkpoint, or of the folder of a run that has ended, in no "
+     "order. tsv and csv: a line of names, then key "
      "(hexadecimal), field, weights w0, w1, ... (w0 is the first-order weight of a sparse row). "
      "binary: for each row the key as u64, then the weights as float32, little-endian, nothing "
      "else.",

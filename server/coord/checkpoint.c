@@ -8,6 +8,7 @@
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
+#include "server/coord/setup.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,10 +21,12 @@
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
 static const char *const state_names[] = {[CHECKPOINT_IDLE] = "idle",
+                                          [CHECKPOINT_OPENING] = "opening",
                                           [CHECKPOINT_CUTTING] = "cutting",
                                           [CHECKPOINT_EXPORTING] = "exporting"};
 static const uint32_t moves[] = {
-    [CHECKPOINT_IDLE] = SM_TO(CHECKPOINT_CUTTING),
+    [CHECKPOINT_IDLE] = SM_TO(CHECKPOINT_OPENING) | SM_TO(CHECKPOINT_CUTTING),
+    [CHECKPOINT_OPENING] = SM_TO(CHECKPOINT_CUTTING) | SM_TO(CHECKPOINT_IDLE),
     [CHECKPOINT_CUTTING] = SM_TO(CHECKPOINT_EXPORTING) | SM_TO(CHECKPOINT_IDLE),
     [CHECKPOINT_EXPORTING] = SM_TO(CHECKPOINT_IDLE),
 };
@@ -87,6 +90,14 @@ static void forget(struct coord *c)
         c->options.folder->let_go(&k->hold);
 }
 
+/* The run that was opened for one of a job that is done. */
+static void run_close(struct coord *c)
+{
+    if (c->checkpoint.of_done)
+        coord_end_tidy(c);
+    c->checkpoint.of_done = false;
+}
+
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
 {
     struct coord_checkpoint *k = &c->checkpoint;
@@ -97,11 +108,12 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     k->end_failed += k->of_end;
     k->of_end = false;
     log_warn("checkpoint %s is given up: %s%s", k->name, why,
-             status == SHOAL_E_STOPPED ? "" : "; training goes on");
+             status == SHOAL_E_STOPPED || !coord_phase_running(c) ? "" : "; training goes on");
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state == CHECKPOINT_EXPORTING)
         coord_cut_drop(c, k->cut);
     forget(c);
+    run_close(c);
     if (c->options.folder->remove(k->tmp, &e) != 0)
         log_warn("%s; what is left of it is removed at the next start", e.text);
     k->list->failed++;
@@ -127,6 +139,7 @@ static void finish(struct coord *c)
              k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
     coord_cut_drop(c, k->cut);
     forget(c);
+    run_close(c);
     k->end_made |= k->of_end;
     k->of_end = false;
     k->last_ns = k->begun_ns;
@@ -207,7 +220,7 @@ static int held(struct coord *c, struct err *e)
     struct coord_checkpoint *k = &c->checkpoint;
     SHOAL_ASSERT(c->cut.state == CUT_HOLDING && c->cut.order.held == held); /* 2, 3 */
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
-    if (!coord_saved_phase(c->job.at.phase))
+    if (!k->of_done && !coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_phase_name(c));
     free(k->saved);
     k->saved = NULL;
@@ -241,14 +254,38 @@ static int dir_open(struct coord *c, struct err *e)
     return dir_take(c, c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
 }
 
+/* Of a job that is done nobody is set up any more: who beats, and still has its rows, will do. */
+static int done_check(const struct coord *c, struct err *e)
+{
+    uint64_t now = env_now_ns(c->env);
+    if (!c->job.parsed || c->job.tablets == 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "of the job that has ended too little is known: see the coordinator's log");
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        const struct coord_shard *shard = &c->members.shard[s];
+        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(c))
+            return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
+                           shard->server);
+        if (shard->figures.in_memory && shard->made != shard->incarnation)
+            return err_set(e, SHOAL_E_NOT_FOUND,
+                           "server %s has started again since job %s ended, and its rows were in "
+                           "memory: they are lost",
+                           shard->server, c->job.spec.name);
+    }
+    return 0;
+}
+
 static int ready_check(const struct coord *c, struct err *e)
 {
-    if (!coord_phase_running(c))
+    bool done = c->job.at.phase == PHASE_DONE;
+    if (!coord_phase_running(c) && !done)
         return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
-    if (c->job.spec.train.skip)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
+    if (c->job.parsed && c->job.spec.train.skip)
+        return err_set(e, SHOAL_E_NOT_FOUND,
                        "job %s trains nothing: take the checkpoint that it has its tables from",
                        c->job.spec.name);
+    if (done)
+        return done_check(c, e);
     if (!coord_saved_phase(c->job.at.phase))
         return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
                        c->job.spec.name, coord_phase_name(c));
@@ -256,6 +293,30 @@ static int ready_check(const struct coord *c, struct err *e)
     return away == NULL ? 0
                         : err_set(e, SHOAL_E_UNAVAILABLE,
                                   "server %s is away: ask again when it is back", away->server);
+}
+
+static void cut_begin(struct coord *c)
+{
+    sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_CUTTING);
+    coord_cut_order(
+        c, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS, .held = held, .done = cut_done});
+}
+
+/* The job is done: the shards are set up with a run of its own, which is stored first, so that a
+ * coordinator that dies drops it. */
+static void run_open(struct coord *c)
+{
+    c->checkpoint.of_done = true;
+    c->job.at.run = c->counters.next_run++;
+    sm_move(&coord_checkpoint_moves, &c->checkpoint.state, CHECKPOINT_OPENING);
+    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) || !coord_phase_put(c))
+        return;
+    coord_call_forget(&c->calls);
+}
+
+bool coord_checkpoint_opening(const struct coord *c)
+{
+    return c->checkpoint.state == CHECKPOINT_OPENING;
 }
 
 /* name "": the next number. */
@@ -290,12 +351,13 @@ static int begin(struct coord *c, const char *name, struct err *e)
         (void)c->options.folder->remove(k->tmp, NULL);
         return err_set(e, SHOAL_E_NOMEM, "no memory for a checkpoint");
     }
-    sm_move(&coord_checkpoint_moves, &k->state, CHECKPOINT_CUTTING);
     k->begun_ns = env_now_ns(c->env);
     k->begun_batches = coord_checkpoint_batches(c);
     SHOAL_ASSERT(k->begun_ns >= k->last_ns);
-    coord_cut_order(
-        c, &(struct coord_cut_order){.hold_max_ns = HOLD_MAX_NS, .held = held, .done = cut_done});
+    if (coord_phase_running(c))
+        cut_begin(c);
+    else
+        run_open(c);
     return 0;
 }
 
@@ -423,6 +485,8 @@ void coord_checkpoint_step(struct coord *c)
     coord_checkpoint_publish_step(c);
     if (c->checkpoint.state != CHECKPOINT_IDLE)
         silence_look(c);
+    if (c->checkpoint.state == CHECKPOINT_OPENING && coord_setup_complete(c))
+        cut_begin(c);
     if (coord_phase_running(c))
         automatic_step(c);
 }

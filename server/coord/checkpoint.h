@@ -1,13 +1,19 @@
-/* checkpoint.h: checkpoints of a running job: asked for (CHECKPOINT), or by themselves every
- * so many batches or minutes; kept, pruned and published.
+/* checkpoint.h: checkpoints of a job: asked for (CHECKPOINT), or by themselves every so many
+ * batches or minutes; kept, pruned and published.
  *
  *   IDLE --begin--> CUTTING --cut_done: the cut is complete--> EXPORTING --finish--> IDLE
+ *     |                ^
+ *     +--begin--> OPENING --opened: all shards are set up
  *
- *   CUTTING, EXPORTING --coord_checkpoint_give_up--> IDLE
+ *   OPENING, CUTTING, EXPORTING --coord_checkpoint_give_up--> IDLE
  *
  * In CUTTING, while every shard holds, it is noted what the coordinator knows (held). finish comes
- * with the last part (part_done). It is given up when a shard refused, or is away, or the job is
- * over: "NAME is given up: why; training goes on".
+ * with the last part (part_done). It is given up when a shard refused, or is away, or the job ends:
+ * "NAME is given up: why; training goes on".
+ *
+ * OPENING: the job is done, and its run was dropped with all marks. The shards are set up with a
+ * new run, whose marks are 0, for a part is of a run; it is dropped at the end of the checkpoint.
+ * The state that is saved is that of DIGEST, as of a job's end: nothing is trained after it.
  *
  * Invariants:
  *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest
@@ -44,7 +50,12 @@ struct coord;
 struct coord_ask;
 struct job;
 
-enum coord_checkpoint_state { CHECKPOINT_IDLE, CHECKPOINT_CUTTING, CHECKPOINT_EXPORTING };
+enum coord_checkpoint_state {
+    CHECKPOINT_IDLE,
+    CHECKPOINT_OPENING,
+    CHECKPOINT_CUTTING,
+    CHECKPOINT_EXPORTING
+};
 extern const struct sm coord_checkpoint_moves;
 
 /* One that was made, as stored in "checkpoints". */
@@ -91,6 +102,7 @@ struct coord_checkpoint {
     /* of the automatic ones: the last that was made; not before this */
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
+    bool of_done;          /* the one at hand is of a job that is done: a run was opened for it */
     bool of_end, end_made; /* the one at hand is that of the job's end; it is there */
     uint32_t end_failed;   /* so often it was not */
     struct {               /* the publish command */
@@ -127,6 +139,8 @@ bool coord_checkpoint_newest(const struct coord *c, char path[LIMIT_PATH]);
 uint64_t coord_checkpoint_cut(const struct coord *c);
 /* Whether that of the job's end (checkpoint.at_end) is still to be made. */
 bool coord_checkpoint_end_due(const struct coord *c);
+/* Whether the job is done and the shards are set up for a checkpoint of it. */
+bool coord_checkpoint_opening(const struct coord *c);
 /* Whether the job's end waits for it: one is being made, or the command runs (for a minute at
  * most). */
 bool coord_checkpoint_busy(const struct coord *c);

@@ -4,6 +4,7 @@
 #include "proto/job/manifest.h"
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/phase.h"
+#include "server/coord/saved.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +88,7 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_string(m, "job", j->spec.name);
     json_set_int(m, "run", (int64_t)j->at.run);
     json_set_string(m, "date", date);
-    json_set_string(m, "phase", coord_phase_name(c));
+    json_set_string(m, "phase", coord_phase_text(coord_saved_as(c)));
     json_set_int(m, "epoch", j->at.epoch);
     json_set_int(m, "examples", (int64_t)coord_examples(j));
     json_set(m, "map", map_json(c));

@@ -231,6 +231,7 @@ struct coord_job {
     struct json *details[3];
     char *report;       /* owned; the finished one */
     uint32_t went_back; /* times (back.h) */
+    uint64_t short_ns;  /* so long a server took no pushes for lack of disk */
     int from_hold;      /* coord_from_loading: keeps the checkpoint's folder from being removed */
 };
 
@@ -250,6 +251,7 @@ struct coord {
     struct {
         /* start; a worker was there; last said who is missing */
         uint64_t begun_ns, worker_ns, said_ns;
+        uint64_t short_ns; /* the last tick, at which a server took no pushes for lack of disk */
     } watch;
     struct {        /* the last answer to STATUS, which goes over all tasks, lanes and members */
         char *text; /* owned; NULL: none yet */

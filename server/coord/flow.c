@@ -66,24 +66,33 @@ static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_
     }
 }
 
-int coord_flow_resume(struct coord *c, struct err *e)
+/* The job by its stored file, and its progress as it is. */
+static int job_load_stored(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
-    enum coord_phase was = (enum coord_phase)j->at.phase;
     struct coord_progress at = j->at;
     void *yaml;
     size_t bytes;
-    SHOAL_ASSERT(coord_phase_running(c) && !j->parsed);
+    SHOAL_ASSERT(!j->parsed);
     int rc = coord_store_get(c->store, "job", &yaml, &bytes, e);
     if (rc != 0)
         return rc;
     rc = coord_submit_build(j, yaml, bytes, e);
     free(yaml);
-    if (rc != 0)
-        return err_wrap(e, rc, "stored job");
     j->at = at;
     j->at.from_path[LIMIT_PATH - 1] = 0;
-    rc = coord_back_load(c, e);
+    return rc == 0 ? 0 : err_wrap(e, rc, "stored job");
+}
+
+int coord_flow_resume(struct coord *c, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    enum coord_phase was = (enum coord_phase)j->at.phase;
+    struct coord_progress at = j->at;
+    SHOAL_ASSERT(coord_phase_running(c));
+    int rc = job_load_stored(c, e);
+    if (rc == 0)
+        rc = coord_back_load(c, e);
     if (rc != 0)
         return rc;
     if (coord_from_loading(&at) && c->options.folder != NULL)
@@ -107,6 +116,21 @@ int coord_flow_resume(struct coord *c, struct err *e)
     log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch,
              coord_phase_text(j->resume));
     return rc;
+}
+
+/* One that is done: a checkpoint of it may be asked for. Its tables can be read without. */
+static void done_load(struct coord *c)
+{
+    struct coord_progress at = c->job.at;
+    struct err e = {0};
+    int rc = job_load_stored(c, &e);
+    if (rc == 0)
+        rc = past_load(c, &e);
+    if (rc == 0)
+        return;
+    log_warn("no checkpoint can be made of the last job: %s", e.text);
+    coord_submit_close(c);
+    c->job.at = at;
 }
 
 int coord_flow_open(struct coord *c, struct err *e)
@@ -134,6 +158,8 @@ int coord_flow_open(struct coord *c, struct err *e)
         return coord_flow_resume(c, e);
     if (c->job.at.run != 0)
         coord_end_tidy(c); /* the last one may have died before the servers had heard */
+    if (c->job.at.phase == PHASE_DONE)
+        done_load(c);
     if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) {
         /* its tables can be read; without a map they cannot, no more */
         log_warn("tables of the last job: %s", e->text);
@@ -289,7 +315,8 @@ void coord_flow_step(struct coord *c)
         return;
     coord_cluster_step(c);
     coord_setup_greet(c);
-    if (c->job.at.phase >= PHASE_SETUP && c->job.at.phase < PHASE_FINISH) /* then none is needed */
+    bool setting = c->job.at.phase >= PHASE_SETUP && c->job.at.phase < PHASE_FINISH;
+    if (setting || coord_checkpoint_opening(c)) /* else none is needed */
         coord_setup_step(c);
     if (c->job.at.phase == PHASE_TRAIN)
         coord_guard_ask(c, false);

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define LOGLOSS_WORSE 1.02 /* times the least logloss of all evaluations */
-#define STILL_GAINS 5e-4   /* by so much, of AUC or logloss, the last one beat those before it */
+#define SHORT_TOLD_NS UINT64_C(1000000000)
+#define STILL_GAINS 5e-4 /* by so much, of AUC or logloss, the last one beat those before it */
 
 static void kept_note(const struct coord_job *j, struct json *list)
 {
@@ -69,6 +70,18 @@ static void limit_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+static void disk_note(const struct coord_job *j, struct json *list)
+{
+    char text[256];
+    if (j->short_ns < SHORT_TOLD_NS)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "for %.0f s a server took no pushes, for on its disk too little was free "
+                   "(disk_free, disk): as much faster it would have gone",
+                   (double)j->short_ns * 1e-9);
+    json_append_string(list, text);
+}
+
 struct json *coord_notes_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
@@ -76,5 +89,6 @@ struct json *coord_notes_json(const struct coord_job *j)
         return list;
     kept_note(j, list);
     limit_note(j, list);
+    disk_note(j, list);
     return list;
 }

@@ -308,6 +308,7 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "restarts", j->at.restarts);
     json_set_int(r, "worker_deaths", j->at.worker_deaths);
     json_set_int(r, "went_back", j->went_back);
+    json_set_number(r, "disk_short_seconds", (double)j->short_ns * 1e-9);
     json_set_int(r, "cuts", j->at.cuts);
     json_set(r, "checkpoints", coord_checkpoint_json(c));
     json_set_int(r, "checkpoints_made", c->checkpoint.list->made);

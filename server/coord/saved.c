@@ -25,6 +25,12 @@ bool coord_saved_phase(uint32_t phase)
            phase == PHASE_CUT || phase == PHASE_TEST || phase == PHASE_DIGEST;
 }
 
+enum coord_phase coord_saved_as(const struct coord *c)
+{
+    enum coord_phase phase = (enum coord_phase)c->job.at.phase;
+    return phase == PHASE_DONE ? PHASE_DIGEST : phase;
+}
+
 /* Whether the tables, and the checkpoint's, are those of the kept epoch; in PHASE_CUT they are
  * too. */
 static bool tables_are_kept(uint32_t phase)
@@ -79,7 +85,8 @@ static void progress_write(struct writer *w, const struct coord *c)
 {
     struct coord_progress at = c->job.at;
     uint64_t now = env_now_ns(c->env);
-    if (c->job.started_ns != 0)
+    at.phase = coord_saved_as(c);
+    if (c->job.started_ns != 0 && coord_phase_running(c))
         at.elapsed_ns += now - c->job.started_ns;
     if (at.phase == PHASE_TRAIN)
         at.counted_ns = coord_phase_trained_ns(c); /* as after a restart: coord_trace_load */

@@ -16,6 +16,8 @@
 
 /* Whether a job in this phase can be saved, and gone on with. */
 bool coord_saved_phase(uint32_t phase);
+/* The phase that is saved of the job at hand: of one that is done that of its end. */
+enum coord_phase coord_saved_as(const struct coord *c);
 /* The caller frees *bytes. NOMEM, TOO_BIG. */
 int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct err *e);
 

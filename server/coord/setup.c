@@ -223,6 +223,10 @@ static void step_done(void *context, const struct coord_call *call, int status, 
     struct coord_shard *s = &c->members.shard[shard];
     SHOAL_ASSERT(s->busy && !s->set_up); /* or the call was taken back with its step */
     s->busy = false;
+    if (status != 0 && coord_checkpoint_opening(c)) {
+        coord_checkpoint_give_up(c, status, text);
+        return;
+    }
     if (status != 0) {
         coord_end_fail(c, status, "server %s refused %s: %s", s->server,
                        wire_type_name(call->request.type), text);
@@ -234,7 +238,8 @@ static void step_done(void *context, const struct coord_call *call, int status, 
 
 void coord_setup_step(struct coord *c)
 {
-    SHOAL_ASSERT(coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP);
+    SHOAL_ASSERT(c->job.at.phase >= PHASE_SETUP);
+    SHOAL_ASSERT(coord_phase_running(c) || coord_checkpoint_opening(c));
     for (uint32_t i = 0; i < c->members.shards; i++) {
         struct coord_shard *s = &c->members.shard[i];
         if (s->seen && s->ready && !s->set_up && !s->busy)

@@ -283,6 +283,18 @@ static void memory_look(struct coord *c)
     }
 }
 
+/* What a full disk cost the job, told in its report. */
+static void short_look(struct coord *c)
+{
+    uint64_t now = env_now_ns(c->env), since = c->watch.short_ns;
+    bool any = false;
+    for (uint32_t i = 0; i < c->members.shards; i++)
+        any |= c->members.shard[i].short_ns != 0;
+    c->watch.short_ns = any && coord_phase_running(c) ? now : 0;
+    if (since != 0 && c->watch.short_ns != 0)
+        c->job.short_ns += now - since;
+}
+
 void coord_watch_tick(struct coord *c)
 {
     char text[ERR_TEXT_MAX];
@@ -290,6 +302,7 @@ void coord_watch_tick(struct coord *c)
     if (c->members.workers > 0)
         c->watch.worker_ns = now;
     memory_look(c);
+    short_look(c);
     SHOAL_ASSERT(c->watch.said_ns <= now);
     if (now - c->watch.said_ns < SAY_NS || !watch_missing(c, text, sizeof text))
         return;

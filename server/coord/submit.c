@@ -163,6 +163,10 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
         return err_set(e, SHOAL_E_BUSY,
                        "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
                        c->job.spec.name, c->job.at.number);
+    if (c->checkpoint.state != CHECKPOINT_IDLE)
+        return err_set(e, SHOAL_E_BUSY,
+                       "checkpoint %s of the last job is being made: submit again when it is there",
+                       c->checkpoint.name);
     if (submit->workers > LIMIT_WORKERS)
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
                        LIMIT_WORKERS);

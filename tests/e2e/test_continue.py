@@ -90,11 +90,65 @@ def end_is_of_the_kept_epoch(space):
     refused(space, job(space, "more", days[0], **{**keys, "train.epochs": 20}), ["it is over", "--start-from"], "--resume", str(space / "run"), status=78)
 
 
+def said(status, *words):
+    got = subprocess.run([str(SHOAL), *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert got.returncode == status, (words, got.returncode, got.stdout, got.stderr)
+    return got.stdout + got.stderr
+
+
+def export(space, where, table):
+    out = space / f"export-{time.monotonic_ns()}.tsv"
+    said(0, "checkpoint", "export", where, table, "--state", "--out", out)
+    return sorted(out.read_text().splitlines())
+
+
+def ended_run_gives_its_tables_out(space):
+    """It was run without at_end; the twin made one by itself."""
+    days, _ = days_of(space)
+    plain = run_job(job(space, "plain", days[0], **{"checkpoint.at_end": None}), space / "plain", 2)
+    run_job(job(space, "twin", days[0]), space / "twin", 2)
+    [twin] = [p for p in (space / "twin/checkpoints").iterdir() if (p / "manifest.json").exists()]
+    begun = time.monotonic()
+    path = json.loads(said(0, "checkpoint", "create", "mine", "--run-dir", space / "plain", "--json"))["path"]
+    assert time.monotonic() - begun < 10 and path == str((space / "plain/checkpoints/mine").resolve())
+    assert "whole" in said(0, "checkpoint", "verify", path)
+    for table in ("emb", "dense"):
+        assert len(export(space, path, table)) > 2
+        assert export(space, path, table) == export(space, twin, table) == export(space, space / "plain", table)
+    assert json.loads((space / "plain/report.json").read_text()) == plain
+    shown = said(0, "digest", "--run-dir", space / "plain")
+    assert all(t["digest"] in shown for t in plain["tables"]), (shown, plain["tables"])
+    assert said(0, "checkpoint", "create", "--run-dir", space / "plain").startswith(str((space / "plain/checkpoints/000001").resolve()))
+    begins = [run_job(job(space, "next", days[1]), space / f"next-{i}", 1, 1, ["--start-from", str(at)])
+              for i, at in enumerate((path, space / "plain", twin))]
+    assert digests(begins[0]) == digests(begins[1]) == digests(begins[2])
+
+
+def run_that_cannot_give_its_tables_says_why(space):
+    days, _ = days_of(space)
+    plain = job(space, "plain", days[0], **{"checkpoint.at_end": None})
+    run_job(plain, space / "plain")
+    (space / "plain").rename(space / "moved")
+    assert "move it back" in said(66, "checkpoint", "create", "--run-dir", space / "moved")
+    assert len(export(space, space / "moved", "emb")) > 2
+    assert "there are: emb, dense" in said(66, "checkpoint", "export", space / "moved", "none", "--out", space / "none.tsv")
+    run_job(plain, space / "memory", extra=["--set", "durability=memory"])
+    assert "kept nothing" in said(78, "checkpoint", "create", "--run-dir", space / "memory")
+    run = Run(job(space, "long", days[0], **{"train.epochs": 20000}), space / "going")
+    while run.running() and "epoch" not in run.output():
+        time.sleep(0.05)
+    assert "goes on: make a checkpoint" in said(69, "checkpoint", "export", space / "going", "emb", "--out", space / "none.tsv")
+    made = said(0, "checkpoint", "create", "--run-dir", space / "going").split(": ")[0]
+    assert len(export(space, made, "emb")) > 2 and run.running() and not (space / "none.tsv").exists()
+    run.process.send_signal(signal.SIGINT)
+    run.wait(60)
+
+
 def what_cannot_be_is_refused(space):
     days, _ = days_of(space)
     plain = job(space, "plain", days[0], **{"checkpoint.at_end": False})
     run_job(plain, space / "plain")
-    refused(space, plain, ["no checkpoint of its end", "checkpoint.at_end: true"], "--start-from", str(space / "plain"), status=66)
+    refused(space, plain, ["no checkpoint of its end", "shoal checkpoint create --run-dir"], "--start-from", str(space / "plain"), status=66)
     refused(space, plain, ["--resume", "--start-from"], "--from", str(space / "plain"), status=64)
     refused(space, plain, ["--start-from", "checkpoint.at_end"], "--warm-start", str(space / "plain"), status=64)
     refused(space, job(space, "warm", days[0], warm_start="x"), ["start_from: x"], status=78)
@@ -108,4 +162,5 @@ def what_cannot_be_is_refused(space):
 
 if __name__ == "__main__":
     main([days_one_by_one_are_the_days_in_a_row, next_day_may_differ_in_all_but_the_model, killed_servers_lose_nothing_of_what_was_begun_with,
-          ended_job_is_gone_on_with_as_it_is, end_is_of_the_kept_epoch, what_cannot_be_is_refused])
+          ended_job_is_gone_on_with_as_it_is, end_is_of_the_kept_epoch, ended_run_gives_its_tables_out,
+          run_that_cannot_give_its_tables_says_why, what_cannot_be_is_refused])

@@ -72,6 +72,25 @@ def a_disk_that_is_too_full_is_said_and_ends_the_run(space):
     assert report["examples"] == 3000
 
 
+def a_disk_that_gets_room_again_is_told_in_the_report(space):
+    train = synth(space / "train.tsv", 3000, 1)
+    with small_disk(space, "600m") as disk:
+        with open(disk / "filler", "wb") as f:
+            os.posix_fallocate(f.fileno(), 0, 350 << 20)
+        run = Run(job_file(space / "job.yaml", train), disk / "run", extra=["--server-set", "disk_free=400M"])
+        begin = time.monotonic()
+        while "waits for disk: server-0 takes no pushes" not in run.output():
+            assert run.running() and time.monotonic() - begin < 15, run.output()
+            time.sleep(0.1)
+        (disk / "filler").unlink()
+        assert run.wait(120) == 0, run.output()
+        report, page = run.report(), (disk / "run/report.html").read_text()
+        assert report["examples"] == 3000 and 2.5 < report["disk_short_seconds"] < time.monotonic() - begin + 1, report
+        assert "too little was free" in run.output().split("note", 1)[1] and "too little was free" in page, run.output()
+    calm = run_job(job_file(space / "job.yaml", train), space / "calm", extra=["--server-set", "disk_free=1M"])
+    assert calm["disk_short_seconds"] == 0 and "too little was free" not in str(calm["notes"])
+
+
 def a_server_that_does_not_answer_is_told_by_name(space):
     job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **{"train.epochs": 20000, "coordinator.lease": "1s"})
     run = Run(job, space / "run")
@@ -116,4 +135,5 @@ def a_run_folder_is_of_one_job(space):
 
 if __name__ == "__main__":
     main([standard_input_may_be_set, commands_to_try_next_run_as_they_stand, inputs_are_looked_at_before_anything_starts,
-          a_disk_that_is_too_full_is_said_and_ends_the_run, a_server_that_does_not_answer_is_told_by_name, a_run_folder_is_of_one_job])
+          a_disk_that_is_too_full_is_said_and_ends_the_run, a_disk_that_gets_room_again_is_told_in_the_report,
+          a_server_that_does_not_answer_is_told_by_name, a_run_folder_is_of_one_job])

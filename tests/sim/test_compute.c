@@ -200,6 +200,8 @@ static void count_step(const struct model *m, struct model_run *r, const struct 
         out->row_gradients[(size_t)i * width + lane] = -1.0f;
     if (out->dense_gradients != NULL)
         memset(out->dense_gradients, 0, model_dense_floats(m) * sizeof(float));
+    for (uint32_t i = 0; i < in->examples; i++)
+        out->scores[i] = 0.5f;
     out->loss_sum = 0.5 * in->examples;
     out->weight_sum = in->examples;
     if (play.skip_every != 0 && batch % play.skip_every == 0) {

@@ -15,8 +15,8 @@ EXAMPLES = re.compile(r".*(deep_crossing|opt_momentum|read_words|own_(model|opti
 
 
 def pages(tree):
-    return {p.relative_to(tree.root).as_posix(): p.read_text(encoding="utf-8") for p in sorted(tree.root.rglob("*.md"))
-            if not re.match(r"(\.|build)|tests/tidy/bad/", p.relative_to(tree.root).as_posix())}
+    return {p.relative_to(tree.root).as_posix(): p.read_text(encoding="utf-8") for p in tree.files("*.md")
+            if not p.relative_to(tree.root).as_posix().startswith((".", "tests/tidy/bad/"))}
 
 
 def spread(name):

@@ -60,5 +60,10 @@ class Tree:
                     if not path.startswith(PLANTED):
                         self.sources[path] = Source(path, file.read_text(encoding="utf-8"))
 
+    def files(self, kind):
+        """Those of the tree; what is built beside them comes and goes while other tests run."""
+        inside = [top.rglob(kind) for top in sorted(self.root.iterdir()) if top.is_dir() and not re.match(r"\.|build", top.name)]
+        return sorted([*self.root.glob(kind), *(file for found in inside for file in found)])
+
     def product(self):
         return [s for p, s in self.sources.items() if not p.startswith("tests/")]

@@ -18,7 +18,7 @@ def check_called(tree, breach):
     for source in tree.sources.values():
         known.update(re.findall(r"\w+", source.code))
         known.update(word for text in re.findall(r'"[^"\n]*"', source.text) for word in re.findall(r"\w+", text))
-    for file in [*tree.root.glob("tests/**/*.py"), *tree.root.glob("**/CMakeLists.txt")]:
+    for file in [*tree.root.glob("tests/**/*.py"), *tree.files("CMakeLists.txt")]:
         known.update([file.stem, *re.findall(r"\w+", file.read_text(encoding="utf-8"))])
     beginnings = {name[:i] for name in known for i in range(len(name)) if name[i] == "_"}
     for source in tree.product():

@@ -7,6 +7,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
 #include "server/coord/status.h"
+#include "server/coord/submit.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -309,10 +310,6 @@ START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
     /* nothing has been learnt yet */
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "while it trains"));
-    job_done();
-    fake_client_checkpoint(&r.client, "");
-    checkpoint_wait();
-    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_NOT_FOUND);
     rig_stop();
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     *strstr(r.yaml, "checkpoint:") = 0;
@@ -321,6 +318,70 @@ START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
     checkpoint_wait();
     ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "checkpoint.dir"));
+    rig_stop();
+}
+END_TEST
+
+/* Of a job that is done, by the coordinator that saw it and by one that did not: whole, of a run
+ * that nobody keeps afterwards. */
+START_TEST(checkpoint_of_a_job_that_is_done)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    job_done();
+    uint64_t run = r.coord->job.at.run;
+    for (uint32_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s", checkpoint_make(""));
+        ck_assert_ptr_nonnull(strstr(path, i == 0 ? "/000001" : "/000002"));
+        ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
+        ck_assert_uint_gt(r.coord->job.at.run, run);
+        run = r.coord->job.at.run;
+        struct json *m = manifest_of(path);
+        ck_assert_str_eq(json_as_string(json_get(m, "phase"), ""), "digest");
+        ck_assert_int_eq(json_as_int(json_get(m, "epoch"), 0), 2);
+        ck_assert_int_eq(json_as_int(json_get(m, "rows"), 0), 20);
+        json_free(m);
+        sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+        for (uint32_t s = 0; s < SHARDS; s++) {
+            ck_assert_uint_eq(r.shard[s]->run.run, 0);
+            for (uint32_t k = 0; k < FAKE_CUTS; k++)
+                ck_assert_uint_eq(r.shard[s]->kept[k].cut, 0);
+        }
+        coord_kill();
+        coord_start();
+        sim_run(r.sim, sim_now_ns(r.sim) + 2 * SECOND, NULL, NULL);
+    }
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    job_done();
+    ck_assert_uint_eq(batches_all(), 0); /* the job is over: its end is measured once more */
+    rows_once(2);
+    rig_stop();
+}
+END_TEST
+
+/* What goes wrong with one costs that one alone, and the next job waits until it is there. */
+START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
+{
+    rig_start("epochs: 1, consistency: ssp", "", NULL);
+    job_done();
+    fake_client_checkpoint(&r.client, "");
+    while (r.coord->checkpoint.state == CHECKPOINT_IDLE)
+        ck_assert(sim_step(r.sim));
+    ck_assert(coord_checkpoint_opening(r.coord));
+    struct coord_submit submit = {r.yaml, strlen(r.yaml), 0, "", false};
+    uint64_t run;
+    struct err e;
+    ck_assert_int_eq(coord_submit(r.coord, 99, &submit, &run, &e), SHOAL_E_BUSY);
+    fake_shard_die(r.shard[0]);
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
+    fake_client_checkpoint(&r.client, "");
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "is away"));
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_DONE);
+    ck_assert_uint_eq(entries(""), 0);
     rig_stop();
 }
 END_TEST
@@ -1235,6 +1296,8 @@ int main(void)
     tcase_add_test(t, checkpoint_is_made_while_training_goes_on);
     tcase_add_test(t, checkpoint_names_are_checked);
     tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
+    tcase_add_test(t, checkpoint_of_a_job_that_is_done);
+    tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
     tcase_add_test(t, checkpoint_by_minutes);
     tcase_add_test(t, checkpoint_and_best_epochs_do_not_disturb_each_other);

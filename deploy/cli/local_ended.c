@@ -1,0 +1,125 @@
+/* local_ended.c: a cluster on this machine for one question: coordinator and servers of a run that
+ * has ended, started again on what it left. Logs and sockets lie in folders of this verb's own. */
+#include "deploy/cli/cluster.h"
+#include "deploy/cli/local_inner.h"
+#include "proto/base/file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int local_scratch_make(struct local *l, struct err *e)
+{
+    const char *where = getenv("TMPDIR");
+    char log[LIMIT_PATH + 8];
+    (void)snprintf(l->dir, sizeof l->dir, "%s/shoal-look-XXXXXX",
+                   where != NULL && where[0] == '/' ? where : "/tmp");
+    if (mkdtemp(l->dir) == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", l->dir,
+                       strerror(errno));
+    (void)snprintf(l->scratch, sizeof l->scratch, "%s", l->dir);
+    (void)snprintf(log, sizeof log, "%s/log", l->scratch);
+    return file_mkdir(log, 0700) == 0
+               ? 0
+               : err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", log,
+                         strerror(errno));
+}
+
+void local_scratch_remove(struct local *l, bool keep_logs)
+{
+    if (l->sockets[0] != 0)
+        (void)file_remove_tree(l->sockets);
+    if (l->scratch[0] != 0 && (!keep_logs || l->children == 0))
+        (void)file_remove_tree(l->scratch);
+}
+
+int local_start(struct local *l, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < l->children && rc == 0; i++)
+        rc = child_start(&l->child[i], e);
+    return rc;
+}
+
+static bool run_has(const char *run, const char *name)
+{
+    char path[2 * LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/%s", run, name);
+    return access(path, F_OK) == 0;
+}
+
+/* With its own file, and what of it holds no more. */
+static void reopen_daemon(struct local *l, const char *run, const char *program, const char *name)
+{
+    char text[LIMIT_PATH];
+    struct child *c = local_child(l, program, name);
+    (void)snprintf(text, sizeof text, "%.*s/%s.yaml", LIMIT_PATH - 64, run, name);
+    local_child_arg(c, "--config", text);
+    (void)snprintf(text, sizeof text, "listen=ipc://%s/%s", l->sockets, name);
+    local_child_arg(c, "--set", text);
+    (void)snprintf(text, sizeof text, "data_dir=\"%.*s/%s\"", LIMIT_PATH - 64, run, name);
+    local_child_arg(c, "--set", text); /* the folder may have been moved */
+    if (strcmp(name, "coordinator") == 0) {
+        (void)snprintf(text, sizeof text, "report=%s/report.json", l->dir);
+        local_child_arg(c, "--set", text);
+        local_child_arg(c, "--set", "publish=false"); /* it does not stay until that is done */
+        return;
+    }
+    (void)snprintf(text, sizeof text, "coordinator=%s", l->coordinator);
+    local_child_arg(c, "--set", text);
+    local_child_arg(c, "--set", "net.drop=0");
+}
+
+static int reopen(struct local *l, const char *folder, struct err *e)
+{
+    char name[48], run[LIMIT_PATH], *whole;
+    int rc = local_sockets_make(l, e);
+    if (rc != 0)
+        return rc;
+    whole = realpath(folder, NULL);
+    int length = whole == NULL ? (int)LIMIT_PATH : snprintf(run, sizeof run, "%s", whole);
+    free(whole);
+    if (length > (int)LIMIT_PATH - 64)
+        return err_set(e, SHOAL_E_NOINPUT, "%s: its full path is too long or not readable", folder);
+    if (!run_has(run, "coordinator.yaml"))
+        return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
+    if (!run_has(run, "report.json"))
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the run in %s has not ended and its coordinator does not answer: has it "
+                       "stopped? The line that began it, with --run-dir %s, goes on with it",
+                       run, run);
+    (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
+    reopen_daemon(l, run, "shoal-coordinator", "coordinator");
+    for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS; l->servers++) {
+        (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", l->servers);
+        bool rows = run_has(run, name);
+        (void)snprintf(name, sizeof name, "server-%d.yaml", l->servers);
+        if (!run_has(run, name))
+            break;
+        if (!rows)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "the servers of %s kept nothing (durability: memory); take a checkpoint "
+                           "of such a run while it goes on",
+                           run);
+        (void)snprintf(name, sizeof name, "server-%d", l->servers);
+        reopen_daemon(l, run, "shoal-server", name);
+    }
+    return 0;
+}
+
+int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct ask *a = NULL;
+    struct err silent;
+    bool live = cluster_endpoint(run, endpoint) && cli_ask_open(endpoint, &a, &silent) == 0 &&
+                cli_ask(a, &w, NULL, 500, &reply, NULL, &silent) == 0;
+    cli_ask_close(a);
+    if (live)
+        return 0;
+    int rc = reopen(l, run, e);
+    (void)snprintf(endpoint, 256, "%s", l->coordinator);
+    return rc == 0 ? local_start(l, e) : rc;
+}

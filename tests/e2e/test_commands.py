@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""test_commands: every command that a page prints is typed here, or stands in CANNOT with the reason; every option that a page, a help text or a report
+names is one of its verb.
+
+A command is a line of an indented block of a README or of the manual, or of a fence ```sh; three blanks or a # begin what is said of it. AS says what is
+typed where a page has a placeholder. What is in neither list and cannot be typed as it stands fails, as does a line of a list that no page has."""
+import gzip
+import re
+
+import test_tour
+from fleet import Fleet, shoal, within
+from lib import *
+
+TREE = pathlib.Path(__file__).parents[2]
+VERB = r"shoal(?: checkpoint)? [a-z]+|shoal-(?:server|coordinator|worker)"
+
+# Blocks of code and files, by their first line.
+NO_COMMANDS = {
+    "CONTRIBUTING.md": ["int rc = journal_commit(j, e);", "if (p == NULL || !j->open)", 'log_warn("cut %" PRIu64 " was not made", cut);',
+                        "struct shard *s = container_of(t, struct shard, park.timer);", "journal.h: journal_append        server/coord/flow.h: coord_flow_step",
+                        "/*  1. A generation is never used twice. [assert: segment_make]"],
+    "deploy/manual/fleet.md": ["# systemctl edit shoal-server (and shoal-coordinator, shoal-worker)"],
+    "deploy/manual/job.md": ["tables:", "tables:"],
+}
+
+ROOT, CTEST, LONG = "changes the machine; deploy/test-systemd does it in a container", "each of it is in ctest", "minutes to hours, and by hand"
+CANNOT = {
+    "CONTRIBUTING.md": {
+        "clang-format -i $(git diff --name-only --diff-filter=d HEAD -- '*.c' '*.h' '*.cu')": "changes the tree",
+        "cmake --preset release && cmake --build --preset release": "a whole build; this is a test of one",
+        "ctest --preset release -LE 'e2e|gpu'": CTEST,
+        "tests/tidy/tidy.py . --build build/release": CTEST,
+    },
+    "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
+    "deploy/manual/fleet.md": {command: ROOT for command in (
+        "cmake --install build/release --prefix /usr", "install -d /etc/shoal", "install -D -m 644 README.md /usr/share/doc/shoal/README.md",
+        "install -m 644 deploy/systemd/*.service /etc/systemd/system/", "install -m 644 deploy/systemd/*.yaml /etc/shoal/",
+        "groupadd -f --system shoal", "install -d -m 2770 -g shoal /var/lib/shoal/checkpoints", "systemctl daemon-reload",
+        "systemctl enable --now shoal-coordinator", "systemctl enable --now shoal-server",
+        "install -m 644 JOB.yaml /etc/shoal/job.yaml && systemctl enable --now shoal-worker",
+        "cp -r deploy/systemd/shoal-worker.service.d /etc/systemd/system/", "systemctl daemon-reload && systemctl restart shoal-worker",
+        "systemctl stop 'shoal-*'", "rm /var/lib/shoal", "install -d /var/lib/shoal",
+        "chown root:root /var/lib/private/shoal && chmod 755 /var/lib/private/shoal",
+        "test ! -d /var/lib/private/shoal/checkpoints || mv /var/lib/private/shoal/checkpoints /var/lib/shoal",
+        "chgrp -R shoal /var/lib/shoal/checkpoints && chmod -R g+rwX /var/lib/shoal/checkpoints")},
+    "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
+    "tests/README.md": {
+        **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare")},
+        "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py CASE...": CTEST,
+        "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
+        "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
+        "tests/long [kills] [points] [budget] [plant] [checkpoints] [sim] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
+        "tests/plants [NAME...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
+    },
+    "tests/sim/README.md": {"tests/sim/seeds": LONG},
+}
+
+RUN, KEPT, EMPTY = "--run-dir runs/kept", "runs/kept/checkpoints", "tcp://EMPTY"
+AS = {
+    "README.md": {
+        "shoal status --run-dir DIR": f"shoal status {RUN}",
+        "shoal tables --run-dir DIR": f"shoal tables {RUN} && shoal tables {RUN} emb --what-if shows=2",
+        "shoal inspect --run-dir DIR emb 0:68fd1e64": f"shoal inspect {RUN} emb 0:VALUE",
+        "shoal checkpoint create | list | verify | diff | restore | export": "shoal checkpoint --help",
+        "shoal local JOB.yaml --resume CHECKPOINT": f"shoal local job.yaml --resume {KEPT}/MIDDLE --set data.valid=[]",
+        "shoal local JOB.yaml --start-from RUN": "shoal local job.yaml --start-from runs/kept",
+        "shoal predict --from RUN --in FILE": "shoal predict --from runs/kept --in day_1.tsv",
+    },
+    "deploy/manual/fleet.md": {
+        "shoal submit /etc/shoal/job.yaml --coordinator tcp://127.0.0.1:7000": "shoal submit next.yaml --no-wait --coordinator tcp://EMPTY",
+        "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
+        "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
+        "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",
+        "shoal checkpoint verify DIR/000007": f"shoal checkpoint verify {KEPT}/LAST",
+        "shoal checkpoint diff DIR/000006 DIR/000007": f"shoal checkpoint diff {KEPT}/MIDDLE {KEPT}/LAST",
+        "shoal checkpoint export DIR/000007 emb --out emb.tsv": f"shoal checkpoint export {KEPT}/LAST emb --out emb.tsv",
+        "shoal local JOB.yaml --resume DIR/000007 --servers 3": f"shoal local job.yaml --resume {KEPT}/LAST --servers 3",
+        "shoal checkpoint restore DIR/000007 --coordinator EP": f"shoal checkpoint restore {KEPT}/MIDDLE --no-wait --coordinator {EMPTY}",
+    },
+    "deploy/manual/job.md": {
+        "shoal local day1.yaml --run-dir runs/1": "shoal local job.yaml --run-dir runs/1",
+        "shoal local day2.yaml --run-dir runs/2 --start-from runs/1 --servers 2": "shoal local job.yaml --run-dir runs/2 --start-from runs/1 --servers 2",
+    },
+    "deploy/manual/run.md": {
+        "build/release/bin/shoal local JOB.yaml [--servers N] [--workers N] [--set KEY=VALUE]...":
+            "build/release/bin/shoal local job.yaml --servers 2 --workers 2 --set train.lanes=3",
+        "shoal predict [JOB.yaml] --from WHERE [--in FILE]... [--out FILE] [--column NAME]... [--workers N]":
+            f"shoal predict job.yaml --from {KEPT}/LAST --in day_1.tsv --out scores.csv --column C1 --workers 2",
+        "shoal eval [JOB.yaml] --from WHERE [--in FILE]...": "shoal eval job.yaml --from runs/kept --in day_1.tsv",
+        "shoal checkpoint export WHERE TABLE --out FILE": "shoal checkpoint export runs/kept dense --out dense.csv --format csv --state",
+        "shoal status ...": f"shoal status {RUN} --json",
+        "shoal digest ... [TABLE]": f"shoal digest {RUN} emb",
+        "shoal inspect ... TABLE KEY|FIELD:VALUE": f"shoal inspect {RUN} emb C1:VALUE && shoal inspect {RUN} emb --field C1 --value VALUE",
+        "shoal tables ... [TABLE] [--what-if RULE=VALUE]": f"shoal tables {RUN} emb --what-if memory=1M",
+        "shoal tables --sample JOB.yaml [--share P]": "shoal tables --sample job.yaml --share 0.5",
+        "shoal blame ... TABLE KEY|FIELD:VALUE [--limit N]": f"shoal blame {RUN} emb C1:VALUE --limit 3",
+        "shoal erase ... TABLE --keys FILE":
+            f"echo C1:VALUE > keys && shoal erase --coordinator tcp://GOING emb --keys keys --job job.yaml --receipt receipt.json --checkpoints {KEPT}",
+        "shoal report REPORT.json [--html FILE]": "shoal report runs/kept/report.json --html page.html",
+        "shoal synth --out FILE [--kind criteo|sequence|tasks] [--rows N]": "shoal synth --out made.csv --kind sequence --rows 1000",
+    },
+    "tests/README.md": {
+        "ctest --test-dir build/release -R embedding/ --output-on-failure": "ctest --test-dir build/release -R embedding/ --output-on-failure -N",
+    },
+}
+
+
+# ---- what is printed ----------------------------------------------------------------------------------------------------
+
+
+def pages():
+    got = subprocess.run(["git", "ls-files", "*README.md", "CONTRIBUTING.md", "deploy/manual/*.md"], cwd=TREE, capture_output=True, text=True)
+    names = got.stdout.split() if got.returncode == 0 else sorted(str(p.relative_to(TREE)) for p in TREE.glob("**/*.md") if "build" not in p.parts)
+    assert len(names) > 20, got
+    return {name: (TREE / name).read_text(encoding="utf-8") for name in names}
+
+
+def blocks(text):
+    """Lines of indented blocks, and of fences of sh."""
+    fence, block = None, []
+    for line in text.splitlines() + [""]:
+        if line.startswith("```"):
+            fence = line[3:] if fence is None else None
+            inside = False
+        else:
+            inside = fence == "sh" or (fence is None and line.startswith("    "))
+        if inside:
+            block.append(line if fence else line[4:])
+        elif block:
+            yield block
+            block = []
+
+
+def commands_of(block):
+    """A line that ends in a backslash goes on; what is said of a command is cut off."""
+    for line in re.sub(r" *\\\n *", " ", "\n".join(block)).splitlines():
+        command = re.split(r"\s#\s|(?<=\S) {3,}(?! |\.\.\.)", line.strip())[0]
+        yield re.sub(r" +", " ", command.strip())
+
+
+def printed(name, text):
+    known = list(NO_COMMANDS.get(name, []))
+    for block in blocks(text):
+        if block[0].strip() in known:
+            known.remove(block[0].strip())
+        else:
+            yield from commands_of(block)
+    assert not known, f"{name}: no block begins so any more: {known}"
+
+
+def help_texts():
+    """Of every program and verb: what it prints."""
+    verbs = [line.split()[0] for line in help_of("shoal").splitlines() if line.startswith("  ")]
+    verbs += [f"checkpoint {line.split()[0]}" for line in help_of("shoal checkpoint").splitlines() if line.startswith("  ")]
+    return {name: help_of(name) for name in ["shoal", *(f"shoal {v}" for v in verbs), "shoal-server", "shoal-coordinator", "shoal-worker"]}
+
+
+def help_of(name):
+    got = subprocess.run([BIN / name.split()[0], *name.split()[1:], "--help"], capture_output=True, text=True)
+    assert got.returncode == 0, got
+    return got.stdout
+
+
+def named_options(text):
+    """(program or verb, option) wherever a text names one behind the other, in one command; line ends are blanks. `...` ends it, as do ; | and &."""
+    for found in re.finditer(rf"(?:^|(?<=[\s`/(=]))({VERB})(?![\w.-])((?:[^`;|&#\n]|\|(?=[\w\[])|\n(?! *\n))*)", text):
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", re.split(r" {3,}|\. |, |: ", found[2])[0]):
+            yield found[1], option
+
+
+# ---- facts --------------------------------------------------------------------------------------------------------------
+
+
+def options_that_are_named_exist(space):
+    helps = help_texts()
+    seen = 0
+    for page, text in {**pages(), **helps}.items():
+        for verb, option in named_options(text):
+            if verb not in helps and verb.split()[0] == "shoal":
+                assert verb in ("shoal checkpoint",) or not re.search(rf"`{verb}\b", text), f"{page}: `{verb}`: there is no such verb"
+                continue
+            seen += 1
+            assert re.search(rf"{option}(?![\w-])", helps[verb]) or option == "--help", f"{page}: {verb} has no option {option}"
+    assert seen > 60, seen
+    assert list(named_options("as `shoal predict --from X\n--no-such Y`, or shoal tables | head")) == [("shoal predict", "--from"), ("shoal predict", "--no-such")]
+
+
+def lists_are_of_what_is_printed(space):
+    """Nothing in them is stale, nothing stands in two."""
+    for page, text in pages().items():
+        there = list(printed(page, text))
+        for table in (CANNOT, AS):
+            assert not [c for c in table.get(page, {}) if c not in there], (page, [c for c in table[page] if c not in there], there)
+        assert not CANNOT.get(page, {}).keys() & AS.get(page, {}).keys()
+        for command in there:
+            program = next(word for word in command.split() if "=" not in word)
+            if program.startswith(("deploy/", "tests/")):
+                assert os.access(TREE / program, os.X_OK), (page, command)
+    assert not (CANNOT.keys() | AS.keys() | NO_COMMANDS.keys()) - pages().keys()
+
+
+def home_make(space):
+    """A folder as the pages take for granted: the tree's own below it, a log of two days, an ended run with checkpoints, a cluster that is empty and a run
+    that goes on."""
+    home = space / "home"
+    (home / "build/release").mkdir(parents=True)
+    (home / "runs").mkdir()
+    for name in ("deploy", "tests"):
+        (home / name).symlink_to(TREE / name)
+    for entry in BIN.parent.iterdir():
+        (home / "build/release" / entry.name).symlink_to(entry)
+    for day in (0, 1):
+        log = synth(home / f"day_{day}.tsv", 2000, day + 1)
+        with gzip.open(home / f"day_{day}.gz", "wb") as f:
+            f.write(log.read_bytes())
+    job = job_file(home / "job.yaml", home / "day_0.tsv", **{
+        "data.valid": [str(home / "day_1.tsv")], "data.test": str(home / "day_1.tsv"), "train.epochs": 20 * longer(1), "journal.keep": 1 << 28,
+        "checkpoint.every_batches": 20, "checkpoint.at_end": True, "checkpoint.keep": 0, "tables[0].stats": True})
+    run_job(job, home / "runs/kept")
+    job_file(home / "next.yaml", home / "day_0.tsv")
+    return home
+
+
+def typed(home, command, words):
+    for word, value in words.items():
+        command = command.replace(word, value)
+    got = subprocess.run(command, shell=True, cwd=home, capture_output=True, text=True, timeout=120, env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"})
+    assert got.returncode == 0, (command, got.returncode, got.stdout[-1500:], got.stderr[-1500:])
+
+
+def commands_of_all_pages_run(space):
+    home = home_make(space)
+    kept = [c["name"] for c in json.loads(shoal("checkpoint", "list", home / "runs/kept/checkpoints", "--json").stdout)]
+    if len(kept) < 2:
+        raise TooShort(kept)
+    going = Run(job_file(home / "going.yaml", home / "day_0.tsv", **{"train.epochs": 100000}), space / "going")
+    within(60, "the other run to train", lambda: "epoch" in going.output() and going.sockets())
+    words = {"VALUE": (home / "day_0.tsv").read_text().split("\n", 1)[0].split("\t")[14], "MIDDLE": kept[0], "LAST": kept[-1],
+             "tcp://GOING": f"ipc://{next(s for s in going.sockets() if s.endswith('coordinator'))}"}
+    done = 0
+    for page, text in pages().items():
+        for command in printed(page, text):
+            if command in CANNOT.get(page, {}):
+                continue
+            say = AS.get(page, {}).get(command, command)
+            with Fleet(space, f"fleet-{done}", 1) as fleet:
+                if EMPTY in say:
+                    fleet.up().fits()
+                typed(home, say, {**words, EMPTY: fleet.endpoint})
+            done += 1
+    assert done >= 35, done
+    going.process.send_signal(signal.SIGINT)
+    going.wait(60)
+
+
+if __name__ == "__main__":
+    main([options_that_are_named_exist, lists_are_of_what_is_printed, commands_of_all_pages_run])
