@@ -174,6 +174,27 @@ static struct json *values_json(const struct metric_by *b, uint32_t task)
     return list;
 }
 
+static void by_set(struct json *to, const struct metric_by *by, const struct job *job,
+                   uint32_t task)
+{
+    struct json *tables = job->evaluate.by.count > 0 ? json_new_object() : NULL;
+    for (size_t f = 0; f < job->evaluate.by.count; f++)
+        json_set(tables, job->evaluate.by.item[f], values_json(&by[f], task));
+    if (tables != NULL)
+        json_set(to, "by", tables);
+}
+
+struct json *measure_json_by(const struct metric_by *by, const struct job *job)
+{
+    struct json *list = json_new_array();
+    for (uint32_t t = 0; t < tasks_of(job); t++) {
+        struct json *item = json_new_object();
+        by_set(item, by, job, t);
+        json_append(list, item);
+    }
+    return list;
+}
+
 struct json *measure_json_details(const struct measure *m, const struct job *job)
 {
     struct json *list = json_new_array();
@@ -181,11 +202,7 @@ struct json *measure_json_details(const struct measure *m, const struct job *job
         struct json *item = json_new_object();
         json_set(item, "buckets",
                  curve_json(&m->bucket[(size_t)t * m->options.buckets], m->bucket_count[t]));
-        struct json *by = m->options.by_count > 0 ? json_new_object() : NULL;
-        for (uint32_t f = 0; f < m->options.by_count; f++)
-            json_set(by, job->evaluate.by.item[f], values_json(&m->by[f], t));
-        if (m->options.by_count > 0)
-            json_set(item, "by", by);
+        by_set(item, m->by, job, t);
         json_append(list, item);
     }
     return list;

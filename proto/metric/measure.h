@@ -81,6 +81,8 @@ int measure_finish(struct measure *m, struct err *e);
 /* Details of a finished measure: an array with {"buckets", "by"} for each label. The caller owns
  * it. */
 struct json *measure_json_details(const struct measure *m, const struct job *job);
+/* The same of tables alone, finished, of the fields of evaluate.by. */
+struct json *measure_json_by(const struct metric_by *by, const struct job *job);
 /* Figures (one for each label of the job), with details where not NULL: they are shared with
  * `details`, which stays the caller's. whole: without it only auc, logloss, and what else a line of
  * a table needs. */

@@ -43,6 +43,15 @@ void metric_by_close(struct metric_by *b)
     memset(b, 0, sizeof *b);
 }
 
+void metric_by_clear(struct metric_by *b)
+{
+    memset(b->slot, 0, 4ull * b->capacity * sizeof *b->slot);
+    memset(b->owner, 0, sizeof b->owner);
+    memset(b->rest, 0, sizeof b->rest);
+    b->count = b->owned = 0;
+    b->floor = b->rest_examples = b->rest_values = 0;
+}
+
 static uint32_t *slot_find(const struct metric_by *b, uint64_t key)
 {
     uint32_t mask = 4 * b->capacity - 1, at = (uint32_t)salt_mix(b->salt, key_mix(key)) & mask;
@@ -56,6 +65,12 @@ static void task_sum(struct metric_by_task *to, const struct metric_by_task *fro
     to->loss += from->loss;
     to->predicted += from->predicted;
     to->positives += from->positives;
+}
+
+/* It goes: so many may have been missed of it when it comes again. */
+static void floor_raise(struct metric_by *b, const struct metric_value *v)
+{
+    b->floor = v->examples + v->missed > b->floor ? v->examples + v->missed : b->floor;
 }
 
 static void value_drop(struct metric_by *b, const struct metric_value *v)
@@ -113,7 +128,7 @@ static void values_thin(struct metric_by *b, uint32_t keep)
             b->value[i] = b->value[count];
             b->value[count++] = v;
         } else {
-            b->floor = v.examples + v.missed > b->floor ? v.examples + v.missed : b->floor;
+            floor_raise(b, &v);
             value_drop(b, &v);
         }
     }
@@ -127,13 +142,11 @@ static struct metric_by_cells *cells_of(const struct metric_by *b, uint32_t cell
     return &b->cells[(size_t)(cells - 1) * b->tasks];
 }
 
-/* For a value that has none: free ones, or those of one with half as many examples at most. The
- * latter are looked for at each power of two, so that looking costs nothing beside counting. */
+/* For a value that has none: free ones, or those of one with half as many examples at most. */
 static void cells_seek(struct metric_by *b, struct metric_value *v)
 {
     uint32_t least = 0;
-    if (b->owned == METRIC_BY_TALLIES &&
-        (v->examples < CELLS_LEAST || (v->examples & (v->examples - 1)) != 0))
+    if (b->owned == METRIC_BY_TALLIES && v->examples < CELLS_LEAST)
         return;
     for (uint32_t i = 1; i < METRIC_BY_TALLIES && b->owner[least] != 0; i++)
         if (b->owner[i] == 0 ||
@@ -158,15 +171,21 @@ static struct metric_value *value_new(struct metric_by *b, uint64_t key)
     return v;
 }
 
-void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y,
-                   const double *loss)
+static struct metric_value *value_of(struct metric_by *b, uint64_t key)
 {
     uint32_t at = *slot_find(b, key);
     if (at == 0 && b->count == b->capacity)
         values_thin(b, b->capacity / 2);
-    struct metric_value *v = at != 0 ? &b->value[at - 1] : value_new(b, key);
+    return at != 0 ? &b->value[at - 1] : value_new(b, key);
+}
+
+void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y,
+                   const double *loss)
+{
+    struct metric_value *v = value_of(b, key);
     v->examples++;
-    if (v->cells == 0)
+    /* at each power of two, so that looking costs nothing beside counting */
+    if (v->cells == 0 && (v->examples & (v->examples - 1)) == 0)
         cells_seek(b, v);
     for (uint32_t t = 0; t < b->tasks; t++) {
         struct metric_by_task one = {loss[t], (double)p[t], y[t] > 0.5f};
@@ -181,8 +200,10 @@ void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const floa
 void metric_by_finish(struct metric_by *b, uint32_t top)
 {
     qsort(b->value, b->count, sizeof *b->value, value_compare);
-    for (uint32_t i = top; i < b->count; i++)
+    for (uint32_t i = top; i < b->count; i++) {
+        floor_raise(b, &b->value[i]);
         value_drop(b, &b->value[i]);
+    }
     b->count = b->count < top ? b->count : top;
 }
 
@@ -195,4 +216,164 @@ void metric_by_auc(const struct metric_by *b, const struct metric_value *v, uint
     for (uint32_t i = 0; c != NULL && i < METRIC_BY_CELLS; i++)
         metric_pairs_add(&pairs, c->positives[i], c->negatives[i]);
     metric_pairs_figures(&pairs, 0, 0, out);
+}
+
+/* ---- told and joined ------------------------------------------------------------------------- */
+
+static double whole_parts(double x)
+{
+    return nearbyint(x * METRIC_BY_ONE) / METRIC_BY_ONE;
+}
+
+/* How many there are; fewer than `room`, or none is written. */
+static uint32_t entries_put(const struct metric_by *b, const struct metric_value *v,
+                            struct metric_by_entry *out, uint32_t room)
+{
+    uint32_t count = 0;
+    for (uint32_t t = 0; v->cells != 0 && t < b->tasks; t++) {
+        const struct metric_by_cells *c = &cells_of(b, v->cells)[t];
+        for (uint32_t i = 0; i < METRIC_BY_CELLS; i++) {
+            if (c->positives[i] == 0 && c->negatives[i] == 0)
+                continue;
+            if (count == room)
+                return 0;
+            out[count++] = (struct metric_by_entry){t, i, c->positives[i], c->negatives[i]};
+        }
+    }
+    return count;
+}
+
+void metric_by_put(const struct metric_by *b, struct metric_by_part *part)
+{
+    struct metric_by_head *head = (void *)(uintptr_t)part->head;
+    struct metric_by_told *told = (void *)(uintptr_t)part->told;
+    struct metric_by_task *task = (void *)(uintptr_t)part->task;
+    struct metric_by_entry *entry = (void *)(uintptr_t)part->entry;
+    SHOAL_ASSERT(b->count <= METRIC_BY_TOLD && part->entries <= METRIC_BY_ENTRIES);
+    head[part->fields] = (struct metric_by_head){b->floor, b->rest_values};
+    for (uint32_t i = 0; i < b->count; i++) {
+        const struct metric_value *v = &b->value[i];
+        uint32_t cells =
+            entries_put(b, v, entry + part->entries, METRIC_BY_ENTRIES - part->entries);
+        for (uint32_t t = 0; t < b->tasks; t++) {
+            const struct metric_by_task *sums = &metric_by_sums(b, v)[t];
+            task[(size_t)part->values * b->tasks + t] = (struct metric_by_task){
+                whole_parts(sums->loss), whole_parts(sums->predicted), sums->positives};
+        }
+        told[part->values++] =
+            (struct metric_by_told){v->key, v->examples, v->missed, part->fields, cells};
+        part->entries += cells;
+    }
+    part->fields++;
+}
+
+static bool sums_ok(const struct metric_by_task *task, uint32_t tasks, uint64_t examples)
+{
+    bool good = true;
+    for (uint32_t t = 0; t < tasks && good; t++)
+        good = task[t].loss >= 0 && task[t].loss <= 35.0 * (double)examples + 1 &&
+               task[t].predicted >= 0 && task[t].predicted <= (double)examples + 1 &&
+               task[t].positives <= examples;
+    return good;
+}
+
+static bool entries_ok(const struct metric_by_entry *entry, uint32_t count, uint32_t tasks,
+                       uint64_t examples)
+{
+    uint64_t seen[LIMIT_TASKS] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (entry[i].label >= tasks || entry[i].cell >= METRIC_BY_CELLS)
+            return false;
+        seen[entry[i].label] += (uint64_t)entry[i].positives + entry[i].negatives;
+        if (seen[entry[i].label] > examples)
+            return false;
+    }
+    return true;
+}
+
+bool metric_by_part_ok(const struct metric_by_part *part, uint32_t tasks, uint64_t examples)
+{
+    uint32_t entries = 0, field = 0;
+    uint64_t left = examples;
+    SHOAL_ASSERT(tasks >= 1 && tasks <= LIMIT_TASKS);
+    for (uint32_t f = 0; f < part->fields; f++)
+        if (part->head[f].floor > examples || part->head[f].rest_values > examples)
+            return false;
+    for (uint32_t i = 0; i < part->values; i++) {
+        const struct metric_by_told *v = &part->told[i];
+        if (v->field < field || v->field >= part->fields)
+            return false;
+        left = v->field > field ? examples : left;
+        field = v->field;
+        if (v->examples == 0 || v->examples > left || v->missed > part->head[field].floor ||
+            v->cells > part->entries - entries ||
+            !sums_ok(&part->task[(size_t)i * tasks], tasks, v->examples) ||
+            !entries_ok(part->entry + entries, v->cells, tasks, v->examples))
+            return false;
+        left -= v->examples;
+        entries += v->cells;
+    }
+    return entries == part->entries;
+}
+
+static void cells_join(struct metric_by *b, struct metric_value *v,
+                       const struct metric_by_entry *entry, uint32_t count)
+{
+    if (v->cells == 0)
+        cells_seek(b, v);
+    for (uint32_t i = 0; v->cells != 0 && i < count; i++) {
+        struct metric_by_cells *c = &cells_of(b, v->cells)[entry[i].label];
+        uint32_t *positives = &c->positives[entry[i].cell],
+                 *negatives = &c->negatives[entry[i].cell];
+        if (entry[i].positives > UINT32_MAX - *positives ||
+            entry[i].negatives > UINT32_MAX - *negatives)
+            continue; /* full: AUC is of those before */
+        *positives += entry[i].positives;
+        *negatives += entry[i].negatives;
+    }
+}
+
+/* What all examples of the part came to but those of values that were told. */
+static void rest_join(struct metric_by *b, const struct metric_by_task *left, uint64_t examples)
+{
+    b->rest_examples += examples;
+    for (uint32_t t = 0; t < b->tasks && examples > 0; t++) {
+        /* sums of parts are rounded */
+        struct metric_by_task one = {fmax(left[t].loss, 0), fmax(left[t].predicted, 0),
+                                     left[t].positives};
+        task_sum(&b->rest[t], &one);
+    }
+}
+
+void metric_by_join(struct metric_by *b, const struct metric_by_part *part, uint32_t field,
+                    const struct metric_by_task *all, uint64_t examples)
+{
+    struct metric_by_task left[LIMIT_TASKS];
+    uint64_t floor = part->head[field].floor;
+    const struct metric_by_entry *entry = part->entry;
+    memcpy(left, all, b->tasks * sizeof *all);
+    /* Who is not told may have had as many; who is takes it back below. */
+    for (uint32_t i = 0; i < b->count; i++)
+        b->value[i].missed += floor;
+    b->floor += floor;
+    for (uint32_t i = 0; i < part->values; entry += part->told[i++].cells) {
+        const struct metric_by_told *told = &part->told[i];
+        const struct metric_by_task *task = &part->task[(size_t)i * b->tasks];
+        if (told->field != field)
+            continue;
+        struct metric_value *v = value_of(b, told->key);
+        v->examples += told->examples;
+        v->missed -= floor - told->missed;
+        cells_join(b, v, entry, told->cells);
+        examples -= told->examples;
+        for (uint32_t t = 0; t < b->tasks; t++) {
+            task_sum(&metric_by_sums(b, v)[t], &task[t]);
+            left[t].loss -= task[t].loss;
+            left[t].predicted -= task[t].predicted;
+            left[t].positives -=
+                task[t].positives < left[t].positives ? task[t].positives : left[t].positives;
+        }
+    }
+    b->rest_values += part->head[field].rest_values;
+    rest_join(b, left, examples);
 }

@@ -16,11 +16,11 @@ static uint64_t parts(double x)
     return (uint64_t)(x * (double)METRIC_TALLY_ONE + 0.5);
 }
 
-void metric_tally_add(struct metric_tally *t, float p, float y)
+void metric_tally_add(struct metric_tally *t, float p, float y, double loss)
 {
     uint32_t cell = metric_cell_of(p, &grid);
     SHOAL_ASSERT(p >= 0.0f && p <= 1.0f && cell < METRIC_TALLY_CELLS);
-    t->loss += parts(metric_loss(p, y));
+    t->loss += parts(loss);
     t->predicted += parts((double)p);
     if (y > 0.5f)
         t->positives[cell]++;

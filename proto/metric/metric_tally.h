@@ -23,8 +23,8 @@ struct metric_tally {
     uint64_t positives[METRIC_TALLY_CELLS], negatives[METRIC_TALLY_CELLS];
 };
 
-/* One prediction: p in [0, 1]. */
-void metric_tally_add(struct metric_tally *t, float p, float y);
+/* One prediction: p in [0, 1], and its metric_loss. */
+void metric_tally_add(struct metric_tally *t, float p, float y, double loss);
 void metric_tally_sum(struct metric_tally *to, const struct metric_tally *from);
 uint64_t metric_tally_examples(const struct metric_tally *t);
 /* All that metric.h says but for ece and gauc, which are NaN. */

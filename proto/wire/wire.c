@@ -133,10 +133,18 @@ static int push_frames_check(const struct msg *m, const struct wire_PUSH *q, str
 static int task_frames_check(const struct msg *m, const struct wire_TASK_DONE *q, struct err *e)
 {
     int rc = frame_expect(m, 1, 64, 8, 64, e);
-    if (rc == 0 && (q->tasks > LIMIT_TASKS || q->cells > WIRE_TALLY_CELLS))
-        rc = err_set(e, SHOAL_E_TOO_BIG, "%u labels and %u cells, at most %u and %u", q->tasks,
-                     q->cells, LIMIT_TASKS, WIRE_TALLY_CELLS);
-    uint64_t bytes = (8ull + WIRE_TALLY_SUMS) * q->tasks + (uint64_t)WIRE_TALLY_CELL * q->cells;
+    if (rc == 0 &&
+        (q->tasks > LIMIT_TASKS || q->cells > WIRE_TALLY_CELLS || q->by_count > LIMIT_BY ||
+         q->values > WIRE_BY_VALUES || q->value_cells > WIRE_BY_CELLS))
+        rc = err_set(e, SHOAL_E_TOO_BIG,
+                     "%u labels, %u cells, %u fields, %u values and %u cells of theirs, at most "
+                     "%u, %u, %u, %u and %u",
+                     q->tasks, q->cells, q->by_count, q->values, q->value_cells, LIMIT_TASKS,
+                     WIRE_TALLY_CELLS, LIMIT_BY, WIRE_BY_VALUES, WIRE_BY_CELLS);
+    uint64_t bytes = (8ull + WIRE_TALLY_SUMS) * q->tasks + (uint64_t)WIRE_TALLY_CELL * q->cells +
+                     (uint64_t)WIRE_BY_HEAD * q->by_count +
+                     (WIRE_BY_VALUE + (uint64_t)WIRE_BY_SUMS * q->tasks) * q->values +
+                     (uint64_t)WIRE_BY_CELL * q->value_cells;
     return rc != 0 ? rc : frame_expect(m, 2, bytes, 1, UINT32_MAX, e);
 }
 

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 6u
+#define WIRE_VERSION 7u
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
@@ -285,15 +285,23 @@
  * then was pushed as a tick; what it said of the first. frame 1: u64 histogram, (64): pulls by
  * clocks of staleness, the last cell all beyond. frame 2: f64 (tasks): the sum of each label's
  * loss; tasks here is the labels of an example. Then the examples as they were scored before they
- * were learnt (proto/metric/metric_tally.h): sums (tasks) and cells (cells) of them. */
+ * were learnt (proto/metric/metric_tally.h): sums (tasks) and cells (cells) of them; and by the
+ * fields of evaluate.by (metric_by.h): heads (by_count), values (values), sums (values, tasks),
+ * cells of theirs (value_cells). */
 #define WIRE_TALLY_SUMS 16u /* bytes */
 #define WIRE_TALLY_CELL 24u
 #define WIRE_TALLY_CELLS (LIMIT_TASKS * 2049u)
+#define WIRE_BY_HEAD 16u
+#define WIRE_BY_VALUE 32u
+#define WIRE_BY_SUMS 24u
+#define WIRE_BY_CELL 16u
+#define WIRE_BY_VALUES (LIMIT_BY * 32u)
+#define WIRE_BY_CELLS 65536u
 #define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) \
     STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) \
     F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused) \
-    STR(refused_where, ERR_TEXT_MAX) U32(cells)
+    STR(refused_where, ERR_TEXT_MAX) U32(cells) U32(by_count) U32(values) U32(value_cells)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then

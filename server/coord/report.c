@@ -102,7 +102,9 @@ static void train_set(struct json *to, const struct coord_job *j)
         json_set_null(to, "train");
         return;
     }
-    struct json *train = measure_json_report(of, &j->spec, NULL, true), *list = json_new_array();
+    struct json *by = measure_json_by(j->windows.by, &j->spec),
+                *train = measure_json_report(of, &j->spec, by, true), *list = json_new_array();
+    json_free(by);
     for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++) {
         uint32_t epoch;
         if (!coord_window_figures(&j->windows, n, of))
@@ -391,6 +393,7 @@ static struct json *report_json(const struct coord *c)
 int coord_report_make(struct coord *c, struct err *e)
 {
     SHOAL_ASSERT(c->job.at.phase == PHASE_FINISH && c->job.digested >= c->job.at.tables);
+    coord_window_finish(&c->job.windows);
     struct json *r = report_json(c);
     char *text = json_text(r, 2);
     struct err failed = {0};

@@ -34,9 +34,7 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     j->yaml_bytes = bytes;
     rc = coord_curve_open(&j->trace.curve, e);
     if (rc == 0)
-        rc = coord_window_open(&j->windows,
-                               j->spec.data.label_count == 0 ? 1 : j->spec.data.label_count,
-                               j->spec.train.epochs, e);
+        rc = coord_window_open(&j->windows, &j->spec, e);
     if (rc != 0)
         return rc;
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/metric/measure.h"
 #include "server/coord/core.h"
 
 #include <stdio.h>
@@ -13,6 +14,15 @@ _Static_assert(sizeof(struct metric_tally_sums) == WIRE_TALLY_SUMS &&
                    sizeof(struct metric_tally_entry) == WIRE_TALLY_CELL &&
                    LIMIT_TASKS * METRIC_TALLY_CELLS == WIRE_TALLY_CELLS,
                "wire.h says the same");
+_Static_assert(sizeof(struct metric_by_head) == WIRE_BY_HEAD &&
+                   sizeof(struct metric_by_told) == WIRE_BY_VALUE &&
+                   sizeof(struct metric_by_task) == WIRE_BY_SUMS &&
+                   sizeof(struct metric_by_entry) == WIRE_BY_CELL &&
+                   LIMIT_BY * METRIC_BY_TOLD == WIRE_BY_VALUES &&
+                   METRIC_BY_ENTRIES == WIRE_BY_CELLS,
+               "likewise");
+#define VALUES 1024u /* of a field of evaluate.by */
+
 _Static_assert(COORD_WINDOWS_MAX % 2 == 0, "neighbours are joined two by two");
 
 static struct metric_tally *tally_new(uint32_t labels)
@@ -20,16 +30,22 @@ static struct metric_tally *tally_new(uint32_t labels)
     return calloc(labels, sizeof(struct metric_tally));
 }
 
-int coord_window_open(struct coord_windows *w, uint32_t labels, uint32_t epochs, struct err *e)
+int coord_window_open(struct coord_windows *w, const struct job *job, struct err *e)
 {
+    uint32_t labels = job->data.label_count == 0 ? 1 : job->data.label_count;
+    int rc = 0;
     *w = (struct coord_windows){.labels = labels, .stride = 1};
     w->epoch = tally_new(labels);
     w->recent = tally_new(labels);
     w->told = tally_new(labels);
-    w->trained = calloc(epochs, sizeof *w->trained);
-    return w->epoch != NULL && w->recent != NULL && w->told != NULL && w->trained != NULL
-               ? 0
-               : err_set(e, SHOAL_E_NOMEM, "no memory for the figures of training");
+    w->trained = calloc(job->train.epochs, sizeof *w->trained);
+    w->by = calloc(job->evaluate.by.count + 1, sizeof *w->by);
+    if (w->epoch == NULL || w->recent == NULL || w->told == NULL || w->trained == NULL ||
+        w->by == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the figures of training");
+    for (; rc == 0 && w->by_count < job->evaluate.by.count; w->by_count += rc == 0)
+        rc = metric_by_open(&w->by[w->by_count], labels, VALUES, e);
+    return rc;
 }
 
 void coord_window_close(struct coord_windows *w)
@@ -40,6 +56,9 @@ void coord_window_close(struct coord_windows *w)
     free(w->recent);
     free(w->told);
     free(w->trained);
+    for (uint32_t f = 0; f < w->by_count; f++)
+        metric_by_close(&w->by[f]);
+    free(w->by);
     memset(w, 0, sizeof *w);
 }
 
@@ -178,14 +197,49 @@ bool coord_window_forget(struct coord *c, uint32_t epoch)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
+/* What stands behind the tally in frame 2. */
+static struct metric_by_part part_of(const struct wire_TASK_DONE *q, const char *at)
+{
+    struct metric_by_part part = {
+        .fields = q->by_count, .values = q->values, .entries = q->value_cells};
+    part.head = (const void *)at;
+    part.told = (const void *)(part.head + q->by_count);
+    part.task = (const void *)(part.told + q->values);
+    part.entry = (const void *)(part.task + (size_t)q->values * q->tasks);
+    return part;
+}
+
 bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame)
 {
     struct coord_windows *w = &j->windows;
-    const char *sums = (const char *)frame + w->labels * sizeof(double);
+    const char *sums = (const char *)frame + w->labels * sizeof(double),
+               *entry = sums + w->labels * sizeof(struct metric_tally_sums);
     SHOAL_ASSERT(q->tasks == w->labels); /* work.c has looked */
     clear(w, w->told);
-    return metric_tally_take(w->told, w->labels, q->examples, sums,
-                             sums + w->labels * sizeof(struct metric_tally_sums), q->cells);
+    w->part = part_of(q, entry + q->cells * sizeof(struct metric_tally_entry));
+    return q->by_count == w->by_count &&
+           metric_tally_take(w->told, w->labels, q->examples, sums, entry, q->cells) &&
+           metric_by_part_ok(&w->part, w->labels, q->examples);
+}
+
+static void by_count(struct coord_windows *w)
+{
+    struct metric_by_task all[LIMIT_TASKS];
+    for (uint32_t l = 0; l < w->labels; l++) {
+        struct metric is;
+        metric_tally_figures(&w->told[l], &is);
+        all[l] = (struct metric_by_task){(double)w->told[l].loss / (double)METRIC_TALLY_ONE,
+                                         (double)w->told[l].predicted / (double)METRIC_TALLY_ONE,
+                                         is.positives};
+    }
+    for (uint32_t f = 0; f < w->by_count; f++)
+        metric_by_join(&w->by[f], &w->part, f, all, metric_tally_examples(&w->told[0]));
+}
+
+void coord_window_finish(struct coord_windows *w)
+{
+    for (uint32_t f = 0; f < w->by_count; f++)
+        metric_by_finish(&w->by[f], MEASURE_TOP);
 }
 
 /* Twice as many tasks a window. */
@@ -229,6 +283,7 @@ bool coord_window_count(struct coord *c, uint32_t task)
     sum(w, w->window[n], w->told);
     sum(w, w->epoch, w->told);
     sum(w, w->recent, w->told);
+    by_count(w);
     return window_note(c, n) && window_note(c, COORD_WINDOW_EPOCH);
 }
 

@@ -15,12 +15,18 @@
  * were counted. Windows are noted with each task, after the task itself: a
  * coordinator that is killed between has lost one task's, one that goes back to a checkpoint or
  * goes on from one has those of the checkpoint. Damaged ones make the report shorter and stop
- * nobody. Thread: the coordinator's loop. */
+ * nobody.
+ *
+ * By value of the fields of evaluate.by likewise (proto/metric/metric_by.h), over the whole job;
+ * but these tables are in memory alone: a coordinator that comes back, and a job that goes on from
+ * a checkpoint, begin them anew. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WINDOW_H
 #define SERVER_COORD_WINDOW_H
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/job/job.h"
+#include "proto/metric/metric_by.h"
 #include "proto/metric/metric_tally.h"
 #include "proto/wire/wire.h"
 
@@ -55,14 +61,18 @@ struct coord_windows {
     struct metric_tally *window[COORD_WINDOWS_MAX]; /* owned (labels); NULL: nothing yet */
     struct metric_tally *epoch, *recent, *told;     /* owned (labels): of the epoch at hand; since
                                                         * the last scalars; of one task */
-    struct coord_trained *trained;                  /* owned (epochs) */
+    struct metric_by *by;                           /* owned (by_count): of the whole job */
+    uint32_t by_count;
+    struct metric_by_part part;    /* of the task in `told`, in its message */
+    struct coord_trained *trained; /* owned (epochs) */
 };
 
-int coord_window_open(struct coord_windows *w, uint32_t labels, uint32_t epochs, struct err *e);
+int coord_window_open(struct coord_windows *w, const struct job *job, struct err *e);
 void coord_window_close(struct coord_windows *w);
 /* After a restart, or from a checkpoint. */
 int coord_window_load(struct coord *c, struct err *e);
-/* What a task's report says, into windows.told; false: it cannot be. frame: its frame 2. */
+/* What a task's report says, into windows.told and part; false: it cannot be. frame: its frame 2,
+ * which coord_window_count needs too. */
 bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, const void *frame);
 /* It is the task's first: counts it. False: the store failed. */
 bool coord_window_count(struct coord *c, uint32_t task);
@@ -73,6 +83,9 @@ bool coord_window_forget(struct coord *c, uint32_t epoch);
 /* A window, or COORD_WINDOW_EPOCH, as it is stored; *bytes the caller's (free), NULL: there is
  * nothing of it, or no memory. */
 void *coord_window_record_of(const struct coord_job *j, uint32_t n, size_t *bytes);
+
+/* The job is over: the tables by value are as they are told. */
+void coord_window_finish(struct coord_windows *w);
 
 /* Figures (labels) of window n; false: nothing is counted there. */
 bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metric *out);

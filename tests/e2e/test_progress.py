@@ -82,7 +82,7 @@ def minutes_end_a_job(space):
 def standing_tables_score_what_evaluation_scores(space):
     """With rates next to nothing the tables stay what they are: what training scores is then what an evaluation of the same rows says.
     A share of the rows has keys that stand at zeros for an evaluation and at initial values here, so those are next to nothing too."""
-    still = {"tables[0].optimizer.lr": 1e-12, "tables[0].init.scale": 1e-12, "dense_optimizer.lr": 1e-12, "evaluate.every_batches": None}
+    still = {"evaluate.by": ["C1", "C5"], "tables[0].optimizer.lr": 1e-12, "tables[0].init.scale": 1e-12, "dense_optimizer.lr": 1e-12, "evaluate.every_batches": None}
     job = progress_job(space, 6000, **still)
     report = run_job(job, space / "run", 1, 2, ("--set", f"data.valid={space / 'train.tsv'}"))
     train, valid = report["train"], report["valid"]
@@ -90,12 +90,20 @@ def standing_tables_score_what_evaluation_scores(space):
     assert abs(train["logloss"] - valid["logloss"]) < 1e-6, (train["logloss"], valid["logloss"])
     assert abs(train["calibration"] - valid["calibration"]) < 1e-5, (train["calibration"], valid["calibration"])
     assert abs(train["logloss"] - report["epochs"][0]["train_logloss"]) < 1e-5
+    for field in ("C1", "C5"):
+        told = {v["key"]: v for v in valid["by"][field]}
+        for v in train["by"][field]:
+            if v["key"] != "other" and "missed" not in v:
+                was = told[v["key"]]
+                assert v["examples"] == was["examples"] and abs(v["logloss"] - was["logloss"]) < 1e-6, (field, v, was)
+        assert sum(v["examples"] for v in train["by"][field]) == 6000
+    assert any(v["key"] != "other" and "missed" not in v for v in train["by"]["C1"]), train["by"]["C1"]
     assert train["auc_error"] <= 0.5 and abs(train["auc"] - valid["auc"]) <= train["auc_error"] + valid["auc_error"] + 1e-9
 
 
 def progressive_figures_are_a_function_of_the_job(space):
     """Under bsp: on other servers and workers, and past the death of a server, the same; past others', nothing is counted twice."""
-    rows = longer(60000)
+    rows = longer(150000)
     wanted = run_job(progress_job(space, rows), space / "calm")["train"]
     assert wanted["examples"] == rows and wanted["windows"][-1]["examples"] == rows
     assert wanted["windows"][-1]["auc"] > wanted["windows"][0]["auc"], "nothing was learnt, this check can see nothing"

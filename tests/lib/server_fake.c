@@ -438,30 +438,73 @@ static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT
     }
 }
 
+static float fake_score(uint64_t row)
+{
+    return (float)(key_mix(row + 1) % 97 + row % 2 * 20) / 128;
+}
+
 /* Of the rows at these positions, as a worker scored them before they were learnt. */
 void fake_tally(uint64_t position, uint64_t examples, struct metric_tally *tally)
 {
     for (uint64_t row = position; row < position + examples; row++)
-        metric_tally_add(tally, (float)(key_mix(row + 1) % 97 + row % 2 * 20) / 128,
-                         (float)(row % 2));
+        metric_tally_add(tally, fake_score(row), (float)(row % 2),
+                         metric_loss(fake_score(row), (float)(row % 2)));
+}
+
+/* The same by row % 3, as the only field of evaluate.by. */
+static void fake_by(uint64_t position, uint64_t examples, struct metric_by_part *part)
+{
+    struct metric_by b;
+    struct err e;
+    if (metric_by_open(&b, 1, 4, &e) != 0)
+        abort();
+    for (uint64_t row = position; row < position + examples; row++) {
+        float p = fake_score(row), y = (float)(row % 2);
+        double loss = metric_loss(p, y);
+        metric_by_add(&b, row % 3, &p, &y, &loss);
+    }
+    metric_by_finish(&b, METRIC_BY_TOLD);
+    metric_by_put(&b, part);
+    metric_by_close(&b);
+}
+
+static void frame_add(char **at, const void *from, size_t bytes)
+{
+    memcpy(*at, from, bytes);
+    *at += bytes;
 }
 
 /* Its frame 2; *bytes of it. */
-static const void *task_frame(struct wire_TASK_DONE *q, uint64_t position, double loss,
+static const void *task_frame(struct wire_TASK_DONE *q, uint64_t position, double loss, bool by,
                               size_t *bytes)
 {
-    static struct {
-        double loss;
-        struct metric_tally_sums sums;
-        struct metric_tally_entry entry[METRIC_TALLY_CELLS];
-    } frame;
+    static struct metric_tally_entry entry[METRIC_TALLY_CELLS];
+    static struct metric_by_entry cells[METRIC_BY_ENTRIES];
+    static uint64_t frame[1 << 17];
     static struct metric_tally tally;
+    struct metric_tally_sums sums;
+    struct metric_by_head head;
+    struct metric_by_told told[4];
+    struct metric_by_task task[4];
+    struct metric_by_part part = {.head = &head, .told = told, .task = task, .entry = cells};
+    char *at = (char *)frame;
     memset(&tally, 0, sizeof tally);
     fake_tally(position, q->examples, &tally);
-    frame.loss = loss;
-    q->cells = metric_tally_put(&tally, 1, &frame.sums, frame.entry);
-    *bytes = sizeof frame.loss + sizeof frame.sums + q->cells * sizeof frame.entry[0];
-    return &frame;
+    if (by)
+        fake_by(position, q->examples, &part);
+    q->cells = metric_tally_put(&tally, 1, &sums, entry);
+    q->by_count = part.fields;
+    q->values = part.values;
+    q->value_cells = part.entries;
+    frame_add(&at, &loss, sizeof loss);
+    frame_add(&at, &sums, sizeof sums);
+    frame_add(&at, entry, q->cells * sizeof entry[0]);
+    frame_add(&at, &head, part.fields * sizeof head);
+    frame_add(&at, told, part.values * sizeof told[0]);
+    frame_add(&at, task, part.values * sizeof task[0]);
+    frame_add(&at, cells, part.entries * sizeof cells[0]);
+    *bytes = (size_t)(at - (char *)frame);
+    return frame;
 }
 
 static void seat_report(struct fake_seat *seat)
@@ -525,7 +568,8 @@ static void seat_report(struct fake_seat *seat)
         (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s",
                        w->bad_lines > 0 ? "train.txt:7: no label" : "");
         size_t bytes;
-        const void *frame = task_frame(&q.u.TASK_DONE, seat->task.position, loss, &bytes);
+        const void *frame =
+            task_frame(&q.u.TASK_DONE, seat->task.position, loss, w->context, &bytes);
         worker_send(w, &q, histogram, sizeof histogram, frame, bytes);
     }
     env_timer_start(w->env, &seat->timer, w->resend_ns);

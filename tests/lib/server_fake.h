@@ -9,6 +9,7 @@
 #define TESTS_LIB_SERVER_FAKE_H
 
 #include "proto/base/env.h"
+#include "proto/metric/metric_by.h"
 #include "proto/metric/metric_tally.h"
 #include "proto/wire/wire.h"
 #include "tests/sim/sim.h"

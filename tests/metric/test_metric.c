@@ -455,6 +455,151 @@ START_TEST(metric_by_cells_go_with_their_value)
 }
 END_TEST
 
+/* ---- tables that are told and joined --------------------------------------------------------- */
+
+#define PARTS 12u
+
+struct told {
+    struct metric_by_head head[1];
+    struct metric_by_told told[METRIC_BY_TOLD];
+    struct metric_by_task task[METRIC_BY_TOLD], all;
+    struct metric_by_entry entry[METRIC_BY_ENTRIES];
+    struct metric_by_part part;
+    uint64_t examples;
+};
+static struct told part[PARTS];
+
+/* Example i of a part: values up to `most`, low ones more often. */
+static uint64_t by_key(uint32_t i, uint32_t most)
+{
+    return i * 7 % (1 + i % most);
+}
+
+static void parts_make(uint32_t most, uint32_t each)
+{
+    struct metric_by b;
+    draw(9, 0);
+    ck_assert_int_eq(metric_by_open(&b, 1, 64, NULL), 0);
+    for (uint32_t n = 0; n < PARTS; n++) {
+        struct told *t = &part[n];
+        metric_by_clear(&b);
+        t->all = (struct metric_by_task){0};
+        t->part = (struct metric_by_part){
+            .head = t->head, .told = t->told, .task = t->task, .entry = t->entry};
+        t->examples = each;
+        for (uint32_t k = 0; k < each; k++) {
+            uint32_t i = n * each + k;
+            double loss = metric_loss(score[i], label[i]);
+            metric_by_add(&b, by_key(i, most), &score[i], &label[i], &loss);
+            t->all.loss += loss;
+            t->all.predicted += (double)score[i];
+            t->all.positives += label[i] > 0.5f;
+        }
+        metric_by_finish(&b, METRIC_BY_TOLD);
+        metric_by_put(&b, &t->part);
+        ck_assert(metric_by_part_ok(&t->part, 1, each));
+    }
+    metric_by_close(&b);
+}
+
+static void parts_join(struct metric_by *b, uint32_t capacity, bool backwards)
+{
+    ck_assert_int_eq(metric_by_open(b, 1, capacity, NULL), 0);
+    for (uint32_t n = 0; n < PARTS; n++) {
+        const struct told *t = &part[backwards ? PARTS - 1 - n : n];
+        metric_by_join(b, &t->part, 0, &t->all, t->examples);
+    }
+    metric_by_finish(b, 50);
+}
+
+/* Of values that fit: as one table of all examples, in any order the same. */
+START_TEST(metric_by_joined_is_as_one_table)
+{
+    struct metric_by b, back, whole;
+    struct metric is, was, one;
+    parts_make(20, N / PARTS);
+    parts_join(&b, 64, false);
+    parts_join(&back, 64, true);
+    ck_assert_int_eq(metric_by_open(&whole, 1, 64, NULL), 0);
+    for (uint32_t i = 0; i < N; i++) {
+        double loss = metric_loss(score[i], label[i]);
+        metric_by_add(&whole, by_key(i, 20), &score[i], &label[i], &loss);
+    }
+    metric_by_finish(&whole, 50);
+    ck_assert_uint_eq(b.count, whole.count);
+    ck_assert_uint_eq(b.rest_examples, 0);
+    for (uint32_t i = 0; i < b.count; i++) {
+        const struct metric_value *v = &b.value[i], *w = &whole.value[i], *u = &back.value[i];
+        const struct metric_by_task *s = metric_by_sums(&b, v), *r = metric_by_sums(&whole, w);
+        ck_assert(v->key == w->key && v->examples == w->examples && v->missed == 0);
+        ck_assert(v->key == u->key && memcmp(s, metric_by_sums(&back, u), sizeof *s) == 0);
+        ck_assert_double_eq_tol(s->loss, r->loss, 1e-6);
+        ck_assert_double_eq_tol(s->predicted, r->predicted, 1e-6);
+        ck_assert_uint_eq(s->positives, r->positives);
+        metric_by_auc(&b, v, 0, &is);
+        metric_by_auc(&back, u, 0, &was);
+        metric_by_auc(&whole, w, 0, &one);
+        ck_assert(is.examples == v->examples && was.examples == v->examples);
+        ck_assert(isnan(is.auc) ? isnan(one.auc) : is.auc == one.auc && is.auc == was.auc);
+    }
+    metric_by_close(&b);
+    metric_by_close(&back);
+    metric_by_close(&whole);
+}
+END_TEST
+
+/* Of more values than are told or kept: what is said is out of no more than there were, and no
+ * example is lost. */
+START_TEST(metric_by_joined_says_what_may_be_missed)
+{
+    struct metric_by b;
+    uint64_t is[500] = {0}, examples, positives;
+    parts_make(500, N / PARTS);
+    for (uint32_t i = 0; i < N; i++)
+        is[by_key(i, 500)]++;
+    parts_join(&b, 64, _i == 1);
+    examples = b.rest_examples;
+    positives = b.rest[0].positives;
+    for (uint32_t i = 0; i < b.count; i++) {
+        const struct metric_value *v = &b.value[i];
+        ck_assert(v->examples <= is[v->key] && is[v->key] <= v->examples + v->missed);
+        examples += v->examples;
+        positives += metric_by_sums(&b, v)->positives;
+    }
+    ck_assert_uint_eq(examples, N);
+    for (uint32_t i = 0; i < N; i++)
+        positives -= label[i] > 0.5f;
+    ck_assert_uint_eq(positives, 0);
+    ck_assert_uint_gt(b.rest_values, 0);
+    metric_by_close(&b);
+}
+END_TEST
+
+START_TEST(metric_by_part_takes_only_what_can_be)
+{
+    struct told *t = &part[0];
+    parts_make(20, 100);
+    ck_assert(!metric_by_part_ok(&t->part, 1, 50));
+    for (uint32_t i = 0; i < 12; i++) {
+        struct told was = *t;
+        t->told[1].examples = i == 0 ? 0 : i == 1 ? UINT64_MAX : was.told[1].examples;
+        t->told[1].missed = i == 2 ? 1 : 0;
+        t->told[1].field = i == 3;
+        t->told[1].cells += i == 4;
+        t->head[0].floor = i == 5 ? 101 : 0;
+        t->head[0].rest_values = i == 6 ? UINT64_MAX : 0;
+        t->task[1].loss = i == 7 ? (double)NAN : was.task[1].loss;
+        t->task[1].predicted = i == 8 ? -1 : was.task[1].predicted;
+        t->task[1].positives = i == 9 ? 101 : was.task[1].positives;
+        t->entry[1].cell = i == 10 ? METRIC_BY_CELLS : was.entry[1].cell;
+        t->entry[1].label = i == 11;
+        ck_assert_msg(!metric_by_part_ok(&t->part, 1, 100), "lie %u", i);
+        *t = was;
+        ck_assert(metric_by_part_ok(&t->part, 1, 100));
+    }
+}
+END_TEST
+
 START_TEST(metric_by_is_exact_while_values_fit)
 {
     struct metric_by b;
@@ -586,6 +731,9 @@ int main(void)
     tcase_add_test(t, metric_by_tells_what_was_counted_and_what_may_be_missed);
     tcase_add_loop_test(t, metric_by_has_auc_of_the_frequent, 0, 2);
     tcase_add_test(t, metric_by_cells_go_with_their_value);
+    tcase_add_test(t, metric_by_joined_is_as_one_table);
+    tcase_add_loop_test(t, metric_by_joined_says_what_may_be_missed, 0, 2);
+    tcase_add_test(t, metric_by_part_takes_only_what_can_be);
     tcase_add_test(t, metric_by_is_exact_while_values_fit);
     tcase_add_test(t, metric_by_finds_crafted_values_soon);
     tcase_add_test(t, metric_group_finds_crafted_groups_soon);

@@ -35,7 +35,7 @@ START_TEST(tally_figures_are_within_their_error)
     for (uint32_t i = 0; i < MANY; i++) {
         float y, p = i == 0 ? 0.0f : i == 1 ? 1.0f : prediction(&y);
         y = i < 2 ? (float)i : y;
-        metric_tally_add(&t, p, y);
+        metric_tally_add(&t, p, y, metric_loss(p, y));
         ck_assert_int_eq(metric_scores_add(&s, p, y, metric_loss(p, y)), 0);
     }
     ck_assert_int_eq(metric_scores_finish(&s, 10, &is, bucket, &count, &e), 0);
@@ -65,8 +65,8 @@ static void parts_fill(uint32_t each)
     for (uint32_t i = 0; i < 3 * each; i++)
         for (uint32_t l = 0; l < 2; l++) {
             float y, p = prediction(&y);
-            metric_tally_add(&part[i % 3][l], p, y);
-            metric_tally_add(&all[l], p, y);
+            metric_tally_add(&part[i % 3][l], p, y, metric_loss(p, y));
+            metric_tally_add(&all[l], p, y, metric_loss(p, y));
         }
 }
 

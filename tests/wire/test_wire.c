@@ -142,6 +142,16 @@ START_TEST(wire_losses_must_fit_their_labels)
         ck_assert_int_eq(wire_decode(m, &got, &e), tasks + cells == 3 ? 0 : SHOAL_E_MALFORMED);
         msg_free(m);
     }
+    w.u.TASK_DONE = (struct wire_TASK_DONE){
+        .tasks = 2, .cells = 1, .by_count = 3, .values = 2, .value_cells = 5};
+    for (uint32_t i = 0; i < 2; i++) {
+        size_t bytes = 2 * 24 + 24 + 3 * 16 + 2 * (32 + 2 * 24) + 5 * 16 + i;
+        struct msg *m = wire_encode(&w);
+        (void)msg_add(m, 512);
+        (void)msg_add(m, bytes);
+        ck_assert_int_eq(wire_decode(m, &got, &e), i == 0 ? 0 : SHOAL_E_MALFORMED);
+        msg_free(m);
+    }
     w.u.TASK_DONE.cells = WIRE_TALLY_CELLS + 1;
     struct msg *m = wire_encode(&w);
     (void)msg_add(m, 512);

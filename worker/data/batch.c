@@ -97,13 +97,13 @@ static int values_grow(struct batch *b, uint64_t values, struct err *e)
     return room(&s->mixed, &s->value_capacity, values) != 0 ? no_memory(e) : 0;
 }
 
-/* What only some jobs have: weights, offsets, and in evaluation what it groups by. */
+/* What only some jobs have: weights, offsets, fields to tell by, and in evaluation its groups. */
 static int extras_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating)
 {
     struct batch_space *s = b->space;
     bool weight = f->weight != FEATURE_NO_COLUMN, time = f->time != FEATURE_NO_COLUMN,
          group = evaluating && f->group != FEATURE_NO_COLUMN;
-    uint32_t by_count = evaluating ? f->by_count : 0;
+    uint32_t by_count = f->by_count;
     if ((weight && host_room(b, &s->weight, &s->weight_capacity, rows, sizeof s->weight[0]) != 0) ||
         (time && host_room(b, &s->time, &s->time_capacity, rows, sizeof s->time[0]) != 0) ||
         (f->multi && host_room(b, &s->offset, &s->offset_capacity,

@@ -40,7 +40,7 @@ struct batch {
     const uint8_t *field_table;
     /* (examples): hash of the value that evaluate.group names, or NULL; filled in epoch 0 only */
     uint64_t *group;
-    /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
+    /* (examples, by_count): of those that evaluate.by names, in its order, in every epoch */
     uint64_t *by;
     uint32_t by_count;
     uint32_t *row; /* of a prediction: (examples) which of the rows read each is; else NULL */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
+#define LANE_VALUES 256u /* of a field of evaluate.by, kept of a task */
 
 static const char *const names[] = {
     [FREE] = "free",           [READING] = "reading",   [READ] = "read",
@@ -134,6 +135,8 @@ static void lane_finish(struct lane *l)
     SHOAL_ASSERT(l->computing == NULL && l->cache.planning == NULL &&
                  lane_count(l, READING, READING) == 0); /* 4 */
     l->running = false;
+    for (size_t f = 0; f < l->base->job->evaluate.by.count; f++)
+        metric_by_finish(&l->result.by[f], METRIC_BY_TOLD);
     stats_turn(l->base->stats, &l->clock, STATS_WAIT, env_now_ns(l->base->env));
     env_timer_stop(l->base->env, &l->reuse_timer);
     l->on_end(l->owner);
@@ -274,8 +277,12 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
         lane_cache_drop(l);
     l->task = *task;
     struct metric_tally *tally = l->result.tally;
+    struct metric_by *by = l->result.by;
     memset(&l->result, 0, sizeof l->result);
     l->result.tally = memset(tally, 0, labels_of(l) * sizeof *tally);
+    l->result.by = by;
+    for (size_t f = 0; f < l->base->job->evaluate.by.count; f++)
+        metric_by_clear(&by[f]);
     if (lane_evaluates(l)) {
         l->task.first_batch = 1;
         l->task.mark = 0;
@@ -330,9 +337,27 @@ static void lane_unmake(struct lane *l)
     model_run_free(l->run);
     lane_cache_close(l);
     evaluate_scores_close(&l->scores);
+    for (size_t f = 0; l->result.by != NULL && f < l->base->job->evaluate.by.count; f++)
+        metric_by_close(&l->result.by[f]);
+    free(l->result.by);
     free(l->result.tally);
     free(l->batch);
     free(l);
+}
+
+/* Of examples before they are learnt. */
+static int figures_make(struct lane *l, struct err *e)
+{
+    struct lane_result *r = &l->result;
+    size_t fields = l->base->job->evaluate.by.count;
+    int rc = 0;
+    r->tally = calloc(labels_of(l), sizeof *r->tally);
+    r->by = calloc(fields + 1, sizeof *r->by);
+    if (r->tally == NULL || r->by == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
+    for (size_t f = 0; rc == 0 && f < fields; f++)
+        rc = metric_by_open(&r->by[f], (uint32_t)labels_of(l), LANE_VALUES, e);
+    return rc;
 }
 
 int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out,
@@ -346,8 +371,7 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->owner = owner;
     l->reuse_timer.fire = reuse_fire;
     evaluate_scores_init(&l->scores);
-    l->result.tally = calloc(labels_of(l), sizeof *l->result.tally);
-    int rc = l->result.tally == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a lane") : 0;
+    int rc = figures_make(l, e);
     if (rc == 0)
         rc = lane_cache_init(l, e);
     if (rc == 0)

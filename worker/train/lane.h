@@ -35,6 +35,7 @@
 #ifndef WORKER_TRAIN_LANE_H
 #define WORKER_TRAIN_LANE_H
 
+#include "proto/metric/metric_by.h"
 #include "proto/metric/metric_tally.h"
 #include "worker/train/client.h"
 #include "worker/train/evaluate.h"
@@ -83,6 +84,7 @@ struct lane_result {
     /* (labels), owned by the lane: examples as the forward pass of training scored them, before
      * they were learnt. Empty for a model without a loss */
     struct metric_tally *tally;
+    struct metric_by *by; /* (evaluate.by), owned likewise: the same by value */
 };
 
 struct lane;

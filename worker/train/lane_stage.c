@@ -294,9 +294,15 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 static void tally_batch(struct lane *l, const struct batch *b)
 {
     const float *score = l->output.scores, *label = b->label;
-    for (uint32_t i = 0; i < b->examples; i++)
-        for (uint32_t t = 0; t < b->tasks; t++)
-            metric_tally_add(&l->result.tally[t], *score++, *label++);
+    double loss[LIMIT_TASKS];
+    for (uint32_t i = 0; i < b->examples; i++, score += b->tasks, label += b->tasks) {
+        for (uint32_t t = 0; t < b->tasks; t++) {
+            loss[t] = metric_loss(score[t], label[t]);
+            metric_tally_add(&l->result.tally[t], score[t], label[t], loss[t]);
+        }
+        for (uint32_t f = 0; f < b->by_count; f++)
+            metric_by_add(&l->result.by[f], b->by[(size_t)i * b->by_count + f], score, label, loss);
+    }
 }
 
 static void compute_run(struct env_work *w) /* on a thread of the pool */

@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "worker/train/task_figures.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -269,26 +270,20 @@ static struct msg *task_message(const struct seat *s)
     w.u.TASK_DONE.refused = result->refused;
     snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s",
              result->refused_where);
-    struct metric_tally_entry *entry = malloc(tasks * METRIC_TALLY_CELLS * sizeof *entry);
-    struct metric_tally_sums sums[LIMIT_TASKS];
-    if (entry == NULL)
-        return NULL;
-    w.u.TASK_DONE.cells = metric_tally_put(result->tally, tasks, sums, entry);
-    size_t bytes[3] = {tasks * sizeof result->loss_task[0], tasks * sizeof sums[0],
-                       w.u.TASK_DONE.cells * sizeof *entry};
-    struct msg *m = wire_encode(&w);
+    size_t bytes = 0;
+    void *figures = task_figures(result, (uint32_t)s->host->base.job->evaluate.by.count,
+                                 &w.u.TASK_DONE, &bytes);
+    struct msg *m = figures == NULL ? NULL : wire_encode(&w);
     void *histogram = m == NULL ? NULL : msg_add(m, sizeof result->staleness);
-    char *figures = histogram == NULL ? NULL : msg_add(m, bytes[0] + bytes[1] + bytes[2]);
-    if (figures != NULL) {
+    void *frame = histogram == NULL ? NULL : msg_add(m, bytes);
+    if (frame != NULL) {
         memcpy(histogram, result->staleness, sizeof result->staleness);
-        memcpy(figures, result->loss_task, bytes[0]);
-        memcpy(figures + bytes[0], sums, bytes[1]);
-        memcpy(figures + bytes[0] + bytes[1], entry, bytes[2]);
+        memcpy(frame, figures, bytes);
     } else {
         msg_free(m);
         m = NULL;
     }
-    free(entry);
+    free(figures);
     return m;
 }
 

@@ -238,6 +238,14 @@ START_TEST(coord_report_tells_the_measures)
     ck_assert(json_absent(json_get(j, "epochs.0.valid.buckets")) &&
               !json_absent(json_get(j, "valid.buckets")));
     ck_assert_double_gt(report_number("epochs.1.valid.gauc"), 0);
+    by = json_get(j, "train.by.hour"); /* rows of all epochs by their number modulo 3 */
+    ck_assert_uint_eq(json_count(by), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct json *v = json_array_at(by, i);
+        ck_assert_double_eq(json_as_number(json_get(v, "examples"), 0), 2 * 335);
+        ck_assert_double_gt(json_as_number(json_get(v, "auc"), 0), 0.6);
+        ck_assert(json_absent(json_get(v, "missed")) && json_absent(json_get(v, "auc_examples")));
+    }
     json_free(j);
     rig_stop();
 }

@@ -1,0 +1,59 @@
+/* task_figures.c: figures one behind another. */
+#include "worker/train/task_figures.h"
+
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for as much as there may be. */
+struct room {
+    struct metric_tally_sums sums[LIMIT_TASKS];
+    struct metric_by_head head[LIMIT_BY];
+    struct metric_by_told told[LIMIT_BY * METRIC_BY_TOLD];
+    struct metric_by_task task[LIMIT_BY * METRIC_BY_TOLD * LIMIT_TASKS];
+    struct metric_by_entry value_entry[METRIC_BY_ENTRIES];
+    struct metric_tally_entry entry[LIMIT_TASKS * METRIC_TALLY_CELLS];
+};
+
+static char *append(char *at, const void *from, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(at, from, bytes);
+    return at + bytes;
+}
+
+void *task_figures(const struct lane_result *result, uint32_t by_count, struct wire_TASK_DONE *w,
+                   size_t *bytes)
+{
+    struct room *r = malloc(sizeof *r);
+    if (r == NULL)
+        return NULL;
+    struct metric_by_part part = {
+        .head = r->head, .told = r->told, .task = r->task, .entry = r->value_entry};
+    SHOAL_ASSERT(w->tasks >= 1 && w->tasks <= LIMIT_TASKS && by_count <= LIMIT_BY);
+    w->cells = metric_tally_put(result->tally, w->tasks, r->sums, r->entry);
+    for (uint32_t f = 0; f < by_count; f++)
+        metric_by_put(&result->by[f], &part);
+    w->by_count = part.fields;
+    w->values = part.values;
+    w->value_cells = part.entries;
+    const struct {
+        const void *from;
+        size_t bytes;
+    } of[] = {{result->loss_task, w->tasks * sizeof result->loss_task[0]},
+              {r->sums, w->tasks * sizeof r->sums[0]},
+              {r->entry, w->cells * sizeof r->entry[0]},
+              {r->head, part.fields * sizeof r->head[0]},
+              {r->told, part.values * sizeof r->told[0]},
+              {r->task, (size_t)part.values * w->tasks * sizeof r->task[0]},
+              {r->value_entry, part.entries * sizeof r->value_entry[0]}};
+    *bytes = 0;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
+        *bytes += of[i].bytes;
+    char *frame = malloc(*bytes), *at = frame;
+    for (size_t i = 0; frame != NULL && i < sizeof of / sizeof of[0]; i++)
+        at = append(at, of[i].from, of[i].bytes);
+    free(r);
+    return frame;
+}
