@@ -83,6 +83,10 @@ int coord_flow_resume(struct coord *c, struct err *e)
         return err_wrap(e, rc, "stored job");
     j->at = at;
     j->at.from_path[LIMIT_PATH - 1] = 0;
+    rc = coord_store_get_fixed(c->store, "without", j->without, sizeof j->without, e);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND) /* stored by all that know it */
+        return rc;
+    j->without[sizeof j->without - 1] = 0;
     rc = coord_back_load(c, e);
     if (rc != 0)
         return rc;
