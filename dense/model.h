@@ -43,6 +43,10 @@ struct model_run; /* scratch of one thread of compute: owned by one lane at a ti
 int model_schemas(const struct job *job, const struct model_shape *shape,
                   struct table_schema out[MODEL_TABLES_MAX], uint32_t *count, struct err *e);
 
+/* Adds the job's tensors to *out by name and shape, without numbers. */
+int model_legend(const struct job *job, const struct model_shape *shape, struct legend *out,
+                 struct err *e);
+
 int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend,
               struct model **out, struct err *e);
 void model_free(struct model *m);

@@ -14,10 +14,11 @@ struct model_shape {
     uint32_t fields;               /* sparse fields of an example */
     uint32_t numerics;             /* numeric inputs of an example */
     uint32_t tasks;                /* labels of an example; 0 counts as 1 */
+    uint16_t number[LIMIT_FIELDS]; /* of each field: what its keys, and its tensors, call it by */
     uint8_t pooling[LIMIT_FIELDS]; /* enum pooling, of each field */
     uint16_t attend[LIMIT_FIELDS]; /* of a field with pooling attention: the target's field */
     uint8_t table[LIMIT_FIELDS];   /* of each field: the table that its rows lie in */
-    /* of each rule by field (job_table.rule), table by table: the field that it is for */
+    /* of each rule by field (job_table.rule), table by table: the number of its field */
     uint16_t rule_field[LIMIT_FIELDS];
     /* values that a field may have; 0: any number (attention: at most 65,536) */
     uint32_t most[LIMIT_FIELDS];

@@ -282,6 +282,9 @@ struct engine_load_options {
     /* bit t: table t belongs to the run; 0: every table that has never been touched here, and every
      * one that the checkpoint has by name */
     uint64_t tables;
+    /* rows that are left out: "TABLE:FIELD" or "TABLE:*" by numbers here, separated by blanks;
+     * NULL: none */
+    const char *without;
     /* Without a store only: all tables are emptied and all runs dropped first, as if the shard had
      * just started. For those that are still there when another shard has lost its rows. */
     bool anew;

@@ -139,8 +139,9 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
     struct layer *l = fields_layer(plan_layer(p, &layer_project, x, maps), fields, heads);
     /* each map starts as one of its own would */
-    size_t weights = (size_t)parts * width * (x.width / fields);
-    l->parameter[0] = block_add(&p->dense, weights, plan_xavier(width, x.width / fields), true);
+    plan_step(p);
+    l->parameter[0] = plan_parameter(p, "maps", parts * width, x.width / fields, VIEW_NONE,
+                                     plan_xavier(width, x.width / fields), true);
 
     l = fields_layer(plan_layer(p, &layer_attend, maps, sum), fields, heads);
     l->z = same ? x : VIEW_NONE;
@@ -224,7 +225,7 @@ struct view plan_context(struct plan *p, uint32_t width)
     struct view context = plan_tensor(p, width);
     /* Not zeros: behind relu and biases of zero they would learn nothing. */
     plan_layer(p, &layer_context, VIEW_NONE, context)->parameter[1] =
-        block_add(&p->dense, width, plan_xavier(width, width), false);
+        plan_parameter(p, "context", 1, width, VIEW_NONE, plan_xavier(width, width), false);
     return context;
 }
 
@@ -430,6 +431,7 @@ static void sequence_add(struct plan *p, struct view input, uint32_t field,
                          const struct widths *hidden, uint32_t *state)
 {
     uint32_t in = 4 * p->dim;
+    plan_scope(p, "sequence.%u", p->shape.number[field]);
     struct layer *l =
         plan_layer(p, &layer_sequence, plan_columns(input, p->shape.attend[field] * p->dim, p->dim),
                    plan_columns(input, field * p->dim, p->dim));
@@ -438,8 +440,10 @@ static void sequence_add(struct plan *p, struct view input, uint32_t field,
     l->number_of[SEQUENCE_LAYERS] = hidden->count;
     for (uint32_t i = 0; i <= hidden->count; i++) {
         uint32_t out = i < hidden->count ? hidden->at[i] : 1;
-        l->parameter[2 * i] = plan_weights(p, out, in);
-        l->parameter[2 * i + 1] = plan_zeros(p, out);
+        plan_step(p);
+        l->parameter[2 * i] =
+            plan_parameter(p, "weight", out, in, VIEW_NONE, plan_xavier(out, in), true);
+        l->parameter[2 * i + 1] = plan_zeros(p, "bias", out);
         if (i < hidden->count)
             l->number_of[SEQUENCE_WIDTHS + i] = out;
         in = out;
@@ -456,4 +460,5 @@ void plan_sequences(struct plan *p, struct view input, const struct widths *hidd
     for (uint32_t f = 0; f < p->shape.fields; f++)
         if (p->shape.pooling[f] == POOL_ATTENTION)
             sequence_add(p, input, f, hidden, &state);
+    plan_scope(p, "hidden");
 }

@@ -4,11 +4,22 @@
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bool decay)
+static bool named(const struct block_layout *b, const char *name)
 {
-    SHOAL_ASSERT(count > 0);
+    for (uint32_t t = 0; t < b->tensor_count; t++)
+        if (strcmp(b->tensor[t].name, name) == 0)
+            return true;
+    return false;
+}
+
+size_t block_add(struct block_layout *b, const char *name, const char *shape, size_t count,
+                 struct init_spec init, bool decay)
+{
+    SHOAL_ASSERT(count > 0 && strlen(name) < LEGEND_NAME - 8 && strlen(shape) < 40);
     if (b->tensor_count == BLOCK_TENSORS_MAX) {
         b->overflow = true;
         return 0;
@@ -20,21 +31,48 @@ size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bo
     b->tensor[t].count = count;
     b->tensor[t].init = init;
     b->tensor[t].decay = decay;
+    b->tensor[t].number = t;
+    (void)snprintf(b->tensor[t].shape, sizeof b->tensor[t].shape, "%s", shape);
+    b->tensor[t].name[0] = 0;
+    char own[LEGEND_NAME];
+    (void)snprintf(own, sizeof own, "%s", name);
+    for (uint32_t again = 2; named(b, own); again++)
+        (void)snprintf(own, sizeof own, "%.80s#%u", name, again);
+    (void)snprintf(b->tensor[t].name, sizeof b->tensor[t].name, "%s", own);
     b->floats += blocks * BLOCK_FLOATS;
     return first;
+}
+
+int block_number(struct block_layout *b, const struct legend *names, enum legend_list list,
+                 struct err *e)
+{
+    for (uint32_t t = 0; t < b->tensor_count && names->count[list] > 0; t++) {
+        uint32_t at = legend_find(names, list, b->tensor[t].name);
+        if (at == LEGEND_NONE || strcmp(names->name[list][at].what, b->tensor[t].shape) != 0)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "the tables have no tensor %s of shape %s: the job has another model "
+                           "than they were trained with",
+                           b->tensor[t].name, b->tensor[t].shape);
+        b->tensor[t].number = names->name[list][at].number;
+    }
+    return 0;
 }
 
 void block_inits(const struct block_layout *b, struct table_schema *out)
 {
     out->init = (struct init_spec){INIT_ZERO, 0.0f};
     out->field_rule_count = 0;
-    for (uint32_t t = 0; t < b->tensor_count; t++)
-        if (b->tensor[t].init.kind != INIT_ZERO)
-            out->field_rule[out->field_rule_count++] =
-                (struct field_rule){.field = t,
-                                    .has = FIELD_HAS_INIT,
-                                    .kind = b->tensor[t].init.kind,
-                                    .scale = b->tensor[t].init.scale};
+    for (uint32_t t = 0; t < b->tensor_count; t++) {
+        if (b->tensor[t].init.kind == INIT_ZERO)
+            continue;
+        uint32_t number = b->tensor[t].number, at = out->field_rule_count++;
+        for (; at > 0 && out->field_rule[at - 1].field > number; at--)
+            out->field_rule[at] = out->field_rule[at - 1];
+        out->field_rule[at] = (struct field_rule){.field = number,
+                                                  .has = FIELD_HAS_INIT,
+                                                  .kind = b->tensor[t].init.kind,
+                                                  .scale = b->tensor[t].init.scale};
+    }
 }
 
 struct placed_key {
@@ -65,7 +103,7 @@ int block_keys(const struct block_layout *b, uint64_t **keys, uint32_t **block)
     }
     for (uint32_t t = 0; t < b->tensor_count; t++)
         for (size_t i = 0; i * BLOCK_FLOATS < b->tensor[t].count; i++, n++)
-            placed[n] = (struct placed_key){key_make(t, i),
+            placed[n] = (struct placed_key){key_make(b->tensor[t].number, i),
                                             (uint32_t)(b->tensor[t].first / BLOCK_FLOATS + i)};
     SHOAL_ASSERT(n == count);
     qsort(placed, n, sizeof *placed, placed_order);

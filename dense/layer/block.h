@@ -2,7 +2,7 @@
  *
  * Tensor t begins at a multiple of BLOCK_FLOATS of the flat array, so that a matrix is used where
  * it was pulled and its gradient is written where it is pushed from. Block b of tensor t has key
- * key_make(t, b). What lies behind a tensor's end in its last block is of no meaning; its gradient
+ * key_make(number of t, b). What lies behind a tensor's end in its last block is of no meaning; its gradient
  * is zero. */
 #ifndef DENSE_LAYER_BLOCK_H
 #define DENSE_LAYER_BLOCK_H
@@ -10,6 +10,7 @@
 #include "dense/model_input.h"
 #include "proto/base/err.h"
 #include "proto/base/key.h"
+#include "proto/job/legend.h"
 #include "proto/job/schema.h"
 
 #include <stddef.h>
@@ -28,11 +29,19 @@ struct block_layout {
         size_t first, count; /* in the flat array */
         struct init_spec init;
         bool decay; /* l2_dense applies */
+        char name[LEGEND_NAME];
+        char shape[40];  /* as proto/job/legend.h says */
+        uint32_t number; /* in its blocks' keys; its place, until block_number says otherwise */
     } tensor[BLOCK_TENSORS_MAX];
 };
 
-/* Adds a tensor; returns where it begins. */
-size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bool decay);
+/* Adds a tensor; returns where it begins. The second of a name gets "#2" behind it. */
+size_t block_add(struct block_layout *b, const char *name, const char *shape, size_t count,
+                 struct init_spec init, bool decay);
+/* Gives tensors the numbers that the tables know them by: `list` of names. CONFIG: they know one by
+ * no such name and shape. Where nothing is known all keep their places. */
+int block_number(struct block_layout *b, const struct legend *names, enum legend_list list,
+                 struct err *e);
 /* Initial values by tensor, into a schema (sorted by field; zero is the table's own). */
 void block_inits(const struct block_layout *b, struct table_schema *out);
 /* Keys of all blocks sorted by key_mix, and the flat block number of each; the caller frees both.

@@ -192,8 +192,9 @@ void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y)
         struct view to = i + 1 == layers ? y : plan_tensor(p, x0.width);
         struct layer *l = plan_layer(p, i == 0 ? &layer_cross_first : &layer_cross, x, to);
         l->z = x0;
-        l->parameter[0] = plan_weights(p, x0.width, x0.width);
-        l->parameter[1] = plan_zeros(p, x0.width);
+        plan_step(p);
+        l->parameter[0] = plan_weights(p, x0.width, x0);
+        l->parameter[1] = plan_zeros(p, "bias", x0.width);
         l->state[0] = plan_state(p, x0.width);
         x = to;
     }
@@ -317,7 +318,7 @@ static void cin_backward(const struct layer *l, struct pass *p, uint32_t first, 
 }
 
 const struct layer_ops layer_cin = {
-    .name = "cin", .forward = cin_forward, .backward = cin_backward};
+    .name = "cin", .forward = cin_forward, .backward = cin_backward, .mixes = true};
 
 /* sums */
 
@@ -370,7 +371,9 @@ struct view plan_cin(struct plan *p, struct view vectors, const struct widths *m
         struct view y = plan_tensor(p, p->dim * maps->at[i]);
         struct layer *l = plan_layer(p, &layer_cin, x, y);
         l->z = x0;
-        l->parameter[0] = plan_weights(p, maps->at[i], fields * below);
+        plan_step(p);
+        l->parameter[0] = plan_parameter(p, "maps", maps->at[i], fields * below, x0,
+                                         plan_xavier(maps->at[i], fields * below), true);
         l->state[0] = work;
         l->number_of[NUMBER_FIELDS] = fields;
         l->number_of[NUMBER_BELOW] = below;
@@ -439,6 +442,6 @@ void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads,
     l->z = z;
     l->number_of[BILINEAR_HEADS] = heads;
     /* as small as a head's over all products would be */
-    l->parameter[0] = plan_weights(p, 1, weights);
+    l->parameter[0] = plan_parameter(p, "weight", 1, weights, x, plan_xavier(1, weights), true);
     l->state[0] = plan_state(p, z.width);
 }

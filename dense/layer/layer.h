@@ -36,6 +36,7 @@ struct tensor {
     uint32_t gradient_at; /* its first column there */
     bool whole;           /* holds the whole batch, whatever the range */
     bool state;           /* not by example: a layer's sums and the like */
+    bool by_field;        /* its columns stand for the input's, one by one or pair by pair */
     /* its gradient's writers do not cover it one after another: zeroed before the way back */
     bool zero;
 };
@@ -64,6 +65,7 @@ struct layer_ops {
     /* its kernels depend on the number of values or rows: not part of a recorded graph. Such layers
      * come first */
     bool by_values;
+    bool mixes; /* a column of y depends on all of x: it stands for no column of the input */
 };
 
 struct layer {

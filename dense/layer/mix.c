@@ -12,6 +12,8 @@
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
+#include <string.h>
+
 static struct mix_args mix_args_of(const struct layer *l, const struct pass *p, uint32_t first,
                                    uint32_t count)
 {
@@ -94,13 +96,22 @@ static struct view level_part(const struct level_input *in, uint32_t t)
     return in->mixtures ? plan_columns(in->x, t * width, width) : in->x;
 }
 
+/* What stands side by side, or one by one, for each of so many. */
+static void experts_scope(struct plan *p, uint32_t level, uint32_t layer, uint32_t shared,
+                          uint32_t own)
+{
+    plan_scope(p, "experts.%u.%u.%u+%u", level, layer, shared, own);
+    p->by_label = own > 0;
+}
+
 /* Outputs of all experts of a level: the shared ones', then each task's. */
-static struct view level_experts(struct plan *p, const struct level_input *in, uint32_t shared,
-                                 uint32_t own)
+static struct view level_experts(struct plan *p, const struct level_input *in, uint32_t level,
+                                 uint32_t shared, uint32_t own)
 {
     const struct widths *hidden = &p->job->model.hidden;
     uint32_t experts = shared + p->tasks * own, out = hidden->at[0];
     struct view y = plan_tensor(p, experts * out);
+    experts_scope(p, level, 0, shared, own);
     if (in->mixtures) {
         experts_layer(p, level_part(in, p->tasks), shared, out, false,
                       plan_columns(y, 0, shared * out));
@@ -113,6 +124,7 @@ static struct view level_experts(struct plan *p, const struct level_input *in, u
     for (uint32_t i = 1; i < hidden->count; i++) {
         struct view x = y;
         y = plan_tensor(p, experts * hidden->at[i]);
+        experts_scope(p, level, i, shared, own);
         experts_layer(p, x, experts, hidden->at[i], true, y);
     }
     return y;
@@ -122,7 +134,7 @@ static struct view level_experts(struct plan *p, const struct level_input *in, u
 static void gate_layer_add(struct plan *p, struct view x, uint32_t choices, struct view gate)
 {
     plan_layer(p, &layer_fc, x, gate)->parameter[0] =
-        block_add(&p->dense, (size_t)gate.width * x.width, plan_xavier(choices, x.width), true);
+        plan_parameter(p, "gate", gate.width, x.width, x, plan_xavier(choices, x.width), true);
 }
 
 static void mixture_add(struct plan *p, struct view outputs, struct view gates, uint32_t tasks,
@@ -166,9 +178,12 @@ struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32
     struct level_input in = {.x = x, .mixtures = false, .tasks = p->tasks};
     SHOAL_ASSERT(levels > 0 && shared + own > 0);
     for (uint32_t level = 0; level < levels; level++) {
-        struct view outputs = level_experts(p, &in, shared, own);
+        struct view outputs = level_experts(p, &in, level, shared, own);
+        plan_scope(p, "gates.%u.%u+%u", level, shared, own);
+        p->by_label = true;
         in.x = level_mixtures(p, &in, outputs, shared, own, level + 1 == levels);
         in.mixtures = true;
+        p->by_label = false;
     }
     return in.x;
 }
@@ -177,9 +192,13 @@ void plan_towers(struct plan *p, struct view mixtures)
 {
     uint32_t width = mixtures.width / p->tasks;
     SHOAL_ASSERT(mixtures.width == width * p->tasks);
-    for (uint32_t t = 0; t < p->tasks; t++)
+    for (uint32_t t = 0; t < p->tasks; t++) {
+        char label[LEGEND_NAME];
+        legend_write(p->job->data.label[t], strlen(p->job->data.label[t]), 1, label);
+        plan_scope(p, "tower.%.64s", label);
         plan_head(
             p, plan_network(p, plan_columns(mixtures, t * width, width), &p->job->model.tower), t);
+    }
 }
 
 int plan_mix_check(const struct job *job, uint32_t own, struct err *e)

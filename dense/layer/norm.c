@@ -127,10 +127,10 @@ void plan_batch_norm(struct plan *p, struct view x, struct view y)
 {
     SHOAL_ASSERT(x.width == y.width);
     struct layer *l = plan_layer(p, &layer_batch_norm, x, y);
-    l->parameter[0] = plan_ones(p, x.width);
-    l->parameter[1] = plan_zeros(p, x.width);
-    l->mean = plan_statistic(p, x.width, 0.0f);
-    l->variance = plan_statistic(p, x.width, 1.0f);
+    l->parameter[0] = plan_ones(p, "gamma", x.width);
+    l->parameter[1] = plan_zeros(p, "beta", x.width);
+    l->mean = plan_statistic(p, "mean", x.width, 0.0f);
+    l->variance = plan_statistic(p, "variance", x.width, 1.0f);
     l->momentum = layer_norm_momentum(p->job);
     l->state[0] = plan_state_whole(p, norm_state_floats(x.width));
 }
@@ -189,8 +189,8 @@ void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activati
 {
     SHOAL_ASSERT(x.width == y.width && rows > 0 && x.width % rows == 0);
     struct layer *l = plan_layer(p, &layer_layer_norm, x, y);
-    l->parameter[0] = plan_ones(p, x.width / rows);
-    l->parameter[1] = plan_zeros(p, x.width / rows);
+    l->parameter[0] = plan_ones(p, "gamma", x.width / rows);
+    l->parameter[1] = plan_zeros(p, "beta", x.width / rows);
     l->act = act;
     l->state[0] = plan_state(p, 2 * rows);
     l->number_of[LAYER_NORM_ROWS_AN_EXAMPLE] = rows;

@@ -148,7 +148,8 @@ static void fc_backward(const struct layer *l, struct pass *p, uint32_t first, u
     p->k->linear_backward(p->s, &a);
 }
 
-const struct layer_ops layer_fc = {.name = "fc", .forward = fc_forward, .backward = fc_backward};
+const struct layer_ops layer_fc = {
+    .name = "fc", .forward = fc_forward, .backward = fc_backward, .mixes = true};
 
 static void head_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
@@ -180,14 +181,19 @@ struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
         /* leading columns: the numerics' too */
         p->tensor[input.tensor].wanted = extra > 0 ? input.width : vectors;
         pooled = plan_columns(input, 0, vectors + copied);
+        p->tensor[input.tensor].by_field = true;
     }
-    plan_layer(p, &layer_pool, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, p->tasks);
+    plan_scope(p, "input");
+    p->by_label = true;
+    plan_layer(p, &layer_pool, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, "bias", p->tasks);
+    p->by_label = false;
     if (p->first_order && p->shape.numerics > 0) {
         struct view numeric = {TENSOR_NUMERIC, 0, p->shape.numerics};
         struct layer *l = plan_layer(p, &layer_head, numeric, plan_logit(p, 0));
-        l->parameter[0] =
-            block_add(&p->dense, p->shape.numerics, (struct init_spec){INIT_ZERO, 0.0f}, true);
+        l->parameter[0] = plan_parameter(p, "numbers", 1, p->shape.numerics, numeric,
+                                         (struct init_spec){INIT_ZERO, 0.0f}, true);
     }
+    plan_scope(p, "hidden");
     return input;
 }
 
@@ -210,9 +216,10 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
     struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
     struct view product = normed ? plan_tensor(p, out) : result;
     struct layer *l = plan_layer(p, &layer_fc, x, product);
-    l->parameter[0] = plan_weights(p, out, x.width);
+    plan_step(p);
+    l->parameter[0] = plan_weights(p, out, x);
     if (!normed) {
-        l->parameter[1] = plan_zeros(p, out);
+        l->parameter[1] = plan_zeros(p, "bias", out);
         l->act = act;
         l->dropout = dropout;
         return result;
@@ -242,5 +249,8 @@ struct view plan_network(struct plan *p, struct view x, const struct widths *hid
 void plan_head(struct plan *p, struct view x, uint32_t task)
 {
     struct layer *l = plan_layer(p, &layer_head, x, plan_logit(p, task));
-    l->parameter[0] = plan_weights(p, 1, x.width);
+    uint32_t steps = p->steps;
+    p->steps = 0; /* of the whole scope */
+    l->parameter[0] = plan_parameter(p, "head", 1, x.width, x, plan_xavier(1, x.width), true);
+    p->steps = steps;
 }

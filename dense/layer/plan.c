@@ -4,6 +4,8 @@
 #include "proto/base/assert.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct init_spec init_zero = {INIT_ZERO, 0.0f};
@@ -52,26 +54,73 @@ struct init_spec plan_xavier(uint32_t out, uint32_t in)
     return (struct init_spec){INIT_UNIFORM, (float)sqrt(6.0 / ((double)in + out))};
 }
 
-size_t plan_weights(struct plan *p, uint32_t out, uint32_t in)
+void plan_scope(struct plan *p, const char *format, ...)
 {
-    return block_add(&p->dense, (size_t)in * out, plan_xavier(out, in), true);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(p->scope, sizeof p->scope, format, arguments);
+    va_end(arguments);
+    p->steps = 0;
 }
 
-size_t plan_zeros(struct plan *p, size_t count)
+void plan_step(struct plan *p)
 {
-    return block_add(&p->dense, count, init_zero, false);
+    p->steps++;
 }
 
-size_t plan_ones(struct plan *p, size_t count)
+bool plan_by_field(const struct plan *p, struct view v)
 {
-    return block_add(&p->dense, count, init_one, false);
+    return v.tensor < p->tensor_count && p->tensor[v.tensor].by_field;
 }
 
-size_t plan_statistic(struct plan *p, size_t count, float initial)
+/* "hidden.0.weight", or "hidden.head" where the scope has no steps. */
+static const char *name_of(const struct plan *p, const char *what, char out[LEGEND_NAME])
 {
-    return block_add(&p->stats, count,
-                     initial == 0.0f ? init_zero : (struct init_spec){INIT_CONSTANT, initial},
-                     false);
+    if (p->steps > 0)
+        (void)snprintf(out, LEGEND_NAME, "%s.%u.%s", p->scope, p->steps - 1, what);
+    else
+        (void)snprintf(out, LEGEND_NAME, "%s.%s", p->scope, what);
+    return out;
+}
+
+size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t in,
+                      struct view reads, struct init_spec init, bool decay)
+{
+    char name[LEGEND_NAME], shape[40];
+    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in,
+                   plan_by_field(p, reads) ? " input" : "",
+                   p->by_label && p->tasks > 1 ? " labels" : "");
+    return block_add(&p->dense, name_of(p, what, name), shape, (size_t)in * out, init, decay);
+}
+
+size_t plan_weights(struct plan *p, uint32_t out, struct view x)
+{
+    return plan_parameter(p, "weight", out, x.width, x, plan_xavier(out, x.width), true);
+}
+
+static size_t vector_add(struct plan *p, struct block_layout *b, const char *what, size_t count,
+                         struct init_spec init)
+{
+    char name[LEGEND_NAME], shape[40];
+    (void)snprintf(shape, sizeof shape, "%zu%s", count,
+                   p->by_label && p->tasks > 1 ? " labels" : "");
+    return block_add(b, name_of(p, what, name), shape, count, init, false);
+}
+
+size_t plan_zeros(struct plan *p, const char *what, size_t count)
+{
+    return vector_add(p, &p->dense, what, count, init_zero);
+}
+
+size_t plan_ones(struct plan *p, const char *what, size_t count)
+{
+    return vector_add(p, &p->dense, what, count, init_one);
+}
+
+size_t plan_statistic(struct plan *p, const char *what, size_t count, float initial)
+{
+    return vector_add(p, &p->stats, what, count,
+                      initial == 0.0f ? init_zero : (struct init_spec){INIT_CONSTANT, initial});
 }
 
 struct view plan_logit(const struct plan *p, uint32_t task)
@@ -97,6 +146,8 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
     struct layer *l = &p->layer[p->layer_count];
     *l = (struct layer){
         .ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
+    if (y.tensor < p->tensor_count && y.tensor >= TENSOR_FIRST_FREE && !ops->mixes)
+        p->tensor[y.tensor].by_field |= plan_by_field(p, x);
     for (uint32_t i = 0; i < LAYER_STATES; i++)
         l->state[i] = TENSOR_NONE;
     for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
@@ -233,7 +284,8 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->has_loss = job->model.kind != MODEL_PROBE;
     out->by_batch = kind->network && job->model.norm == NORM_BATCH;
     tensor_add(out, (struct tensor){.width = out->tasks, .wanted = out->tasks, .whole = true});
-    tensor_add(out, (struct tensor){.width = shape->numerics, .whole = true});
+    tensor_add(out, (struct tensor){.width = shape->numerics, .whole = true, .by_field = true});
+    plan_scope(out, "%s", kind->name); /* of a model without plan_input */
     SHOAL_ASSERT(out->tensor_count == TENSOR_FIRST_FREE);
     kind->build(out);
     if (!out->overflow && !out->dense.overflow && !out->stats.overflow)
@@ -249,5 +301,6 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
             e, SHOAL_E_CONFIG,
             "model.hidden makes %zu weights, over the limit of %zu; make the layers narrower",
             out->dense.floats, BLOCK_TABLE_FLOATS_MAX);
-    return 0;
+    rc = block_number(&out->dense, &job->legend, LEGEND_TENSORS, e);
+    return rc == 0 ? block_number(&out->stats, &job->legend, LEGEND_STATISTICS, e) : rc;
 }

@@ -34,6 +34,10 @@ struct plan {
     struct tensor tensor[PLAN_TENSORS_MAX];
     uint32_t tensor_count;
     struct block_layout dense, stats;
+    /* what parameters that are added are called by: "hidden.0.weight" (plan_scope) */
+    char scope[LIMIT_NAME + 16];
+    uint32_t steps; /* of the scope, so far */
+    bool by_label;  /* they have places for each label */
 };
 
 /* A model as models_plan finds it by model.kind. */
@@ -71,11 +75,23 @@ struct view plan_columns(struct view v, uint32_t at, uint32_t width);
 uint32_t plan_state(struct plan *p, uint32_t floats_an_example); /* a layer's own, by example */
 uint32_t plan_state_whole(struct plan *p, uint32_t floats);      /* in all */
 struct init_spec plan_xavier(uint32_t out, uint32_t in);
-/* (out, in), Xavier-uniform, with l2_dense */
-size_t plan_weights(struct plan *p, uint32_t out, uint32_t in);
-size_t plan_zeros(struct plan *p, size_t count); /* a bias: no L2 */
-size_t plan_ones(struct plan *p, size_t count);
-size_t plan_statistic(struct plan *p, size_t count, float initial); /* in dense_stats */
+/* Parameters are known by name from one job to the next (proto/job/legend.h): their scope, which
+ * the model says where there is more than one network ("hidden" after plan_input), the step of the
+ * scope, and what they are there. A scope begins with no step. */
+void plan_scope(struct plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void plan_step(struct plan *p);
+/* Whether parameters over v stand for columns of the input. */
+bool plan_by_field(const struct plan *p, struct view v);
+/* (out, in), in_view: what they read, which is in wide or a part of that; by_field of it is told in
+ * their shape. */
+size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t in,
+                      struct view reads, struct init_spec init, bool decay);
+/* (out, x.width), Xavier-uniform, with l2_dense: "weight" */
+size_t plan_weights(struct plan *p, uint32_t out, struct view x);
+size_t plan_zeros(struct plan *p, const char *what, size_t count); /* a bias: no L2 */
+size_t plan_ones(struct plan *p, const char *what, size_t count);
+/* in dense_stats */
+size_t plan_statistic(struct plan *p, const char *what, size_t count, float initial);
 struct view plan_logit(const struct plan *p, uint32_t task);
 /* all else: none */
 struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y);

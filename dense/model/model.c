@@ -238,3 +238,29 @@ int model_schemas(const struct job *job, const struct model_shape *shape,
     free(p);
     return rc;
 }
+
+static int layout_legend(const struct block_layout *b, enum legend_list list, struct legend *out,
+                         struct err *e)
+{
+    int rc = 0;
+    for (uint32_t t = 0; t < b->tensor_count && rc == 0; t++)
+        rc = legend_add(out, list, b->tensor[t].name, "", b->tensor[t].shape, e);
+    return rc;
+}
+
+int model_legend(const struct job *job, const struct model_shape *shape, struct legend *out,
+                 struct err *e)
+{
+    struct plan *p = malloc(sizeof *p);
+    struct job unnumbered = *job; /* borrows all else */
+    if (p == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "tensors of job %s: out of memory", job->name);
+    memset(&unnumbered.legend, 0, sizeof unnumbered.legend);
+    int rc = models_plan(&unnumbered, shape, p, e);
+    if (rc == 0)
+        rc = layout_legend(&p->dense, LEGEND_TENSORS, out, e);
+    if (rc == 0)
+        rc = layout_legend(&p->stats, LEGEND_STATISTICS, out, e);
+    free(p);
+    return rc;
+}

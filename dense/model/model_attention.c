@@ -18,6 +18,7 @@ void model_autoint_plan(struct plan *p)
     const struct job *job = p->job;
     struct view input = plan_input(p, true, 0);
     plan_head(p, plan_network(p, input, &job->model.hidden), 0);
+    plan_scope(p, "attention");
     plan_head(p,
               plan_attention(p, plan_vectors(p, input), p->shape.fields,
                              job->model.attention_layers, job->model.heads,

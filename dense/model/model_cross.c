@@ -39,7 +39,9 @@ void model_dcnv2_plan(struct plan *p)
     uint32_t last = hidden->at[hidden->count - 1];
     struct view both = plan_tensor(p, input.width + last);
     network_into(p, input, plan_columns(both, input.width, last));
+    plan_scope(p, "cross");
     plan_cross(p, input, p->job->model.cross_layers, plan_columns(both, 0, input.width));
+    plan_scope(p, "both");
     plan_head(p, both, 0);
 }
 
@@ -72,7 +74,9 @@ int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, 
 void model_xdeepfm_plan(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
+    plan_scope(p, "cin");
     plan_head(p, plan_cin(p, plan_vectors(p, input), &p->job->model.cin), 0);
+    plan_scope(p, "hidden");
     plan_head(p, plan_network(p, input, &p->job->model.hidden), 0);
 }
 
@@ -96,8 +100,10 @@ static struct view stream(struct plan *p, struct view input, uint32_t number,
                           const struct widths *hidden)
 {
     const struct widths *gate = &p->job->model.gate_hidden;
+    plan_scope(p, "gate%u", number + 1);
     if (gate->count > 0)
         input = plan_gate(p, input, context_of(p, input, number), gate);
+    plan_scope(p, "hidden%s", number == 0 ? "" : "2");
     return plan_network(p, input, hidden);
 }
 
@@ -106,8 +112,11 @@ void model_finalmlp_plan(struct plan *p)
     struct view input = plan_input(p, true, 0);
     struct view one = stream(p, input, 0, &p->job->model.hidden),
                 two = stream(p, input, 1, &p->job->model.hidden2);
+    plan_scope(p, "hidden");
     plan_head(p, one, 0);
+    plan_scope(p, "hidden2");
     plan_head(p, two, 0);
+    plan_scope(p, "products");
     plan_bilinear(p, one, two, p->job->model.heads, 0);
 }
 

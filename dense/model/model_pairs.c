@@ -36,6 +36,7 @@ int model_pairs_check(const struct job *job, const struct model_shape *shape, st
 void model_fwfm_plan(struct plan *p)
 {
     struct view vectors = plan_input(p, false, 0);
+    plan_scope(p, "pairs");
     plan_head(p, plan_products(p, vectors, false, VIEW_NONE), 0);
 }
 
@@ -95,8 +96,10 @@ int model_dlrm_check(const struct job *job, const struct model_shape *shape, str
 static void bottom_network(struct plan *p, struct view y)
 {
     struct view numbers = {TENSOR_NUMERIC, 0, p->shape.numerics};
+    plan_scope(p, "bottom");
     struct view x = plan_network(p, numbers, &p->job->model.bottom);
     plan_linear(p, x, p->dim, p->job->model.activation, 0.0, NORM_NONE, y);
+    plan_scope(p, "hidden");
 }
 
 void model_dlrm_plan(struct plan *p)

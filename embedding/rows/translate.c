@@ -294,8 +294,14 @@ static int take_life(const struct table *from, uint32_t tablet, struct table *to
 
 /* ---- rows ---- */
 
+static bool left_out(const uint64_t *without, uint64_t key)
+{
+    uint32_t field = key_field(key);
+    return field < LIMIT_FIELDS && (without[field / 64] >> (field % 64) & 1) != 0;
+}
+
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
-                   const uint8_t *wanted)
+                   const uint8_t *wanted, const uint64_t *without)
 {
     SHOAL_ASSERT(from->schema.width == to->schema.width && from->schema.dense == to->schema.dense);
     const struct tablet *own = &from->tablets[tablet];
@@ -309,7 +315,7 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
             uint64_t key = own->buckets[b].key[i];
             uint32_t target = target_of(to, key);
             SHOAL_ASSERT(target - first < count);
-            if (!wanted[target])
+            if (!wanted[target] || left_out(without, key))
                 continue;
             float *row = table_insert(to, target, key);
             if (row == NULL)

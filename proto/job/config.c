@@ -224,22 +224,34 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
     return 0;
 }
 
-int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
-                struct config **out, struct err *e)
+int config_read(const char *path, char **text, size_t *bytes, struct err *e)
 {
     FILE *f = fopen(path, "rb");
     if (f == NULL)
         return err_set(e, SHOAL_E_NOINPUT, "%s: cannot open it: %s", path, strerror(errno));
-    char *text = malloc(LIMIT_CONFIG_BYTES + 1);
-    if (text == NULL) {
+    *text = malloc(LIMIT_CONFIG_BYTES + 1);
+    if (*text == NULL) {
         fclose(f);
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path);
     }
-    size_t bytes = fread(text, 1, LIMIT_CONFIG_BYTES + 1, f);
+    *bytes = fread(*text, 1, LIMIT_CONFIG_BYTES + 1, f);
     int failed = ferror(f);
     fclose(f);
-    int rc = failed ? err_set(e, SHOAL_E_IO, "%s: cannot read it: %s", path, strerror(errno))
-                    : config_parse(text, bytes, path, set, spec, out, e);
+    if (failed == 0)
+        return 0;
+    free(*text);
+    return err_set(e, SHOAL_E_IO, "%s: cannot read it: %s", path, strerror(errno));
+}
+
+int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
+                struct config **out, struct err *e)
+{
+    char *text;
+    size_t bytes;
+    int rc = config_read(path, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    rc = config_parse(text, bytes, path, set, spec, out, e);
     free(text);
     return rc;
 }

@@ -48,6 +48,9 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
                  const struct config_key *spec, struct config **out, struct err *e);
 int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
                 struct config **out, struct err *e);
+/* A file's text, one byte more than config_parse takes at most. The caller frees it. NOINPUT, IO,
+ * NOMEM. */
+int config_read(const char *path, char **text, size_t *bytes, struct err *e);
 void config_free(struct config *c);
 /* The whole as YAML text, overrides applied; caller frees. */
 char *config_text(const struct config *c);

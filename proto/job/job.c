@@ -59,6 +59,8 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
     (void)snprintf(j->resume, sizeof j->resume, "%s", config_string(c, "resume"));
     (void)snprintf(j->start_from, sizeof j->start_from, "%s", config_string(c, "start_from"));
     (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start"));
+    if (config_list(c, "fresh", &j->fresh) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
     return 0;
 }
 
@@ -176,30 +178,81 @@ static int job_from(struct config *c, const char *name, struct job *out, struct 
     return 0;
 }
 
+/* The text without the line of names, which is no YAML of a person's: its place is left empty, so
+ * that lines keep their numbers. */
+static int names_part(const char *text, size_t bytes, const char *name, struct legend *names,
+                      char **rest, struct err *e)
+{
+    size_t at = 0, line = 0;
+    *rest = NULL;
+    memset(names, 0, sizeof *names);
+    if (!legend_line(text, bytes, &at, &line))
+        return 0;
+    int rc = legend_parse(text + at, line, names, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "%s", name);
+    *rest = malloc(bytes + 1);
+    if (*rest == NULL) {
+        legend_free(names);
+        return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", name);
+    }
+    memcpy(*rest, text, bytes);
+    memset(*rest + at, ' ', line);
+    return 0;
+}
+
+/* text: of the file, `set` applied to it; NULL: not asked for. */
+static int job_of_text(const char *text, size_t bytes, const char *name,
+                       const struct string_list *set, struct job *out, char **made, struct err *e)
+{
+    struct config *c;
+    struct legend names;
+    char *rest;
+    int rc = names_part(text, bytes, name, &names, &rest, e);
+    if (rc != 0)
+        return rc;
+    rc = config_parse(rest != NULL ? rest : text, bytes, name, set, keys_job, &c, e);
+    free(rest);
+    if (rc == 0 && made != NULL)
+        *made = config_text(c);
+    if (rc == 0)
+        rc = job_from(c, name, out, e);
+    if (rc != 0)
+        legend_free(&names);
+    else
+        out->legend = names;
+    return rc;
+}
+
 int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
               struct job *out, struct err *e)
 {
-    struct config *c;
-    int rc = config_parse(text, bytes, name, set, keys_job, &c, e);
-    return rc != 0 ? rc : job_from(c, name, out, e);
+    return job_of_text(text, bytes, name, set, out, NULL, e);
 }
 
 int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e)
 {
-    struct config *c;
-    int rc = config_load(path, set, keys_job, &c, e);
-    return rc != 0 ? rc : job_from(c, path, out, e);
+    char *text;
+    size_t bytes;
+    int rc = config_read(path, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    rc = job_of_text(text, bytes, path, set, out, NULL, e);
+    free(text);
+    return rc;
 }
 
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e)
 {
-    struct config *c;
+    char *file;
+    size_t bytes;
     struct job j;
-    int rc = config_load(path, set, keys_job, &c, e);
+    int rc = config_read(path, &file, &bytes, e);
     if (rc != 0)
         return rc;
-    *text = config_text(c);
-    rc = job_from(c, path, &j, e);
+    *text = NULL;
+    rc = job_of_text(file, bytes, path, set, &j, text, e);
+    free(file);
     if (rc != 0) {
         free(*text);
         return rc;
@@ -231,6 +284,8 @@ void job_free(struct job *j)
     config_list_free(&j->features.fields);
     config_list_free(&j->evaluate.by);
     config_list_free(&j->checkpoint.publish);
+    config_list_free(&j->fresh);
+    legend_free(&j->legend);
     free(j->data.column);
     for (size_t i = 0; i < j->table_count && j->table != NULL; i++) {
         config_list_free(&j->table[i].fields);

@@ -10,6 +10,7 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 #include "proto/job/format.h"
+#include "proto/job/legend.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
@@ -228,6 +229,9 @@ struct job {
     /* where a checkpoint is, as the job's author names it: the job goes on from it, or begins with
      * its tables; empty: none */
     char resume[LIMIT_PATH], start_from[LIMIT_PATH];
+    /* names of fields and tensors that begin anew although the tables have them; "all": everything */
+    struct string_list fresh;
+    struct legend legend; /* what the numbers in the tables' keys mean, as far as they are known */
     enum durability durability;
     struct {
         /* folder of the checkpoints, the same one for coordinator and servers; empty: none are

@@ -140,12 +140,14 @@
  * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
  * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
  * here. anew: a shard whose rows are in memory alone forgets them all first, and its runs. lanes
- * above 0: the run begins instead, with so many lanes, this mode and no marks. */
+ * above 0: the run begins instead, with so many lanes, this mode and no marks. without: rows that
+ * are left out, "TABLE:FIELD" or "TABLE:*" for all of a table, separated by blanks. */
+#define WIRE_WITHOUT 2048
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
     U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) STR(path, LIMIT_PATH) B(anew) U32(lanes) U32(mode)
+    U64(run) STR(path, LIMIT_PATH) B(anew) U32(lanes) U32(mode) STR(without, WIRE_WITHOUT)
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Takes back what a LOAD for `run`, or for an older run that never trained, did or does here: its
@@ -221,6 +223,15 @@
 #define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) U32(declared_total)
 #define WIRE_TABLE_DECLARE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
+/* Before that it says by what names it knows fields and tensors. frame 1: a line as legend_put
+ * writes it, with the numbers that follow from the job's text. CONFIG, for all: the tables that are
+ * there, or another worker's input, have others. */
+#define WIRE_LEGEND(U32, U64, I32, F32, F64, B, STR) U64(pass)
+#define WIRE_LEGEND_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+/* The job's text as workers get it; AGAIN: there was none yet. Reply frame 1: YAML. */
+#define WIRE_JOB_TEXT(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_JOB_TEXT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
 /* The tables and the map, asked for by workers and the CLI. TABLE: reply frame 1 as in
  * TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: endpoints, one
@@ -387,7 +398,9 @@
     X(WHO, 37, 1, 1)                                                                               \
     X(LOAD_DROP, 38, 0, 0)                                                                         \
     X(CUT_KEEP, 39, 0, 0)                                                                          \
-    X(MAP_HELD, 40, 0, 1)
+    X(MAP_HELD, 40, 0, 1)                                                                          \
+    X(LEGEND, 41, 1, 0)                                                                            \
+    X(JOB_TEXT, 42, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

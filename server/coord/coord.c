@@ -196,6 +196,8 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(WORKER_BEAT, A_WORKER, coord_work_beat)                                                      \
     X(WORKER_LEAVE, ANYBODY, coord_work_leave)                                                     \
     X(INDEX_DONE, A_WORKER, coord_work_index)                                                      \
+    X(LEGEND, A_WORKER, coord_work_legend)                                                         \
+    X(JOB_TEXT, ANYBODY, coord_work_job_text)                                                      \
     X(TABLE_DECLARE, ANYBODY, coord_work_declare)                                                  \
     X(TABLE_GET, ANYBODY, coord_work_table_get)                                                    \
     X(MAP_GET, ANYBODY, coord_work_map_get)                                                        \

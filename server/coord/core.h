@@ -203,6 +203,8 @@ struct coord_job {
         uint64_t worker, given_ns; /* who indexes it */
     } index[3];
     struct table_schema *table; /* (LIMIT_TABLES), owned */
+    bool told;                  /* by a worker: yaml and spec have the names of all there is */
+    char without[WIRE_WITHOUT]; /* of LOAD: rows of the checkpoint that begin anew */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
     uint32_t tablets; /* of its tables: the map has these, and may have more; 0: not in it yet */

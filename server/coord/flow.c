@@ -81,7 +81,11 @@ static int job_load_stored(struct coord *c, struct err *e)
     free(yaml);
     j->at = at;
     j->at.from_path[LIMIT_PATH - 1] = 0;
-    return rc == 0 ? 0 : err_wrap(e, rc, "stored job");
+    if (rc != 0)
+        return err_wrap(e, rc, "stored job");
+    rc = coord_store_get_fixed(c->store, "without", j->without, sizeof j->without, e);
+    j->without[sizeof j->without - 1] = 0;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc; /* a coordinator before it stored none */
 }
 
 int coord_flow_resume(struct coord *c, struct err *e)

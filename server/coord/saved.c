@@ -530,8 +530,11 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     rc = kept_check(&was, &f->saved.at, e);
     if (rc == 0 && !f->start)
         rc = spec_compare(&was, spec, &f->saved, e);
-    if (rc == 0)
+    /* what a tensor or a field is, names say; who goes on has all of it, and older ones no names */
+    if (rc == 0 && (!f->start || !legend_known(&was.legend)))
         rc = job_same_model(&was, spec, e);
+    if (rc == 0)
+        rc = legend_copy(&was.legend, &f->legend, e);
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
                      same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);
@@ -578,6 +581,7 @@ void coord_from_close(const struct coord *c, struct coord_from *f)
 {
     free(f->state);
     f->state = NULL;
+    legend_free(&f->legend);
     if (c->options.folder != NULL)
         c->options.folder->let_go(&f->hold);
     SHOAL_ASSERT(f->hold == COORD_FOLDER_NONE);

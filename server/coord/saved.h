@@ -47,9 +47,10 @@ struct coord_from {
     char path[LIMIT_PATH];
     void *state; /* owned */
     struct coord_saved saved;
-    int hold;         /* nobody removes the folder meanwhile */
-    bool start;       /* only its tables count: the job begins with them */
-    bool stops_alike; /* early stopping looks at the same measure of the same files as it did */
+    int hold;             /* nobody removes the folder meanwhile */
+    bool start;           /* only its tables count: the job begins with them */
+    struct legend legend; /* owned: what its tables call fields and tensors */
+    bool stops_alike;     /* early stopping looks at the same measure of the same files as it did */
 };
 
 /* path: absolute. start: the job begins with the tables, so batches, rows and what is done say

@@ -97,6 +97,7 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
     if (rc != 0)
         return rc;
     if (!coord_put(c, "counters", &c->counters, sizeof c->counters) ||
+        !coord_put(c, "without", j->without, sizeof j->without) ||
         !coord_put(c, "job", j->yaml, j->yaml_bytes))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     j->at.number = j->at.run = run;
@@ -108,6 +109,74 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
     j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
     return from == NULL ? 0 : from_take(c, j, from, e);
+}
+
+/* ---- what the tables call fields and tensors ------------------------------------------------- */
+
+static bool is_fresh(const struct string_list *fresh, const char *name)
+{
+    for (size_t i = 0; i < fresh->count; i++)
+        if (strcmp(fresh->item[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Of a checkpoint's rows those that the job begins anew, as LOAD takes it: tables have the numbers
+ * that the job gives them, the network's come behind the sparse ones. */
+static int without_make(struct coord_job *j, const struct legend *was, struct err *e)
+{
+    const struct string_list *fresh = &j->spec.fresh;
+    size_t at = 0;
+    uint32_t network = (uint32_t)j->spec.table_count;
+    if (is_fresh(fresh, "dense")) {
+        (void)snprintf(j->without, sizeof j->without, "%u:* %u:*", network, network + 1);
+        at = strlen(j->without);
+    }
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++)
+        for (uint32_t i = 0; i < was->count[l]; i++) {
+            const struct legend_name *x = &was->name[l][i];
+            uint32_t table = network + (l == LEGEND_STATISTICS);
+            for (uint32_t t = 0; l == LEGEND_FIELDS && t < j->spec.table_count; t++)
+                table = strcmp(j->spec.table[t].name, x->table) == 0 ? t : table;
+            if (l == LEGEND_NUMBERS || !is_fresh(fresh, x->name))
+                continue;
+            int n = snprintf(j->without + at, sizeof j->without - at, "%s%u:%u", at > 0 ? " " : "",
+                             table, x->number);
+            at += (size_t)n;
+            if (at >= sizeof j->without)
+                return err_set(e, SHOAL_E_CONFIG,
+                               "fresh names too much at once: say dense for the whole network");
+        }
+    return 0;
+}
+
+/* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
+ * with, else those that are here. */
+static int legend_begin(const struct coord *c, struct coord_job *j, const struct coord_from *from,
+                        struct err *e)
+{
+    static const struct legend none;
+    const struct legend *was = from != NULL               ? &from->legend
+                               : c->cluster.map_epoch > 0 ? &c->job.spec.legend
+                                                          : &none;
+    bool begins = from != NULL && from->start;
+    char *text;
+    size_t bytes;
+    if (j->spec.fresh.count > 0 && from == NULL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "fresh: %s: only a job that begins with a checkpoint (start_from) leaves "
+                       "some of its rows out; take the key away",
+                       j->spec.fresh.item[0]);
+    int rc = begins ? without_make(j, was, e) : 0;
+    if (rc == 0)
+        rc = legend_put(j->yaml, j->yaml_bytes, was, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    free(j->yaml);
+    j->yaml = text;
+    j->yaml_bytes = bytes;
+    legend_free(&j->spec.legend);
+    return legend_copy(was, &j->spec.legend, e);
 }
 
 /* The new job in `j`, stored but for its progress. */
@@ -126,6 +195,8 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     if (rc == 0 && goes_on)
         rc = coord_from_open(c, submit->from, submit->start, &j->spec, &from, e);
     if (rc == 0)
+        rc = legend_begin(c, j, goes_on ? &from : NULL, e);
+    if (rc == 0)
         rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, e);
     if (rc == 0) {
         j->from_hold = from.hold;
@@ -135,15 +206,30 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     return rc;
 }
 
+/* But for the names, which are no part of what is submitted. */
+static bool same_text(const struct coord_job *j, const struct coord_submit *submit)
+{
+    char *mine = NULL, *theirs = NULL;
+    size_t bytes = 0, more = 0;
+    bool same = legend_put(j->yaml, j->yaml_bytes, NULL, &mine, &bytes, NULL) == 0 &&
+                legend_put(submit->yaml, submit->bytes, NULL, &theirs, &more, NULL) == 0;
+    while (same && bytes > 0 && mine[bytes - 1] == '\n')
+        bytes--;
+    while (same && more > 0 && theirs[more - 1] == '\n')
+        more--;
+    same = same && bytes == more && memcmp(mine, theirs, bytes) == 0;
+    free(mine);
+    free(theirs);
+    return same;
+}
+
 /* A request that is sent again, its answer being lost: by the same peer, soon. After a restart
  * nobody knows who had sent it; a job that runs is then shown to whoever sends the same file, one
  * that has ended is begun anew. */
 static bool sent_again(const struct coord *c, peer_t from, const struct coord_submit *submit)
 {
     const struct coord_job *j = &c->job;
-    if (!j->parsed || j->yaml_bytes != submit->bytes ||
-        memcmp(j->yaml, submit->yaml, submit->bytes) != 0 ||
-        strcmp(j->at.from_path, submit->from) != 0 ||
+    if (!j->parsed || !same_text(j, submit) || strcmp(j->at.from_path, submit->from) != 0 ||
         (j->at.from != FROM_NOTHING && submit->start == coord_from_resumes(&j->at)))
         return false;
     if (coord_phase_running(c))

@@ -205,6 +205,61 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
+/* The text with all names takes the place of the one that the job began with. */
+static int legend_take(struct coord *c, struct legend *is, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    char *text;
+    size_t bytes;
+    int rc = legend_put(j->yaml, j->yaml_bytes, is, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    free(j->yaml);
+    j->yaml = text;
+    j->yaml_bytes = bytes;
+    legend_free(&j->spec.legend);
+    j->spec.legend = *is;
+    memset(is, 0, sizeof *is);
+    j->told = true;
+    return coord_put(c, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
+}
+
+int coord_work_legend(struct coord *c, struct coord_ask *a)
+{
+    struct coord_job *j = &c->job;
+    size_t at = 0, bytes = a->m->frame[1].bytes, line = 0;
+    const char *text = a->m->frame[1].data;
+    struct legend is;
+    if (!coord_phase_running(c))
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to tell names for");
+    while (bytes > 0 && text[bytes - 1] == '\n')
+        bytes--;
+    if (j->told && legend_line(j->yaml, j->yaml_bytes, &at, &line) && line == bytes &&
+        memcmp(j->yaml + at, text, bytes) == 0)
+        return 0;
+    int rc = legend_parse(text, bytes, &is, &a->e);
+    if (rc != 0)
+        return rc;
+    /* who goes on, or joins others, has what is there */
+    bool same = j->told || coord_from_resumes(&j->at);
+    rc = legend_agrees(&j->spec.legend, &is, j->spec.fresh.item, j->told ? 0 : j->spec.fresh.count,
+                       same, &a->e);
+    if (rc == 0 && !j->told)
+        rc = legend_take(c, &is, &a->e);
+    legend_free(&is);
+    return rc;
+}
+
+int coord_work_job_text(struct coord *c, struct coord_ask *a)
+{
+    if (!c->job.parsed)
+        return err_set(&a->e, SHOAL_E_AGAIN, "there was no job yet");
+    a->reply.u.JOB_TEXT_reply.run = c->job.at.number;
+    a->frame = c->job.yaml;
+    a->frame_bytes = c->job.yaml_bytes;
+    return 0;
+}
+
 /* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
  * last field is. */
 _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=

@@ -387,8 +387,12 @@ void cut_on_load(struct shard *s, peer_t from)
     else if (!lead_ready(&s->lead)) /* it would fill nothing and say that all is well */
         rc = err_set(&e, SHOAL_E_AGAIN, "there is no map yet; ask again");
     if (!rc) {
-        struct engine_load_options o = {
-            .path = c->load.path, .run = r.run, .anew = r.anew, .lanes = r.lanes, .mode = r.mode};
+        struct engine_load_options o = {.path = c->load.path,
+                                        .run = r.run,
+                                        .anew = r.anew,
+                                        .lanes = r.lanes,
+                                        .mode = r.mode,
+                                        .without = c->load.without};
         c->loader = (struct checkpoint_asker){true, from, id};
         c->load = r;
         rc = engine_load(s->engine, &o, loaded_cb, s, &e);

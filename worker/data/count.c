@@ -215,10 +215,11 @@ static struct json *sample_json(const struct sample *s, const struct features *f
     json_set_int(j, "bad_lines", (int64_t)s->bad_lines);
     json_set(j, "tables", tables_json(s->job, row_floats));
     for (uint32_t i = 0; i < f->shape.fields; i++) {
-        if (f->field[i].key_field != i)
+        uint32_t number = f->shape.number[i];
+        if (f->field[i].key_field != number)
             continue; /* its values are among another field's */
         feature_field_name(f, i, name);
-        json_append(fields, field_json(&s->counter.field[i], factor, name, i,
+        json_append(fields, field_json(&s->counter.field[number], factor, name, number,
                                        s->job->table[f->shape.table[i]].name));
     }
     json_set(j, "fields", fields);

@@ -139,6 +139,17 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
     return 0;
 }
 
+int dataset_legend(const struct job *job, struct legend *out, struct err *e)
+{
+    struct features f;
+    int rc = dataset_features(job, &f, e);
+    if (rc != 0)
+        return rc;
+    rc = feature_legend(&f, job, out, e);
+    features_free(&f);
+    return rc;
+}
+
 /* The header of file i; *text lives in `lines`. An empty file has none: END. */
 static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
                      struct err *e)

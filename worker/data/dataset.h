@@ -48,6 +48,8 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 /* Whether all files of all splits are there and may be read, and the columns fit; streams and
  * commands are left alone. As dataset_open says it. */
 int dataset_check(const struct job *job, struct err *e);
+/* What the input's fields and numbers are called (feature.h): added to *out. */
+int dataset_legend(const struct job *job, struct legend *out, struct err *e);
 /* The same with names, types and transforms; features_free is the caller's. */
 struct features;
 int dataset_features(const struct job *job, struct features *out, struct err *e);

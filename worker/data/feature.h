@@ -1,7 +1,9 @@
 /* feature.h: how columns become fields and numbers, and cells -> example.
  *
- * Field numbers are positions of the sparse fields in the shape: in the order of `features.fields`,
- * or of the columns when that is auto. A number column is a numeric input, or, with the transform
+ * Fields stand in the order of `features.fields`, or of the columns when that is auto, and a
+ * field's number in keys is its place, unless the job's tables know it by its name (job.names):
+ * then it has the number that they know it by, and all stand in the order of their numbers; new
+ * ones follow (proto/job/legend.h). A number column is a numeric input, or, with the transform
  * `bucket`, a field. Columns: criteo "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label),
  * "1".. (the entries); csv the names of its header, of data.columns, or "0", "1"... A number names
  * a column by position where no column has that name. Labels, the weight and the time are no
@@ -38,7 +40,8 @@ struct example {
 struct feature_use {
     uint32_t last; /* of a MULTI: so many of its values count, the last ones */
     uint16_t column;
-    /* of a field: the number in its keys: its own, or that of the field whose rows it shares */
+    /* of a field: the number in its keys: its own, or that of the field whose rows it shares; while
+     * features are made the place of that field */
     uint16_t key_field;
     uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
     uint8_t transform; /* enum number_transform, of a NUMBER */
@@ -64,7 +67,9 @@ struct features {
     bool predict, unlabelled;
     uint32_t pass[LIMIT_PASS]; /* (pass_count) columns that it passes on */
     uint32_t pass_count;
-    uint32_t tables; /* that fields lie in (shape.table); 0 counts as 1 */
+    uint32_t tables;                /* that fields lie in (shape.table); 0 counts as 1 */
+    uint32_t rules;                 /* by field, of all tables (shape.rule_field) */
+    uint8_t table_of[LIMIT_FIELDS]; /* by the number in a key: where its row lies */
     struct model_shape shape;
     struct feature_use field[LIMIT_FIELDS];    /* (shape.fields) */
     struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
@@ -114,7 +119,11 @@ bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out);
 
 /* For those who look at tables and know values, not keys (`shoal-worker fields`).
  *
- * The name of field i, cut to LIMIT_NAME. */
+ * What tables and the network's input are called by (proto/job/legend.h): adds fields, numbers, the
+ * input's columns and the labels of a job to *out, without numbers. NOMEM. */
+int feature_legend(const struct features *f, const struct job *job, struct legend *out,
+                   struct err *e);
+/* The name of field i, cut to LIMIT_NAME. */
 void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME]);
 /* The field of this column name, or of this number in decimal. NOT_FOUND names those that there
  * are. */

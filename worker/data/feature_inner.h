@@ -16,6 +16,9 @@ uint32_t feature_names_find(const struct features *f, const char *name);
 int feature_names_missing(const struct features *f, const char *file, const char *key,
                           const char *name, struct err *e);
 
+/* What tables call a column by (proto/job/legend.h). */
+void feature_column_name(const struct features *f, uint32_t column, char out[LEGEND_NAME]);
+
 #define FEATURE_NO_FIELD UINT32_MAX
 
 /* The columns of an input while features are made of them. */

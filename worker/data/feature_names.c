@@ -2,9 +2,11 @@
 #include "worker/data/feature_inner.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "proto/base/limits.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,6 +210,92 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
     return rc;
 }
 
+/* ---- what tables call them ------------------------------------------------------------------- */
+
+/* Columns of one name are told apart by which of them it is. */
+void feature_column_name(const struct features *f, uint32_t column, char out[LEGEND_NAME])
+{
+    const struct cell *name = &f->name[column];
+    uint32_t which = 1;
+    for (uint32_t i = 0; i < column; i++)
+        which += f->name[i].bytes == name->bytes &&
+                 memcmp(f->name[i].text, name->text, name->bytes) == 0;
+    legend_write(name->text, name->bytes, which, out);
+}
+
+/* What its keys are made of. */
+static void field_kind(const struct features *f, uint32_t i, char out[40])
+{
+    static const char *const kinds[] = {
+        [COLUMN_CATEGORY] = "category", [COLUMN_MULTI] = "multi", [COLUMN_NUMBER] = "bucket"};
+    const struct feature_use *use = &f->field[i];
+    SHOAL_ASSERT(use->type < sizeof kinds / sizeof kinds[0] && kinds[use->type] != NULL);
+    (void)snprintf(out, 40, "%s", kinds[use->type]);
+    for (uint32_t k = 0; k < f->shape.fields; k++)
+        if (k != i && f->shape.number[k] == use->key_field) {
+            const struct cell *of = &f->name[f->field[k].column];
+            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kinds[use->type],
+                           (uint32_t)hash_bytes(of->text, of->bytes, 0));
+        }
+}
+
+/* The columns of the network's input, in order: of a field its vector's floats, and how several
+ * values become one; of a number how it is transformed. */
+static int input_text(const struct features *f, const struct job *job, struct legend *out,
+                      struct err *e)
+{
+    static const char *const pooled[] = {
+        [POOL_SUM] = "", [POOL_MEAN] = " mean", [POOL_ATTENTION] = " attention"};
+    static const char *const transforms[] = {
+        [NUMBER_NONE] = "", [NUMBER_LOG1P] = " log1p", [NUMBER_BUCKET] = ""};
+    char name[LEGEND_NAME];
+    size_t bytes = 0;
+    FILE *t = open_memstream(&out->input, &bytes);
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        feature_column_name(f, f->field[i].column, name);
+        fprintf(t, "%s%s %u%s", i > 0 ? ", " : "", name, job->table[f->shape.table[i]].dim,
+                pooled[f->shape.pooling[i]]);
+    }
+    for (uint32_t i = 0; i < f->shape.numerics; i++) {
+        feature_column_name(f, f->numeric[i].column, name);
+        fprintf(t, "%s%s%s", i + f->shape.fields > 0 ? ", " : "", name,
+                transforms[f->numeric[i].transform]);
+    }
+    return fclose(t) != 0 || out->input == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+}
+
+static int labels_text(const struct features *f, const struct job *job, struct legend *out,
+                       struct err *e)
+{
+    size_t bytes = 0;
+    FILE *t = open_memstream(&out->labels, &bytes);
+    for (uint32_t i = 0; t != NULL && i < f->shape.tasks; i++)
+        fprintf(t, "%s%s", i > 0 ? ", " : "", job->data.label[i]);
+    return t == NULL || fclose(t) != 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+}
+
+int feature_legend(const struct features *f, const struct job *job, struct legend *out,
+                   struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++) {
+        char name[LEGEND_NAME], kind[40];
+        feature_column_name(f, f->field[i].column, name);
+        field_kind(f, i, kind);
+        rc = legend_add(out, LEGEND_FIELDS, name, job->table[f->shape.table[i]].name, kind, e);
+    }
+    for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++) {
+        char name[LEGEND_NAME];
+        feature_column_name(f, f->numeric[i].column, name);
+        rc = legend_add(out, LEGEND_NUMBERS, name, "", "number", e);
+    }
+    if (rc == 0)
+        rc = input_text(f, job, out, e);
+    return rc == 0 ? labels_text(f, job, out, e) : rc;
+}
+
 /* ---- fields by name -------------------------------------------------------------------------- */
 
 void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAME])
@@ -231,10 +319,11 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
         snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", one);
     }
     unsigned long number = strtoul(name, &end, 10);
-    if (end != name && *end == '\0' && number < f->shape.fields) {
-        *out = (uint32_t)number;
-        return 0;
-    }
+    for (uint32_t i = 0; end != name && *end == '\0' && i < f->shape.fields; i++)
+        if (number == f->shape.number[i]) {
+            *out = i;
+            return 0;
+        }
     return err_set(e, SHOAL_E_NOT_FOUND, "the job has no field %s; its fields are: %s", name,
                    names);
 }
@@ -253,7 +342,7 @@ int feature_field_key(const struct features *f, uint32_t field, const char *valu
     if (!feature_number(&cell, &x))
         return err_set(e, SHOAL_E_DATA,
                        "%s is no number, and field %u is one: features.number is bucket", value,
-                       field);
+                       f->shape.number[field]);
     *key = key_of_value(use->key_field, text, feature_bucket(x, text));
     return 0;
 }
@@ -267,7 +356,7 @@ struct json *feature_fields_json(const struct features *f)
         struct json *j = json_new_object();
         feature_field_name(f, i, name);
         json_set_string(j, "name", name);
-        json_set_int(j, "field", i);
+        json_set_int(j, "field", f->shape.number[i]);
         json_set_int(j, "key_field", use->key_field);
         json_set_string(j, "kind",
                         use->type == COLUMN_CATEGORY ? "category"

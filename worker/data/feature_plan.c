@@ -230,7 +230,13 @@ static int use_column(struct plan *p, struct features *f, uint32_t column, struc
     return 0;
 }
 
-static int use_listed(struct plan *p, struct features *f, struct err *e)
+/* Columns that the job uses, in its order. */
+struct chosen {
+    uint32_t *column; /* (columns), owned by who calls */
+    uint32_t count;
+};
+
+static int choose_listed(struct plan *p, struct features *f, struct chosen *out, struct err *e)
 {
     const struct string_list *list = &p->job->features.fields;
     for (size_t i = 0; i < list->count; i++) {
@@ -249,24 +255,70 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
                 column == f->weight ? "data.weight"
                 : column == f->time ? "data.time"
                                     : "data.columns");
-        for (size_t j = 0; j < i; j++)
-            if (feature_names_find(f, list->item[j]) == column)
+        for (uint32_t j = 0; j < out->count; j++)
+            if (out->column[j] == column)
                 return err_set(e, SHOAL_E_CONFIG,
                                "features.fields names column \"%s\" twice; take one out",
                                list->item[i]);
-        int rc = use_column(p, f, column, e);
-        if (rc != 0)
-            return rc;
+        SHOAL_ASSERT(out->count < f->columns);
+        out->column[out->count++] = column;
     }
     return 0;
 }
 
-static int use_all(struct plan *p, struct features *f, struct err *e)
+static void choose_all(const struct plan *p, const struct features *f, struct chosen *out)
 {
-    int rc = 0;
-    for (uint32_t i = 0; i < f->columns && rc == 0; i++)
+    for (uint32_t i = 0; i < f->columns; i++)
         if (p->type[i] != COLUMN_LABEL && p->type[i] != COLUMN_SKIP)
-            rc = use_column(p, f, i, e);
+            out->column[out->count++] = i;
+}
+
+static bool is_number(const struct plan *p, uint32_t column)
+{
+    return p->type[column] == COLUMN_NUMBER && p->job->features.number != NUMBER_BUCKET;
+}
+
+/* The number that the tables know a column by; LEGEND_NONE: it is new to them. */
+static uint32_t known_number(const struct plan *p, const struct features *f, uint32_t column)
+{
+    const struct legend *n = &p->job->legend;
+    enum legend_list list = is_number(p, column) ? LEGEND_NUMBERS : LEGEND_FIELDS;
+    char name[LEGEND_NAME];
+    feature_column_name(f, column, name);
+    uint32_t at = legend_find(n, list, name);
+    return at == LEGEND_NONE ? LEGEND_NONE : n->name[list][at].number;
+}
+
+/* In the order of their numbers, new ones behind: so the network reads the same columns in the same
+ * places, however the job and the files order them. */
+static void order_by_number(const struct plan *p, const struct features *f, struct chosen *out)
+{
+    if (!legend_known(&p->job->legend))
+        return;
+    for (uint32_t i = 1; i < out->count; i++) {
+        uint32_t column = out->column[i], number = known_number(p, f, column), at = i;
+        for (; at > 0 && known_number(p, f, out->column[at - 1]) > number; at--)
+            out->column[at] = out->column[at - 1];
+        out->column[at] = column;
+    }
+}
+
+static int use_chosen(struct plan *p, struct features *f, struct err *e)
+{
+    const struct job *job = p->job;
+    struct chosen chosen = {.column = malloc((f->columns + 1) * sizeof(uint32_t))};
+    int rc = 0;
+    if (chosen.column == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", p->file);
+    if (job->features.fields_auto || job->features.fields.count == 0)
+        choose_all(p, f, &chosen);
+    else
+        rc = choose_listed(p, f, &chosen, e);
+    if (rc == 0)
+        order_by_number(p, f, &chosen);
+    for (uint32_t i = 0; i < chosen.count && rc == 0; i++)
+        rc = use_column(p, f, chosen.column[i], e);
+    free(chosen.column);
     return rc;
 }
 
@@ -374,14 +426,39 @@ static int evaluate_columns(const struct plan *p, struct features *f, struct err
     return 0;
 }
 
+/* Until here fields are known by their places; from here on keys and rules have their numbers. */
+static int numbers_take(const struct plan *p, struct features *f, struct err *e)
+{
+    const struct legend *n = &p->job->legend;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++)
+        if (n->name[LEGEND_FIELDS][i].number >= next)
+            next = n->name[LEGEND_FIELDS][i].number + 1;
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        uint32_t known = known_number(p, f, f->field[i].column);
+        f->shape.number[i] = (uint16_t)(known != LEGEND_NONE ? known : next++);
+    }
+    if (next > LIMIT_FIELDS)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: with its new ones these tables had %u fields, at most %u are told "
+                       "apart",
+                       p->file, next, LIMIT_FIELDS);
+    for (uint32_t i = 0; i < f->shape.fields; i++) {
+        f->field[i].key_field = f->shape.number[f->field[i].key_field];
+        f->table_of[f->shape.number[i]] = f->shape.table[i];
+    }
+    for (uint32_t i = 0; i < f->rules; i++)
+        f->shape.rule_field[i] = f->shape.number[f->shape.rule_field[i]];
+    return 0;
+}
+
 static int plan_make(struct plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
     const struct feature_columns columns = {p->file, p->field};
     int rc = types_make(p, f, e);
     if (rc == 0)
-        rc = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e)
-                                                                          : use_listed(p, f, e);
+        rc = use_chosen(p, f, e);
     if (rc == 0 && f->shape.fields + f->shape.numerics == 0)
         rc = err_set(e, SHOAL_E_CONFIG,
                      "%s: no column is left as a feature; look at data.columns and features.fields",
@@ -392,7 +469,9 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
         rc = feature_tables_make(job, f, &columns, e);
     if (rc == 0)
         rc = gates_make(p, f, e);
-    return rc == 0 ? evaluate_columns(p, f, e) : rc;
+    if (rc == 0)
+        rc = evaluate_columns(p, f, e);
+    return rc == 0 ? numbers_take(p, f, e) : rc;
 }
 
 static int plan_run(const struct job *job, const char *name, struct features *f, struct err *e)

@@ -155,6 +155,7 @@ static int rules_make(const struct job *job, struct features *f, const struct fe
             f->shape.rule_field[at] = (uint16_t)field;
         }
     }
+    f->rules = at;
     return 0;
 }
 

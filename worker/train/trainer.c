@@ -55,6 +55,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     t->end.code = status;
     snprintf(t->end.text, sizeof t->end.text, "%s", text);
     client_cancel(t->client, &t->join);
+    client_cancel(t->client, &t->tell);
     client_cancel(t->client, &t->declare);
     /* of the old number: its answer would be taken for one to the new */
     client_cancel(t->client, &t->beat);

@@ -50,7 +50,7 @@ struct trainer {
     uint32_t lanes; /* of the job */
     uint32_t lease_ms;
     uint32_t declared; /* tables */
-    struct request join, declare, beat, leave;
+    struct request join, tell, declare, beat, leave;
     struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
     struct env_work prepare; /* looks at the input, makes model and seats */
     bool preparing;

@@ -102,6 +102,25 @@ static int model_make(struct trainer *t, struct trainer_made *m)
     return rc;
 }
 
+/* By what numbers the tables know the job's fields and tensors, or will: what the job's text says
+ * of it, completed. */
+static int legend_make(struct trainer *t, struct err *e)
+{
+    struct legend is = {.input = NULL};
+    int rc = dataset_legend(&t->job, &is, e);
+    if (rc == 0)
+        rc = model_legend(&t->job, &t->shape, &is, e);
+    if (rc == 0)
+        rc = legend_match(&t->job.legend, &is, t->job.fresh.item, t->job.fresh.count, false, e);
+    if (rc != 0) {
+        legend_free(&is);
+        return rc;
+    }
+    legend_free(&t->job.legend);
+    t->job.legend = is;
+    return 0;
+}
+
 static int seats_make(struct trainer *t, struct trainer_made *m)
 {
     uint32_t seats = seats_wanted(t);
@@ -120,6 +139,8 @@ static void prepare_run(struct env_work *w)
     struct trainer *t = container_of(w, struct trainer, prepare);
     struct trainer_made *m = &t->made;
     m->status = dataset_shape(&t->job, &t->shape, &m->error);
+    if (m->status == 0)
+        m->status = legend_make(t, &m->error);
     if (m->status != 0)
         return;
     m->status = model_make(t, m);
@@ -191,6 +212,50 @@ void trainer_job_replace(struct trainer *t)
 
 /* ---- declaring ------------------------------------------------------------------------------- */
 
+static struct msg *tell_build(struct request *r)
+{
+    struct trainer *t = container_of(r, struct trainer, tell);
+    struct wire w;
+    char *line;
+    size_t bytes;
+    client_head(r, &w);
+    w.u.LEGEND.pass = t->host.pass;
+    if (legend_put("", 0, &t->job.legend, &line, &bytes, NULL) != 0)
+        return NULL;
+    struct msg *m = wire_encode(&w);
+    void *data = m == NULL ? NULL : msg_add(m, bytes);
+    if (data != NULL)
+        memcpy(data, line, bytes);
+    free(line);
+    if (data != NULL)
+        return m;
+    msg_free(m);
+    return NULL;
+}
+
+/* Of a request about the tables; false: it is over. */
+static bool answered_well(struct trainer *t, const struct wire *w, enum request_verdict *verdict)
+{
+    *verdict = REQUEST_DONE;
+    if (w->status == SHOAL_E_UNAVAILABLE)
+        trainer_clear(t, true, 0, "");
+    else if (client_passing(w->status))
+        *verdict = REQUEST_LATER;
+    else if (w->status != 0)
+        trainer_clear(t, false, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+    return w->status == 0;
+}
+
+static enum request_verdict tell_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = container_of(r, struct trainer, tell);
+    enum request_verdict verdict;
+    (void)m;
+    if (answered_well(t, w, &verdict))
+        client_start(t->client, &t->declare);
+    return verdict;
+}
+
 static struct msg *declare_build(struct request *r)
 {
     struct trainer *t = container_of(r, struct trainer, declare);
@@ -219,26 +284,25 @@ static enum request_verdict declare_reply(struct request *r, const struct wire *
                                           const struct msg *m)
 {
     struct trainer *t = container_of(r, struct trainer, declare);
+    enum request_verdict verdict;
     (void)m;
-    if (w->status == SHOAL_E_UNAVAILABLE)
-        trainer_clear(t, true, 0, "");
-    else if (client_passing(w->status))
-        return REQUEST_LATER;
-    else if (w->status != 0)
-        trainer_clear(t, false, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
-    else if (++t->declared < t->host.base.table_count)
+    if (answered_well(t, w, &verdict) && ++t->declared < t->host.base.table_count)
         client_start(t->client, r);
-    return REQUEST_DONE;
+    return verdict;
 }
 
 void trainer_job_declare(struct trainer *t)
 {
     t->declared = 0;
-    client_start(t->client, &t->declare);
+    client_start(t->client, &t->tell);
 }
 
 void trainer_job_init(struct trainer *t)
 {
+    t->tell = (struct request){.type = WIRE_TYPE_LEGEND,
+                               .target = CLIENT_COORDINATOR,
+                               .build = tell_build,
+                               .reply = tell_reply};
     t->declare = (struct request){.type = WIRE_TYPE_TABLE_DECLARE,
                                   .target = CLIENT_COORDINATOR,
                                   .build = declare_build,

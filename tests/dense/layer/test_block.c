@@ -9,11 +9,13 @@
 static struct block_layout layout(void)
 {
     struct block_layout b = {0};
-    ck_assert_uint_eq(block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}, false), 0);
-    ck_assert_uint_eq(block_add(&b, 3 * BLOCK_FLOATS, (struct init_spec){INIT_UNIFORM, 0.5f}, true),
-                      BLOCK_FLOATS);
-    ck_assert_uint_eq(block_add(&b, BLOCK_FLOATS + 1, (struct init_spec){INIT_CONSTANT, 1}, false),
-                      4 * BLOCK_FLOATS);
+    ck_assert_uint_eq(block_add(&b, "w", "1", 1, (struct init_spec){INIT_ZERO, 0}, false), 0);
+    ck_assert_uint_eq(
+        block_add(&b, "w", "1", 3 * BLOCK_FLOATS, (struct init_spec){INIT_UNIFORM, 0.5f}, true),
+        BLOCK_FLOATS);
+    ck_assert_uint_eq(
+        block_add(&b, "w", "1", BLOCK_FLOATS + 1, (struct init_spec){INIT_CONSTANT, 1}, false),
+        4 * BLOCK_FLOATS);
     ck_assert_uint_eq(b.floats, 6 * BLOCK_FLOATS);
     ck_assert(!b.tensor[0].decay && b.tensor[1].decay && !b.tensor[2].decay);
     return b;
@@ -71,9 +73,9 @@ START_TEST(block_says_when_there_are_too_many_tensors)
 {
     static struct block_layout b;
     for (uint32_t t = 0; t < BLOCK_TENSORS_MAX; t++)
-        block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}, false);
+        block_add(&b, "w", "1", 1, (struct init_spec){INIT_ZERO, 0}, false);
     ck_assert(!b.overflow);
-    block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}, false);
+    block_add(&b, "w", "1", 1, (struct init_spec){INIT_ZERO, 0}, false);
     ck_assert(b.overflow);
     ck_assert_uint_eq(b.tensor_count, BLOCK_TENSORS_MAX);
 }

@@ -193,8 +193,8 @@ static void plan_between(struct plan *p)
         struct view y = plan_tensor(p, x0.width);
         struct layer *l = plan_layer(p, i == 0 ? &layer_cross_first : &layer_cross, x, y);
         l->z = x0;
-        l->parameter[0] = plan_weights(p, x0.width, x0.width);
-        l->parameter[1] = plan_zeros(p, x0.width);
+        l->parameter[0] = plan_weights(p, x0.width, x0);
+        l->parameter[1] = plan_zeros(p, "bias", x0.width);
         l->state[0] = plan_state(p, x0.width);
         if (i == 0) {
             side = plan_linear(p, x0, x0.width, ACT_TANH, 0, NORM_NONE, VIEW_NONE);

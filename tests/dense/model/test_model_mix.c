@@ -516,7 +516,7 @@ static void many_parameters(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
     for (int i = 0; i < 600; i++)
-        plan_zeros(p, 1);
+        plan_zeros(p, "bias", 1);
     plan_head(p, input, 0);
 }
 
@@ -524,7 +524,7 @@ static void many_statistics(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
     for (int i = 0; i < 600; i++)
-        plan_statistic(p, 1, 1.0f);
+        plan_statistic(p, "mean", 1, 1.0f);
     plan_head(p, input, 0);
 }
 

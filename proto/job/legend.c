@@ -1,0 +1,435 @@
+/* legend.c: names and the numbers that belong to them.
+ *
+ * 1. No two names of a list are alike, and no two numbers. [assert: legend_add, numbers_give]
+ * 2. What legend_put wrote legend_parse reads as it was, and a text keeps all its other lines.
+ *    [test: legend_come_back_as_they_were]
+ * 3. A name keeps its number whatever comes, goes or changes places, and a number that was given
+ *    belongs to nobody else. [test: legend_keep_their_numbers] */
+#include "proto/job/legend.h"
+
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE "names: "
+
+static const char *const list_key[LEGEND_LISTS] = {"fields", "numbers", "tensors", "statistics"};
+
+void legend_free(struct legend *n)
+{
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++)
+        free(n->name[l]);
+    free(n->input);
+    free(n->labels);
+    memset(n, 0, sizeof *n);
+}
+
+uint32_t legend_find(const struct legend *n, enum legend_list list, const char *name)
+{
+    for (uint32_t i = 0; i < n->count[list]; i++)
+        if (strcmp(n->name[list][i].name, name) == 0)
+            return i;
+    return LEGEND_NONE;
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+void legend_write(const char *name, size_t bytes, uint32_t which, char out[LEGEND_NAME])
+{
+    size_t shown = bytes < LIMIT_NAME ? bytes : LIMIT_NAME - 1;
+    (void)snprintf(out, LEGEND_NAME, "%.*s", (int)shown, name);
+    struct json *j = json_new_string(out);
+    bool whole = strlen(out) == bytes && strcmp(json_as_string(j, ""), out) == 0;
+    json_free(j);
+    for (char *p = out; *p != 0; p++) {
+        whole &= (unsigned char)*p >= 0x20 && *p != 0x7f;
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
+            *p = whole ? *p : '?';
+    }
+    for (char *p = out; *p != 0 && !whole; p++) /* before the byte that would not do, too */
+        *p = (unsigned char)*p >= 0x7f ? '?' : *p;
+    size_t end = whole || strlen(out) < 40 ? strlen(out) : 40;
+    if (!whole)
+        end += (size_t)snprintf(out + end, LEGEND_NAME - end, "~%016" PRIx64,
+                                hash_bytes(name, bytes, 0));
+    if (which > 1)
+        (void)snprintf(out + end, LEGEND_NAME - end, "#%u", which);
+}
+
+static int legend_append(struct legend *n, enum legend_list list, const struct legend_name *x,
+                         struct err *e)
+{
+    if (array_room(&n->name[list], n->count[list], &n->room[list], 32) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    n->name[list][n->count[list]++] = *x;
+    return 0;
+}
+
+int legend_add(struct legend *n, enum legend_list list, const char *name, const char *table,
+               const char *what, struct err *e)
+{
+    struct legend_name x = {.number = LEGEND_NONE, .here = true};
+    SHOAL_ASSERT(strlen(name) < sizeof x.name && strlen(table) < sizeof x.table &&
+                 strlen(what) < sizeof x.what);
+    SHOAL_ASSERT(legend_find(n, list, name) == LEGEND_NONE); /* 1 */
+    (void)snprintf(x.name, sizeof x.name, "%s", name);
+    (void)snprintf(x.table, sizeof x.table, "%s", table);
+    (void)snprintf(x.what, sizeof x.what, "%s", what);
+    return legend_append(n, list, &x, e);
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+bool legend_line(const char *text, size_t bytes, size_t *at, size_t *line_bytes)
+{
+    size_t word = sizeof LINE - 2; /* without the blank */
+    for (size_t i = 0; i < bytes;) {
+        const char *end = memchr(text + i, '\n', bytes - i);
+        size_t length = end == NULL ? bytes - i : (size_t)(end - (text + i));
+        if (length >= word && memcmp(text + i, LINE, word) == 0) {
+            *at = i;
+            *line_bytes = length;
+            return true;
+        }
+        i += length + 1;
+    }
+    return false;
+}
+
+static int list_parse(const struct json *j, enum legend_list list, struct legend *out,
+                      struct err *e)
+{
+    int rc = 0;
+    if (json_members(j) > LIMIT_FIELDS)
+        return err_set(e, SHOAL_E_CONFIG, "names: more than %u %s", LIMIT_FIELDS, list_key[list]);
+    for (size_t i = 0; i < json_members(j) && rc == 0; i++) {
+        const struct json *v = json_member_at(j, i);
+        struct legend_name x = {.here = true};
+        const char *name = json_member_name(j, i);
+        bool field = list == LEGEND_FIELDS;
+        int64_t number = json_as_int(json_array_at(v, 0), -1);
+        const char *table = field ? json_as_string(json_array_at(v, 1), NULL) : "",
+                   *what = json_as_string(json_array_at(v, field ? 2 : 1), NULL);
+        if (strlen(name) >= sizeof x.name || number < 0 || number >= LIMIT_FIELDS ||
+            table == NULL || strlen(table) >= sizeof x.table || what == NULL ||
+            strlen(what) >= sizeof x.what)
+            return err_set(e, SHOAL_E_CONFIG, "names.%s.%.80s is not as the coordinator writes it",
+                           list_key[list], name);
+        (void)snprintf(x.name, sizeof x.name, "%s", name);
+        (void)snprintf(x.table, sizeof x.table, "%s", table);
+        (void)snprintf(x.what, sizeof x.what, "%s", what);
+        x.number = (uint32_t)number;
+        x.here = json_absent(json_array_at(v, field ? 3 : 2));
+        for (uint32_t k = 0; k < out->count[list]; k++)
+            if (out->name[list][k].number == x.number ||
+                strcmp(out->name[list][k].name, x.name) == 0)
+                return err_set(e, SHOAL_E_CONFIG, "names.%s: number %u, %.80s, is there twice",
+                               list_key[list], x.number, name);
+        rc = legend_append(out, list, &x, e);
+    }
+    return rc;
+}
+
+int legend_parse(const char *line, size_t bytes, struct legend *out, struct err *e)
+{
+    struct json *j = NULL;
+    memset(out, 0, sizeof *out);
+    size_t word = sizeof LINE - 1;
+    if (bytes > LEGEND_BYTES_MAX || bytes < word || memcmp(line, LINE, word) != 0 ||
+        json_parse(line + word, bytes - word, &j, e) != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "names: the coordinator writes this line; take it out, or leave it as it "
+                       "was");
+    int rc = 0;
+    for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
+        rc = list_parse(json_get(j, list_key[l]), (enum legend_list)l, out, e);
+    out->input = strdup(json_as_string(json_get(j, "input"), ""));
+    out->labels = strdup(json_as_string(json_get(j, "labels"), ""));
+    if (rc == 0 && (out->input == NULL || out->labels == NULL))
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    json_free(j);
+    if (rc != 0)
+        legend_free(out);
+    return rc;
+}
+
+static struct json *list_json(const struct legend *n, enum legend_list list)
+{
+    struct json *j = json_new_object();
+    for (uint32_t i = 0; i < n->count[list]; i++) {
+        const struct legend_name *x = &n->name[list][i];
+        struct json *v = json_new_array();
+        (void)json_append(v, json_new_int(x->number));
+        if (list == LEGEND_FIELDS)
+            (void)json_append_string(v, x->table);
+        (void)json_append_string(v, x->what);
+        if (!x->here)
+            (void)json_append_string(v, "gone");
+        (void)json_set(j, x->name, v);
+    }
+    return j;
+}
+
+static char *line_text(const struct legend *n)
+{
+    struct json *j = json_new_object();
+    (void)json_set(j, list_key[LEGEND_FIELDS], list_json(n, LEGEND_FIELDS));
+    (void)json_set(j, list_key[LEGEND_NUMBERS], list_json(n, LEGEND_NUMBERS));
+    (void)json_set_string(j, "input", n->input);
+    (void)json_set_string(j, "labels", n->labels);
+    (void)json_set(j, list_key[LEGEND_TENSORS], list_json(n, LEGEND_TENSORS));
+    (void)json_set(j, list_key[LEGEND_STATISTICS], list_json(n, LEGEND_STATISTICS));
+    char *text = json_text(j, 0);
+    json_free(j);
+    return text;
+}
+
+int legend_put(const char *text, size_t bytes, const struct legend *n, char **out,
+               size_t *out_bytes, struct err *e)
+{
+    size_t at = bytes, old = 0;
+    char *line = n != NULL && legend_known(n) ? line_text(n) : NULL;
+    if (n != NULL && legend_known(n) && line == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    size_t fresh = line == NULL ? 0 : strlen(line);
+    if (fresh + sizeof LINE > LEGEND_BYTES_MAX) {
+        free(line);
+        return err_set(e, SHOAL_E_TOO_BIG, "the names of the job's fields take %zu bytes, over %u",
+                       fresh, LEGEND_BYTES_MAX);
+    }
+    if (legend_line(text, bytes, &at, &old))
+        old += at + old < bytes; /* its end */
+    char *made = malloc(bytes + fresh + sizeof LINE + 3);
+    if (made == NULL) {
+        free(line);
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    memcpy(made, text, at);
+    memcpy(made + at, text + at + old, bytes - at - old);
+    size_t count = bytes - old;
+    if (line != NULL)
+        count += (size_t)snprintf(made + count, fresh + sizeof LINE + 2, "%s" LINE "%s\n",
+                                  count > 0 && made[count - 1] != '\n' ? "\n" : "", line);
+    made[count] = 0;
+    free(line);
+    *out = made;
+    *out_bytes = count;
+    return 0;
+}
+
+/* ---- matching -------------------------------------------------------------------------------- */
+
+struct match {
+    const struct legend *was;
+    struct legend *is;
+    char *const *fresh;
+    size_t fresh_count;
+    bool same;
+    char differ[ERR_TEXT_MAX / 2]; /* what does, in words */
+    char advice[ERR_TEXT_MAX / 4]; /* names for `fresh` */
+    uint32_t differs;
+};
+
+static bool network(enum legend_list list)
+{
+    return list == LEGEND_TENSORS || list == LEGEND_STATISTICS;
+}
+
+static bool is_fresh(const struct match *m, enum legend_list list, const char *name)
+{
+    for (size_t i = 0; i < m->fresh_count; i++)
+        if (strcmp(m->fresh[i], name) == 0 || (network(list) && strcmp(m->fresh[i], "dense") == 0))
+            return true;
+    return false;
+}
+
+/* Said at the end; of many the first, and the advice is then the whole network. */
+static void differ(struct match *m, enum legend_list list, const struct legend_name *x,
+                   const char *how, const char *it_was)
+{
+    size_t said = strlen(m->differ), named = strlen(m->advice);
+    int n = snprintf(m->differ + said, sizeof m->differ - said, "%s%s%s %s%s", said > 0 ? "; " : "",
+                     list == LEGEND_FIELDS ? "field " : "", x->name, how, it_was);
+    if (n < 0 || said + (size_t)n >= sizeof m->differ)
+        m->differ[said] = 0;
+    n = snprintf(m->advice + named, sizeof m->advice - named, "%s%s", named > 0 ? ", " : "",
+                 x->name);
+    if (n < 0 || named + (size_t)n >= sizeof m->advice)
+        (void)snprintf(m->advice, sizeof m->advice, "%s", "dense");
+    m->differs++;
+}
+
+/* A tensor's shape may say that it stands by columns of the input, or by labels. */
+static bool means_the_same(const struct match *m, const struct legend_name *was,
+                           const struct legend_name *is)
+{
+    if (strcmp(was->what, is->what) != 0)
+        return false;
+    if (strstr(is->what, "input") != NULL && strcmp(m->was->input, m->is->input) != 0)
+        return false;
+    return strstr(is->what, "labels") == NULL || strcmp(m->was->labels, m->is->labels) == 0;
+}
+
+static void one_match(struct match *m, enum legend_list list, struct legend_name *x)
+{
+    uint32_t at = legend_find(m->was, list, x->name);
+    const struct legend_name *was = at == LEGEND_NONE ? NULL : &m->was->name[list][at];
+    bool anew = is_fresh(m, list, x->name);
+    char text[96];
+    if (was == NULL) {
+        if (!anew && (m->same || network(list)))
+            differ(m, list, x, "is new", "");
+        return;
+    }
+    x->number = was->number;
+    if (anew && !m->same)
+        return;
+    if (network(list) && !was->here) {
+        differ(m, list, x, "is new", "");
+        return;
+    }
+    if (list == LEGEND_FIELDS && strcmp(was->table, x->table) != 0) {
+        (void)snprintf(text, sizeof text, "%s", was->table);
+        differ(m, list, x, "had its rows in table ", text);
+    } else if (list == LEGEND_FIELDS && strcmp(was->what, x->what) != 0) {
+        (void)snprintf(text, sizeof text, "%s, it was %s", x->what, was->what);
+        differ(m, list, x, "is ", text);
+    } else if (network(list) && !means_the_same(m, was, x)) {
+        bool columns = strcmp(was->what, x->what) == 0;
+        (void)snprintf(text, sizeof text, "%s%s%s", x->what, columns ? "" : ", it was ",
+                       columns ? " of other columns" : was->what);
+        differ(m, list, x, "is ", text);
+    }
+}
+
+static void left_over(struct match *m, enum legend_list list, const struct legend_name *was)
+{
+    if (was->here && (m->same || (network(list) && !is_fresh(m, list, was->name))))
+        differ(m, list, was, "is left over", "");
+}
+
+/* New ones get the next numbers; what has gone keeps its number, and a field its rows. */
+static int numbers_give(struct match *m, enum legend_list list, struct err *e)
+{
+    struct legend *is = m->is;
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < m->was->count[list]; i++)
+        if (m->was->name[list][i].number >= next)
+            next = m->was->name[list][i].number + 1;
+    for (uint32_t i = 0; i < is->count[list]; i++)
+        if (is->name[list][i].number == LEGEND_NONE)
+            is->name[list][i].number = next++;
+    if (next > LIMIT_FIELDS)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s is the %uth of all %s that these tables ever had, at most %u are told "
+                       "apart; drop some of the old ones",
+                       is->name[list][is->count[list] - 1].name, next, list_key[list],
+                       LIMIT_FIELDS);
+    for (uint32_t i = 0; i < m->was->count[list]; i++) {
+        struct legend_name gone = m->was->name[list][i];
+        gone.here = false;
+        if (legend_find(is, list, gone.name) == LEGEND_NONE &&
+            legend_append(is, list, &gone, e) != 0)
+            return SHOAL_E_NOMEM;
+    }
+    for (uint32_t i = 0; i < is->count[list]; i++) /* 1 */
+        for (uint32_t k = 0; k < i; k++)
+            SHOAL_ASSERT(is->name[list][i].number != is->name[list][k].number);
+    return 0;
+}
+
+static int fresh_known(const struct match *m, struct err *e)
+{
+    for (size_t i = 0; i < m->fresh_count; i++) {
+        bool known = strcmp(m->fresh[i], "dense") == 0;
+        for (uint32_t l = 0; l < LEGEND_LISTS && !known; l++)
+            known = legend_find(m->was, (enum legend_list)l, m->fresh[i]) != LEGEND_NONE ||
+                    legend_find(m->is, (enum legend_list)l, m->fresh[i]) != LEGEND_NONE;
+        if (!known)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "fresh names %.80s, which is no field and no tensor, there or here; "
+                           "`dense` is the whole network",
+                           m->fresh[i]);
+    }
+    return 0;
+}
+
+int legend_match(const struct legend *was, struct legend *is, char *const *fresh,
+                 size_t fresh_count, bool same, struct err *e)
+{
+    struct match m = {
+        .was = was, .is = is, .fresh = fresh, .fresh_count = fresh_count, .same = same};
+    bool known = legend_known(was);
+    int rc = known ? fresh_known(&m, e) : 0;
+    for (uint32_t l = 0; known && rc == 0 && l < LEGEND_LISTS; l++) {
+        enum legend_list list = (enum legend_list)l;
+        for (uint32_t i = 0; i < is->count[l]; i++)
+            one_match(&m, list, &is->name[l][i]);
+        for (uint32_t i = 0; i < was->count[l]; i++)
+            if (legend_find(is, list, was->name[l][i].name) == LEGEND_NONE)
+                left_over(&m, list, &was->name[l][i]);
+    }
+    if (rc == 0 && m.differs > 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       same ? "the model is not the one of the tables: %s%s"
+                            : "the model is not the one of the tables: %s: set "
+                              "it back, or begin these anew: fresh: [%s]",
+                       m.differ, same ? "" : m.advice);
+    for (uint32_t l = 0; rc == 0 && l < LEGEND_LISTS; l++)
+        rc = numbers_give(&m, (enum legend_list)l, e);
+    return rc;
+}
+
+int legend_copy(const struct legend *from, struct legend *to, struct err *e)
+{
+    int rc = 0;
+    memset(to, 0, sizeof *to);
+    for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
+        for (uint32_t i = 0; i < from->count[l] && rc == 0; i++)
+            rc = legend_append(to, (enum legend_list)l, &from->name[l][i], e);
+    if (rc == 0 && legend_known(from)) {
+        to->input = strdup(from->input);
+        to->labels = strdup(from->labels);
+        if (to->input == NULL || to->labels == NULL)
+            rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    if (rc != 0)
+        legend_free(to);
+    return rc;
+}
+
+int legend_agrees(const struct legend *was, const struct legend *is, char *const *fresh,
+                  size_t fresh_count, bool same, struct err *e)
+{
+    struct legend own;
+    int rc = legend_copy(is, &own, e);
+    if (rc != 0)
+        return rc;
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++) {
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < own.count[l]; i++) {
+            own.name[l][i].number = LEGEND_NONE;
+            if (is->name[l][i].here)
+                own.name[l][kept++] = own.name[l][i];
+        }
+        own.count[l] = kept;
+    }
+    rc = legend_match(was, &own, fresh, fresh_count, same, e);
+    for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
+        for (uint32_t i = 0; i < is->count[l] && rc == 0; i++) {
+            const struct legend_name *x = &is->name[l][i];
+            uint32_t at = legend_find(&own, (enum legend_list)l, x->name);
+            if (at == LEGEND_NONE || own.name[l][at].number != x->number)
+                rc = err_set(e, SHOAL_E_CONFIG,
+                             "%s has number %u there and another here: run the same release "
+                             "everywhere",
+                             x->name, x->number);
+        }
+    legend_free(&own);
+    return rc;
+}

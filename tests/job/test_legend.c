@@ -1,0 +1,251 @@
+/* test_legend.c: fields and tensors keep their numbers by name, and what differs is said by name. */
+#include "proto/job/job.h"
+#include "proto/job/legend.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "user" or "w:3x4"; fields are categories of table emb */
+static void add(struct legend *n, enum legend_list list, const char *word)
+{
+    struct err e = {0};
+    const char *colon = strchr(word, ':');
+    size_t bytes = colon != NULL ? (size_t)(colon - word) : strlen(word);
+    char name[LEGEND_NAME];
+    legend_write(word, bytes, 1, name);
+    ck_assert_int_eq(legend_add(n, list, name, list == LEGEND_FIELDS ? "emb" : "",
+                                colon != NULL ? colon + 1 : "category", &e),
+                     0);
+}
+
+static struct legend made(const char *const *fields, const char *const *tensors, const char *input)
+{
+    struct legend n = {.input = strdup(input), .labels = strdup("click")};
+    for (; *fields != NULL; fields++)
+        add(&n, LEGEND_FIELDS, *fields);
+    for (; *tensors != NULL; tensors++)
+        add(&n, LEGEND_TENSORS, *tensors);
+    return n;
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static struct legend numbered(struct legend n)
+{
+    struct legend nothing = {0};
+    struct err e = {0};
+    ck_assert_int_eq(legend_match(&nothing, &n, NULL, 0, false, &e), 0);
+    return n;
+}
+
+static uint32_t number(const struct legend *n, enum legend_list list, const char *name)
+{
+    uint32_t at = legend_find(n, list, name);
+    return at == LEGEND_NONE ? LEGEND_NONE : n->name[list][at].number;
+}
+
+START_TEST(legend_keep_their_numbers)
+{
+    struct err e = {0};
+    struct legend was = numbered(made(LIST("user", "item", "hour"), LIST("bias:1"), "a"));
+    struct legend is = made(LIST("city", "hour", "user"), LIST("bias:1"), "a");
+    ck_assert_msg(legend_match(&was, &is, NULL, 0, false, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "user"), 0);
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "hour"), 2);
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "city"), 3);
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "item"), 1); /* gone, its rows are there */
+    ck_assert(!is.name[LEGEND_FIELDS][legend_find(&is, LEGEND_FIELDS, "item")].here);
+
+    struct legend next = made(LIST("brand", "item"), LIST("bias:1"), "a"); /* it comes back */
+    ck_assert_int_eq(legend_match(&is, &next, NULL, 0, false, &e), 0);
+    ck_assert_uint_eq(number(&next, LEGEND_FIELDS, "brand"), 4);
+    ck_assert_uint_eq(number(&next, LEGEND_FIELDS, "item"), 1);
+    legend_free(&was);
+    legend_free(&is);
+    legend_free(&next);
+}
+END_TEST
+
+START_TEST(legend_come_back_as_they_were)
+{
+    static const char text[] = "job: a\n# names: not this\ndata: {train: x}";
+    struct err e = {0};
+    struct legend was = numbered(made(LIST("user", "pr\xc3\xa9nom", "a\"b\\c", "x y"),
+                                      LIST("hidden.0.weight:3x4 input"), "user 8, x"));
+    char *one, *two;
+    size_t bytes, at, line, more;
+    ck_assert_int_eq(legend_put(text, strlen(text), &was, &one, &bytes, &e), 0);
+    ck_assert_uint_eq(bytes, strlen(one));
+    ck_assert(legend_line(one, bytes, &at, &line));
+    ck_assert_int_eq(strncmp(one, text, strlen(text)), 0);
+    struct legend again;
+    ck_assert_msg(legend_parse(one + at, line, &again, &e) == 0, "%s", e.text);
+    for (int i = 0; i < 4; i++)
+        ck_assert_str_eq(again.name[LEGEND_FIELDS][i].name, was.name[LEGEND_FIELDS][i].name);
+    ck_assert_str_eq(again.name[LEGEND_FIELDS][1].name, "pr\xc3\xa9nom");
+    ck_assert_str_eq(again.name[LEGEND_FIELDS][0].table, "emb");
+    ck_assert_str_eq(again.name[LEGEND_TENSORS][0].what, "3x4 input");
+    ck_assert_str_eq(again.input, "user 8, x");
+
+    ck_assert_int_eq(legend_put(one, bytes, &again, &two, &more, &e), 0); /* in its place */
+    ck_assert_str_eq(one, two);
+    free(two);
+    ck_assert_int_eq(legend_put(one, bytes, NULL, &two, &more, &e), 0);
+    ck_assert(!legend_line(two, more, &at, &line));
+    free(one);
+    free(two);
+    legend_free(&was);
+    legend_free(&again);
+}
+END_TEST
+
+START_TEST(legend_that_cannot_be_written_are_told_apart)
+{
+    char longer[200], out[6][LEGEND_NAME];
+    memset(longer, 'x', sizeof longer);
+    legend_write(longer, 199, 1, out[0]);
+    legend_write(longer, 200, 1, out[1]);
+    legend_write("caf\xe9", 4, 1, out[2]);
+    legend_write("caf\xe8", 4, 1, out[3]);
+    legend_write("a", 1, 1, out[4]);
+    legend_write("a", 1, 2, out[5]);
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < i; k++)
+            ck_assert_str_ne(out[i], out[k]);
+    ck_assert_str_eq(out[4], "a");
+    ck_assert_str_eq(out[5], "a#2");
+    ck_assert_int_eq(strncmp(out[2], "caf?~", 5), 0);
+}
+END_TEST
+
+static struct err refused(const struct legend *was, struct legend is, char *const *fresh,
+                          size_t count, bool same)
+{
+    struct err e = {0};
+    ck_assert_int_eq(legend_match(was, &is, fresh, count, same, &e), SHOAL_E_CONFIG);
+    legend_free(&is);
+    return e;
+}
+
+START_TEST(legend_of_a_changed_network_are_refused_and_the_advice_holds)
+{
+    struct err e;
+    struct legend was = numbered(
+        made(LIST("user", "item"), LIST("hidden.0.weight:3x16 input", "hidden.0.bias:3", "old:1"),
+             "user 8, item 8"));
+    const char *const tensors[] = {"hidden.0.weight:4x16 input", "hidden.0.bias:3", "more:2", NULL};
+    e = refused(&was, made(LIST("user", "item"), tensors, "user 8, item 8"), NULL, 0, false);
+    ck_assert(strstr(e.text, "hidden.0.weight is 4x16 input, it was 3x16 input") != NULL);
+    ck_assert(strstr(e.text, "more is new; old is left over") != NULL);
+    ck_assert(strstr(e.text, "fresh: [hidden.0.weight, more, old]") != NULL);
+
+    char *fresh[] = {"hidden.0.weight", "more", "old"}, *dense[] = {"dense"}, *odd[] = {"hiden"};
+    struct legend is = made(LIST("user", "item"), tensors, "user 8, item 8");
+    ck_assert_msg(legend_match(&was, &is, fresh, 3, false, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(number(&is, LEGEND_TENSORS, "hidden.0.weight"), 0);
+    ck_assert_uint_eq(number(&is, LEGEND_TENSORS, "more"), 3);
+    ck_assert(!is.name[LEGEND_TENSORS][legend_find(&is, LEGEND_TENSORS, "old")].here);
+    legend_free(&is);
+    is = made(LIST("user", "item"), tensors, "user 8, item 8");
+    ck_assert_msg(legend_match(&was, &is, dense, 1, false, &e) == 0, "%s", e.text);
+    legend_free(&is);
+    e = refused(&was, made(LIST("user", "item"), tensors, "user 8, item 8"), odd, 1, false);
+    ck_assert(strstr(e.text, "fresh names hiden") != NULL);
+    legend_free(&was);
+}
+END_TEST
+
+START_TEST(legend_of_a_tensor_that_reads_other_columns_are_refused)
+{
+    const char *const tensors[] = {"hidden.0.weight:3x16 input", "hidden.1.weight:3x3", NULL};
+    struct legend was = numbered(made(LIST("user", "item"), tensors, "user 8, item 8"));
+    struct err e =
+        refused(&was, made(LIST("user", "hour"), tensors, "user 8, hour 8"), NULL, 0, false);
+    ck_assert(strstr(e.text, "hidden.0.weight is 3x16 input of other columns") != NULL);
+    ck_assert(strstr(e.text, "hidden.1") == NULL);
+    legend_free(&was);
+}
+END_TEST
+
+START_TEST(legend_of_a_job_that_goes_on_are_the_same)
+{
+    struct legend was = numbered(made(LIST("user", "item"), LIST("bias:1"), "a"));
+    struct err e = refused(&was, made(LIST("user"), LIST("bias:1"), "a"), NULL, 0, true);
+    ck_assert(strstr(e.text, "field item is left over") != NULL);
+    e = refused(&was, made(LIST("user", "item", "hour"), LIST("bias:1"), "a"), NULL, 0, true);
+    ck_assert(strstr(e.text, "field hour is new") != NULL);
+    struct legend is = made(LIST("item", "user"), LIST("bias:1"), "a");
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, true, &e), 0);
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "item"), 1);
+    legend_free(&was);
+    legend_free(&is);
+}
+END_TEST
+
+START_TEST(legend_of_a_field_that_became_another_are_refused)
+{
+    struct legend was = numbered(made(LIST("user", "age:bucket"), LIST("bias:1"), "a"));
+    struct err e = refused(&was, made(LIST("user", "age"), LIST("bias:1"), "a"), NULL, 0, false);
+    ck_assert(strstr(e.text, "field age is category, it was bucket") != NULL);
+    char *fresh[] = {"age"};
+    struct legend is = made(LIST("user", "age"), LIST("bias:1"), "a");
+    ck_assert_int_eq(legend_match(&was, &is, fresh, 1, false, &e), 0);
+    legend_free(&was);
+    legend_free(&is);
+}
+END_TEST
+
+START_TEST(legend_that_are_not_ours_are_refused)
+{
+    static const char *const bad[] = {
+        "names: {", "names: {\"fields\": {\"a\": [0]}}",
+        "names: {\"fields\": {\"a\": [600, \"emb\", \"category\"]}}",
+        "names: {\"fields\": {\"a\": [0, \"emb\", \"x\"], \"b\": [0, \"emb\", \"x\"]}}",
+        "names: {\"tensors\": {\"a\": [-1, \"3\"]}}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct legend n;
+        struct err e = {0};
+        ck_assert_int_eq(legend_parse(bad[i], strlen(bad[i]), &n, &e), SHOAL_E_CONFIG);
+    }
+}
+END_TEST
+
+START_TEST(legend_stand_in_a_jobs_text)
+{
+    static const char text[] = "job: a\ndata: {train: x}\n"
+                               "names: {\"fields\": {\"user\": [7, \"emb\", \"category\"]}}\n"
+                               "train: {epoch: 3}\n";
+    struct job j;
+    struct err e = {0};
+    ck_assert_int_eq(job_parse(text, strlen(text), "job.yaml", NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "job.yaml:4:") != NULL, "%s", e.text);
+    ck_assert_msg(job_parse(text, strlen(text) - strlen("train: {epoch: 3}\n"), "job.yaml", NULL,
+                            &j, &e) == 0,
+                  "%s", e.text);
+    ck_assert_uint_eq(number(&j.legend, LEGEND_FIELDS, "user"), 7);
+    job_free(&j);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("legend");
+    TCase *cases = tcase_create("legend");
+    tcase_add_test(cases, legend_keep_their_numbers);
+    tcase_add_test(cases, legend_come_back_as_they_were);
+    tcase_add_test(cases, legend_that_cannot_be_written_are_told_apart);
+    tcase_add_test(cases, legend_of_a_changed_network_are_refused_and_the_advice_holds);
+    tcase_add_test(cases, legend_of_a_tensor_that_reads_other_columns_are_refused);
+    tcase_add_test(cases, legend_of_a_job_that_goes_on_are_the_same);
+    tcase_add_test(cases, legend_of_a_field_that_became_another_are_refused);
+    tcase_add_test(cases, legend_that_are_not_ours_are_refused);
+    tcase_add_test(cases, legend_stand_in_a_jobs_text);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
