@@ -315,7 +315,7 @@ static int measure_print(const struct measure *m, uint64_t bad_lines, const stru
     return 0;
 }
 
-static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d,
+static int evaluate(const struct arguments *a, struct job *job, struct daemon *d,
                     struct err *e)
 {
     struct evaluator_options options = {.coordinator = a->coordinator,
@@ -379,7 +379,7 @@ static int scored(const struct arguments *a, const struct evaluator *v, struct s
     return rc;
 }
 
-static int predict(const struct arguments *a, const struct job *job, struct daemon *d,
+static int predict(const struct arguments *a, struct job *job, struct daemon *d,
                    struct err *e)
 {
     struct score_file *f;
@@ -463,7 +463,7 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
     return 0;
 }
 
-static int run(const struct arguments *a, const struct job *job, struct err *e)
+static int run(const struct arguments *a, struct job *job, struct err *e)
 {
     struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
     struct daemon d = {0};

@@ -3,6 +3,8 @@
 #include "dense/layer/plan.h"
 #include "proto/base/assert.h"
 
+#include <stdio.h>
+
 /* ---- self-attention -------------------------------------------------------------------------- */
 
 /* Multi-head self-attention over field vectors (Song et al. 2019, after Vaswani et al.
@@ -139,8 +141,10 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
     struct layer *l = fields_layer(plan_layer(p, &layer_project, x, maps), fields, heads);
     /* each map starts as one of its own would */
+    char maps_of[24];
+    (void)snprintf(maps_of, sizeof maps_of, "maps_of_%u", heads);
     plan_step(p);
-    l->parameter[0] = plan_parameter(p, "maps", parts * width, x.width / fields, VIEW_NONE,
+    l->parameter[0] = plan_parameter(p, maps_of, parts * width, x.width / fields, VIEW_NONE,
                                      plan_xavier(width, x.width / fields), true);
 
     l = fields_layer(plan_layer(p, &layer_attend, maps, sum), fields, heads);

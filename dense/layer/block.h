@@ -2,8 +2,8 @@
  *
  * Tensor t begins at a multiple of BLOCK_FLOATS of the flat array, so that a matrix is used where
  * it was pulled and its gradient is written where it is pushed from. Block b of tensor t has key
- * key_make(number of t, b). What lies behind a tensor's end in its last block is of no meaning; its gradient
- * is zero. */
+ * key_make(number of t, b). What lies behind a tensor's end in its last block is of no meaning; its
+ * gradient is zero. */
 #ifndef DENSE_LAYER_BLOCK_H
 #define DENSE_LAYER_BLOCK_H
 

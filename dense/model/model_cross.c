@@ -100,7 +100,10 @@ static struct view stream(struct plan *p, struct view input, uint32_t number,
                           const struct widths *hidden)
 {
     const struct widths *gate = &p->job->model.gate_hidden;
-    plan_scope(p, "gate%u", number + 1);
+    if (p->shape.gate_fields == 0)
+        plan_scope(p, "gate%u", number + 1);
+    else
+        plan_scope(p, "gate%u.%u", number + 1, p->shape.number[p->shape.gate_field[number]]);
     if (gate->count > 0)
         input = plan_gate(p, input, context_of(p, input, number), gate);
     plan_scope(p, "hidden%s", number == 0 ? "" : "2");

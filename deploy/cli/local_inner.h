@@ -32,6 +32,7 @@ struct local {
     uint64_t last_line_ns;
     bool line_open;
     bool warned;       /* of the input */
+    bool named;        /* job.yaml has what the tables call fields and tensors */
     uint64_t short_ns; /* since then a server takes no pushes for lack of disk; 0: all do */
 };
 /* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted,

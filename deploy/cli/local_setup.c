@@ -229,15 +229,20 @@ static int input_check(const struct local *l, struct err *e)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* A folder whose run was broken off goes on with the same job: another one's file stays. */
-static int same_run(const char *path, const char *text, struct err *e)
+/* A new folder gets its job's file. One whose run was broken off goes on with the same job, but
+ * for the names that its coordinator gave, which stay. */
+static int run_file_take(const char *path, const char *text, struct err *e)
 {
-    char *was;
-    size_t bytes;
-    if (file_read_whole(path, LIMIT_CONFIG_BYTES, &was, &bytes) != 0)
-        return 0; /* a new folder */
-    bool same = bytes == strlen(text) && memcmp(was, text, bytes) == 0;
+    char *was, *plain = NULL;
+    size_t bytes, plain_bytes = 0;
+    if (file_read_whole(path, LIMIT_CONFIG_BYTES + LEGEND_BYTES_MAX, &was, &bytes) != 0)
+        return local_file_write(path, text, e);
+    int rc = legend_put(was, bytes, NULL, &plain, &plain_bytes, e);
+    bool same = rc == 0 && plain_bytes == strlen(text) && memcmp(plain, text, plain_bytes) == 0;
     free(was);
+    free(plain);
+    if (rc != 0)
+        return rc;
     return same ? 0
                 : err_set(e, SHOAL_E_EXISTS,
                           "%s is of a run with another job file or other --set: give the same ones "
@@ -270,9 +275,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
     rc = job_text(l->job_path, l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     if (rc == 0)
-        rc = same_run(path, *text, e);
-    if (rc == 0)
-        rc = local_file_write(path, *text, e);
+        rc = run_file_take(path, *text, e);
     if (rc == 0)
         rc = local_sockets_make(l, e);
     if (rc == 0)

@@ -8,11 +8,14 @@
  * 2. A signal only sets a number; every loop here looks at it.
  *    [test: what_will_not_come_back_ends_the_run] */
 #include "deploy/cli/local_inner.h"
+#include "proto/base/file.h"
 #include "proto/base/time.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -212,6 +215,29 @@ int local_submit(struct local *l, const char *text, struct err *e)
     return rc;
 }
 
+/* What the tables call the job's fields and tensors, once they are made, goes into the run's
+ * job.yaml: whoever looks for rows there by a field's name needs it. */
+static int names_keep(struct local *l, uint32_t state, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_JOB_TEXT}, reply;
+    char path[LIMIT_PATH], temporary[LIMIT_PATH];
+    struct msg *m;
+    bool made = state == WIRE_JOB_TRAIN || state == WIRE_JOB_EVAL || state == WIRE_JOB_DONE;
+    if (l->named || !made || cli_ask(l->ask, &w, NULL, 3000, &reply, &m, e) != 0)
+        return 0; /* asked again with the next look */
+    (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
+    (void)snprintf(temporary, sizeof temporary, "%s/job.yaml.tmp", l->dir);
+    char *text = strndup(m->frame[1].data, m->frame[1].bytes);
+    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                          : local_file_write(temporary, text, e);
+    if (rc == 0 && file_rename(temporary, path) != 0)
+        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    free(text);
+    msg_free(m);
+    l->named = rc == 0;
+    return rc;
+}
+
 int local_follow(struct local *l, int *job_status, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
@@ -238,11 +264,13 @@ int local_follow(struct local *l, int *job_status, struct err *e)
         if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
             progress_show(l, s);
         rc = disk_missed(l, s, e);
+        if (rc == 0)
+            rc = names_keep(l, reply.u.STATUS_reply.state, e);
         json_free(s);
         msg_free(m);
         if (rc != 0)
             return rc;
-        if (reply.u.STATUS_reply.state == WIRE_JOB_DONE ||
+        if ((reply.u.STATUS_reply.state == WIRE_JOB_DONE && l->named) ||
             reply.u.STATUS_reply.state == WIRE_JOB_FAILED) {
             *job_status = reply.u.STATUS_reply.job_status;
             return 0;

@@ -76,32 +76,6 @@ static int job_choose(struct predict *p, enum source source, struct err *e)
     return 0;
 }
 
-/* Rows and layers of a run mean the same to the job of the line. */
-static int run_fits(const struct predict *p, struct err *e)
-{
-    char path[LIMIT_PATH + 16];
-    struct job was, is;
-    if (p->o->words == 0)
-        return 0;
-    (void)snprintf(path, sizeof path, "%s/job.yaml", p->from);
-    int rc = job_load(path, NULL, &was, e);
-    if (rc != 0)
-        return rc;
-    rc = job_load(p->job, p->l.set, &is, e);
-    if (rc == 0)
-        rc = job_same_model(&was, &is, e);
-    if (rc == 0)
-        job_free(&is);
-    job_free(&was);
-    return rc;
-}
-
-static int run_open(struct predict *p, struct err *e)
-{
-    int rc = run_fits(p, e);
-    return rc == 0 ? local_run_open(&p->l, p->from, p->coordinator, e) : rc;
-}
-
 static int more_add(struct predict *p, const char *option, const char *value, struct err *e)
 {
     const char **more = realloc(p->more, (p->more_count + 2) * sizeof *more);
@@ -119,6 +93,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
     static const char *const keys[] = {"train.skip=true",
                                        "data.valid=[]",
                                        "data.test=[]",
+                                       "fresh=[]",
                                        "durability=memory",
                                        "train.early_stop.patience=0",
                                        "checkpoint.dir=\"\"",
@@ -174,7 +149,7 @@ static int tables_open(struct predict *p, struct err *e)
         return rc;
     switch (source) {
     case RUN:
-        return run_open(p, e);
+        return local_run_open(&p->l, p->from, p->coordinator, e);
     case CHECKPOINT:
         return checkpoint_open(p, e);
     default:

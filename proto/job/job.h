@@ -229,7 +229,7 @@ struct job {
     /* where a checkpoint is, as the job's author names it: the job goes on from it, or begins with
      * its tables; empty: none */
     char resume[LIMIT_PATH], start_from[LIMIT_PATH];
-    /* names of fields and tensors that begin anew although the tables have them; "all": everything */
+    /* names of fields and tensors that begin anew although the tables of start_from have them */
     struct string_list fresh;
     struct legend legend; /* what the numbers in the tables' keys mean, as far as they are known */
     enum durability durability;
@@ -275,6 +275,8 @@ void job_free(struct job *j);
 /* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
  * of input, tables or network that decides otherwise. */
 int job_same_model(const struct job *was, const struct job *is, struct err *e);
+/* Of tables alone, names and dims: where the fields are known by name (proto/job/legend.h). */
+int job_same_tables(const struct job *was, const struct job *is, struct err *e);
 /* Sum of the weights of the tasks' losses, above 0: what divides the loss of several labels to make
  * it a mean. */
 double job_task_weights(const struct job *j);

@@ -107,7 +107,7 @@ static int same_input(const struct job *was, const struct job *is, struct err *e
 
 /* ---- the tables: where a key's row lies ---- */
 
-static int same_tables(const struct job *was, const struct job *is, struct err *e)
+int job_same_tables(const struct job *was, const struct job *is, struct err *e)
 {
     int rc = same_number("the count of tables", was->table_count, is->table_count, e);
     for (size_t t = 0; rc == 0 && t < was->table_count; t++) {
@@ -118,9 +118,17 @@ static int same_tables(const struct job *was, const struct job *is, struct err *
         (void)snprintf(key, sizeof key, "tables[%zu].dim", t);
         if (rc == 0)
             rc = same_number(key, a->dim, b->dim, e);
+    }
+    return rc;
+}
+
+static int same_table_fields(const struct job *was, const struct job *is, struct err *e)
+{
+    int rc = 0;
+    for (size_t t = 0; rc == 0 && t < was->table_count; t++) {
+        char key[48];
         (void)snprintf(key, sizeof key, "tables[%zu].fields", t);
-        if (rc == 0)
-            rc = same_list(key, &a->fields, &b->fields, e);
+        rc = same_list(key, &was->table[t].fields, &is->table[t].fields, e);
     }
     return rc;
 }
@@ -161,6 +169,8 @@ int job_same_model(const struct job *was, const struct job *is, struct err *e)
         return 0;
     int rc = same_input(was, is, e);
     if (rc == 0)
-        rc = same_tables(was, is, e);
+        rc = job_same_tables(was, is, e);
+    if (rc == 0)
+        rc = same_table_fields(was, is, e);
     return rc == 0 ? same_network(was, is, e) : rc;
 }

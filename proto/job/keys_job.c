@@ -305,9 +305,9 @@ const struct config_key keys_job[] = {
      .text = "checkpoint, or run folder: go on at the very batch, with the same data"},
     {"start_from", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "initial values",
      .text = "checkpoint, or folder of a run with `checkpoint.at_end`: begin with its tables"},
-    {"fresh", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "names, `dense`, or `all`",
+    {"fresh", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "names, or `dense`",
      .text = "fields and tensors that begin anew although the tables of `start_from` have them: "
-             "`dense` is the whole network, `all` every row of the space"},
+             "`dense` is the whole network"},
     {"warm_start", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "no",
      .text = "refused: say `start_from`"},
     {"train.backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda", .fallback = "auto",

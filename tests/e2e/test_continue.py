@@ -155,7 +155,7 @@ def what_cannot_be_is_refused(space):
     run_job(job(space, "first", days[0]), space / "first")
     first = str(space / "first")
     refused(space, plain, ["take one of them out"], "--resume", first, "--start-from", first, status=64)
-    refused(space, job(space, "wide", days[0], **{"model.hidden": [32, 8]}), ["model.hidden"], "--start-from", first, status=78)
+    refused(space, job(space, "wide", days[0], **{"model.hidden": [32, 8]}), ["hidden.0.weight is 32x117 input, it was 16x117", "fresh: ["], "--start-from", first, status=78)
     refused(space, job(space, "rows", days[1]), ["data.train has"], "--resume", first)
     refused(space, plain, ["no_such"], "--start-from", "no_such", status=66)
 

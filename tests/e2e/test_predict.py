@@ -223,7 +223,7 @@ def what_does_not_fit_is_refused(space):
     last = checkpoints(space)[-1]
     other = job_file(space / "other.yaml", space / "train.tsv", **{"data.test": str(test), "model.hidden": [32, 8]})
     for place in (space / "run", last):
-        assert "model.hidden" in shoal("predict", other, "--from", place, status=78).stderr
+        assert "hidden.0.weight is 32x" in shoal("predict", other, "--from", place, status=78).stderr
     assert "neither a checkpoint's folder" in shoal("predict", "--from", space.path, status=66).stderr
     assert "--from is missing" in shoal("predict", job, status=64).stderr
     assert "--coordinator" in shoal("predict", job, "--from", "fleet", status=64).stderr

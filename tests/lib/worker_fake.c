@@ -318,6 +318,15 @@ static void coordinator_map(struct fake_node *n, peer_t from)
     env_send(sim_node_env(n->node), from, m);
 }
 
+static void coordinator_text(struct fake_node *n, peer_t from)
+{
+    const char *text = n->fake->job_text;
+    wire_reply_to(&in, 0, &out);
+    struct msg *m = wire_encode(&out);
+    memcpy(msg_add(m, strlen(text)), text, strlen(text));
+    env_send(sim_node_env(n->node), from, m);
+}
+
 /* The next task of a lane; false when the epoch has none left. */
 static bool lane_deal(struct fake *f, uint32_t number)
 {
@@ -536,6 +545,9 @@ static void fake_on_message(void *core, peer_t from, struct msg *m)
             break;
         case WIRE_TYPE_MAP_GET:
             coordinator_map(n, from);
+            break;
+        case WIRE_TYPE_JOB_TEXT:
+            coordinator_text(n, from);
             break;
         case WIRE_TYPE_LANE_NEXT:
             coordinator_next(n, from);

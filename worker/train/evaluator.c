@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "worker/data/dataset.h"
+#include "worker/train/known_names.h"
 #include "worker/train/lane.h"
 
 #include <inttypes.h>
@@ -46,6 +47,9 @@ struct evaluator {
     uint64_t bad_lines;
     char bad_where[256];   /* the first of them, in file order as far as pieces go */
     uint64_t bad_position; /* of its piece */
+    struct request names;  /* JOB_TEXT */
+    char *text;            /* owned (text_bytes): what it answered, for `prepare` */
+    size_t text_bytes;
     bool shaped, preparing, done;
     int status;
     struct err error;
@@ -80,7 +84,12 @@ static void evaluator_fail(struct evaluator *v, int status, const char *text)
 static void prepare_run(struct env_work *w) /* on a thread of the pool */
 {
     struct evaluator *v = container_of(w, struct evaluator, prepare);
-    v->prepare_status = dataset_shape(v->options.job, &v->shape, &v->prepare_error);
+    struct job *job = v->options.job;
+    v->prepare_status = known_names_take(job, v->text, v->text_bytes, &v->prepare_error);
+    if (v->prepare_status == 0)
+        v->prepare_status = dataset_shape(job, &v->shape, &v->prepare_error);
+    if (v->prepare_status == 0)
+        v->prepare_status = known_names_complete(job, &v->shape, true, &v->prepare_error);
 }
 
 static void prepare_done(struct env_work *w)
@@ -92,6 +101,33 @@ static void prepare_done(struct env_work *w)
     if (!v->shaped)
         evaluator_fail(v, v->prepare_status, v->prepare_error.text);
     evaluator_wake(v);
+}
+
+static struct msg *names_build(struct request *r)
+{
+    struct wire w;
+    client_head(r, &w);
+    return wire_encode(&w);
+}
+
+static enum request_verdict names_reply(struct request *r, const struct wire *w,
+                                        const struct msg *m)
+{
+    struct evaluator *v = container_of(r, struct evaluator, names);
+    if (w->status != 0 && client_passing(w->status))
+        return REQUEST_LATER;
+    size_t bytes = w->status == 0 ? m->frame[1].bytes : 0;
+    v->text = malloc(bytes + 1);
+    if (w->status != 0 || v->text == NULL) {
+        evaluator_fail(v, w->status != 0 ? w->status : SHOAL_E_NOMEM,
+                       w->status != 0 ? w->error : "no memory for the job's text");
+        return REQUEST_DONE;
+    }
+    memcpy(v->text, m->frame[1].data, bytes);
+    v->text_bytes = bytes;
+    v->preparing = true;
+    env_work_start(v->base.env, &v->prepare);
+    return REQUEST_DONE;
 }
 
 static int scores_measure(struct evaluator *v, const struct scores *s, struct err *e)
@@ -303,7 +339,7 @@ static void wait_fire(struct env_timer *t)
 {
     struct evaluator *v = container_of(t, struct evaluator, wait_timer);
     struct err e = {0};
-    if (client_map(v->client) != NULL)
+    if (client_map(v->client) != NULL && !request_active(&v->names))
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
             "no map from the coordinator at %s: is shoal-coordinator running, and has a job made "
@@ -359,8 +395,11 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
     v->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
     env_timer_start(env, &v->wait_timer, (options->wait_ms == 0 ? 30000 : options->wait_ms) * MS);
     client_map_refresh(v->client);
-    v->preparing = true;
-    env_work_start(env, &v->prepare);
+    v->names = (struct request){.type = WIRE_TYPE_JOB_TEXT,
+                                .target = CLIENT_COORDINATOR,
+                                .build = names_build,
+                                .reply = names_reply};
+    client_start(v->client, &v->names);
     *out = v;
     return 0;
 }
@@ -378,6 +417,7 @@ void evaluator_free(struct evaluator *v)
     if (v->model != NULL)
         model_free(v->model);
     client_free(v->client);
+    free(v->text);
     free(v->lane);
     for (uint32_t i = 0; i < v->waiting_room && v->waiting != NULL; i++)
         evaluate_scores_close(&v->waiting[i].scores);

@@ -1,6 +1,6 @@
 /* evaluator.h: the core of `shoal-worker eval` and `predict`: scores one split with the tables as
- * the servers have them now, outside any job's run. It needs the map and the rows, and asks the
- * coordinator for nothing else; reads never write.
+ * the servers have them now, outside any job's run. It needs the map, the rows, and the text of the job that made them, which
+ * says what its fields and tensors are called there; reads never write.
  *
  * The split is cut into pieces that lanes work on side by side; predictions are measured, or given
  * away (`take`), in file order, a few pieces a lane wait for the one before them. Batches begin at
@@ -21,7 +21,7 @@
 
 struct evaluator_options {
     const char *coordinator; /* endpoint; copied */
-    const struct job *job;   /* borrowed */
+    struct job *job;         /* borrowed; gets the tables' names (known_names.h) */
     uint32_t split;          /* enum wire_split */
     uint32_t lanes;          /* 0: 2 */
     uint32_t cores;          /* that reading may keep busy; 0: 1 */

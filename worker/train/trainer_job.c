@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
+#include "worker/train/known_names.h"
 #include "worker/train/trainer_inner.h"
 
 #include <stdlib.h>
@@ -102,25 +103,6 @@ static int model_make(struct trainer *t, struct trainer_made *m)
     return rc;
 }
 
-/* By what numbers the tables know the job's fields and tensors, or will: what the job's text says
- * of it, completed. */
-static int legend_make(struct trainer *t, struct err *e)
-{
-    struct legend is = {.input = NULL};
-    int rc = dataset_legend(&t->job, &is, e);
-    if (rc == 0)
-        rc = model_legend(&t->job, &t->shape, &is, e);
-    if (rc == 0)
-        rc = legend_match(&t->job.legend, &is, t->job.fresh.item, t->job.fresh.count, false, e);
-    if (rc != 0) {
-        legend_free(&is);
-        return rc;
-    }
-    legend_free(&t->job.legend);
-    t->job.legend = is;
-    return 0;
-}
-
 static int seats_make(struct trainer *t, struct trainer_made *m)
 {
     uint32_t seats = seats_wanted(t);
@@ -140,7 +122,7 @@ static void prepare_run(struct env_work *w)
     struct trainer_made *m = &t->made;
     m->status = dataset_shape(&t->job, &t->shape, &m->error);
     if (m->status == 0)
-        m->status = legend_make(t, &m->error);
+        m->status = known_names_complete(&t->job, &t->shape, false, &m->error);
     if (m->status != 0)
         return;
     m->status = model_make(t, m);
