@@ -315,8 +315,7 @@ static int measure_print(const struct measure *m, uint64_t bad_lines, const stru
     return 0;
 }
 
-static int evaluate(const struct arguments *a, struct job *job, struct daemon *d,
-                    struct err *e)
+static int evaluate(const struct arguments *a, struct job *job, struct daemon *d, struct err *e)
 {
     struct evaluator_options options = {.coordinator = a->coordinator,
                                         .job = job,
@@ -379,8 +378,7 @@ static int scored(const struct arguments *a, const struct evaluator *v, struct s
     return rc;
 }
 
-static int predict(const struct arguments *a, struct job *job, struct daemon *d,
-                   struct err *e)
+static int predict(const struct arguments *a, struct job *job, struct daemon *d, struct err *e)
 {
     struct score_file *f;
     const struct measure *none;
@@ -506,11 +504,13 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
         rc = feature_field_find(&f, a->field, &field, e);
     if (rc == 0 && a->field != NULL)
         rc = feature_field_key(&f, field, a->value, &key, e);
+    if (rc == SHOAL_E_NOT_FOUND && feature_gone_key(&job->legend, a->field, a->value, &key))
+        rc = 0;
     if (rc == 0) {
         *out = json_new_object();
         if (a->field != NULL)
             json_set_hex(*out, "key", key);
-        json_set(*out, "fields", feature_fields_json(&f));
+        json_set(*out, "fields", feature_fields_json(&f, &job->legend));
     }
     features_free(&f);
     return rc;

@@ -68,7 +68,8 @@ void plan_step(struct plan *p)
     p->steps++;
 }
 
-bool plan_by_field(const struct plan *p, struct view v)
+/* Whether parameters over v stand for columns of the input. */
+static bool by_field(const struct plan *p, struct view v)
 {
     return v.tensor < p->tensor_count && p->tensor[v.tensor].by_field;
 }
@@ -87,8 +88,7 @@ size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t i
                       struct view reads, struct init_spec init, bool decay)
 {
     char name[LEGEND_NAME], shape[40];
-    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in,
-                   plan_by_field(p, reads) ? " input" : "",
+    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in, by_field(p, reads) ? " input" : "",
                    p->by_label && p->tasks > 1 ? " labels" : "");
     return block_add(&p->dense, name_of(p, what, name), shape, (size_t)in * out, init, decay);
 }
@@ -147,7 +147,7 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
     *l = (struct layer){
         .ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
     if (y.tensor < p->tensor_count && y.tensor >= TENSOR_FIRST_FREE && !ops->mixes)
-        p->tensor[y.tensor].by_field |= plan_by_field(p, x);
+        p->tensor[y.tensor].by_field |= by_field(p, x);
     for (uint32_t i = 0; i < LAYER_STATES; i++)
         l->state[i] = TENSOR_NONE;
     for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)

@@ -80,10 +80,8 @@ struct init_spec plan_xavier(uint32_t out, uint32_t in);
  * scope, and what they are there. A scope begins with no step. */
 void plan_scope(struct plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void plan_step(struct plan *p);
-/* Whether parameters over v stand for columns of the input. */
-bool plan_by_field(const struct plan *p, struct view v);
-/* (out, in), in_view: what they read, which is in wide or a part of that; by_field of it is told in
- * their shape. */
+/* (out, in). reads: the view that they are multiplied with; whether its columns stand for those of
+ * the input is told in their shape. */
 size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t in,
                       struct view reads, struct init_spec init, bool decay);
 /* (out, x.width), Xavier-uniform, with l2_dense: "weight" */

@@ -90,14 +90,10 @@ static int more_add(struct predict *p, const char *option, const char *value, st
 /* A job that only loads: with the line's keys, and those that make it so. */
 static int checkpoint_open(struct predict *p, struct err *e)
 {
-    static const char *const keys[] = {"train.skip=true",
-                                       "data.valid=[]",
-                                       "data.test=[]",
-                                       "fresh=[]",
-                                       "durability=memory",
-                                       "train.early_stop.patience=0",
-                                       "checkpoint.dir=\"\"",
-                                       "checkpoint.at_end=false",
+    static const char *const keys[] = {"train.skip=true",      "data.valid=[]",
+                                       "data.test=[]",         "fresh=[]",
+                                       "durability=memory",    "train.early_stop.patience=0",
+                                       "checkpoint.dir=\"\"",  "checkpoint.at_end=false",
                                        "checkpoint.publish=[]"};
     struct local *l = &p->l;
     struct string_list *line = l->set, only = {0};

@@ -76,7 +76,7 @@ int legend_add(struct legend *n, enum legend_list list, const char *name, const 
     struct legend_name x = {.number = LEGEND_NONE, .here = true};
     SHOAL_ASSERT(strlen(name) < sizeof x.name && strlen(table) < sizeof x.table &&
                  strlen(what) < sizeof x.what);
-    SHOAL_ASSERT(legend_find(n, list, name) == LEGEND_NONE); /* 1 */
+    SHOAL_ASSERT(legend_find(n, list, name) == LEGEND_NONE); /* 1. */
     (void)snprintf(x.name, sizeof x.name, "%s", name);
     (void)snprintf(x.table, sizeof x.table, "%s", table);
     (void)snprintf(x.what, sizeof x.what, "%s", what);
@@ -337,9 +337,9 @@ static int numbers_give(struct match *m, enum legend_list list, struct err *e)
             legend_append(is, list, &gone, e) != 0)
             return SHOAL_E_NOMEM;
     }
-    for (uint32_t i = 0; i < is->count[list]; i++) /* 1 */
+    for (uint32_t i = 0; i < is->count[list]; i++)
         for (uint32_t k = 0; k < i; k++)
-            SHOAL_ASSERT(is->name[list][i].number != is->name[list][k].number);
+            SHOAL_ASSERT(is->name[list][i].number != is->name[list][k].number); /* 1. */
     return 0;
 }
 

@@ -5,8 +5,9 @@
  * The names stand in the job's text, in a last line that the coordinator writes, so whoever has the
  * text (workers, a checkpoint, its export) has them:
  *
- *   names: {"fields": {"user": [0, "emb", "category"], ...}, "numbers": {"age": [0, "number"], ...},
- *           "input": "user 8, item 8, age", "labels": "click",
+ *   names: {"fields": {"user": [0, "emb", "category"], ...},
+ *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
+ *           "labels": "click",
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
  *
  * A job that never met any tables has no such line. Its fields and tensors are numbered from 0 in
@@ -74,11 +75,12 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
 int legend_put(const char *text, size_t bytes, const struct legend *n, char **out,
                size_t *out_bytes, struct err *e);
 
-/* Gives the names of `is` the numbers that they have in `was`, and new ones the next that were never
- * given; takes over those of `was` that `is` has not. `fresh` (count) are names whose rows the job
- * begins anew: what it may name, and what to do, stands in the refusal. same: all must be as it was.
- * CONFIG names everything that differs: a field in another table or of another kind, a tensor of
- * another shape, one that is new or left over, all that read the input where its columns differ. */
+/* Gives the names of `is` the numbers that they have in `was`, and new ones the next that were
+ * never given; takes over those of `was` that `is` has not. `fresh` (count) are names whose rows
+ * the job begins anew: what it may name, and what to do, stands in the refusal. same: all must be
+ * as it was. CONFIG names everything that differs: a field in another table or of another kind, a
+ * tensor of another shape, one that is new or left over, all that read the input where its columns
+ * differ. */
 int legend_match(const struct legend *was, struct legend *is, char *const *fresh,
                  size_t fresh_count, bool same, struct err *e);
 /* Whether somebody else's `is`, with numbers, is what legend_match makes of it. CONFIG. */

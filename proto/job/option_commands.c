@@ -497,8 +497,8 @@ const struct option_command option_commands[] = {
      "TABLE KEY [options]\nTABLE --field NAME --value TEXT [options]",
      "One row: weights, optimizer state, statistics, tablet, shard, tier. KEY is a row's key "
      "(0x... or decimal), or FIELD:VALUE. A field is named as its column is (Criteo: C1 to C26), "
-     "or by its number: categorical fields count from 0, in the order of features.fields or of the "
-     "columns. A value stands as it does in the input.",
+     "or by its number, which the tables gave it (`shoal tables`). A value stands as it does in "
+     "the input.",
      NULL, options_inspect, 2},
     {"shoal blame", "which pushes changed a row, computed by whom, from which rows of the input",
      "TABLE KEY [options]\nTABLE --field NAME --value TEXT [options]",

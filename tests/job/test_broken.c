@@ -1,6 +1,7 @@
 /* test_broken.c: invariants of job files, broken on purpose: each must be noticed, by its own
  * assert. */
 #include "proto/job/config_inner.h"
+#include "proto/job/legend.h"
 #include "tests/lib/broken.h"
 #include "tests/lib/suite.h"
 
@@ -35,7 +36,27 @@ static void a_key_without_a_default_is_absent(void)
     config_int(parsed(), "given");
 }
 
+static void a_name_is_added_twice(void)
+{
+    struct legend n = {.input = NULL};
+    for (int i = 0; i < 2; i++)
+        (void)legend_add(&n, LEGEND_FIELDS, "user", "emb", "category", NULL);
+}
+
+static void two_names_have_one_number(void)
+{
+    struct legend was = {.input = NULL}, is = {.input = NULL};
+    const char *const names[] = {"user", "item"};
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(legend_add(&is, LEGEND_FIELDS, names[i], "emb", "category", NULL), 0);
+        is.name[LEGEND_FIELDS][i].number = 4;
+    }
+    (void)legend_match(&was, &is, NULL, 0, false, NULL);
+}
+
 static const struct broken list[] = {
+    {"proto/job/legend.c", 1, a_name_is_added_twice, "legend_find"},
+    {"proto/job/legend.c", 1, two_names_have_one_number, "is->name[list][i].number !="},
     {"proto/job/config_get.c", 1, a_value_changes_after_its_check, "whole"},
     {"proto/job/config_get.c", 2, a_key_without_a_default_is_absent, "value != NULL"},
 };

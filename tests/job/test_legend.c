@@ -1,4 +1,4 @@
-/* test_legend.c: fields and tensors keep their numbers by name, and what differs is said by name. */
+/* test_legend.c: fields and tensors keep their numbers by name; what differs is said by name. */
 #include "proto/job/job.h"
 #include "proto/job/legend.h"
 

@@ -133,7 +133,11 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e);
 /* A list: name, field (its number), key_field (the number in its keys: another one's where it
- * shares that one's rows), kind: category, multi or bucket. */
-struct json *feature_fields_json(const struct features *f);
+ * shares that one's rows), kind: category, multi or bucket; then those that the tables have from
+ * former jobs: name, field, kind, gone. */
+struct json *feature_fields_json(const struct features *f, const struct legend *n);
+/* The key that the value has in such a field, by name or number. False: there is none, or its key
+ * was made otherwise. */
+bool feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key);
 
 #endif

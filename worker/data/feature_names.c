@@ -347,7 +347,45 @@ int feature_field_key(const struct features *f, uint32_t field, const char *valu
     return 0;
 }
 
-struct json *feature_fields_json(const struct features *f)
+/* A field that the tables have from a former job. NULL: none. */
+static const struct legend_name *gone_find(const struct legend *n, const char *name)
+{
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+    bool by_number = end != name && *end == 0;
+    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++) {
+        const struct legend_name *x = &n->name[LEGEND_FIELDS][i];
+        if (!x->here && (strcmp(x->name, name) == 0 || (by_number && x->number == number)))
+            return x;
+    }
+    return NULL;
+}
+
+bool feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key)
+{
+    const struct legend_name *x = gone_find(n, name);
+    if (x == NULL || (strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0))
+        return false;
+    *key = key_of_value(x->number, value, strlen(value));
+    return true;
+}
+
+static void gone_json(const struct legend *n, struct json *list)
+{
+    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++) {
+        const struct legend_name *x = &n->name[LEGEND_FIELDS][i];
+        if (x->here)
+            continue;
+        struct json *j = json_new_object();
+        json_set_string(j, "name", x->name);
+        json_set_int(j, "field", x->number);
+        json_set_string(j, "kind", x->what);
+        json_set_bool(j, "gone", true);
+        json_append(list, j);
+    }
+}
+
+struct json *feature_fields_json(const struct features *f, const struct legend *n)
 {
     struct json *list = json_new_array();
     char name[LIMIT_NAME];
@@ -364,5 +402,6 @@ struct json *feature_fields_json(const struct features *f)
                                                      : "bucket");
         json_append(list, j);
     }
+    gone_json(n, list);
     return list;
 }

@@ -1,6 +1,6 @@
 /* evaluator.h: the core of `shoal-worker eval` and `predict`: scores one split with the tables as
- * the servers have them now, outside any job's run. It needs the map, the rows, and the text of the job that made them, which
- * says what its fields and tensors are called there; reads never write.
+ * the servers have them now, outside any job's run. It needs the map, the rows, and the text of the
+ * job that made them, which says what fields and tensors are called there; reads never write.
  *
  * The split is cut into pieces that lanes work on side by side; predictions are measured, or given
  * away (`take`), in file order, a few pieces a lane wait for the one before them. Batches begin at

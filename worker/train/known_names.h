@@ -1,9 +1,9 @@
-/* known_names.h: what the tables call a job's fields and tensors (proto/job/legend.h), by the job's own
- * input and model. */
+/* known_names.h: what the tables call a job's fields and tensors (proto/job/legend.h), by the job's
+ * own input and model. */
 #ifndef WORKER_TRAIN_KNOWN_NAMES_H
 #define WORKER_TRAIN_KNOWN_NAMES_H
 
-#include "dense/model_input.h"
+#include "dense/model.h"
 #include "proto/base/err.h"
 #include "proto/job/job.h"
 

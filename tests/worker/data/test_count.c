@@ -183,7 +183,7 @@ START_TEST(a_job_is_counted_by_field)
     ck_assert_int_eq(feature_field_key(&f, field, "seven", &key, &e), SHOAL_E_DATA);
     ck_assert_int_eq(feature_field_find(&f, "c", &field, &e), SHOAL_E_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(e.text, "a, b, n"));
-    struct json *list = feature_fields_json(&f);
+    struct json *list = feature_fields_json(&f, &job.legend);
     ck_assert_uint_eq(json_count(list), 3);
     ck_assert_str_eq(json_as_string(json_get(list, "2.kind"), ""), "bucket");
     json_free(list);
