@@ -170,10 +170,11 @@ def still_going(run):
 
 def strike(run, name, number=signal.SIGKILL):
     """A signal to a daemon of a job under way."""
-    if not run.signal(name, number):
-        time.sleep(0.5)  # who has just ended may be started again, or the job is over
+    end = time.monotonic() + 10
+    while not run.signal(name, number):  # who has just ended is started again, or the job is over, and the run soon
         still_going(run)
-        assert run.signal(name, number), f"{name} was not running:\n{run.output()[-2000:]}"
+        assert time.monotonic() < end, f"{name} was not running:\n{run.output()[-2000:]}"
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager
