@@ -67,6 +67,10 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
 int begin_find(const char *where, bool start, struct begin *out, struct err *e)
 {
     const char *word = start ? "start_from" : "resume";
+    if (start && strcmp(where, "fleet") == 0) { /* a folder of that name: ./fleet */
+        *out = (struct begin){.path = "fleet", .start = true};
+        return 0;
+    }
     char *path = realpath(where, NULL), mine[LIMIT_PATH + 32];
     int rc = 0;
     out->start = start;

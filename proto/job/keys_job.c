@@ -304,7 +304,8 @@ const struct config_key keys_job[] = {
     {"resume", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "no",
      .text = "checkpoint, or run folder: go on at the very batch, with the same data"},
     {"start_from", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "initial values",
-     .text = "checkpoint, or folder of a run with `checkpoint.at_end`: begin with its tables"},
+     .text = "checkpoint, or folder of a run with `checkpoint.at_end`: begin with its tables; "
+             "`fleet`: with those that the servers hold"},
     {"fresh", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "names, or `dense`",
      .text = "fields and tensors that begin anew although the tables of `start_from` have them: "
              "`dense` is the whole network"},

@@ -81,8 +81,8 @@
     {                                                                                              \
         "start-from", CONFIG_STRING,                                                               \
             .values = "WHERE",                                                                     \
-            .text = "begin with the tables of a checkpoint, or of the one that a run made at its " \
-                    "end; as `start_from` of the job file"                                         \
+            .text = "begin with the tables of a checkpoint, of the one that a run made at its "    \
+                    "end, or (`fleet`) of the servers; as `start_from` of the job file"            \
     }
 #define OPTION_FROM_FORMER                                                                         \
     {                                                                                              \

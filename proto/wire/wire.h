@@ -332,7 +332,7 @@
 
 /* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none).
  * from: folder of a checkpoint that the job goes on from, or, with `start`, with whose tables it
- * begins; empty: with none. Reply: the run. */
+ * begins ("fleet": those that the servers hold); empty: with none. Reply: the run. */
 #define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH) B(start)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 /* Reply frame 1: JSON text: servers, workers, lanes, progress; and, once the job is over, the

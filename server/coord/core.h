@@ -133,7 +133,8 @@ enum coord_from_state {
     FROM_LOADED,
     FROM_BACK,
     FROM_TO_START, /* only its tables: the job begins with them */
-    FROM_STARTED
+    FROM_STARTED,
+    FROM_FLEET /* the tables that the servers hold: there is nothing to load */
 };
 
 /* The job's state as stored under "progress", one put for each change of phase. */

@@ -151,21 +151,20 @@ static int without_make(struct coord_job *j, const struct legend *was, struct er
 }
 
 /* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
- * with, else those that are here. */
+ * with, or those that are here. */
 static int legend_begin(const struct coord *c, struct coord_job *j, const struct coord_from *from,
-                        struct err *e)
+                        bool fleet, struct err *e)
 {
     static const struct legend none;
-    const struct legend *was = from != NULL               ? &from->legend
-                               : c->cluster.map_epoch > 0 ? &c->job.spec.legend
-                                                          : &none;
+    const struct legend *was = from != NULL ? &from->legend : fleet ? &c->job.spec.legend : &none;
     bool begins = from != NULL && from->start;
     char *text;
     size_t bytes;
     if (j->spec.fresh.count > 0 && from == NULL)
         return err_set(e, SHOAL_E_CONFIG,
-                       "fresh: %s: only a job that begins with a checkpoint (start_from) leaves "
-                       "some of its rows out; take the key away",
+                       "fresh: %s: only a job that begins with a checkpoint leaves some of its "
+                       "rows out: take the key away, or make one (shoal checkpoint create) and "
+                       "start_from it on servers that are new",
                        j->spec.fresh.item[0]);
     int rc = begins ? without_make(j, was, e) : 0;
     if (rc == 0)
@@ -179,25 +178,65 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
     return legend_copy(was, &j->spec.legend, e);
 }
 
+/* ---- what the servers hold ------------------------------------------------------------------- */
+
+static bool begins_with_fleet(const struct coord_submit *submit)
+{
+    return submit->start && strcmp(submit->from, COORD_FROM_FLEET) == 0;
+}
+
+/* Rows of a former job; true too where it is not known yet that there are none. */
+static bool rows_here(const struct coord *c)
+{
+    const struct coord_members *m = &c->members;
+    bool rows = c->job.at.phase == PHASE_DONE;
+    for (uint32_t i = 0; i < m->shards && !rows; i++)
+        rows = !m->shard[i].seen || m->shard[i].figures.rows > 0;
+    return rows && c->cluster.map_epoch > 0;
+}
+
+/* Nobody goes on from another job's rows without a word, or begins with rows that are not there. */
+static int fleet_check(const struct coord *c, const struct coord_submit *submit, struct err *e)
+{
+    bool fleet = begins_with_fleet(submit);
+    if (fleet && c->cluster.map_epoch == 0)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "start_from: fleet: no job has made tables here yet: take it away");
+    if (submit->from[0] != 0 || !rows_here(c))
+        return 0;
+    return err_set(e, SHOAL_E_EXISTS,
+                   "the servers hold the tables of %s%s: --start-from fleet begins with them; to "
+                   "begin with none take a new --run-dir, in a fleet a new data_dir of each server "
+                   "and the coordinator",
+                   c->job.parsed ? "job " : "jobs that this coordinator does not know",
+                   c->job.parsed ? c->job.spec.name : "");
+}
+
 /* The new job in `j`, stored but for its progress. */
 static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_job *j,
                     struct err *e)
 {
     struct coord_from from = {.hold = COORD_FOLDER_NONE};
-    bool goes_on = submit->from[0] != 0;
+    bool fleet = begins_with_fleet(submit), goes_on = submit->from[0] != 0 && !fleet;
     int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
     if (rc == 0)
+        rc = fleet_check(c, submit, e);
+    if (rc == 0)
         rc = coord_checkpoint_check(c, &j->spec, e);
-    if (rc == 0 && !goes_on && j->spec.train.skip)
+    if (rc == 0 && !goes_on && !fleet && j->spec.train.skip)
         rc = err_set(e, SHOAL_E_CONFIG,
                      "train.skip: nothing would be trained and no tables loaded: name a checkpoint "
                      "with --resume or --start-from, or take the key away");
     if (rc == 0 && goes_on)
         rc = coord_from_open(c, submit->from, submit->start, &j->spec, &from, e);
     if (rc == 0)
-        rc = legend_begin(c, j, goes_on ? &from : NULL, e);
+        rc = legend_begin(c, j, goes_on ? &from : NULL, fleet, e);
     if (rc == 0)
         rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, e);
+    if (rc == 0 && fleet) {
+        j->at.from = FROM_FLEET;
+        (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);
+    }
     if (rc == 0) {
         j->from_hold = from.hold;
         from.hold = COORD_FOLDER_NONE;

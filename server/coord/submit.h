@@ -13,15 +13,18 @@
 struct coord;
 struct coord_job;
 
+#define COORD_FROM_FLEET "fleet"
+
 struct coord_submit {
     const char *yaml; /* (bytes) */
     size_t bytes;
     uint32_t workers; /* to wait for */
-    const char *from; /* folder of a checkpoint; "": none */
+    const char *from; /* folder of a checkpoint; "fleet": what the servers hold; "": none */
     bool start;       /* it begins with the tables of that; else it goes on from it */
 };
 /* Takes a job: parsed, run drawn, stored. The same text again over the same connection is the same
- * job. BUSY while one runs; what job_parse and coord_from_open say. */
+ * job. BUSY while one runs; EXISTS: the servers hold rows and it does not say that it begins with
+ * them; what job_parse and coord_from_open say. */
 int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
                  struct err *e);
 /* What follows from the text alone: the job parsed, its lists made. What job_parse says. */

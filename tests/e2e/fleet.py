@@ -22,7 +22,7 @@ class Fleet:
     def __init__(self, space, name, shards=2):
         self.space, self.name, self.shards = space, name, shards
         self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        self.ports, self.running, self.logs = {}, {}, 0
+        self.ports, self.running, self.logs, self.begun = {}, {}, 0, False
 
     def folder(self, who):
         return self.space / f"{self.name}-{who}"
@@ -75,7 +75,9 @@ class Fleet:
         within(15, "the cluster to fit", lambda: self.doctor().returncode == 0)
 
     def job(self, path, *words):
-        """One more epoch of the job, to its end; its digests."""
+        """One more epoch of the job, to its end; its digests. The first that is asked for begins with no tables, others with those there are."""
+        words = words or (["--start-from", "fleet"] if self.begun else [])
+        self.begun = True
         worker = self.start("worker", "train", "--config", path, "--coordinator", self.endpoint, program="shoal-worker")
         got = shoal("submit", path, "--coordinator", self.endpoint, *words)
         assert got.returncode == 0, got

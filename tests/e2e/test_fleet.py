@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """test_fleet: coordinator, server and worker started one by one, as units start them; jobs by `shoal submit` and `shoal stop`."""
+from fleet import within
 from lib import *
 
 
@@ -57,11 +58,13 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
         second = shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait", "--set", "job=other")
         assert second.returncode == 69 and "is running" in second.stderr, second
+        within(30, "the job to train", lambda: "epoch" in shoal("status", "--coordinator", fleet.endpoint).stdout)
         assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
         assert "failed" in shoal("status", "--coordinator", fleet.endpoint).stdout
         fleet.worker(job)
-        third = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "train.epochs=1")
+        third = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "train.epochs=1", "--start-from", "fleet")
         assert third.returncode == 0, third
+        assert json.loads((space / "report.json").read_text())["start_from"] == "fleet"
 
 
 def a_job_begins_with_what_the_last_one_left(space):
@@ -70,12 +73,16 @@ def a_job_begins_with_what_the_last_one_left(space):
     job, twice = job_file(space / "job.yaml", train, **keys), job_file(space / "twice.yaml", train, **keys, **{"train.epochs": 2})
     whole = run_job(twice, space / "whole")
     with Fleet(space) as fleet:
-        for _ in range(2):
+        none = shoal("submit", job, "--coordinator", fleet.endpoint, "--start-from", "fleet")
+        assert none.returncode == 66 and "no job has made tables here yet" in none.stderr, none
+        for begin in ([], ["--start-from", "fleet"]):
             worker = fleet.worker(job)
-            assert shoal("submit", job, "--coordinator", fleet.endpoint).returncode == 0
+            assert shoal("submit", job, "--coordinator", fleet.endpoint, *begin).returncode == 0
             assert worker.wait(30) == 0
             report = json.loads((space / "report.json").read_text())
         assert digests(report) == digests(whole)
+        silent = shoal("submit", job, "--coordinator", fleet.endpoint)
+        assert silent.returncode == 73 and "the servers hold the tables of job e2e: --start-from fleet begins with them" in silent.stderr, silent
         got = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", f"warm_start={space.path}")
         assert got.returncode == 78 and "warm_start is now start_from:" in got.stderr, got
         got = shoal("submit", job, "--coordinator", fleet.endpoint, "--start-from", space / "whole" / "log")

@@ -57,7 +57,7 @@ def another_number_of_shards_is_refused_and_the_way_is_told(space):
         long = job_file(space / "long.yaml", space / "train.tsv", **KEYS, **{"train.epochs": 30, "checkpoint.dir": str(space / "points"),
                                                                          "train.batch": 64})
         fleet.start("worker", "train", "--config", long, "--coordinator", fleet.endpoint, program="shoal-worker")
-        assert shoal("submit", long, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+        assert shoal("submit", long, "--coordinator", fleet.endpoint, "--no-wait", "--start-from", "fleet").returncode == 0
         made = within(30, "a checkpoint", lambda: (g := shoal("checkpoint", "create", "all", "--coordinator", fleet.endpoint)).returncode == 0 and g)
         assert made.returncode == 0, made
         within(60, "the job's end", lambda: "job e2e: done" in shoal("status", "--coordinator", fleet.endpoint).stdout)
@@ -139,7 +139,7 @@ def a_second_coordinator_gets_no_part_of_a_fleet(space):
         for who in ("s0", "s1"):
             fleet.server(who, coordinator=second.endpoint)
         second.fits()
-        assert second.job(job) == whole[2]
+        assert second.job(job, "--start-from", "fleet") == whole[2]
 
 
 def older_coordinator_folder_is_brought_up_to_date(space):
@@ -178,7 +178,7 @@ def older_coordinator_folder_of_mid_job_trains_nothing_again(space):
         fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
         within(60, "the job to end", lambda: "submit the job again" in fleet.said("coordinator"))
         fleet.stop("worker")
-        assert fleet.job(job) == whole[1]  # as it says; twice, not three times
+        assert fleet.job(job, "--start-from", "fleet") == whole[1]  # as it says; twice, not three times
 
 
 def older_server_folder_is_refused(space):

@@ -16,6 +16,7 @@ class Two(Fleet):
         self.endpoint, self.space, self.daemons = f"tcp://127.0.0.1:{free_port()}", space, []
         self.head = ("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
                      "--set", "shards=2", "--set", f"report={space / 'report.json'}")
+        self.begun = False
         self.start(*self.head)
         self.args = [("shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"data_dir={space / f'server-{i}'}",
                       "--set", f"coordinator={self.endpoint}", "--set", f"journal.keep={keep}", "--set", "journal.segment=64KiB")
@@ -24,7 +25,8 @@ class Two(Fleet):
 
     def train(self, job):
         worker = self.worker(job)
-        got = shoal("submit", job, "--coordinator", self.endpoint)
+        got = shoal("submit", job, "--coordinator", self.endpoint, *(["--start-from", "fleet"] if self.begun else []))
+        self.begun = True
         assert got.returncode == 0, got
         assert worker.wait(60) == 0
 

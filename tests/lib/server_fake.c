@@ -883,6 +883,7 @@ static void client_timer(struct env_timer *t)
         if (c->run == 0) {
             q.u.SUBMIT.workers = c->workers;
             (void)snprintf(q.u.SUBMIT.from, LIMIT_PATH, "%s", c->from == NULL ? "" : c->from);
+            q.u.SUBMIT.start = c->from != NULL && strcmp(c->from, "fleet") == 0;
         } else
             q.u.REPORT.run = c->run;
         struct msg *m = wire_encode(&q);
@@ -914,6 +915,10 @@ static void client_message(void *core, peer_t from, struct msg *m)
     (void)from;
     if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_SUBMIT) {
         c->submit_status = r.status;
+        if (r.status == SHOAL_E_EXISTS && strstr(r.error, "--start-from fleet") != NULL) {
+            c->from = "fleet"; /* as it says: the next job on the same tables */
+            c->submit_status = 0;
+        }
         if (r.status == 0)
             c->run = r.u.SUBMIT_reply.run;
         else
