@@ -261,6 +261,7 @@ int model_legend(const struct job *job, const struct model_shape *shape, struct 
         rc = layout_legend(&p->dense, LEGEND_TENSORS, out, e);
     if (rc == 0)
         rc = layout_legend(&p->stats, LEGEND_STATISTICS, out, e);
+    (void)snprintf(out->model, sizeof out->model, "%s", job_model_name(job->model.kind));
     free(p);
     return rc;
 }

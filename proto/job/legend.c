@@ -150,6 +150,7 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
         rc = list_parse(json_get(j, list_key[l]), (enum legend_list)l, out, e);
     out->input = strdup(json_as_string(json_get(j, "input"), ""));
     out->labels = strdup(json_as_string(json_get(j, "labels"), ""));
+    (void)snprintf(out->model, sizeof out->model, "%s", json_as_string(json_get(j, "model"), ""));
     if (rc == 0 && (out->input == NULL || out->labels == NULL))
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     json_free(j);
@@ -182,6 +183,7 @@ static char *line_text(const struct legend *n)
     (void)json_set(j, list_key[LEGEND_NUMBERS], list_json(n, LEGEND_NUMBERS));
     (void)json_set_string(j, "input", n->input);
     (void)json_set_string(j, "labels", n->labels);
+    (void)json_set_string(j, "model", n->model);
     (void)json_set(j, list_key[LEGEND_TENSORS], list_json(n, LEGEND_TENSORS));
     (void)json_set(j, list_key[LEGEND_STATISTICS], list_json(n, LEGEND_STATISTICS));
     char *text = json_text(j, 0);
@@ -307,6 +309,19 @@ static void one_match(struct match *m, enum legend_list list, struct legend_name
     }
 }
 
+/* Two kinds of models may have the same tensors and mean something else by them: then it is all of
+ * the network, or nothing. True: so it is, and is said. */
+static bool kind_differs(struct match *m)
+{
+    const char *was = m->was->model, *is = m->is->model;
+    if (was[0] == 0 || strcmp(was, is) == 0 || (!m->same && is_fresh(m, LEGEND_TENSORS, "dense")))
+        return false;
+    (void)snprintf(m->differ, sizeof m->differ, "model.kind is %s, it was %s", is, was);
+    (void)snprintf(m->advice, sizeof m->advice, "dense");
+    m->differs++;
+    return true;
+}
+
 static void left_over(struct match *m, enum legend_list list, const struct legend_name *was)
 {
     if (was->here && (m->same || (network(list) && !is_fresh(m, list, was->name))))
@@ -366,8 +381,11 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
         .was = was, .is = is, .fresh = fresh, .fresh_count = fresh_count, .same = same};
     bool known = legend_known(was);
     int rc = known ? fresh_known(&m, e) : 0;
+    bool other = known && rc == 0 && kind_differs(&m);
     for (uint32_t l = 0; known && rc == 0 && l < LEGEND_LISTS; l++) {
         enum legend_list list = (enum legend_list)l;
+        if (other && network(list))
+            continue;
         for (uint32_t i = 0; i < is->count[l]; i++)
             one_match(&m, list, &is->name[l][i]);
         for (uint32_t i = 0; i < was->count[l]; i++)
@@ -395,6 +413,7 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
     if (rc == 0 && legend_known(from)) {
         to->input = strdup(from->input);
         to->labels = strdup(from->labels);
+        memcpy(to->model, from->model, sizeof to->model);
         if (to->input == NULL || to->labels == NULL)
             rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     }

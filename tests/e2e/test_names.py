@@ -103,7 +103,7 @@ def what_means_something_else_is_refused(space):
             ("kind", {"data.columns": None}, "input.numbers is left over"),
             ("multi", {"data.columns": [{"name": "age", "type": "number"}, {"name": "city", "type": "multi"}]}, "field city is multi, it was category"),
             ("table", {"tables[1].name": "other", "tables[1].dim": 4, "tables[1].fields": ["city"]}, "field city had its rows in table emb"),
-            ("heads", {"model.kind": "autoint"}, "attention.0.maps_of_2 is new"),
+            ("model", {"model.kind": "wide_deep"}, "model.kind is wide_deep, it was deepfm"),  # of the same tensors
             ("typo", {"fresh": ["citty"]}, "fresh names citty, which is no field and no tensor")):
         run = Run(job(space, name, space / "same.csv", **over), space / name, 1, 1, ["--start-from", str(space / "first")])
         assert run.wait(100) == 78 and words in run.output(), (name, run.output())

@@ -157,6 +157,24 @@ START_TEST(legend_of_a_changed_network_are_refused_and_the_advice_holds)
 }
 END_TEST
 
+START_TEST(legend_of_another_kind_of_model_are_refused_whatever_its_tensors)
+{
+    char *dense[] = {"dense"};
+    struct err e = {0};
+    struct legend was = numbered(made(LIST("user"), LIST("head:1x3"), "user 8")),
+                  is = made(LIST("user"), LIST("head:1x3"), "user 8");
+    (void)snprintf(was.model, sizeof was.model, "deepfm");
+    (void)snprintf(is.model, sizeof is.model, "wide_deep");
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert(strstr(e.text, "model.kind is wide_deep, it was deepfm") != NULL);
+    ck_assert(strstr(e.text, "fresh: [dense]") != NULL);
+    ck_assert_int_eq(legend_match(&was, &is, dense, 1, true, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(legend_match(&was, &is, dense, 1, false, &e) == 0, "%s", e.text);
+    legend_free(&is);
+    legend_free(&was);
+}
+END_TEST
+
 START_TEST(legend_of_a_tensor_that_reads_other_columns_are_refused)
 {
     const char *const tensors[] = {"hidden.0.weight:3x16 input", "hidden.1.weight:3x3", NULL};
@@ -237,6 +255,7 @@ int main(void)
     tcase_add_test(cases, legend_come_back_as_they_were);
     tcase_add_test(cases, legend_that_cannot_be_written_are_told_apart);
     tcase_add_test(cases, legend_of_a_changed_network_are_refused_and_the_advice_holds);
+    tcase_add_test(cases, legend_of_another_kind_of_model_are_refused_whatever_its_tensors);
     tcase_add_test(cases, legend_of_a_tensor_that_reads_other_columns_are_refused);
     tcase_add_test(cases, legend_of_a_job_that_goes_on_are_the_same);
     tcase_add_test(cases, legend_of_a_field_that_became_another_are_refused);
