@@ -495,17 +495,21 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
                        struct err *e)
 {
     struct features f;
+    char name[LIMIT_NAME] = "";
     uint32_t field = 0;
     uint64_t key = 0;
     int rc = dataset_features(job, &f, e);
     if (rc != 0)
         return rc;
-    if (a->field != NULL)
+    if (a->field != NULL) { /* a name is that of a field that has gone rather than a number */
         rc = feature_field_find(&f, a->field, &field, e);
-    if (rc == 0 && a->field != NULL)
-        rc = feature_field_key(&f, field, a->value, &key, e);
-    if (rc == SHOAL_E_NOT_FOUND && feature_gone_key(&job->legend, a->field, a->value, &key))
-        rc = 0;
+        if (rc == 0)
+            feature_field_name(&f, field, name);
+        if (strcmp(name, a->field) != 0 && feature_gone_key(&job->legend, a->field, a->value, &key))
+            rc = 0;
+        else if (rc == 0)
+            rc = feature_field_key(&f, field, a->value, &key, e);
+    }
     if (rc == 0) {
         *out = json_new_object();
         if (a->field != NULL)

@@ -239,7 +239,9 @@ struct view plan_gate(struct plan *p, struct view x, struct view context,
     struct view gate = context, y;
     for (uint32_t i = 0; i < hidden->count; i++)
         gate = plan_linear(p, gate, hidden->at[i], ACT_RELU, 0.0, NORM_NONE, VIEW_NONE);
+    p->to_input = true;
     gate = plan_linear(p, gate, x.width, ACT_SIGMOID, 0.0, NORM_NONE, VIEW_NONE);
+    p->to_input = false;
     y = plan_tensor(p, x.width);
     plan_layer(p, &layer_gate, x, y)->z = gate;
     return y;
@@ -435,7 +437,8 @@ static void sequence_add(struct plan *p, struct view input, uint32_t field,
                          const struct widths *hidden, uint32_t *state)
 {
     uint32_t in = 4 * p->dim;
-    plan_scope(p, "sequence.%u", p->shape.number[field]);
+    plan_scope(p, "sequence.%u.%u", p->shape.number[field],
+               p->shape.number[p->shape.attend[field]]);
     struct layer *l =
         plan_layer(p, &layer_sequence, plan_columns(input, p->shape.attend[field] * p->dim, p->dim),
                    plan_columns(input, field * p->dim, p->dim));

@@ -194,7 +194,9 @@ void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y)
         l->z = x0;
         plan_step(p);
         l->parameter[0] = plan_weights(p, x0.width, x0);
+        p->to_input = true;
         l->parameter[1] = plan_zeros(p, "bias", x0.width);
+        p->to_input = false;
         l->state[0] = plan_state(p, x0.width);
         x = to;
     }

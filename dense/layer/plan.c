@@ -88,7 +88,8 @@ size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t i
                       struct view reads, struct init_spec init, bool decay)
 {
     char name[LEGEND_NAME], shape[40];
-    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in, by_field(p, reads) ? " input" : "",
+    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in,
+                   by_field(p, reads) || p->to_input ? " input" : "",
                    p->by_label && p->tasks > 1 ? " labels" : "");
     return block_add(&p->dense, name_of(p, what, name), shape, (size_t)in * out, init, decay);
 }
@@ -102,7 +103,7 @@ static size_t vector_add(struct plan *p, struct block_layout *b, const char *wha
                          struct init_spec init)
 {
     char name[LEGEND_NAME], shape[40];
-    (void)snprintf(shape, sizeof shape, "%zu%s", count,
+    (void)snprintf(shape, sizeof shape, "%zu%s%s", count, p->to_input ? " input" : "",
                    p->by_label && p->tasks > 1 ? " labels" : "");
     return block_add(b, name_of(p, what, name), shape, count, init, false);
 }

@@ -38,6 +38,7 @@ struct plan {
     char scope[LIMIT_NAME + 16];
     uint32_t steps; /* of the scope, so far */
     bool by_label;  /* they have places for each label */
+    bool to_input;  /* what they give stands by the columns of the input */
 };
 
 /* A model as models_plan finds it by model.kind. */

@@ -266,6 +266,11 @@ uint32_t job_lanes(const struct job *j)
     return j->train.lanes == 0 ? 2 : j->train.lanes;
 }
 
+bool job_reads_only(const struct job *j)
+{
+    return j->train.skip && j->fresh.count == 0;
+}
+
 const char *job_command(const struct job *j)
 {
     const struct string_list *const input[] = {&j->data.train, &j->data.valid, &j->data.test};

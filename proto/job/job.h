@@ -275,6 +275,8 @@ void job_free(struct job *j);
 /* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
  * of input, tables or network that decides otherwise. */
 int job_same_model(const struct job *was, const struct job *is, struct err *e);
+/* Nothing is trained and nothing begins anew: the job is of the very model of the tables. */
+bool job_reads_only(const struct job *j);
 /* Of tables alone, names and dims: where the fields are known by name (proto/job/legend.h). */
 int job_same_tables(const struct job *was, const struct job *is, struct err *e);
 /* Sum of the weights of the tasks' losses, above 0: what divides the loss of several labels to make

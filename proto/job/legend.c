@@ -1,6 +1,6 @@
 /* legend.c: names and the numbers that belong to them.
  *
- * 1. No two names of a list are alike, and no two numbers. [assert: legend_add, numbers_give]
+ * 1. No two names of a list are alike, and no two numbers. [assert: numbers_give]
  * 2. What legend_put wrote legend_parse reads as it was, and a text keeps all its other lines.
  *    [test: legend_come_back_as_they_were]
  * 3. A name keeps its number whatever comes, goes or changes places, and a number that was given
@@ -76,7 +76,10 @@ int legend_add(struct legend *n, enum legend_list list, const char *name, const 
     struct legend_name x = {.number = LEGEND_NONE, .here = true};
     SHOAL_ASSERT(strlen(name) < sizeof x.name && strlen(table) < sizeof x.table &&
                  strlen(what) < sizeof x.what);
-    SHOAL_ASSERT(legend_find(n, list, name) == LEGEND_NONE); /* 1. */
+    if (legend_find(n, list, name) != LEGEND_NONE)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "two of the %s are called %s: give one of them another name", list_key[list],
+                       name);
     (void)snprintf(x.name, sizeof x.name, "%s", name);
     (void)snprintf(x.table, sizeof x.table, "%s", table);
     (void)snprintf(x.what, sizeof x.what, "%s", what);
@@ -322,6 +325,16 @@ static bool kind_differs(struct match *m)
     return true;
 }
 
+/* Who goes on, or only reads, has the very input and labels, whatever stands by them. */
+static void input_differs(struct match *m)
+{
+    static const struct legend_name input = {.name = "the input"}, labels = {.name = "data.label"};
+    if (strcmp(m->was->input, m->is->input) != 0)
+        differ(m, LEGEND_TENSORS, &input, "is of other columns: it was ", m->was->input);
+    if (strcmp(m->was->labels, m->is->labels) != 0)
+        differ(m, LEGEND_TENSORS, &labels, "was ", m->was->labels);
+}
+
 static void left_over(struct match *m, enum legend_list list, const struct legend_name *was)
 {
     if (was->here && (m->same || (network(list) && !is_fresh(m, list, was->name))))
@@ -382,6 +395,8 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
     bool known = legend_known(was);
     int rc = known ? fresh_known(&m, e) : 0;
     bool other = known && rc == 0 && kind_differs(&m);
+    if (known && rc == 0 && same)
+        input_differs(&m);
     for (uint32_t l = 0; known && rc == 0 && l < LEGEND_LISTS; l++) {
         enum legend_list list = (enum legend_list)l;
         if (other && network(list))
@@ -439,7 +454,10 @@ int legend_agrees(const struct legend *was, const struct legend *is, char *const
         own.count[l] = kept;
     }
     rc = legend_match(was, &own, fresh, fresh_count, same, e);
-    for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
+    for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++) {
+        if (own.count[l] != is->count[l])
+            rc = err_set(e, SHOAL_E_CONFIG, "%u names of %s are told, there are %u", is->count[l],
+                         list_key[l], own.count[l]);
         for (uint32_t i = 0; i < is->count[l] && rc == 0; i++) {
             const struct legend_name *x = &is->name[l][i];
             uint32_t at = legend_find(&own, (enum legend_list)l, x->name);
@@ -449,6 +467,7 @@ int legend_agrees(const struct legend *was, const struct legend *is, char *const
                              "everywhere",
                              x->name, x->number);
         }
+    }
     legend_free(&own);
     return rc;
 }

@@ -61,7 +61,7 @@ void legend_free(struct legend *n); /* leaves an empty one */
 /* A name as it is kept: of so many bytes, the `which`-th of its kind (1 of one that is alone). What
  * is too long or no UTF-8 is told apart by its hash, the second of its kind by "#2". */
 void legend_write(const char *name, size_t bytes, uint32_t which, char out[LEGEND_NAME]);
-/* Adds one that the job has, without a number; none of the list is called so. NOMEM. */
+/* Adds one that the job has, without a number. NOMEM; CONFIG: another one is called so. */
 int legend_add(struct legend *n, enum legend_list list, const char *name, const char *table,
                const char *what, struct err *e);
 /* Its place in the list, or LEGEND_NONE. */

@@ -122,6 +122,32 @@ int coord_flow_resume(struct coord *c, struct err *e)
     return rc;
 }
 
+/* Of one that is over and cannot be gone on with: what the tables that it left are called by. */
+static void names_load(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    struct err e = {0};
+    struct job was;
+    void *yaml;
+    size_t bytes;
+    SHOAL_ASSERT(!j->parsed && j->yaml == NULL);
+    int rc = coord_store_get(c->store, "job", &yaml, &bytes, &e);
+    if (rc == SHOAL_E_NOT_FOUND)
+        return;
+    if (rc == 0) {
+        j->yaml = yaml;
+        j->yaml_bytes = bytes;
+        rc = job_parse(yaml, bytes, "the last job", NULL, &was, &e);
+    }
+    if (rc != 0) {
+        log_warn("names of the last job's tables: %s", e.text);
+        return;
+    }
+    j->spec.legend = was.legend;
+    memset(&was.legend, 0, sizeof was.legend);
+    job_free(&was);
+}
+
 /* One that is done: a checkpoint of it may be asked for. Its tables can be read without. */
 static void done_load(struct coord *c)
 {
@@ -135,6 +161,7 @@ static void done_load(struct coord *c)
     log_warn("no checkpoint can be made of the last job: %s", e.text);
     coord_submit_close(c);
     c->job.at = at;
+    names_load(c);
 }
 
 int coord_flow_open(struct coord *c, struct err *e)
@@ -164,6 +191,8 @@ int coord_flow_open(struct coord *c, struct err *e)
         coord_end_tidy(c); /* the last one may have died before the servers had heard */
     if (c->job.at.phase == PHASE_DONE)
         done_load(c);
+    else if (c->job.at.run != 0)
+        names_load(c);
     if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) {
         /* its tables can be read; without a map they cannot, no more */
         log_warn("tables of the last job: %s", e->text);

@@ -181,8 +181,8 @@ static bool step_start(struct coord *c, uint32_t shard)
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks.lanes;
             w.u.LOAD.mode = j->spec.train.mode;
+            (void)snprintf(w.u.LOAD.without, sizeof w.u.LOAD.without, "%s", j->without);
         }
-        (void)snprintf(w.u.LOAD.without, sizeof w.u.LOAD.without, "%s", j->without);
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
         return shard_ask(c, shard, &w, NULL, 0, step_done);
     }

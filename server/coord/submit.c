@@ -52,6 +52,8 @@ static void job_close(struct coord *c, struct coord_job *j)
         json_free(j->details[s]);
     if (j->parsed)
         job_free(&j->spec);
+    else
+        legend_free(&j->spec.legend); /* of a job that had failed: coord_flow_open */
     free(j->yaml);
     free(j->table);
     free(j->epoch);
@@ -121,6 +123,19 @@ static bool is_fresh(const struct string_list *fresh, const char *name)
     return false;
 }
 
+/* Where rows of the name lie; LIMIT_TABLES: nowhere, or in a table that the job has not. */
+static uint32_t table_of(const struct coord_job *j, enum legend_list list,
+                         const struct legend_name *x)
+{
+    uint32_t network = (uint32_t)j->spec.table_count;
+    if (list == LEGEND_TENSORS || list == LEGEND_STATISTICS)
+        return network + (list == LEGEND_STATISTICS);
+    for (uint32_t t = 0; list == LEGEND_FIELDS && t < network; t++)
+        if (strcmp(j->spec.table[t].name, x->table) == 0)
+            return t;
+    return LIMIT_TABLES;
+}
+
 /* Of a checkpoint's rows those that the job begins anew, as LOAD takes it: tables have the numbers
  * that the job gives them, the network's come behind the sparse ones. */
 static int without_make(struct coord_job *j, const struct legend *was, struct err *e)
@@ -135,10 +150,8 @@ static int without_make(struct coord_job *j, const struct legend *was, struct er
     for (uint32_t l = 0; l < LEGEND_LISTS; l++)
         for (uint32_t i = 0; i < was->count[l]; i++) {
             const struct legend_name *x = &was->name[l][i];
-            uint32_t table = network + (l == LEGEND_STATISTICS);
-            for (uint32_t t = 0; l == LEGEND_FIELDS && t < j->spec.table_count; t++)
-                table = strcmp(j->spec.table[t].name, x->table) == 0 ? t : table;
-            if (l == LEGEND_NUMBERS || !is_fresh(fresh, x->name))
+            uint32_t table = table_of(j, (enum legend_list)l, x);
+            if (table == LIMIT_TABLES || !is_fresh(fresh, x->name))
                 continue;
             int n = snprintf(j->without + at, sizeof j->without - at, "%s%u:%u", at > 0 ? " " : "",
                              table, x->number);
@@ -166,7 +179,14 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
                        "rows out: take the key away, or make one (shoal checkpoint create) and "
                        "start_from it on servers that are new",
                        j->spec.fresh.item[0]);
+    if (j->spec.fresh.count > 0 && !legend_known(was))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "fresh: %s: the checkpoint is of a release that kept no names; take the "
+                       "key away",
+                       j->spec.fresh.item[0]);
     int rc = begins ? without_make(j, was, e) : 0;
+    if (fleet && c->job.parsed && !legend_known(was)) /* an older release's: by its keys then */
+        rc = job_same_model(&c->job.spec, &j->spec, e);
     if (rc == 0)
         rc = legend_put(j->yaml, j->yaml_bytes, was, &text, &bytes, e);
     if (rc != 0)

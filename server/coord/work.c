@@ -240,11 +240,12 @@ int coord_work_legend(struct coord *c, struct coord_ask *a)
     int rc = legend_parse(text, bytes, &is, &a->e);
     if (rc != 0)
         return rc;
-    /* who goes on, or joins others, has what is there */
-    bool same = j->told || coord_from_resumes(&j->at);
-    rc = legend_agrees(&j->spec.legend, &is, j->spec.fresh.item, j->told ? 0 : j->spec.fresh.count,
+    /* who goes on, or joins others, has what is there; before a restart it may have been told */
+    bool told = j->told || j->at.tables > 0;
+    bool same = told || coord_from_resumes(&j->at) || job_reads_only(&j->spec);
+    rc = legend_agrees(&j->spec.legend, &is, j->spec.fresh.item, told ? 0 : j->spec.fresh.count,
                        same, &a->e);
-    if (rc == 0 && !j->told)
+    if (rc == 0 && !told)
         rc = legend_take(c, &is, &a->e);
     legend_free(&is);
     return rc;
@@ -252,7 +253,7 @@ int coord_work_legend(struct coord *c, struct coord_ask *a)
 
 int coord_work_job_text(struct coord *c, struct coord_ask *a)
 {
-    if (!c->job.parsed)
+    if (c->job.yaml == NULL)
         return err_set(&a->e, SHOAL_E_AGAIN, "there was no job yet");
     a->reply.u.JOB_TEXT_reply.run = c->job.at.number;
     a->frame = c->job.yaml;

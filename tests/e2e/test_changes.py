@@ -87,5 +87,24 @@ def a_fleet_takes_what_fits(space):
         assert fleet.job(again, "--start-from", "fleet") == was
 
 
+def a_stopped_job_and_a_restart_lose_no_names(space):
+    """The next job is not numbered anew over the rows of the one before, though its own job had failed."""
+    prepared(space)
+    alone = {"checkpoint.at_end": None}
+    with Fleet(space, "a", 1).up() as fleet:
+        was = fleet.job(job(space, "first", **alone))
+        assert shoal("submit", job(space, "second", **alone), "--coordinator", fleet.endpoint, "--start-from", "fleet", "--no-wait").returncode == 0
+        assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
+        fleet.stop("coordinator")
+        fleet.coordinator()
+        fleet.fits()
+        turned = job(space, "turned", **CELLS["fields reordered"][0], **alone, **{"train.skip": True})
+        assert fleet.job(turned, "--start-from", "fleet") == was
+        report = json.loads((space / "report.json").read_text())
+        plain = job(space, "plain", **alone, **{"train.skip": True})
+        assert fleet.job(plain, "--start-from", "fleet") == was
+        assert json.loads((space / "report.json").read_text())["test"]["logloss"] == report["test"]["logloss"]
+
+
 if __name__ == "__main__":
-    main([checkpoints_take_what_fits, a_fleet_takes_what_fits])
+    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, a_stopped_job_and_a_restart_lose_no_names])

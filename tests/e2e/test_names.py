@@ -114,5 +114,23 @@ def what_means_something_else_is_refused(space):
     assert alone.wait(60) == 78 and "take the key away" in alone.output(), alone.output()
 
 
+def two_columns_of_one_name_are_told_apart_or_refused(space):
+    rows = [f"{i % 2},x{i % 7},y{i % 5},z{i % 3}" for i in range(300)]
+    for head, status in (("label,a,a,b", 0), ("label,a,a,a#2", 78)):
+        path = space / "twins.csv"
+        path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+        run = Run(job(space, "twins", path, **{"data.columns": None}), space / f"twins-{status}")
+        assert run.wait(60) == status and ("two of the fields are called a#2" in run.output()) == (status != 0), run.output()
+
+
+def a_table_of_another_name_leaves_the_network_alone(space):
+    """Its fields begin anew; what they were called has no number among the tensors."""
+    first(space)
+    over = {"tables[0].name": "other", "fresh": ["user", "item", "city"], "train.skip": True}
+    run = Run(job(space, "other", space / "first.csv", **over), space / "other", 1, 1, ["--start-from", str(space / "first")])
+    status = run.wait(60)
+    assert status != 0 or digests(run.report())["dense"] == digests(json.loads((space / "first/report.json").read_text()))["dense"], run.output()
+
+
 if __name__ == "__main__":
-    main([order_says_nothing, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])
+    main([two_columns_of_one_name_are_told_apart_or_refused, a_table_of_another_name_leaves_the_network_alone, order_says_nothing, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])

@@ -36,13 +36,6 @@ static void a_key_without_a_default_is_absent(void)
     config_int(parsed(), "given");
 }
 
-static void a_name_is_added_twice(void)
-{
-    struct legend n = {.input = NULL};
-    for (int i = 0; i < 2; i++)
-        (void)legend_add(&n, LEGEND_FIELDS, "user", "emb", "category", NULL);
-}
-
 static void two_names_have_one_number(void)
 {
     struct legend was = {.input = NULL}, is = {.input = NULL};
@@ -55,7 +48,6 @@ static void two_names_have_one_number(void)
 }
 
 static const struct broken list[] = {
-    {"proto/job/legend.c", 1, a_name_is_added_twice, "legend_find"},
     {"proto/job/legend.c", 1, two_names_have_one_number, "is->name[list][i].number !="},
     {"proto/job/config_get.c", 1, a_value_changes_after_its_check, "whole"},
     {"proto/job/config_get.c", 2, a_key_without_a_default_is_absent, "value != NULL"},

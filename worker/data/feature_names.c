@@ -257,6 +257,8 @@ static int input_text(const struct features *f, const struct job *job, struct le
         feature_column_name(f, f->field[i].column, name);
         fprintf(t, "%s%s %u%s", i > 0 ? ", " : "", name, job->table[f->shape.table[i]].dim,
                 pooled[f->shape.pooling[i]]);
+        if (f->shape.most[i] > 0)
+            fprintf(t, " last %u", f->shape.most[i]);
     }
     for (uint32_t i = 0; i < f->shape.numerics; i++) {
         feature_column_name(f, f->numeric[i].column, name);
@@ -352,13 +354,11 @@ static const struct legend_name *gone_find(const struct legend *n, const char *n
 {
     char *end;
     unsigned long number = strtoul(name, &end, 10);
-    bool by_number = end != name && *end == 0;
-    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++) {
-        const struct legend_name *x = &n->name[LEGEND_FIELDS][i];
-        if (!x->here && (strcmp(x->name, name) == 0 || (by_number && x->number == number)))
-            return x;
-    }
-    return NULL;
+    uint32_t at = legend_find(n, LEGEND_FIELDS, name);
+    for (uint32_t i = 0; at == LEGEND_NONE && *end == 0 && i < n->count[LEGEND_FIELDS]; i++)
+        at = n->name[LEGEND_FIELDS][i].number == number ? i : at;
+    return at == LEGEND_NONE || n->name[LEGEND_FIELDS][at].here ? NULL
+                                                                : &n->name[LEGEND_FIELDS][at];
 }
 
 bool feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key)

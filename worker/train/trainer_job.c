@@ -122,7 +122,7 @@ static void prepare_run(struct env_work *w)
     struct trainer_made *m = &t->made;
     m->status = dataset_shape(&t->job, &t->shape, &m->error);
     if (m->status == 0)
-        m->status = known_names_complete(&t->job, &t->shape, false, &m->error);
+        m->status = known_names_complete(&t->job, &t->shape, job_reads_only(&t->job), &m->error);
     if (m->status != 0)
         return;
     m->status = model_make(t, m);
