@@ -202,9 +202,10 @@ static void leftovers_remove(const char *dir)
     char path[LIMIT_PATH];
     (void)file_walk_open(&walk, dir);
     while ((entry = file_walk_next(&walk)) != NULL)
-        if (leftover(entry) && path_join(path, dir, entry))
-            /* held: somebody is at it; without a mark: somebody else's */
-            (void)disk_remove(path, NULL);
+        if (leftover(entry) && path_join(path, dir, entry) && disk_remove(path, NULL) != 0)
+            /* held: somebody is at it; without a mark: somebody else's, but for an empty one: its
+             * maker died before the mark was there, or after it had gone */
+            (void)file_rmdir(path);
     file_walk_close(&walk);
 }
 

@@ -99,9 +99,10 @@ START_TEST(folder_opened_loses_its_leftovers)
     ck_assert_int_eq(ops->begin(at("dead.00ff2a.tmp"), &hold, NULL), 0);
     ck_assert_int_eq(ops->put(at("dead.00ff2a.tmp"), "file", "x", 1, NULL), 0);
     ops->let_go(&hold);
+    ck_assert_int_eq(mkdir(at("empty.00ee11.tmp"), 0700), 0); /* killed before the mark */
     ck_assert_int_eq(ops->begin(at("alive.00aa33.tmp"), &hold, NULL), 0);
     ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
-    ck_assert(there("mine.tmp")); /* somebody's own */
+    ck_assert(there("mine.tmp") && !there("empty.00ee11.tmp")); /* somebody's own; nobody's */
     ck_assert(there("a") && !there("dead.00ff2a.tmp") && there("alive.00aa33.tmp"));
     ops->let_go(&hold);
     ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
