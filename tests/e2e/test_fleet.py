@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """test_fleet: coordinator, server and worker started one by one, as units start them; jobs by `shoal submit` and `shoal stop`."""
+import re
+
 from fleet import within
 from lib import *
 
@@ -58,7 +60,7 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
         second = shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait", "--set", "job=other")
         assert second.returncode == 69 and "is running" in second.stderr, second
-        within(30, "the job to train", lambda: "epoch" in shoal("status", "--coordinator", fleet.endpoint).stdout)
+        within(30, "the job to train", lambda: re.search(r"epoch \d+, [1-9]", shoal("status", "--coordinator", fleet.endpoint).stdout))
         assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
         assert "failed" in shoal("status", "--coordinator", fleet.endpoint).stdout
         fleet.worker(job)
