@@ -80,7 +80,7 @@ def file_is_the_same_however_many_write_it(space):
     a, b = space / "run-1.csv", space / "run-3.csv"
     shoal("predict", "--from", space / "run", "--out", a)
     shoal("predict", "--from", space / "run", "--out", b, "--workers", 3)
-    assert a.read_bytes() == b.read_bytes() != (space / "1-1.csv").read_bytes()  # that one is of ten batches before the end
+    assert a.read_bytes() == b.read_bytes()
 
 
 def labels_may_be_missing(space):
