@@ -40,6 +40,24 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
+int coord_submit_name(struct coord_job *j, const struct legend *names, struct err *e)
+{
+    struct legend own;
+    char *text;
+    size_t bytes;
+    int rc = legend_copy(names, &own, e);
+    if (rc == 0 && (rc = legend_put(j->yaml, j->yaml_bytes, names, &text, &bytes, e)) != 0)
+        legend_free(&own);
+    if (rc != 0)
+        return rc;
+    free(j->yaml);
+    j->yaml = text;
+    j->yaml_bytes = bytes;
+    legend_free(&j->spec.legend);
+    j->spec.legend = own;
+    return 0;
+}
+
 static void job_close(struct coord *c, struct coord_job *j)
 {
     coord_task_close(&j->tasks);
@@ -171,8 +189,6 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
     static const struct legend none;
     const struct legend *was = from != NULL ? &from->legend : fleet ? &c->job.spec.legend : &none;
     bool begins = from != NULL && from->start;
-    char *text;
-    size_t bytes;
     if (j->spec.fresh.count > 0 && from == NULL)
         return err_set(e, SHOAL_E_CONFIG,
                        "fresh: %s: only a job that begins with a checkpoint leaves some of its "
@@ -187,15 +203,7 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
     int rc = begins ? without_make(j, was, e) : 0;
     if (fleet && c->job.parsed && !legend_known(was)) /* an older release's: by its keys then */
         rc = job_same_model(&c->job.spec, &j->spec, e);
-    if (rc == 0)
-        rc = legend_put(j->yaml, j->yaml_bytes, was, &text, &bytes, e);
-    if (rc != 0)
-        return rc;
-    free(j->yaml);
-    j->yaml = text;
-    j->yaml_bytes = bytes;
-    legend_free(&j->spec.legend);
-    return legend_copy(was, &j->spec.legend, e);
+    return rc == 0 ? coord_submit_name(j, was, e) : rc;
 }
 
 /* ---- what the servers hold ------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "server/coord/epoch.h"
 #include "server/coord/grant.h"
 #include "server/coord/phase.h"
+#include "server/coord/submit.h"
 #include "server/coord/trace.h"
 
 #include <inttypes.h>
@@ -206,20 +207,12 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
 }
 
 /* The text with all names takes the place of the one that the job began with. */
-static int legend_take(struct coord *c, struct legend *is, struct err *e)
+static int legend_take(struct coord *c, const struct legend *is, struct err *e)
 {
     struct coord_job *j = &c->job;
-    char *text;
-    size_t bytes;
-    int rc = legend_put(j->yaml, j->yaml_bytes, is, &text, &bytes, e);
+    int rc = coord_submit_name(j, is, e);
     if (rc != 0)
         return rc;
-    free(j->yaml);
-    j->yaml = text;
-    j->yaml_bytes = bytes;
-    legend_free(&j->spec.legend);
-    j->spec.legend = *is;
-    memset(is, 0, sizeof *is);
     j->told = true;
     return coord_put(c, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
 }
