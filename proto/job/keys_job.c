@@ -321,7 +321,8 @@ const struct config_key keys_job[] = {
      .text = "of batches refused for their gradients, 10 in any case unless 0; more end the job "
              "with 65"},
     {"train.warmup", CONFIG_INT, 0, 1000000, NULL, .fallback = "0",
-     .text = "batches of a lane over which learning rates rise evenly"},
+     .text = "batches of a lane over which learning rates rise evenly; none where the network goes "
+             "on (`start_from`)"},
     {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync", .fallback = "journal",
      .text = "what an acknowledged push survives"},
     {"checkpoint.dir", CONFIG_STRING, 0, 0, NULL, .fallback = "",

@@ -154,6 +154,7 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
     out->input = strdup(json_as_string(json_get(j, "input"), ""));
     out->labels = strdup(json_as_string(json_get(j, "labels"), ""));
     (void)snprintf(out->model, sizeof out->model, "%s", json_as_string(json_get(j, "model"), ""));
+    out->learnt = json_as_bool(json_get(j, "learnt"), false);
     if (rc == 0 && (out->input == NULL || out->labels == NULL))
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     json_free(j);
@@ -187,6 +188,8 @@ static char *line_text(const struct legend *n)
     (void)json_set_string(j, "input", n->input);
     (void)json_set_string(j, "labels", n->labels);
     (void)json_set_string(j, "model", n->model);
+    if (n->learnt)
+        (void)json_set_bool(j, "learnt", true);
     (void)json_set(j, list_key[LEGEND_TENSORS], list_json(n, LEGEND_TENSORS));
     (void)json_set(j, list_key[LEGEND_STATISTICS], list_json(n, LEGEND_STATISTICS));
     char *text = json_text(j, 0);
@@ -429,6 +432,7 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
         to->input = strdup(from->input);
         to->labels = strdup(from->labels);
         memcpy(to->model, from->model, sizeof to->model);
+        to->learnt = from->learnt;
         if (to->input == NULL || to->labels == NULL)
             rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     }

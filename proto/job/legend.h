@@ -7,7 +7,7 @@
  *
  *   names: {"fields": {"user": [0, "emb", "category"], ...},
  *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
- *           "labels": "click", "model": "deepfm",
+ *           "labels": "click", "model": "deepfm", "learnt": true,
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
  *
  * A job that never met any tables has no such line. Its fields and tensors are numbered from 0 in
@@ -51,6 +51,8 @@ struct legend {
     char *input;  /* owned: the columns that the network reads, in order; NULL: none are known */
     char *labels; /* owned */
     char model[LIMIT_NAME]; /* its kind: two may have the same tensors; "": an older release's */
+    /* the network had learnt before the job at hand (start_from): it needs no warm-up */
+    bool learnt;
 };
 
 static inline bool legend_known(const struct legend *n)

@@ -40,13 +40,14 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
-int coord_submit_name(struct coord_job *j, const struct legend *names, struct err *e)
+int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e)
 {
     struct legend own;
     char *text;
     size_t bytes;
     int rc = legend_copy(names, &own, e);
-    if (rc == 0 && (rc = legend_put(j->yaml, j->yaml_bytes, names, &text, &bytes, e)) != 0)
+    own.learnt = learnt;
+    if (rc == 0 && (rc = legend_put(j->yaml, j->yaml_bytes, &own, &text, &bytes, e)) != 0)
         legend_free(&own);
     if (rc != 0)
         return rc;
@@ -181,6 +182,16 @@ static int without_make(struct coord_job *j, const struct legend *was, struct er
     return 0;
 }
 
+/* Whether a job that begins with these tables begins with a network that has learnt: of what is
+ * fresh all are fields. */
+static bool network_goes_on(const struct string_list *fresh, const struct legend *was)
+{
+    bool fields = true;
+    for (size_t i = 0; i < fresh->count; i++)
+        fields &= legend_find(was, LEGEND_FIELDS, fresh->item[i]) != LEGEND_NONE;
+    return legend_known(was) && fields;
+}
+
 /* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
  * with, or those that are here. */
 static int legend_begin(const struct coord *c, struct coord_job *j, const struct coord_from *from,
@@ -203,7 +214,8 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
     int rc = begins ? without_make(j, was, e) : 0;
     if (fleet && c->job.parsed && !legend_known(was)) /* an older release's: by its keys then */
         rc = job_same_model(&c->job.spec, &j->spec, e);
-    return rc == 0 ? coord_submit_name(j, was, e) : rc;
+    bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was) : was->learnt;
+    return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
 
 /* ---- what the servers hold ------------------------------------------------------------------- */

@@ -31,8 +31,8 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
 /* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
 /* These names, in the job's text and beside it, in place of those that it had. NOMEM, TOO_BIG: as
- * it was. */
-int coord_submit_name(struct coord_job *j, const struct legend *names, struct err *e);
+ * it was. learnt: of legend.h. */
+int coord_submit_name(struct coord_job *j, const struct legend *names, bool learnt, struct err *e);
 /* The job, whatever there is of it, is freed. */
 void coord_submit_close(struct coord *c);
 

@@ -210,7 +210,7 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
 static int legend_take(struct coord *c, const struct legend *is, struct err *e)
 {
     struct coord_job *j = &c->job;
-    int rc = coord_submit_name(j, is, e);
+    int rc = coord_submit_name(j, is, j->spec.legend.learnt, e);
     if (rc != 0)
         return rc;
     j->told = true;

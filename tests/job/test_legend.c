@@ -76,6 +76,7 @@ START_TEST(legend_come_back_as_they_were)
                                       LIST("hidden.0.weight:3x4 input"), "user 8, x"));
     char *one, *two;
     size_t bytes, at, line, more;
+    was.learnt = true;
     ck_assert_int_eq(legend_put(text, strlen(text), &was, &one, &bytes, &e), 0);
     ck_assert_uint_eq(bytes, strlen(one));
     ck_assert(legend_line(one, bytes, &at, &line));
@@ -88,6 +89,7 @@ START_TEST(legend_come_back_as_they_were)
     ck_assert_str_eq(again.name[LEGEND_FIELDS][0].table, "emb");
     ck_assert_str_eq(again.name[LEGEND_TENSORS][0].what, "3x4 input");
     ck_assert_str_eq(again.input, "user 8, x");
+    ck_assert(again.learnt);
 
     ck_assert_int_eq(legend_put(one, bytes, &again, &two, &more, &e), 0); /* in its place */
     ck_assert_str_eq(one, two);

@@ -16,6 +16,7 @@ int known_names_complete(struct job *job, const struct model_shape *shape, bool 
         legend_free(&is);
         return rc;
     }
+    is.learnt = job->legend.learnt;
     legend_free(&job->legend);
     job->legend = is;
     return 0;

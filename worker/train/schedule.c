@@ -34,7 +34,7 @@ static double power(double base, uint64_t exponent)
 
 float schedule_scale(const struct job *job, uint64_t batch)
 {
-    uint64_t warmup = job->train.warmup, first = warmup > 0 ? warmup : 1,
+    uint64_t warmup = job->legend.learnt ? 0 : job->train.warmup, first = warmup > 0 ? warmup : 1,
              length = job->train.schedule.batches;
     double rest = 1.0 - job->train.schedule.floor, floor = job->train.schedule.floor;
     if (batch < warmup)

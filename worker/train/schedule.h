@@ -6,7 +6,7 @@
  *
  *   batch < warmup          batch / warmup. Stale gradients of a model that knows nothing all point
  *                           the same way and would throw it far over; so first batches count little
- *                           (Goyal et al. 2017)
+ *                           (Goyal et al. 2017). None where the network goes on (legend.h, learnt)
  *   then, with n = batches since (0 at the first whole rate) and N = train.schedule.batches, F =
  *   floor:
  *   constant                1

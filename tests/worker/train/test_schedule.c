@@ -35,6 +35,16 @@ START_TEST(schedule_without_settings_is_constant)
 }
 END_TEST
 
+START_TEST(schedule_of_a_network_that_goes_on_is_not_warmed_up)
+{
+    schedule(SCHEDULE_LINEAR, 10, 0, 0);
+    job.train.warmup = 20;
+    job.legend.learnt = true;
+    expect(1, 1.0);
+    expect(6, 0.5);
+}
+END_TEST
+
 START_TEST(schedule_warms_up_evenly)
 {
     job.train.warmup = 20;
@@ -121,6 +131,7 @@ int main(void)
     TCase *c = tcase_create("schedule");
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_test(c, schedule_without_settings_is_constant);
+    tcase_add_test(c, schedule_of_a_network_that_goes_on_is_not_warmed_up);
     tcase_add_test(c, schedule_warms_up_evenly);
     tcase_add_test(c, schedule_linear_falls_to_the_floor);
     tcase_add_test(c, schedule_cosine_falls_to_the_floor);
