@@ -132,7 +132,7 @@ struct space {             /* space.h */
 };
 
 /* A job is what an engine does over several turns of the loop beside its flushing: a cut that
- * waits for the store and copies, a scrub, a load, a load taken back, tablets that come back after
+ * waits for the store and copies, a scrub, a change of a schema, a load, a load taken back, tablets that come back after
  * a start or are put back to a cut. While one is under way it sits in engine.job[kind]; the flush
  * steps it, the memory budget counts its bytes and engine_close ends it, without knowing what it
  * is. So rooms above the engine's have jobs as well. */
@@ -142,6 +142,7 @@ struct engine_job;
 enum engine_job_kind {
     JOB_CUT,
     JOB_SCRUB,
+    JOB_CHANGE,
     JOB_LOAD,
     JOB_UNLOAD,
     JOB_RELOAD,
