@@ -2,14 +2,14 @@
  *
  *  1. When a table changes, every record that its tablets have taken is in durable images. So none
  *     is ever replayed under another schema than it was made under, whichever of them the control
- *     state has by then. [assert: change_ready] [test: test_change, test_tier_random]
+ *     state has by then. [test: test_change, test_tier_random]
  *  2. With the record all tablets count as changed. So at the next change, by 1, no image is older
  *     than the schema before it: an image's schema is the table's or that of table_past.
  *     [test: killed_at_any_step_it_comes_back_as_if_it_had_not_been]
  *  3. A cut is of the schemas of its instant: it comes back only into tables that have not changed
  *     since. [test: a_cut_of_before_the_change_is_refused]
- *  4. A row in the store ages when it comes in, by the schema of then, and who brings it in is in no
- *     record. So rules of ageing do not change in a table that has had rows there.
+ *  4. A row in the store ages when it comes in, by the schema of that day, and no record says when
+ *     that is. So rules of ageing do not change in a table that has had rows there.
  *     [test: rules_of_ageing_stay_while_rows_are_in_the_store]
  */
 #include "embedding/engine/change.h"

@@ -9,6 +9,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/log.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -126,6 +127,10 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     if (t != NULL && schema_equal(table_schema_of(t->table), schema))
         return 0;
     rc = t != NULL ? change_ready(g, schema, e) : check_overlap(g, schema, e);
+    char what[SCHEMA_DIFFERENCE_MAX];
+    if (rc == 0 && t != NULL)
+        log_info("table %s changes: %s", schema->name,
+                 schema_difference(schema, table_schema_of(t->table), what));
     return rc == 0 ? record_table(g, schema, e) : rc;
 }
 

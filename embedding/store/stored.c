@@ -265,10 +265,10 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, then record_schema.h, then struct table_past); runs,
- * each with its lanes; runs that were dropped. Schemas as names and values have no magic of their own: an older Shoal
- * refuses them for what they are; another magic it would call damage, and advise to restore a
- * cut ---- */
+/* ---- control state: head; schemas (u64 bytes, then record_schema.h, and where one has changed
+ * struct table_past); runs, each with its lanes; runs that were dropped. Schemas as names and
+ * values have no magic of their own: an older Shoal refuses them for what they are; another magic
+ * it would call damage, and advise to restore a cut ---- */
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 

@@ -61,7 +61,8 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
 /* What rows live by, beside their optimizer. One list, so that struct, wire, disk (schema_field.h)
  * and comparison never part; all members have 4 bytes, 0 means "not". New ones come last: a word
  * here, its line in schema_field.c (whether it may change), its limits in schema_check, its key in
- * keys_job.c and job_table.c, its work in embedding/rows. What is stored of tables that do not use it stays as it is.
+ * keys_job.c and job_table.c, its work in embedding/rows. What is stored of tables that do not use
+ * it stays as it is.
  *   score_show, score_click  score of a row = score_show * (show - click) + score_click * click
  *   admit_sketch    ADMIT_COUNT: cells of a tablet's sketch, a power of two; 0: appearances are
  *                   counted exactly, key by key

@@ -114,7 +114,8 @@ static const struct schema_field row[] = {
     EACH("fields.init.kind", U32, kind, 8, .said = "a field's init", TURNS)
     EACH("fields.init.scale", F32, scale, 12, .said = "a field's scale", TURNS)
     EACH("fields.admit_kind", U32, admit_kind, 16, .said = "a field's admit", TURNS)
-    EACH("fields.admit_threshold", F32, admit_threshold, 20, .said = "a field's admit threshold", TURNS)
+    EACH("fields.admit_threshold", F32, admit_threshold, 20, .said = "a field's admit threshold",
+         TURNS)
     EACH("fields.ttl", U32, ttl, 24, .said = "a field's ttl", AGES)
     ROW("fields", U32, field_rule_count, 220, .said = "the number of rules by field", AGES)
     /* clang-format on */

@@ -166,8 +166,8 @@ START_TEST(schema_difference_names_what_differs)
 }
 END_TEST
 
-/* By member, what a table with rows takes of a job that is another: what rows, names and places go by
- * stays. Of the rules no list is here: each must say it, or schema_field.c does not compile. */
+/* By member, what a table with rows takes of another job: what rows, names and places go by stays.
+ * Of the rules no list is here: each must say it, or schema_field.c does not compile. */
 START_TEST(schema_change_says_what_may)
 {
     static struct table_schema s, is;
