@@ -21,14 +21,6 @@ void table_past_set(struct table *t, const struct table_past *past)
     t->past = *past;
 }
 
-bool table_cold_was(const struct table *t)
-{
-    for (uint32_t i = 0; i < t->tablet_count; i++)
-        if (t->tablets[i].cold != NULL)
-            return true;
-    return false;
-}
-
 /* A generation that is too long for the new schema goes as a whole: which of its keys would stay is
  * nowhere written. */
 static void change_waiting(const struct table *t, struct waiting *w)

@@ -21,7 +21,7 @@ CELLS = {
     "optimizer": ({"tables[0].optimizer.kind": "ftrl"}, GOES, GOES, None, "exists here as emb with another schema"),
     "value type": ({"tables[0].values": "bf16"}, GOES, GOES, None, "exists here as emb with another schema"),
     "rate": ({"tables[0].optimizer.lr": 0.01, "dense_optimizer.lr": 0.002}, GOES, GOES, None, GOES),
-    "rules": ({"tables[0].admit.min_count": 2, "tables[0].clamp": 0.05}, GOES, GOES, None, GOES),
+    "rules": ({"tables[0].admit.min_count": 2, "tables[0].clamp": 0.5}, GOES, GOES, None, GOES),
     "statistics": ({"tables[0].admit.min_score": 2}, GOES, GOES, None, "stats is 0, not 1; `shoal checkpoint create`"),
 }
 
