@@ -169,6 +169,9 @@ bool engine_unsynced(const struct engine *g);
 /* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with
  * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
  * while an admitted push has not been applied, or a cut is being copied. */
+/* A table that is there with another schema gets this one, if schema_change lets it: AGAIN while
+ * its rows are being written for it (engine/change.h), or a cut is. SCHEMA names what may not
+ * change. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
 /* NO_SPACE: the marks of so many lanes have no room in the memory budget. CONFIG: it is not above
  * engine_newest_run: it was here and is over, and would begin anew with marks 0. */
@@ -250,7 +253,8 @@ int engine_go(struct engine *g, uint64_t cut,
               void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
               void *context);
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
-/* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all
+/* Journals RESTORE and puts tables back to the cut, unless their schemas have changed since
+ * (SCHEMA); opens `run` with the cut's marks, drops all
  * other runs. It returns when that has begun (engine_back), or, without on_recovered, when it is
  * done. Killed in between, the next start does it from the record. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);

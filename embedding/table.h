@@ -35,6 +35,18 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
               struct err *e);
 void table_free(struct table *t);
 const struct table_schema *table_schema_of(const struct table *t);
+/* Of the last change of its schema: the record's sequence, 0: there was none; and the digest of the
+ * schema before, of which images may still be. */
+struct table_past {
+    uint64_t sequence, digest;
+};
+const struct table_past *table_past(const struct table *t);
+void table_past_set(struct table *t, const struct table_past *past); /* as it is stored */
+/* `schema` takes the place of its own, as record `sequence` says: schema_change has let it through,
+ * and what it calls SCHEMA_AGES the caller (table_cold_was). What tablets keep beside their rows
+ * goes on as far as the new schema has it: the clock where it ages, counts of keys that wait where
+ * it lets some in, each generation that it has room for, a sketch of as many cells. Undo goes. */
+void table_change(struct table *t, const struct table_schema *schema, uint64_t sequence);
 /* in memory and in the store (cold.h), those among the latter that have aged unnoticed too */
 uint64_t table_rows(const struct table *t);
 uint64_t table_row_bytes(const struct table *t); /* of a row as laid out above */

@@ -37,7 +37,8 @@ struct export_work {
     struct engine *g; /* borrowed */
     /* schemas, tablets and, for a cut in memory, facts; the rest is filled in on the way */
     struct part part;
-    struct store *store; /* borrowed; of a cut in memory, else NULL */
+    uint64_t changed[LIMIT_TABLES]; /* records with which they got these schemas; 0: their first */
+    struct store *store;            /* borrowed; of a cut in memory, else NULL */
     char cut[LIMIT_PATH], path[LIMIT_PATH], dir[LIMIT_PATH], tmp[LIMIT_PATH];
     engine_export_done done;
     void *context;
@@ -197,6 +198,12 @@ static int make_part(struct export_work *x, struct err *e)
         rc = err_set(e, SHOAL_E_CORRUPT, "%s/manifest names %u lanes", x->cut, facts.lanes);
     if (rc != 0)
         return rc;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if ((facts.existing >> i & 1) && x->changed[i] > facts.sequence)
+            return err_set(e, SHOAL_E_SCHEMA,
+                           "cut %" PRIu64 " is of before table %u got the schema that it has: make "
+                           "another checkpoint",
+                           facts.cut, i);
     facts.bytes = 0;
     x->part.facts = facts;
     leave_out_younger(&x->part);
@@ -288,8 +295,9 @@ static void export_done(struct work *w)
 /* ---- the shard's part ---- */
 
 /* Schemas, and runs of led tablets. */
-static int list_tablets(const struct engine *g, struct part *p)
+static int list_tablets(const struct engine *g, struct export_work *x)
 {
+    struct part *p = &x->part;
     p->schema = calloc(LIMIT_TABLES, sizeof *p->schema);
     if (p->schema == NULL)
         return SHOAL_E_NOMEM;
@@ -298,6 +306,7 @@ static int list_tablets(const struct engine *g, struct part *p)
         if (t->table == NULL)
             continue;
         p->schema[p->tables++] = *table_schema_of(t->table);
+        x->changed[i] = table_past(t->table)->sequence;
         for (uint32_t k = 0, end; k < t->scope.tablets; k = end) {
             end = k + 1;
             if (!t->scope.led[k])
@@ -352,7 +361,7 @@ int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t
     if (x == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to export cut %" PRIu64, cut);
     rc = find_cut(g, cut, x, e);
-    if (rc == 0 && (rc = list_tablets(g, &x->part)) != 0)
+    if (rc == 0 && (rc = list_tablets(g, x)) != 0)
         err_set(e, rc, "no memory to export cut %" PRIu64, cut);
     if (rc != 0) {
         part_free(&x->part);

@@ -105,6 +105,7 @@ static int empty_tables(struct engine *g, uint64_t tables, struct err *e)
         int rc = table_new(table_schema_of(t->table), g->arena, &fresh, e);
         if (rc != 0)
             return rc;
+        table_past_set(fresh, table_past(t->table));
         table_free(t->table);
         t->table = fresh;
         for (uint32_t k = 0; k < t->scope.tablets; k++)

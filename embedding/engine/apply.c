@@ -13,6 +13,12 @@ static int no_memory(const struct record_header *h, struct err *e)
     return err_set(e, SHOAL_E_NOMEM, "no memory to apply record %" PRIu64, h->sequence);
 }
 
+/* The record stands in the control state already. */
+static bool is_past(const struct apply *a, const struct record_header *h)
+{
+    return !a->live && h->sequence <= a->control;
+}
+
 /* ---- pushes ---- */
 
 static bool is_stored(const uint64_t *base, uint32_t tablet, uint64_t sequence) /* 2 */
@@ -184,19 +190,55 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
 
 /* ---- tables ---- */
 
-int apply_table(struct apply *a, const struct table_schema *s, struct err *e)
+/* Whether the other schema may take the place of the table's. */
+static int check_change(const struct table *t, const struct table_schema *s, struct err *e)
+{
+    char difference[SCHEMA_DIFFERENCE_MAX];
+    if (schema_change(table_schema_of(t), s, difference) != SCHEMA_STAYS)
+        return 0;
+    return err_set(e, SHOAL_E_SCHEMA, "table %s is stored with another schema than it has here: %s",
+                   s->name, schema_difference(s, table_schema_of(t), difference));
+}
+
+int apply_table(struct apply *a, const struct table_schema *s, const struct table_past *past,
+                struct err *e)
 {
     struct engine_table *t = engine_slot(a->g, s->table);
-    int rc = 0;
-    if (t == NULL)
-        rc = engine_table_add(a->g, s, e);
-    else if (!schema_equal(table_schema_of(t->table), s)) {
-        char difference[SCHEMA_DIFFERENCE_MAX];
-        rc = err_set(e, SHOAL_E_SCHEMA,
-                     "table %s is stored with another schema than it has here: %s", s->name,
-                     schema_difference(s, table_schema_of(t->table), difference));
+    int rc = t == NULL ? engine_table_add(a->g, s, e) : check_change(t->table, s, e);
+    if (rc != 0)
+        return rc;
+    struct table *table = a->g->table[s->table].table;
+    if (!a->kept) {
+        if (!schema_equal(table_schema_of(table), s))
+            table_change(table, s, past->sequence);
+        table_past_set(table, past);
     }
-    return rc == 0 && a->ops->table != NULL ? a->ops->table(a, s->table, e) : rc;
+    return a->ops->table != NULL ? a->ops->table(a, s->table, e) : 0;
+}
+
+/* Tablets that lack the record are to be written again (change.c, 2). */
+static void touch_older(struct apply *a, struct engine_table *t, uint32_t table, uint64_t sequence)
+{
+    SHOAL_ASSERT(!a->of_cut);
+    for (uint32_t i = 0; i < t->scope.tablets; i++)
+        if (!is_stored(a->base[table], i, sequence))
+            engine_touch(t, i, 1, NULL, sequence);
+}
+
+static int change_table(struct apply *a, const struct record_header *h, struct engine_table *t,
+                        const struct table_schema *s, struct err *e)
+{
+    int rc = check_change(t->table, s, e);
+    if (rc == 0 && a->ops->tablets != NULL && h->sequence > a->floor)
+        rc = a->ops->tablets(a, s->table, 0, t->scope.tablets, e);
+    if (rc != 0)
+        return rc;
+    if (!a->kept && !is_past(a, h) && !schema_equal(table_schema_of(t->table), s))
+        table_change(t->table, s, h->sequence);
+    if (!a->of_cut && (!a->live || a->g->journal != NULL) && h->sequence > a->floor &&
+        table_past(t->table)->sequence == h->sequence)
+        touch_older(a, t, s->table, h->sequence);
+    return 0;
 }
 
 static int apply_schema(struct apply *a, const struct record_header *h, const void *payload,
@@ -204,16 +246,14 @@ static int apply_schema(struct apply *a, const struct record_header *h, const vo
 {
     struct table_schema s;
     int rc = record_schema_read(payload, h->payload_bytes, &s, e);
-    return rc == 0 ? apply_table(a, &s, e) : rc;
+    if (rc != 0)
+        return rc;
+    struct engine_table *t = engine_slot(a->g, s.table);
+    rc = t == NULL ? engine_table_add(a->g, &s, e) : change_table(a, h, t, &s, e);
+    return rc == 0 && a->ops->table != NULL ? a->ops->table(a, s.table, e) : rc;
 }
 
 /* ---- runs ---- */
-
-/* The record stands in the control state already. */
-static bool is_past(const struct apply *a, const struct record_header *h)
-{
-    return !a->live && h->sequence <= a->control;
-}
 
 static void seen_at(struct run *run, uint64_t sequence)
 {

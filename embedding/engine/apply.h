@@ -47,6 +47,7 @@ struct apply {
     const struct apply_ops *ops;
     bool live; /* a control record just journalled here: no base. Never a push, nor a follower's */
     bool of_cut; /* tablets of another time: what changes is not noted for flushing */
+    bool kept;   /* and they come into tables of now, whose schemas do not change (control.c) */
     /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
     uint64_t *base[LIMIT_TABLES];
     uint64_t control; /* sequence of the control state: records at or below are in it */
@@ -56,8 +57,9 @@ struct apply {
 
 /* One record. CORRUPT (it fits nothing here), SCHEMA, NOMEM, or what an op says. */
 int apply_record(struct apply *a, const struct journal_record *r, struct err *e);
-/* A table is there: made, or compared with the one that is. Of records and of control states. */
-int apply_table(struct apply *a, const struct table_schema *s, struct err *e);
+/* A control state has the table: it is made, or becomes it. SCHEMA: another one is there. */
+int apply_table(struct apply *a, const struct table_schema *s, const struct table_past *past,
+                struct err *e);
 
 /* ---- the steps of a push ---- */
 /* The push rule over the covered tablets whose base (NULL: of all) is below `sequence`. *plan:

@@ -1,6 +1,7 @@
 /* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and
  * applied in one call (apply.h). */
 #include "embedding/engine/apply.h"
+#include "embedding/engine/change.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/tier.h"
@@ -8,6 +9,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/log.h"
 #include "proto/base/plant.h"
 
 #include <inttypes.h>
@@ -122,17 +124,13 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     if (rc != 0)
         return rc;
     struct engine_table *t = engine_slot(g, schema->table);
-    if (t != NULL) {
-        if (schema_equal(table_schema_of(t->table), schema))
-            return 0;
-        char difference[SCHEMA_DIFFERENCE_MAX];
-        return err_set(e, SHOAL_E_SCHEMA,
-                       "table %u exists here as %s with another schema: %s; choose another name or "
-                       "space, or change the job back",
-                       schema->table, table_schema_of(t->table)->name,
-                       schema_difference(table_schema_of(t->table), schema, difference));
-    }
-    rc = check_overlap(g, schema, e);
+    if (t != NULL && schema_equal(table_schema_of(t->table), schema))
+        return 0;
+    rc = t != NULL ? change_ready(g, schema, e) : check_overlap(g, schema, e);
+    char what[SCHEMA_DIFFERENCE_MAX];
+    if (rc == 0 && t != NULL)
+        log_info("table %s changes: %s", schema->name,
+                 schema_difference(schema, table_schema_of(t->table), what));
     return rc == 0 ? record_table(g, schema, e) : rc;
 }
 
@@ -306,15 +304,20 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
     return rc;
 }
 
-static int create_table(void *context, const struct table_schema *s, struct err *e)
-{
-    return engine_table_create(context, s, e);
-}
-
 struct control_scan {
     struct engine *g;
+    const struct cut_facts *facts;
     bool found;
 };
+
+static int table_of_cut(void *context, const struct table_schema *s, const struct table_past *past,
+                        struct err *e)
+{
+    struct control_scan *c = context;
+    (void)past;
+    return engine_slot(c->g, s->table) == NULL ? engine_table_create(c->g, s, e)
+                                               : change_check_then(c->g, s, c->facts, e);
+}
 
 static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
                         size_t value_bytes, struct err *e)
@@ -326,14 +329,16 @@ static int take_control(void *context, const void *key, size_t key_bytes, const 
     if (!stored_is_control(key, key_bytes))
         return SHOAL_E_END; /* tablets sort behind it */
     c->found = true;
-    return stored_control_read(value, value_bytes, NULL, &as_of, create_table, c->g, e);
+    return stored_control_read(value, value_bytes, NULL, &as_of, table_of_cut, c, e);
 }
 
-/* Makes those tables of the cut that are not here. */
+/* Makes those tables of the cut that are not here; the others must be as they were. */
 static int tables_of_cut(struct engine *g, const struct cut_source *s, struct err *e)
 {
-    struct control_scan c = {.g = g};
-    int rc = store_scan(s->store, take_control, &c, e);
+    struct control_scan c = {.g = g, .facts = &s->facts};
+    int rc = change_check_cut(g, &s->facts, e);
+    if (rc == 0)
+        rc = store_scan(s->store, take_control, &c, e);
     return rc == SHOAL_E_END ? 0 : rc;
 }
 

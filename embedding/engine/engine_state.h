@@ -132,16 +132,17 @@ struct space {             /* space.h */
 };
 
 /* A job is what an engine does over several turns of the loop beside its flushing: a cut that
- * waits for the store and copies, a scrub, a load, a load taken back, tablets that come back after
- * a start or are put back to a cut. While one is under way it sits in engine.job[kind]; the flush
- * steps it, the memory budget counts its bytes and engine_close ends it, without knowing what it
- * is. So rooms above the engine's have jobs as well. */
+ * waits for the store and copies, a scrub, a schema that waits for its rows, a load, a load taken
+ * back, tablets that come back after a start or are put back to a cut. While one is under way it
+ * sits in engine.job[kind]; the flush steps it, the memory budget counts its bytes and engine_close
+ * ends it, without knowing what it is. So rooms above the engine's have jobs as well. */
 struct engine_job;
 /* One of a kind at a time; the kinds step in this order, those from JOB_LOAD on behind the flush:
  * images of others have their turn first. */
 enum engine_job_kind {
     JOB_CUT,
     JOB_SCRUB,
+    JOB_CHANGE,
     JOB_LOAD,
     JOB_UNLOAD,
     JOB_RELOAD,

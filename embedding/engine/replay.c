@@ -59,10 +59,11 @@ int replay_base(struct replay *r, uint32_t table)
     return r->to.base[table] == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-static int take_schema(void *context, const struct table_schema *s, struct err *e)
+static int take_schema(void *context, const struct table_schema *s, const struct table_past *past,
+                       struct err *e)
 {
     struct replay *r = context;
-    return apply_table(&r->to, s, e);
+    return apply_table(&r->to, s, past, e);
 }
 
 static int take_control(struct replay *r, const void *value, size_t value_bytes, struct err *e)

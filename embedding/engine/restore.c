@@ -140,6 +140,7 @@ static int restore_new(struct engine *g, const struct record_restore *record, ui
     s->past = past;
     s->chunk = 1;
     replay_init(&s->replay, g, g->store, &s->then, true);
+    s->replay.to.kept = true;
     s->replay.spill = g->store == NULL ? NULL : &s->spill;
     spill_init(&s->spill, g->store, g->options.memory);
     g->tier.written = false; /* who was to leave has been put back */

@@ -112,6 +112,7 @@ static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64
         set_put(c, a, tablet_bits, mixed);
     }
     c->count++;
+    c->was = true;
     SHOAL_ASSERT(c->count == c->used + (c->zero ? 1 : 0));
     return 0;
 }
@@ -536,6 +537,7 @@ int table_cold_leaving(struct table *t, uint32_t tablet, bool leaving)
     if (c == NULL)
         return SHOAL_E_NOMEM;
     c->leaving = leaving;
+    c->was |= leaving;
     return 0;
 }
 
@@ -607,7 +609,7 @@ void table_cold_forget(struct table *t, uint32_t tablet)
     set_clear(c, t->shape.arena);
     table_cold_gone_clear(t, tablet);
     c->epoch = 0;
-    c->stale = false;
+    c->stale = c->was = false;
     /* an empty tablet's bucket is everybody's */
     for (uint32_t b = 0; b < own->bucket_count && own->row_count > 0; b++)
         own->buckets[b].stored = 0;
@@ -623,6 +625,14 @@ int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch)
     c->epoch = epoch;
     c->stale = true;
     return 0;
+}
+
+bool table_cold_was(const struct table *t)
+{
+    for (uint32_t i = 0; i < t->tablet_count; i++)
+        if (t->tablets[i].cold != NULL && t->tablets[i].cold->was)
+            return true;
+    return false;
 }
 
 bool table_cold_stale(const struct table *t, uint32_t tablet)

@@ -14,6 +14,7 @@ struct cold {
     uint32_t unit;  /* where slots lie, if in the arena's units */
     bool zero;      /* key 0, whose mixed key is 0, is in it */
     bool stale;     /* pairs of other epochs may be in the store */
+    bool was;       /* rows have been in it, or an image has listed some, since it began */
     /* an image written now lists the chosen rows as cold: set around it by who writes their pairs
      * with it */
     bool leaving;

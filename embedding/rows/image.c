@@ -10,7 +10,9 @@
  *     image_with_wrong_content_under_a_right_checksum_is_refused]
  *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused
  *     image changes nothing. [assert: table_image_read] [test: image_flipped_in_any_bit_is_refused]
- *  5. A key that waits or is erased has no row (image_life.c).
+ *  5. An image of the schema before the table's last change becomes one of the present (change.c).
+ *     [test: a_changed_tablet_is_what_its_older_image_becomes]
+ *  6. A key that waits or is erased has no row (image_life.c).
  *     [test: image_with_a_life_that_cannot_be_is_refused]
  */
 #include "embedding/rows/image.h"
@@ -41,7 +43,7 @@ static uint64_t later_digest(const struct table_schema *s, uint64_t sum)
     return sum;
 }
 
-static uint64_t schema_digest(const struct table_schema *s)
+uint64_t image_schema_digest(const struct table_schema *s)
 {
     struct {
         char name[LIMIT_NAME];
@@ -172,7 +174,7 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
         .magic = IMAGE_MAGIC,
         .version = IMAGE_VERSION,
         .tablet = tablet,
-        .schema_digest = schema_digest(&t->schema),
+        .schema_digest = image_schema_digest(&t->schema),
         .bytes = bytes,
         .row_floats = t->shape.floats,
         .width = t->schema.width,
@@ -214,6 +216,14 @@ static size_t header_bytes(const struct image_header *h)
     return h->version == IMAGE_VERSION ? sizeof *h : offsetof(struct image_header, undo_from);
 }
 
+/* Whether it is of the schema that the table had before its last change: then it is read as one of
+ * that, and changes as the table did. */
+static bool is_older(const struct table *t, const struct image_header *h)
+{
+    return t->past.sequence > 0 && h->schema_digest == t->past.digest &&
+           h->schema_digest != image_schema_digest(&t->schema);
+}
+
 /* Whether the counts add up to the length (invariant 2). */
 static bool lengths_ok(const struct table *t, const struct image_header *h, size_t bytes)
 {
@@ -232,7 +242,7 @@ static bool lengths_ok(const struct table *t, const struct image_header *h, size
     if (h->cold_count > left / sizeof(uint64_t))
         return false;
     left -= h->cold_count * sizeof(uint64_t);
-    return (rows_go(t) || h->cold_count > 0 || h->undo_count <= h->row_count) &&
+    return (rows_go(t) || is_older(t, h) || h->cold_count > 0 || h->undo_count <= h->row_count) &&
            left % undo_bytes == 0 && h->undo_count == left / undo_bytes &&
            (h->undo_clock != 0 || h->undo_count == 0);
 }
@@ -261,11 +271,11 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
     if (checksum != hash_bytes(image, bytes - sizeof checksum, 0))
         return err_set(e, SHOAL_E_CHECKSUM, "image of table %s tablet %u: checksum does not match",
                        name, tablet);
-    if (h->schema_digest != schema_digest(&t->schema) || h->row_floats != t->shape.floats ||
-        h->width != t->schema.width)
+    if ((h->schema_digest != image_schema_digest(&t->schema) && !is_older(t, h)) ||
+        h->row_floats != t->shape.floats || h->width != t->schema.width)
         return err_set(e, SHOAL_E_SCHEMA,
                        "image of table %s tablet %u: written under another schema", name, tablet);
-    if (!image_life_ok(t, h))
+    if (!image_life_ok(t, h, is_older(t, h)))
         return err_set(e, SHOAL_E_CORRUPT,
                        "image of table %s tablet %u: its counts are not those of such a table",
                        name, tablet);
@@ -310,7 +320,7 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
     const char *name = t->schema.name, *weights = at + h->undo_count * sizeof(uint64_t);
     const size_t width_bytes = t->schema.width * sizeof(float);
     float copy[LIMIT_WIDTH]; /* an image may lie at any address */
-    if (h->undo_clock == 0)
+    if (h->undo_clock == 0 || is_older(t, h))
         return 0;
     into->undo = undo_new(t->schema.width);
     if (into->undo == NULL)
@@ -398,6 +408,8 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
         tablet_clear(&fresh, &t->shape);
         return rc;
     }
+    if (is_older(t, &h))
+        table_change_tablet(t, &fresh);
     table_clear(t, tablet);
     fresh.batches = h.batches;
     t->tablets[tablet] = fresh;

@@ -28,7 +28,7 @@ struct image_header {
     uint64_t magic;
     uint32_t version;
     uint32_t tablet;        /* its number in its table */
-    uint64_t schema_digest; /* of what rows mean: name, shape, seed, initial values, optimizer */
+    uint64_t schema_digest; /* of all of the schema but its number and place */
     uint64_t bytes;         /* of the whole image */
     uint32_t row_floats;
     uint32_t width;
@@ -48,6 +48,10 @@ struct image_header {
 };
 _Static_assert(sizeof(struct image_header) == 120, "image_header is a disk format");
 
+/* As images of the schema have it. */
+struct table_schema;
+uint64_t image_schema_digest(const struct table_schema *s);
+
 /* The part of an image that is of a tablet's life (image_life.c), for image.c. */
 struct table;
 struct tablet;
@@ -56,8 +60,8 @@ void image_life_counts(const struct tablet_life *l, struct image_header *h); /* 
 size_t image_life_bytes(const struct image_header *h);
 /* To and from `at`; the place behind. */
 char *image_life_write(const struct tablet_life *l, const struct image_header *h, char *at);
-/* Whether the table can have such counts at all. */
-bool image_life_ok(const struct table *t, const struct image_header *h);
+/* Whether the table can have such counts at all; older: before its schema was changed. */
+bool image_life_ok(const struct table *t, const struct image_header *h, bool older);
 /* Into a tablet whose rows are there: CORRUPT or NOMEM with the reason. */
 int image_life_read(const struct table *t, uint32_t tablet, const struct image_header *h,
                     const char *at, struct tablet *into, struct err *e);

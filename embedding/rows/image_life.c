@@ -52,13 +52,15 @@ char *image_life_write(const struct tablet_life *l, const struct image_header *h
     return at + h->name_count * sizeof(struct named_key);
 }
 
-bool image_life_ok(const struct table *t, const struct image_header *h)
+bool image_life_ok(const struct table *t, const struct image_header *h, bool older)
 {
-    uint32_t half = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0;
-    return (t->ages || h->clock == 0) && h->young_count <= half && h->old_count <= half &&
-           h->name_count <= NAMED_MAX &&
-           (h->sketch_cells == 0 || h->sketch_cells == t->schema.rules.admit_sketch) &&
-           (h->sketch_cells > 0 || (h->sketch_keys[0] == 0 && h->sketch_keys[1] == 0));
+    uint32_t half = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0,
+             cells = h->sketch_cells;
+    bool of_schema = (t->ages || h->clock == 0) && h->young_count <= half && h->old_count <= half &&
+                     (cells == 0 || cells == t->schema.rules.admit_sketch);
+    bool of_some = cells % SKETCH_ROWS == 0 && (cells & (cells - 1)) == 0;
+    return (older ? of_some : of_schema) && h->name_count <= NAMED_MAX &&
+           (cells > 0 || (h->sketch_keys[0] == 0 && h->sketch_keys[1] == 0));
 }
 
 static int refuse(const struct table *t, uint32_t tablet, uint64_t key, const char *what,

@@ -30,6 +30,16 @@ static bool has_rules(const struct table_schema *s)
     return asks || r->stats != 0 || r->weight_max > 0 || (r->norm_max > 0 && r->norm_refuse == 0);
 }
 
+void table_derive(struct table *t)
+{
+    const struct table_schema *s = &t->schema;
+    t->optimizer = optimizer_of(s, t->isa);
+    t->weight_max = half_bound((enum value_kind)s->values, s->rules.weight_max);
+    SHOAL_ASSERT(t->weight_max <= s->rules.weight_max);
+    t->ruled = has_rules(s);
+    t->ages = s->rules.stats != 0 || s->rules.age_every > 0;
+}
+
 int table_new(const struct table_schema *schema, struct arena *arena, struct table **out,
               struct err *e)
 {
@@ -64,7 +74,6 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->schema = *schema;
     tablet_shape_init(&t->shape, arena, schema->tablet_bits, floats);
     t->isa = isa_best();
-    t->optimizer = optimizer_of(schema, t->isa);
     t->tablets = tablets;
     t->tablet_count = tablet_count;
     t->whole_row_bytes = whole_row_bytes;
@@ -74,12 +83,9 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->fresh = fresh;
     t->wide = wide;
     t->state_floats = schema_state_floats(schema);
-    t->weight_max = half_bound((enum value_kind)schema->values, schema->rules.weight_max);
     if (halves)
         t->half = half_of((enum value_kind)schema->values, t->isa, schema->width);
-    SHOAL_ASSERT(t->weight_max <= schema->rules.weight_max);
-    t->ruled = has_rules(schema);
-    t->ages = schema->rules.stats != 0 || schema->rules.age_every > 0;
+    table_derive(t);
     t->push_floats = schema_push_floats(schema);
     t->stats_at = schema->rules.stats != 0 ? schema_stats_at(schema) : 0;
     t->wide_stats_at = t->stats_at + (wide_floats - floats);

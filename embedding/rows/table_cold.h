@@ -36,6 +36,9 @@ void table_cold_keep(struct table *t, const uint64_t *keys, size_t count);
 void table_cold_keys(const struct table *t, uint32_t tablet, uint64_t *keys);
 /* Times that rows of the tablet have left memory. */
 uint32_t table_cold_drops(const struct table *t, uint32_t tablet);
+/* Whether rows of the table have left memory since the start or a restore, or had before: an image
+ * may list some, be they back. */
+bool table_cold_was(const struct table *t);
 /* Whether rows of the table may leave memory at all. */
 bool table_cold_may(const struct table *t);
 

@@ -23,6 +23,7 @@
 
 struct table {
     struct table_schema schema;
+    struct table_past past;
     struct tablet_shape shape;
     struct optimizer optimizer;
     enum isa isa;
@@ -54,6 +55,11 @@ ISA_INLINE struct tablet *table_tablet(const struct table *t, uint64_t mixed)
 {
     return &t->tablets[key_tablet(mixed, t->shape.tablet_bits)];
 }
+
+/* What follows from the schema, which is new; rows of that shape have their memory. */
+void table_derive(struct table *t);
+/* A tablet whose schema was another becomes one of the table's (table_change). */
+void table_change_tablet(const struct table *t, struct tablet *own);
 
 /* The row in wide form: itself, or table.wide, which holds one row at a time. */
 ISA_INLINE float *table_open(const struct table *t, float *row)

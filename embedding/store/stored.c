@@ -20,7 +20,9 @@
 #define TABLET_MAGIC 0x314254454c424154ull
 #define CONTROL_MAGIC_1 0x314c5254434c4853ull /* without a floor */
 #define CONTROL_MAGIC_2 0x324c5254434c4853ull /* without the newest run */
-#define CONTROL_MAGIC 0x334c5254434c4853ull
+#define CONTROL_MAGIC_3                                                                            \
+    0x334c5254434c4853ull /* without what schemas were; as long as none changed */
+#define CONTROL_MAGIC 0x344c5254434c4853ull
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
 struct tablet_head {
@@ -263,17 +265,28 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, then record_schema.h); runs, each with its lanes;
- * runs that were dropped. Schemas as names and values have no magic of their own: an older Shoal
- * refuses them for what they are; another magic it would call damage, and advise to restore a
- * cut ---- */
+/* ---- control state: head; schemas (u64 bytes, then record_schema.h, and where one has changed
+ * struct table_past); runs, each with its lanes; runs that were dropped. Schemas as names and
+ * values have no magic of their own: an older Shoal refuses them for what they are; another magic
+ * it would call damage, and advise to restore a cut ---- */
+
+_Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
+
+static bool any_past(struct table *const table[LIMIT_TABLES])
+{
+    bool any = false;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        any |= table[i] != NULL && table_past(table[i])->sequence > 0;
+    return any;
+}
 
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {
-    size_t bytes = sizeof(struct control_head);
+    size_t bytes = sizeof(struct control_head),
+           past = any_past(table) ? sizeof(struct table_past) : 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL)
-            bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i]));
+            bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) + past;
     for (uint32_t i = 0; i < r->count; i++)
         bytes += sizeof(struct control_run) +
                  (r->run[i]->ghost ? sizeof r->run[i]->seen
@@ -307,7 +320,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = CONTROL_MAGIC,
+    struct control_head h = {.magic = any_past(table) ? CONTROL_MAGIC : CONTROL_MAGIC_3,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
                              .newest = r->newest};
@@ -320,6 +333,8 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
             at = put(at, &schema_bytes, sizeof schema_bytes);
             record_schema_write(s, at);
             at += schema_bytes;
+            if (h.magic == CONTROL_MAGIC)
+                at = put(at, table_past(table[i]), sizeof(struct table_past));
             h.tables++;
         }
     for (uint32_t i = 0; i < r->count; i++) {
@@ -347,7 +362,7 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     SHOAL_ASSERT((size_t)(at - value) == *bytes);
     memcpy(value, &h, sizeof h);
     size_t from = offsetof(struct control_head, sequence);
-    h.checksum = hash_bytes(value + from, *bytes - from, CONTROL_MAGIC);
+    h.checksum = hash_bytes(value + from, *bytes - from, h.magic);
     memcpy(value, &h, sizeof h);
     *out = value;
     return 0;
@@ -376,7 +391,8 @@ static bool read_head(struct reader *in, struct control_head *h)
         return true;
     if (h->magic == CONTROL_MAGIC_2)
         return get(in, &h->floor, CONTROL_HEAD_2 - CONTROL_HEAD_1);
-    return h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof *h - CONTROL_HEAD_1);
+    return (h->magic == CONTROL_MAGIC || h->magic == CONTROL_MAGIC_3) &&
+           get(in, &h->floor, sizeof *h - CONTROL_HEAD_1);
 }
 
 static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
@@ -433,15 +449,19 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;
         struct table_schema s;
+        struct table_past past = {0};
         if (!get(&in, &schema_bytes, sizeof schema_bytes) ||
             schema_bytes > (uint64_t)(in.end - in.at))
             return err_set(e, SHOAL_E_CORRUPT, damaged);
         int rc = record_schema_read(in.at, schema_bytes, &s, e);
+        in.at += schema_bytes;
+        if (rc == 0 && h.magic == CONTROL_MAGIC &&
+            (!get(&in, &past, sizeof past) || past.sequence > h.sequence))
+            rc = err_set(e, SHOAL_E_CORRUPT, damaged);
         if (rc == 0)
-            rc = visit(context, &s, e);
+            rc = visit(context, &s, &past, e);
         if (rc != 0)
             return rc;
-        in.at += schema_bytes;
     }
     for (uint32_t i = 0; i < h.runs; i++) {
         int rc = read_run(&in, r);

@@ -61,7 +61,8 @@ struct stored_as_of {
 /* table[number]: NULL where there is none. *out: caller frees. */
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
                          struct stored_as_of as_of, void **out, size_t *bytes);
-typedef int (*stored_schema_visit)(void *context, const struct table_schema *s, struct err *e);
+typedef int (*stored_schema_visit)(void *context, const struct table_schema *s,
+                                   const struct table_past *past, struct err *e);
 /* visit for each schema; runs are added to r (NULL: left out). */
 int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of,
                         stored_schema_visit visit, void *context, struct err *e);

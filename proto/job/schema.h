@@ -1,6 +1,6 @@
 /* schema.h: what a table is: its shape, initial values and optimizer. Plain values, the same on
  * every shard; a table's schema travels in TABLE_CREATE and is journalled. Two tables of one name
- * with different schemas are an error. */
+ * with different schemas are an error, but for what schema_change lets through. */
 #ifndef PROTO_JOB_SCHEMA_H
 #define PROTO_JOB_SCHEMA_H
 
@@ -60,8 +60,9 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
 
 /* What rows live by, beside their optimizer. One list, so that struct, wire, disk (schema_field.h)
  * and comparison never part; all members have 4 bytes, 0 means "not". New ones come last: a word
- * here, its limits in schema_check, its key in keys_job.c and job_table.c, its work in
- * embedding/rows. What is stored of tables that do not use it stays as it is.
+ * here, its line in schema_field.c (whether it may change), its limits in schema_check, its key in
+ * keys_job.c and job_table.c, its work in embedding/rows. What is stored of tables that do not use
+ * it stays as it is.
  *   score_show, score_click  score of a row = score_show * (show - click) + score_click * click
  *   admit_sketch    ADMIT_COUNT: cells of a tablet's sketch, a power of two; 0: appearances are
  *                   counted exactly, key by key
@@ -150,6 +151,20 @@ int schema_equal(const struct table_schema *a, const struct table_schema *b);
 #define SCHEMA_DIFFERENCE_MAX 192
 const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
                               char text[SCHEMA_DIFFERENCE_MAX]);
+/* What may become of a field in a table that has rows. Rows keep their bytes, so what those, or the
+ * names and places of tablets, go by stays; all else counts from the change on. */
+enum schema_change {
+    SCHEMA_STAYS = 0, /* it may not change */
+    /* while no row is in the store: one there ages by the schema of the day on which it comes in */
+    SCHEMA_AGES = 1,
+    SCHEMA_TURNS = 2, /* at any time */
+    SCHEMA_SAME = 3,  /* it does not change */
+};
+/* What the change from one checked schema to another is: that of the field that may change least,
+ * which is told as by schema_difference. Beside the fields' own (schema_field.c): settings stay
+ * from which weights are worked out (optimizer.h), and whether rows remember their last batch. */
+enum schema_change schema_change(const struct table_schema *was, const struct table_schema *is,
+                                 char text[SCHEMA_DIFFERENCE_MAX]);
 /* "fp32", "fp16", "bf16". Of a checked schema. */
 const char *schema_values_name(const struct table_schema *s);
 /* Whether rows remember the batch that touched them last, for l2: a float behind the optimizer's

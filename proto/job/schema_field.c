@@ -58,14 +58,36 @@ _Static_assert(offsetof(struct row_rules, norm_refuse) == RULES_ONCE_BYTES - 4,
     offsetof(struct row_rules, n) < RULES_ONCE_BYTES                                               \
         ? RULES_ONCE + (uint32_t)offsetof(struct row_rules, n)                                     \
         : SCHEMA_LATER
-#define RULE_U32(n) ROW(#n, U32, rules.n, RULE_PLACE(n))
-#define RULE_F32(n) ROW(#n, F32, rules.n, RULE_PLACE(n))
+/* Whether a rule may change in a table that has rows: each says it here, or this does not compile.
+ * Statistics are a part of the row. Scores count where rows age. */
+#define CHANGE_stats SCHEMA_STAYS
+#define CHANGE_score_show SCHEMA_AGES
+#define CHANGE_score_click SCHEMA_AGES
+#define CHANGE_admit_kind SCHEMA_TURNS
+#define CHANGE_admit_threshold SCHEMA_TURNS
+#define CHANGE_admit_sketch SCHEMA_TURNS
+#define CHANGE_admit_waiting SCHEMA_TURNS
+#define CHANGE_age_every SCHEMA_AGES
+#define CHANGE_age_decay SCHEMA_AGES
+#define CHANGE_age_score SCHEMA_AGES
+#define CHANGE_age_ttl SCHEMA_AGES
+#define CHANGE_age_capacity SCHEMA_AGES /* with one no row is in the store */
+#define CHANGE_age_by SCHEMA_TURNS
+#define CHANGE_vector_score SCHEMA_TURNS
+#define CHANGE_weight_max SCHEMA_TURNS
+#define CHANGE_by_shows SCHEMA_TURNS
+#define CHANGE_norm_max SCHEMA_TURNS
+#define CHANGE_norm_refuse SCHEMA_TURNS
+#define RULE_U32(n) ROW(#n, U32, rules.n, RULE_PLACE(n), .change = CHANGE_##n)
+#define RULE_F32(n) ROW(#n, F32, rules.n, RULE_PLACE(n), .change = CHANGE_##n)
+#define TURNS .change = SCHEMA_TURNS
+#define AGES .change = SCHEMA_AGES
 
-/* In the order in which differences are told. */
+/* In the order in which differences are told. Who says nothing of a change may not. */
 static const struct schema_field row[] = {
     /* clang-format off */
     ROW("name", TEXT, name, 0, .said = "the name", .needed = true)
-    ROW("init.kind", U32, init.kind, 96, .said = "init", .word = init_word)
+    ROW("init.kind", U32, init.kind, 96, .said = "init", .word = init_word, TURNS)
     ROW("optimizer.kind", U32, optimizer.kind, 104, .said = "the optimizer", .word = optimizer_word)
     ROW("values", U32, values, SCHEMA_BEHIND, .word = values_word)
     ROW("table", U32, table, 64, .said = "number")
@@ -75,26 +97,27 @@ static const struct schema_field row[] = {
     ROW("tablet_bits", U32, tablet_bits, 80)
     ROW("tablet_first", U32, tablet_first, 84)
     ROW("seed", U64, seed, 88)
-    ROW("init.scale", F32, init.scale, 100)
-    ROW("optimizer.lr", F32, optimizer.lr, 108, .needed = true)
-    ROW("optimizer.beta1", F32, optimizer.beta1, 112)
-    ROW("optimizer.beta2", F32, optimizer.beta2, 116)
-    ROW("optimizer.eps", F32, optimizer.eps, 120)
-    ROW("optimizer.initial", F32, optimizer.initial, 124)
-    ROW("optimizer.l1", F32, optimizer.l1, 128)
-    ROW("optimizer.l2", F32, optimizer.l2, 140)
-    ROW("optimizer.beta", F32, optimizer.beta, 132)
-    ROW("optimizer.decay", F32, optimizer.decay, 136)
-    ROW("optimizer.fixed_lr", U32, optimizer.fixed_lr, 144)
+    ROW("init.scale", F32, init.scale, 100, TURNS)
+    ROW("optimizer.lr", F32, optimizer.lr, 108, .needed = true, TURNS)
+    ROW("optimizer.beta1", F32, optimizer.beta1, 112, TURNS)
+    ROW("optimizer.beta2", F32, optimizer.beta2, 116, TURNS)
+    ROW("optimizer.eps", F32, optimizer.eps, 120, TURNS)
+    ROW("optimizer.initial", F32, optimizer.initial, 124, TURNS)
+    ROW("optimizer.l1", F32, optimizer.l1, 128, TURNS)
+    ROW("optimizer.l2", F32, optimizer.l2, 140, TURNS)
+    ROW("optimizer.beta", F32, optimizer.beta, 132, TURNS)
+    ROW("optimizer.decay", F32, optimizer.decay, 136, TURNS)
+    ROW("optimizer.fixed_lr", U32, optimizer.fixed_lr, 144, TURNS)
     ROW_RULES(RULE_U32, RULE_F32)
-    EACH("fields.field", U32, field, 0, .said = "the field of a rule")
-    EACH("fields.has", U32, has, 4, .said = "a field rule's parts")
-    EACH("fields.init.kind", U32, kind, 8, .said = "a field's init")
-    EACH("fields.init.scale", F32, scale, 12, .said = "a field's scale")
-    EACH("fields.admit_kind", U32, admit_kind, 16, .said = "a field's admit")
-    EACH("fields.admit_threshold", F32, admit_threshold, 20, .said = "a field's admit threshold")
-    EACH("fields.ttl", U32, ttl, 24, .said = "a field's ttl")
-    ROW("fields", U32, field_rule_count, 220, .said = "the number of rules by field")
+    EACH("fields.field", U32, field, 0, .said = "the field of a rule", AGES)
+    EACH("fields.has", U32, has, 4, .said = "a field rule's parts", AGES)
+    EACH("fields.init.kind", U32, kind, 8, .said = "a field's init", TURNS)
+    EACH("fields.init.scale", F32, scale, 12, .said = "a field's scale", TURNS)
+    EACH("fields.admit_kind", U32, admit_kind, 16, .said = "a field's admit", TURNS)
+    EACH("fields.admit_threshold", F32, admit_threshold, 20, .said = "a field's admit threshold",
+         TURNS)
+    EACH("fields.ttl", U32, ttl, 24, .said = "a field's ttl", AGES)
+    ROW("fields", U32, field_rule_count, 220, .said = "the number of rules by field", AGES)
     /* clang-format on */
 };
 #define ROWS (uint32_t)(sizeof row / sizeof row[0])
@@ -187,18 +210,58 @@ static void value_text(const struct schema_field *f, const void *value, char tex
         (void)snprintf(text, VALUE_TEXT, "%" PRIu64, f->type == SCHEMA_U64 ? u64 : u32);
 }
 
-const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
-                              char text[SCHEMA_DIFFERENCE_MAX])
+static const char *say(const struct schema_field *f, const struct table_schema *a,
+                       const struct table_schema *b, uint32_t rule,
+                       char text[SCHEMA_DIFFERENCE_MAX])
 {
-    uint32_t rule;
     char of_a[VALUE_TEXT], of_b[VALUE_TEXT];
-    const struct schema_field *f = difference(a, b, &rule);
-    text[0] = '\0';
-    if (f == NULL)
-        return text;
     value_text(f, schema_field_value_of(a, f, rule), of_a);
     value_text(f, schema_field_value_of(b, f, rule), of_b);
     (void)snprintf(text, SCHEMA_DIFFERENCE_MAX, "%s is %s, not %s",
                    f->said != NULL ? f->said : f->name, of_a, of_b);
     return text;
+}
+
+const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
+                              char text[SCHEMA_DIFFERENCE_MAX])
+{
+    uint32_t rule;
+    const struct schema_field *f = difference(a, b, &rule);
+    text[0] = '\0';
+    return f == NULL ? text : say(f, a, b, rule, text);
+}
+
+/* ---- changing -------------------------------------------------------------------------------- */
+
+#define IS_OF(f, member) (!(f)->each && (f)->at == offsetof(struct table_schema, member))
+
+static enum schema_change change_of(const struct schema_field *f, const struct table_schema *was,
+                                    const struct table_schema *is)
+{
+    bool l2 = IS_OF(f, optimizer.l2), of_weights = l2 || IS_OF(f, optimizer.lr) ||
+                                                   IS_OF(f, optimizer.beta) ||
+                                                   IS_OF(f, optimizer.l1);
+    if ((l2 && schema_has_last(was) != schema_has_last(is)) ||
+        (of_weights && optimizer_facts(was->optimizer.kind)->weights_of_state))
+        return SCHEMA_STAYS;
+    return f->change;
+}
+
+enum schema_change schema_change(const struct table_schema *was, const struct table_schema *is,
+                                 char text[SCHEMA_DIFFERENCE_MAX])
+{
+    uint32_t both =
+        was->field_rule_count < is->field_rule_count ? was->field_rule_count : is->field_rule_count;
+    enum schema_change least = SCHEMA_SAME;
+    text[0] = '\0';
+    for (const struct schema_field *f = row; f < row + ROWS; f++)
+        for (uint32_t rule = 0; rule < (f->each ? both : 1); rule++) {
+            enum schema_change own = change_of(f, was, is);
+            if (own >= least || value_equal(f, schema_field_value_of(was, f, rule),
+                                            schema_field_value_of(is, f, rule)))
+                continue;
+            least = own;
+            (void)say(f, was, is, rule, text);
+        }
+    return least;
 }

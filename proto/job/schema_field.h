@@ -33,6 +33,7 @@ struct schema_field {
     uint32_t once; /* place in the fixed form; with `each` in a rule of it */
     bool each;     /* one value for each of field_rule_count */
     bool needed;   /* 0 is not legal */
+    enum schema_change change;
     const char *(*word)(uint32_t value); /* a number's name, where it has one */
 };
 

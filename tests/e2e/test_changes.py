@@ -20,8 +20,9 @@ CELLS = {
     "dim": ({"tables[0].dim": 8}, "tables[0].dim is 8", "hidden.0.weight is 8x25 input", None, "hidden.0.weight is 8x25"),
     "optimizer": ({"tables[0].optimizer.kind": "ftrl"}, GOES, GOES, None, "exists here as emb with another schema"),
     "value type": ({"tables[0].values": "bf16"}, GOES, GOES, None, "exists here as emb with another schema"),
-    "rate": ({"tables[0].optimizer.lr": 0.01}, GOES, GOES, None, "exists here as emb with another schema"),
-    "rules": ({"tables[0].admit.min_score": 2}, GOES, GOES, None, "exists here as emb with another schema"),
+    "rate": ({"tables[0].optimizer.lr": 0.01, "dense_optimizer.lr": 0.002}, GOES, GOES, None, GOES),
+    "rules": ({"tables[0].admit.min_count": 2, "tables[0].clamp": 0.5}, GOES, GOES, None, GOES),
+    "statistics": ({"tables[0].admit.min_score": 2}, GOES, GOES, None, "stats is 0, not 1; `shoal checkpoint create`"),
 }
 
 
@@ -87,6 +88,26 @@ def a_fleet_takes_what_fits(space):
         assert fleet.job(again, "--start-from", "fleet") == was
 
 
+def other_rates_and_rules_count_from_then_on(space):
+    """The next job on a fleet, comes to the very rows that it has from a checkpoint on new servers; killed, they still have them."""
+    prepared(space)
+    run_job(job(space, "first"), space / "first")
+    made = max((space / "first/checkpoints").iterdir())
+    keys = {**CELLS["rate"][0], **CELLS["rules"][0]}
+    right = digests(run_job(job(space, "other", **keys), space / "other", 1, 1, ["--start-from", str(made)]))
+    alone = {"checkpoint.at_end": None}
+    assert right != digests(run_job(job(space, "same"), space / "same", 1, 1, ["--start-from", str(made)]))
+    with Fleet(space, "a", 2).up() as fleet:
+        fleet.job(job(space, "first", **alone))
+        assert fleet.job(job(space, "other", **keys, **alone), "--start-from", "fleet") == right
+        for who in ("s0", "s1"):
+            fleet.running[who].kill()
+            fleet.running.pop(who).wait(30)
+            fleet.server(who)
+        fleet.fits()
+        assert fleet.job(job(space, "again", **alone, **{"train.skip": True}), "--start-from", "fleet") == right
+
+
 def a_stopped_job_and_a_restart_lose_no_names(space):
     """The next job is not numbered anew over the rows of the one before, though its own job had failed."""
     prepared(space)
@@ -104,4 +125,4 @@ def a_stopped_job_and_a_restart_lose_no_names(space):
 
 
 if __name__ == "__main__":
-    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, a_stopped_job_and_a_restart_lose_no_names])
+    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, other_rates_and_rules_count_from_then_on, a_stopped_job_and_a_restart_lose_no_names])

@@ -166,6 +166,86 @@ START_TEST(schema_difference_names_what_differs)
 }
 END_TEST
 
+/* By member, what a table with rows takes of another job: what rows, names and places go by stays.
+ * Of the rules no list is here: each must say it, or schema_field.c does not compile. */
+START_TEST(schema_change_says_what_may)
+{
+    static struct table_schema s, is;
+    char text[SCHEMA_DIFFERENCE_MAX];
+    struct {
+        void *at;
+        enum schema_change change;
+    } of[] = {{&is.name, SCHEMA_STAYS},
+              {&is.dense, SCHEMA_STAYS},
+              {&is.width, SCHEMA_STAYS},
+              {&is.zero_first, SCHEMA_STAYS},
+              {&is.tablet_bits, SCHEMA_STAYS},
+              {&is.tablet_first, SCHEMA_STAYS},
+              {&is.seed, SCHEMA_STAYS},
+              {&is.values, SCHEMA_STAYS},
+              {&is.optimizer.kind, SCHEMA_STAYS},
+              {&is.rules.stats, SCHEMA_STAYS},
+              {&is.init.kind, SCHEMA_TURNS},
+              {&is.init.scale, SCHEMA_TURNS},
+              {&is.optimizer.lr, SCHEMA_TURNS},
+              {&is.optimizer.eps, SCHEMA_TURNS},
+              {&is.optimizer.decay, SCHEMA_TURNS},
+              {&is.optimizer.fixed_lr, SCHEMA_TURNS},
+              {&is.rules.admit_kind, SCHEMA_TURNS},
+              {&is.rules.admit_sketch, SCHEMA_TURNS},
+              {&is.rules.vector_score, SCHEMA_TURNS},
+              {&is.rules.weight_max, SCHEMA_TURNS},
+              {&is.rules.age_ttl, SCHEMA_AGES},
+              {&is.rules.age_every, SCHEMA_AGES},
+              {&is.rules.age_capacity, SCHEMA_AGES},
+              {&is.rules.score_show, SCHEMA_AGES},
+              {&is.field_rule[0].scale, SCHEMA_TURNS},
+              {&is.field_rule[0].ttl, SCHEMA_AGES},
+              {&is.field_rule_count, SCHEMA_AGES}};
+    s = (struct table_schema){.name = "t",
+                              .width = 16,
+                              .tablet_bits = 4,
+                              .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f},
+                              .field_rule_count = 1};
+    is = s;
+    ck_assert_int_eq(schema_change(&s, &is, text), SCHEMA_SAME);
+    ck_assert_str_eq(text, "");
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        is = s;
+        *(unsigned char *)of[i].at ^= 1;
+        enum schema_change change = schema_change(&s, &is, text);
+        ck_assert_msg(change == of[i].change, "%s: %d", text, (int)change);
+        /* beside one that may change at any time the other is told */
+        is.optimizer.beta1 = 0.5f;
+        ck_assert_int_eq(schema_change(&s, &is, text), of[i].change);
+        ck_assert(of[i].change == SCHEMA_TURNS || strstr(text, "beta1") == NULL);
+    }
+}
+END_TEST
+
+START_TEST(schema_change_keeps_rows_as_they_are)
+{
+    static struct table_schema s, is;
+    char text[SCHEMA_DIFFERENCE_MAX];
+    s = (struct table_schema){.name = "t", .width = 16, .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
+    is = s, is.optimizer.l2 = 0.5f; /* rows get a place for it */
+    ck_assert_int_eq(schema_change(&s, &is, text), SCHEMA_STAYS);
+    ck_assert_str_eq(text, "optimizer.l2 is 0, not 0.5");
+    s.optimizer.l2 = 0.25f;
+    ck_assert_int_eq(schema_change(&s, &is, text), SCHEMA_TURNS);
+    s.optimizer.kind = OPT_FTRL, is = s; /* its weights are worked out with them */
+    float *of_weights[] = {&is.optimizer.lr, &is.optimizer.beta, &is.optimizer.l1,
+                           &is.optimizer.l2};
+    for (int i = 0; i < 4; i++) {
+        is = s;
+        *of_weights[i] += 0.5f;
+        ck_assert_int_eq(schema_change(&s, &is, text), SCHEMA_STAYS);
+    }
+    is = s, is.optimizer.initial = 0.5f;
+    ck_assert_int_eq(schema_change(&s, &is, text), SCHEMA_TURNS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("schema");
@@ -174,6 +254,8 @@ int main(void)
     tcase_add_test(t, schema_of_16_bits_has_half_the_weights);
     tcase_add_test(t, schema_rules_out_of_range_are_refused);
     tcase_add_test(t, schema_difference_names_what_differs);
+    tcase_add_test(t, schema_change_says_what_may);
+    tcase_add_test(t, schema_change_keeps_rows_as_they_are);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

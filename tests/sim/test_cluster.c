@@ -2,8 +2,9 @@
  * reordered messages, lines that are cut; servers (of several shards), workers and the coordinator
  * killed and started again, once in a while after hours, or frozen for many leases; pools that hold
  * a batch or three; rows that are not in memory; calendars that jump; a peer that means ill
- * (sim_hostile.h). Half the seeds run a second job over the tables of the first, and between the
- * two something may have happened to what the cluster is kept in (enum link).
+ * (sim_hostile.h). Half the seeds run a second job, with other rates and rules, over the tables of
+ * the first, and between the two something may have happened to what the cluster is kept in (enum
+ * link).
  *
  * Every job must end within a bound of virtual time. On the way and at the end the oracle
  * (sim_oracle.h) compares what was acknowledged, every mark and every row with what must be there:
@@ -85,22 +86,24 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed, bool count
 struct kind {
     const char *name, *model, *mode, *more;
     enum durability durability;
-    const char *data, *table; /* further keys */
+    const char *data, *table, *later; /* further keys; later: of the second job's table */
 };
 
 static const struct kind kinds[] = {
-    {"probe_async", "{kind: probe}", "async", "", DURABLE_JOURNAL, "", ""},
-    {"probe_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, "", ""},
-    {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC, "", ""},
-    {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL, "", ""},
+    {"probe_async", "{kind: probe}", "async", "", DURABLE_JOURNAL, "", "", NULL},
+    {"probe_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, "", "", NULL},
+    {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC, "", "", NULL},
+    {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL, "", "", NULL},
     {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "",
-     DURABLE_JOURNAL, "", ""},
+     DURABLE_JOURNAL, "", "", NULL},
     {"cache_async", "{kind: probe}", "async", "cache: {rows: 40, batches: 3}, ", DURABLE_JOURNAL,
-     "", ""},
+     "", "", NULL},
     {"stop_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp",
-     "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL, "", ""},
+     "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL, "", "",
+     ", admit: {min_count: 2}"},
     {"aged_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp", "", DURABLE_JOURNAL,
-     ", shuffle: false", ", evict: {ttl_days: 1, every_hours: 6}"},
+     ", shuffle: false", ", evict: {ttl_days: 1, every_hours: 6}",
+     ", evict: {ttl_days: 2, every_hours: 4}"},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -109,7 +112,8 @@ static bool is_probe(const struct kind *k)
     return strstr(k->model, "probe") != NULL;
 }
 
-static void job_make(const struct kind *k)
+/* What probes count does not hang on eps. */
+static void job_make(const struct kind *k, bool second)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
     bool probe = is_probe(k);
@@ -118,7 +122,7 @@ static void job_make(const struct kind *k)
              "data: {format: csv, label: label, time: t, train: [%s], valid: [%s], cache: %s%s}\n"
              "tables:\n"
              "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: "
-             "%s}%s}\n"
+             "%s, eps: %s}%s}\n"
              "model: %s\n"
              "train: {batch: 16, epochs: %u, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
              "%sbackend: cpu, "
@@ -127,7 +131,11 @@ static void job_make(const struct kind *k)
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n",
              worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), k->data,
-             probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->table,
+             probe ? "zero" : "uniform", probe ? "sgd" : "adagrad",
+             probe    ? "1"
+             : second ? "0.2"
+                      : "0.3",
+             second ? "0.001" : "1.0e-8", second && k->later != NULL ? k->later : k->table,
              k->model, strstr(k->more, "stop") != NULL ? 5 : EPOCHS, k->mode, k->more,
              names[k->durability]);
 }
@@ -444,6 +452,8 @@ static void second_job(struct run *p)
 {
     struct coord_store *older = p->older;
     p->older = NULL;
+    if (p->link != LINK_STORE_OLDER || !p->amid)
+        job_make(p->kind, true);
     switch (p->link) {
     case LINK_SERVERS_RESTARTED:
         servers_restart(0, p->options.servers);
@@ -455,6 +465,10 @@ static void second_job(struct run *p)
         cluster_store_change(&cluster, older);
         if (p->amid)
             job_of_the_past_ends(p);
+        for (uint32_t i = 0; i < cluster.workers; i++)
+            if (cluster.worker[i].node != NULL)
+                cluster_worker_kill(&cluster, i); /* they know the first job */
+        job_make(p->kind, true);
         break;
     case LINK_FOLDER_EMPTY:
     case LINK_FOLDER_OLDER:
@@ -478,7 +492,7 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     t->seed = seed;
     plan(&p, k, seed);
     ck_assert_int_eq(mkdir(p.dir, 0700), 0);
-    job_make(k);
+    job_make(k, false);
     cluster_start(&cluster, &p.options, backend);
     oracle_watch(&cluster, p.who);
     if (p.has_hostile)

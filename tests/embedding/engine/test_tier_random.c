@@ -31,14 +31,15 @@
 #define DAY 86400u
 #define ARENA_SLACK (5ull << 20) /* two chunks of 2 MiB, and what a fetch may pass the budget by */
 
-enum kind { PUSH, PULL, NAME, CUT, RESTORE, IDLE };
+enum kind { PUSH, PULL, NAME, CUT, RESTORE, CHANGE, IDLE };
 
 struct op {
     enum kind kind;
     uint32_t table, lane, first, count; /* tablets */
     uint64_t run, cut, from, to;        /* run: the one that is open before it */
     uint32_t time;
-    bool split; /* the rest of the tablets follows */
+    bool split;              /* the rest of the tablets follows */
+    uint32_t change[TABLES]; /* the table's last one before it; its own */
 };
 
 struct plan { /* all that a seed decides */
@@ -117,11 +118,39 @@ static void schema_make(struct rng *r, struct table_schema *s, uint32_t number)
     }
 }
 
+/* The schema of a table after change number `change`, 0: none: whatever of it may change while rows
+ * are in the store. */
+static struct table_schema schema_after(const struct plan *p, uint32_t table, uint32_t change)
+{
+    struct table_schema s = p->schema[table];
+    struct rng r = rng_of(p->seed, 23, change);
+    if (change == 0)
+        return s;
+    s.init.scale = 0.01f * (float)rng_below(&r, 3);
+    if (s.optimizer.kind != OPT_FTRL) {
+        s.optimizer.lr = 0.02f + 0.03f * (float)rng_below(&r, 3);
+        s.optimizer.l2 *= (float)(1 + rng_below(&r, 3));
+    }
+    s.optimizer.decay = rng_below(&r, 2) ? 1 : 0.9f;
+    s.rules.weight_max = rng_below(&r, 2) ? 0.5f : 0;
+    s.rules.norm_max = rng_below(&r, 2) ? 0.75f : 0;
+    s.rules.admit_kind = (uint32_t)rng_below(&r, s.rules.stats != 0 ? 5 : 3);
+    s.rules.admit_threshold = s.rules.admit_kind == ADMIT_PROBABILITY ? 0.5f : 2;
+    s.rules.admit_sketch = rng_below(&r, 2) ? 0 : 512u << rng_below(&r, 2);
+    s.rules.admit_waiting = rng_below(&r, 2) ? 0 : 128;
+    if (s.rules.stats != 0) {
+        s.rules.vector_score = rng_below(&r, 2) ? 1 : 0;
+        s.rules.by_shows = (uint32_t)rng_below(&r, 2);
+    }
+    return s;
+}
+
 static void plan_make(struct plan *p, uint64_t seed)
 {
     struct rng r = rng_of(seed, 5, 5);
     uint64_t mark[TABLES][LANES] = {{0}}, marked[TABLES][LANES], run = 1, cut = 0;
-    uint32_t time = 1700006400, lane = 0;
+    uint32_t time = 1700006400, lane = 0, change[TABLES] = {0}, changes = 0;
+    bool fits = false; /* the last cut the tables' schemas */
     memset(p, 0, sizeof *p);
     p->seed = seed;
     p->mode = rng_below(&r, 3) == 0 ? RUN_BSP : RUN_SSP;
@@ -150,15 +179,18 @@ static void plan_make(struct plan *p, uint64_t seed)
             o->count = (1u << p->schema[o->table].tablet_bits) - before->count;
             continue;
         }
-        o->kind = dice < 70              ? PUSH
-                  : dice < 88            ? PULL
-                  : dice < 93            ? NAME
-                  : dice < 95            ? CUT
-                  : dice < 96 && cut > 0 ? RESTORE
-                                         : IDLE;
+        o->kind = dice < 70           ? PUSH
+                  : dice < 88         ? PULL
+                  : dice < 93         ? NAME
+                  : dice < 95         ? CUT
+                  : dice < 96 && fits ? RESTORE
+                  : dice < 98         ? CHANGE
+                                      : IDLE;
         o->run = run;
+        memcpy(o->change, change, sizeof change);
         if (o->kind == CUT)
             memcpy(marked, mark, sizeof marked);
+        fits = o->kind == CUT || (fits && o->kind != CHANGE);
         if (o->kind == RESTORE) {
             memcpy(mark, marked, sizeof marked);
             run++;
@@ -167,6 +199,8 @@ static void plan_make(struct plan *p, uint64_t seed)
         o->table = (uint32_t)rng_below(&r, p->tables);
         o->lane = lane++ % LANES;
         o->count = 1u << p->schema[o->table].tablet_bits;
+        if (o->kind == CHANGE)
+            o->change[o->table] = change[o->table] = ++changes;
         time += (uint32_t)rng_below(&r, DAY / 8);
         o->time = p->schema[o->table].rules.stats == 0 || rng_below(&r, 8) == 0
                       ? 0
@@ -407,12 +441,35 @@ static void lanes_begin(struct side *s, uint32_t i, uint64_t run)
             give_up(s, i, "fence", e.text);
 }
 
+/* Work may be under way that a cut, a restore and a change wait for. */
+static void wait_a_step(struct side *s, uint32_t i, uint32_t *tries, const char *what)
+{
+    if (++*tries == 3000)
+        give_up(s, i, what, "gets no further");
+    engine_flush_step(s->rig.g);
+    embedding_env_step(&s->rig.env);
+    side_check(s, i);
+}
+
+/* Made, or changed: it may have been killed in a change, which then is taken back. */
+static void side_table(struct side *s, uint32_t i, uint32_t table, uint32_t change)
+{
+    struct table_schema schema = schema_after(s->plan, table, change);
+    struct err e = {0};
+    uint32_t tries = 0;
+    int rc;
+    while ((rc = engine_table_create(s->rig.g, &schema, &e)) == SHOAL_E_AGAIN)
+        wait_a_step(s, i, &tries, "a table");
+    if (rc != 0)
+        give_up(s, i, "table", e.text);
+}
+
 static void side_begin(struct side *s, uint64_t run)
 {
     struct err e = {0};
+    uint32_t done = s->bounded && shared->done < OPS ? shared->done : 0;
     for (uint32_t i = 0; i < s->plan->tables; i++)
-        if (engine_table_create(s->rig.g, &s->plan->schema[i], &e) != 0)
-            give_up(s, 0, "table", e.text);
+        side_table(s, done, i, done == 0 ? 0 : s->plan->op[done - 1].change[i]);
     if (engine_newest_run(s->rig.g) > run)
         return; /* it died after the restore that this operation is */
     if (engine_run_open(s->rig.g, run, LANES, s->plan->mode, &e) != 0)
@@ -440,16 +497,6 @@ static void on_cut(void *context, int status, uint64_t rows, uint64_t bytes)
 {
     (void)rows, (void)bytes;
     *(int *)context = status;
-}
-
-/* Work may be under way that a cut and a restore wait for. */
-static void wait_a_step(struct side *s, uint32_t i, uint32_t *tries, const char *what)
-{
-    if (++*tries == 3000)
-        give_up(s, i, what, "gets no further");
-    engine_flush_step(s->rig.g);
-    embedding_env_step(&s->rig.env);
-    side_check(s, i);
 }
 
 static void side_cut(struct side *s, uint32_t i)
@@ -510,6 +557,8 @@ static void side_do(struct side *s, uint32_t i)
         side_cut(s, i);
     else if (o->kind == RESTORE)
         side_restore(s, i);
+    else if (o->kind == CHANGE)
+        side_table(s, i, o->table, o->change[o->table]);
     if (s->bounded && s->groups == 0)
         engine_flush_step(s->rig.g);
     work_some(s);
