@@ -71,5 +71,50 @@ def buckets_are_read_by_the_job_that_made_them(space):
         assert refused.returncode == 78 and "field c is category in the job file, in the tables it is bucket" in refused.stderr, refused
 
 
+def lost_coordinator_reads_rows_as_they_were_meant(space):
+    """Its folder is lost between two jobs, the second of which has no a: the servers tell it the names. One whose names are damaged says what to do, and that helps."""
+    first, second = job(space, "first", ["a", "b", "c"]), job(space, "second", ["b", "c"])
+    with Fleet(space, "calm").up() as fleet:
+        fleet.job(first)
+        whole = fleet.job(second)
+    with Fleet(space, "f").up() as fleet:
+        fleet.job(first)
+        rows = {n: row(fleet, f"{i}:x3") for i, n in enumerate("ab")}
+        fleet.stop("coordinator")
+        shutil.rmtree(fleet.folder("coordinator"))
+        fleet.coordinator()
+        fleet.fits()
+        assert fleet.job(second) == whole
+        assert row(fleet, "a:x3") == row(fleet, "0:x3") == rows["a"] and row(fleet, "b:x3")["key"] == rows["b"]["key"]
+        fleet.stop("s0")
+        names = fleet.folder("s0") / "shard-0/names"
+        kept = names.read_bytes()
+        names.write_bytes(kept[:-1] + b"?")
+        server = fleet.server("s0")
+        assert server.wait(30) == 74, fleet.said("s0")
+        assert f"{names} is damaged" in fleet.said("s0") and "move it away, and the coordinator" in fleet.said("s0"), fleet.said("s0")
+        names.rename(space / "aside")
+        fleet.stop("s0")
+        fleet.server("s0")
+        fleet.fits()
+        within(10, "the names to be told again", lambda: names.exists() and names.read_bytes() == kept)
+
+
+def nobody_guesses(space):
+    """An older release's servers keep no names; without the coordinator's folder there is nobody who could say them."""
+    first = job(space, "first", ["a", "b", "c"])
+    with Fleet(space, "f").up() as fleet:
+        fleet.job(first)
+        fleet.stop()
+        for i in range(2):
+            (fleet.folder(f"s{i}") / "shard-0/names").unlink()
+        shutil.rmtree(fleet.folder("coordinator"))
+        fleet.up()
+        fleet.fits()
+        got = shoal("submit", first, "--coordinator", fleet.endpoint, "--start-from", "fleet")
+        assert got.returncode == 78 and "neither this coordinator nor a server knows what the fields of the tables are called" in got.stderr, got
+
+
 if __name__ == "__main__":
-    main([names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them])
+    main([names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
+          nobody_guesses])
