@@ -171,7 +171,7 @@ struct engine {
     } place;
     struct engine_names names;
     char *names_line; /* owned: names' */
-    struct env *env; /* borrowed */
+    struct env *env;  /* borrowed */
     struct work_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];

@@ -88,6 +88,11 @@ void coord_names_close(struct coord_names *n)
     memset(n, 0, sizeof *n);
 }
 
+bool coord_names_ready(const struct coord_names *n)
+{
+    return n->newest <= n->version;
+}
+
 /* Those of the job at hand, under a new version unless they are the ones that are there. */
 static int job_put(struct coord *c, struct err *e)
 {
@@ -132,11 +137,12 @@ int coord_names_claim(const struct coord *c, const struct wire_SHARD_BEAT *b, st
 void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *b)
 {
     struct coord_names *n = &c->names;
-    if (b->names_version <= n->version || b->names_version <= n->newest ||
-        b->names_version >= VERSION_MOST)
+    if (b->names_version <= n->version || b->names_version >= VERSION_MOST)
         return;
-    n->newest = b->names_version;
-    n->newest_shard = shard;
+    if (b->names_version > n->newest) {
+        n->newest = b->names_version;
+        n->newest_shard = shard;
+    }
     if (coord_phase_running(c))
         coord_end_fail(c, SHOAL_E_STOPPED,
                        "the coordinator's data_dir is older than it was: server %s knows newer "
@@ -215,7 +221,7 @@ static void greeted(void *context, const struct coord_call *call, int status, co
 bool coord_names_greet(struct coord *c, uint32_t shard)
 {
     const struct coord_names *n = &c->names;
-    if (n->version == 0 || n->newest > n->version || PLANTED("names_untold"))
+    if (n->version == 0 || !coord_names_ready(n) || PLANTED("names_untold"))
         return true;
     return tell(c, &(struct coord_call){
                        .target = shard, .early = true, .owner = shard, .on_done = greeted});
@@ -257,7 +263,7 @@ bool coord_names_settled(struct coord *c)
 int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e)
 {
     const struct coord_names *n = &c->names;
-    bool sure = coord_cluster_ready(&c->cluster) && n->newest <= n->version;
+    bool sure = coord_cluster_ready(&c->cluster) && coord_names_ready(n);
     for (uint32_t s = 0; s < c->members.shards && n->version == 0; s++)
         sure &= c->members.shard[s].seen;
     if (!sure)

@@ -42,6 +42,8 @@ void coord_names_adopt(struct coord *c);
 int coord_names_claim(const struct coord *c, const struct wire_SHARD_BEAT *beat, struct err *e);
 /* What a shard that belongs here knows. Ends a job that began with older ones. */
 void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *beat);
+/* No shard has newer ones than the store. */
+bool coord_names_ready(const struct coord_names *n);
 /* Asks for newer ones, if there are any. Cheap. */
 void coord_names_step(struct coord *c);
 /* Tells one shard, at its registration; false: out of memory. */
