@@ -56,7 +56,7 @@ _shoal()
     'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --set --help --version' ;;
     'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
-    'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --share --insecure-plaintext --allow-commands --help --version' ;;
+    'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --insecure-plaintext --allow-commands --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -174,6 +174,7 @@ _shoal()
     'shoal-worker --report') words=''; file=yes ;;
     'shoal-worker --field') words=''; file=yes ;;
     'shoal-worker --value') words=''; file=yes ;;
+    'shoal-worker --made-by') words=''; file=yes ;;
     'shoal-worker --share') words=''; file=yes ;;
     esac
     word=${COMP_WORDS[COMP_CWORD]}

@@ -118,6 +118,20 @@ int engine_place_set(struct engine *g, const struct engine_place *place, struct 
  * AGAIN while rows are read back and it cannot be known. */
 int engine_place_leaves(const struct engine *g, const struct engine_place *next, struct err *e);
 
+/* What the numbers in the keys mean: a line of proto/job/legend.h, kept in the folder for a
+ * coordinator that has lost its own. A newer one has a higher version. */
+struct engine_names {
+    uint64_t version; /* 0: none are known; all else is 0 */
+    const char *line; /* borrowed, (bytes), without its end */
+    uint32_t bytes;
+    uint64_t digest; /* XXH3 of the line */
+};
+/* Good until the next engine_names_set. */
+const struct engine_names *engine_names(const struct engine *g);
+/* On disk when it returns; the line is copied. IO, NOMEM: nothing has changed. */
+int engine_names_set(struct engine *g, uint64_t version, const char *line, uint32_t bytes,
+                     struct err *e);
+
 /* ---- records ---- */
 struct push_plan {             /* what engine_admit_push decided; handed to engine_apply_push */
     uint32_t applied, skipped; /* tablets */

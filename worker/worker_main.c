@@ -23,6 +23,7 @@
 #include "worker/data/feature.h"
 #include "worker/data/values.h"
 #include "worker/train/evaluator.h"
+#include "worker/train/known_names.h"
 #include "worker/train/lane.h"
 #include "worker/train/score_file.h"
 #include "worker/train/trainer.h"
@@ -39,7 +40,7 @@
 #define REPORT_BYTES_MAX ((size_t)32 << 20)
 
 struct arguments {
-    const char *verb, *coordinator, *config, *name, *field, *value;
+    const char *verb, *coordinator, *config, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
     struct string_list *in, *column; /* likewise; the line's */
     uint32_t part, parts;            /* likewise; 0 parts: all */
@@ -101,6 +102,7 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
                             .name = option_text(o, "name"),
                             .field = option_text(o, "field"),
                             .value = option_text(o, "value"),
+                            .made_by = option_text(o, "made-by"),
                             .share = option_float(o, "share"),
                             .set = set,
                             .lanes = number(o, "lanes", 0),
@@ -190,6 +192,19 @@ static void predict_job(const struct arguments *a, struct job *job)
     config_list_free(&job->evaluate.by);
 }
 
+/* For `fields`: names are those of the job that made the tables, whatever the order of this one. */
+static int made_by_take(const struct arguments *a, struct job *job, struct err *e)
+{
+    char *text;
+    size_t bytes;
+    int rc = config_read(a->made_by, &text, &bytes, e);
+    if (rc == 0) {
+        rc = known_names_take(job, text, bytes, e);
+        free(text);
+    }
+    return rc;
+}
+
 /* Lanes, cores and backend: from the command line, else from the job file, else the defaults. */
 static int settings_take(struct arguments *a, struct job *job, bool *have_job, struct err *e)
 {
@@ -199,6 +214,8 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
         if (rc != 0)
             return rc;
         *have_job = true;
+        if (a->made_by != NULL && (rc = made_by_take(a, job, e)) != 0)
+            return rc;
         if (!a->backend_given)
             a->backend = job->train.backend;
         if (a->lanes == 0)
@@ -491,6 +508,28 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
 
 /* ---- the input alone ------------------------------------------------------------------------- */
 
+/* A field of the job file that the tables do not know, or know as of another kind, has no key
+ * there. */
+static int field_known(const struct job *job, const char *name, struct err *e)
+{
+    struct legend is = {.input = NULL};
+    char known[LEGEND_NAME];
+    legend_write(name, strlen(name), 1, known);
+    uint32_t was = legend_find(&job->legend, LEGEND_FIELDS, known);
+    if (!legend_known(&job->legend))
+        return 0;
+    if (was == LEGEND_NONE)
+        return err_set(e, SHOAL_E_NOT_FOUND, "the tables have no field %s", name);
+    const char *kind = job->legend.name[LEGEND_FIELDS][was].what;
+    int rc = dataset_legend(job, &is, e);
+    uint32_t at = rc == 0 ? legend_find(&is, LEGEND_FIELDS, known) : LEGEND_NONE;
+    if (at != LEGEND_NONE && strcmp(is.name[LEGEND_FIELDS][at].what, kind) != 0)
+        rc = err_set(e, SHOAL_E_CONFIG, "field %s is %s in the job file, in the tables it is %s",
+                     name, is.name[LEGEND_FIELDS][at].what, kind);
+    legend_free(&is);
+    return rc;
+}
+
 static int fields_tell(const struct arguments *a, const struct job *job, struct json **out,
                        struct err *e)
 {
@@ -509,6 +548,8 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
             rc = 0;
         else if (rc == 0)
             rc = feature_field_key(&f, field, a->value, &key, e);
+        if (rc == 0 && a->made_by != NULL && name[0] != '\0')
+            rc = field_known(job, name, e);
     }
     if (rc == 0) {
         *out = json_new_object();

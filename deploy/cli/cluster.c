@@ -1,7 +1,9 @@
 /* cluster.c: the two ways to the tables: questions over the wire, and engines opened on folders. */
 #include "deploy/cli/cluster_inner.h"
+#include "proto/base/file.h"
 #include "proto/base/hash.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +97,7 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
     struct net_options none = {0};
     glob_t found;
     (void)snprintf(pattern, sizeof pattern, "%s/server-*/shard-*", run_dir);
+    (void)snprintf(c->job, sizeof c->job, "%s/job.yaml", run_dir);
     if (glob(pattern, 0, NULL, &found) != 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
@@ -302,6 +305,31 @@ int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *
     *digest = hash_bytes(tablet_digest, 8ull * tablets, 0);
     free(tablet_digest);
     return rc;
+}
+
+static int live_job(struct cluster *c, char **text, size_t *bytes, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_JOB_TEXT}, reply;
+    struct msg *m;
+    int rc = cli_ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc == SHOAL_E_AGAIN ? 0 : rc; /* there was none */
+    *bytes = m->frame[1].bytes;
+    *text = strndup(m->frame[1].data, *bytes);
+    msg_free(m);
+    return *text != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
+int cluster_job(struct cluster *c, char **text, size_t *bytes, struct err *e)
+{
+    *text = NULL;
+    *bytes = 0;
+    if (cluster_live(c))
+        return live_job(c, text, bytes, e);
+    if (file_read_whole(c->job, LIMIT_CONFIG_BYTES, text, bytes) == 0)
+        return 0;
+    return errno == ENOENT ? 0
+                           : err_set(e, SHOAL_E_IO, "cannot read %s: %s", c->job, strerror(errno));
 }
 
 int cluster_status(struct cluster *c, struct json **out, struct err *e)

@@ -46,6 +46,9 @@ int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limi
  * case (or NULL). */
 int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count,
                   struct json **shards, struct err *e);
+/* Text of the job that made the tables, with the names that they know (proto/job/legend.h); *text
+ * NULL where there is none, else the caller's. */
+int cluster_job(struct cluster *c, char **text, size_t *bytes, struct err *e);
 /* STATUS of a live coordinator, as JSON. */
 int cluster_status(struct cluster *c, struct json **out, struct err *e);
 

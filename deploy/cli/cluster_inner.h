@@ -23,6 +23,7 @@ struct cluster {
     struct net *net;
     struct engine *engine[LIMIT_SHARDS];
     char (*folder)[LIMIT_PATH];
+    char job[LIMIT_PATH]; /* job.yaml of the run folder */
     uint32_t engines;
 };
 

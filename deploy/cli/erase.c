@@ -57,9 +57,9 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Sorted, each once. */
-static int keys_take(struct option_line *o, struct keys *k, struct err *e)
+static int keys_take(struct option_line *o, const struct key_place *place, struct keys *k,
+                     struct err *e)
 {
-    struct key_place place = key_place(o);
     const char *path = option_text(o, "keys"), *field = option_text(o, "field");
     const struct string_list *values = option_list(o, "value");
     uint32_t unique = 0;
@@ -68,10 +68,10 @@ static int keys_take(struct option_line *o, struct keys *k, struct err *e)
         return err_set(e, SHOAL_E_USAGE,
                        "say which keys: --keys FILE, or --field NAME and --value TEXT");
     if (path != NULL)
-        rc = file_take(path, &place, k, e);
+        rc = file_take(path, place, k, e);
     for (size_t i = 0; i < values->count && rc == 0; i++) {
         uint64_t key;
-        rc = key_take(&place, NULL, field, values->item[i], &key, e);
+        rc = key_take(place, NULL, field, values->item[i], &key, e);
         if (rc == 0)
             rc = key_add(k, key, e);
     }
@@ -176,12 +176,16 @@ static int erase(struct option_line *o, struct keys *k, struct err *e)
     const char *name = o->word[0], *checkpoints_dir = option_text(o, "checkpoints");
     struct json *shards = NULL, *checkpoints = json_new_array();
     struct cluster *c = NULL;
+    struct key_place place = {.job = NULL};
     uint32_t table = 0;
-    int rc = keys_take(o, k, e);
-    if (rc == 0)
-        rc = cluster_open_option(o, &c, e);
+    int rc = cluster_open_option(o, &c, e);
     if (rc == 0)
         rc = cluster_table(c, name, &table, e);
+    if (rc == 0)
+        rc = key_place_open(o, c, &place, e);
+    if (rc == 0)
+        rc = keys_take(o, &place, k, e);
+    key_place_close(&place);
     struct json *receipt = rc == 0 ? receipt_new(name, k) : NULL;
     if (rc == 0)
         rc = cluster_erase(c, table, k->key, k->count, &shards, e);

@@ -79,11 +79,11 @@ static int inspect(const struct option_line *o, struct err *e)
     uint64_t key = 0;
     if (o->words < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal inspect --help`");
-    int rc = key_option(o, &key, e);
-    if (rc == 0)
-        rc = cluster_open_option(o, &c, e);
+    int rc = cluster_open_option(o, &c, e);
     if (rc == 0)
         rc = cluster_table(c, o->word[0], &table, e);
+    if (rc == 0)
+        rc = key_option(o, c, &key, e);
     if (rc == 0)
         rc = cluster_inspect(c, table, key, &found, &row, e);
     if (rc == 0 && !found)
@@ -91,8 +91,10 @@ static int inspect(const struct option_line *o, struct err *e)
     if (rc == 0 && option_given(o, "json")) {
         cli_json_print(row);
     } else if (rc == 0) {
-        struct key_place place = key_place(o);
-        fields = key_fields(&place);
+        struct key_place place;
+        if (key_place_open(o, c, &place, NULL) == 0)
+            fields = key_fields(&place);
+        key_place_close(&place);
         row_print(row, fields);
     }
     json_free(fields);
@@ -159,11 +161,11 @@ static int blame(const struct option_line *o, struct err *e)
     uint64_t key = 0;
     if (o->words < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal blame --help`");
-    int rc = key_option(o, &key, e);
-    if (rc == 0)
-        rc = cluster_open_option(o, &c, e);
+    int rc = cluster_open_option(o, &c, e);
     if (rc == 0)
         rc = cluster_table(c, o->word[0], &table, e);
+    if (rc == 0)
+        rc = key_option(o, c, &key, e);
     if (rc == 0)
         rc = cluster_blame(c, table, key, (uint32_t)option_int(o, "limit"), &found, e);
     if (rc == 0 && option_given(o, "json"))

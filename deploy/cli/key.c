@@ -3,61 +3,137 @@
 #include "deploy/cli/child.h"
 #include "proto/base/key.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-/* The job file, or false. */
-static bool job_path(const struct key_place *at, char out[LIMIT_PATH])
+int key_place_open(const struct option_line *o, struct cluster *c, struct key_place *out,
+                   struct err *e)
 {
-    if (at->job != NULL)
-        (void)snprintf(out, LIMIT_PATH, "%s", at->job);
-    else if (at->run_dir != NULL)
-        (void)snprintf(out, LIMIT_PATH, "%s/job.yaml", at->run_dir);
-    else
-        return false;
-    return at->job != NULL || access(out, R_OK) == 0;
+    size_t at, bytes;
+    *out = (struct key_place){.job = option_text(o, "job")};
+    int rc = cluster_job(c, &out->text, &out->text_bytes, e);
+    if (rc == 0 && out->text != NULL && legend_line(out->text, out->text_bytes, &at, &bytes))
+        rc = legend_parse(out->text + at, bytes, &out->names, e);
+    if (rc != 0)
+        key_place_close(out);
+    return rc;
+}
+
+void key_place_close(struct key_place *at)
+{
+    free(at->text);
+    legend_free(&at->names);
+    *at = (struct key_place){.job = NULL};
+}
+
+/* ---- what the worker knows ------------------------------------------------------------------- */
+
+/* The tables' own job as a file for a child; closed, it is gone. */
+static int text_file(const struct key_place *at, char path[64], struct err *e)
+{
+    int f = memfd_create("job", MFD_CLOEXEC);
+    if (f < 0 || write(f, at->text, at->text_bytes) != (ssize_t)at->text_bytes) {
+        if (f >= 0)
+            close(f);
+        return err_set(e, SHOAL_E_IO, "no room for the job's text: %s", strerror(errno));
+    }
+    (void)snprintf(path, 64, "/proc/%d/fd/%d", (int)getpid(), f);
+    return f;
 }
 
 /* What `shoal-worker fields` says. */
-static int fields_ask(const char *job, const char *field, const char *value, struct json **out,
-                      struct err *e)
+static int fields_ask(const struct key_place *at, const char *field, const char *value,
+                      struct json **out, struct err *e)
 {
-    const char *argv[] = {"shoal-worker", "fields",  "--config", job, "--field",
-                          field,          "--value", value,      NULL};
-    char *text = NULL;
+    char made_by[64], *text = NULL;
     size_t bytes = 0;
-    if (field == NULL)
-        argv[4] = NULL;
+    int f = text_file(at, made_by, e);
+    if (f < 0)
+        return f;
+    const char *argv[] = {"shoal-worker",
+                          "fields",
+                          "--config",
+                          at->job != NULL ? at->job : made_by,
+                          "--made-by",
+                          made_by,
+                          field != NULL ? "--field" : NULL,
+                          field,
+                          "--value",
+                          value,
+                          NULL};
     int rc = child_output(argv, &text, &bytes, e);
+    close(f);
     if (rc == 0)
         rc = json_parse(text, bytes, out, e);
     free(text);
+    if (rc != 0 && at->job == NULL)
+        return err_wrap(e, rc,
+                        "the tables' own job does not tell columns here; give --job JOB.yaml with "
+                        "paths that hold on this machine");
     return rc;
+}
+
+static int key_ask(const struct key_place *at, const char *field, const char *value, uint64_t *key,
+                   struct err *e)
+{
+    struct json *answer = NULL;
+    int rc = fields_ask(at, field, value, &answer, e);
+    if (rc == 0)
+        *key = strtoull(json_as_string(json_get(answer, "key"), "0"), NULL, 16);
+    json_free(answer);
+    return rc;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static const struct legend_name *name_find(const struct legend *n, const char *field,
+                                           bool by_number, unsigned long number)
+{
+    char name[LEGEND_NAME];
+    legend_write(field, strlen(field), 1, name);
+    uint32_t at = legend_find(n, LEGEND_FIELDS, name);
+    for (uint32_t i = 0; at == LEGEND_NONE && by_number && i < n->count[LEGEND_FIELDS]; i++)
+        if (n->name[LEGEND_FIELDS][i].number == number)
+            at = i;
+    return at == LEGEND_NONE ? NULL : &n->name[LEGEND_FIELDS][at];
+}
+
+static int unknown_name(const struct legend *n, const char *field, struct err *e)
+{
+    char names[256] = "";
+    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++) {
+        size_t at = strlen(names);
+        (void)snprintf(names + at, sizeof names - at, "%s%s", at > 0 ? ", " : "",
+                       n->name[LEGEND_FIELDS][i].name);
+    }
+    return err_set(e, SHOAL_E_NOT_FOUND, "the tables have no field %s; their fields are: %s", field,
+                   names);
 }
 
 static int key_of(const struct key_place *at, const char *field, const char *value, uint64_t *key,
                   struct err *e)
 {
-    char job[LIMIT_PATH], *end;
-    struct json *answer = NULL;
+    char *end;
     unsigned long number = strtoul(field, &end, 10);
     bool by_number = end != field && *end == 0 && number < LIMIT_FIELDS;
-    if (!job_path(at, job)) {
-        if (!by_number)
-            return err_set(e, SHOAL_E_USAGE,
-                           "field %s: names of fields are in the job file; give --job JOB.yaml, or "
-                           "the field's number",
-                           field);
-        *key = key_of_value((uint32_t)number, value, strlen(value));
-        return 0;
-    }
-    int rc = fields_ask(job, field, value, &answer, e);
-    if (rc == 0)
-        *key = strtoull(json_as_string(json_get(answer, "key"), "0"), NULL, 16);
-    json_free(answer);
-    return rc;
+    if (!legend_known(&at->names) && at->text != NULL && (!by_number || at->job != NULL))
+        return key_ask(at, field, value, key, e); /* an older release's: by the order of its job */
+    const struct legend_name *x = name_find(&at->names, field, by_number, number);
+    if (x == NULL && !by_number)
+        return legend_known(&at->names)
+                   ? unknown_name(&at->names, field, e)
+                   : err_set(e, SHOAL_E_NOT_FOUND,
+                             "field %s: no job is known there that would say what the tables call "
+                             "their fields; give the field's number",
+                             field);
+    if (x != NULL && strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0)
+        return key_ask(at, field, value, key, e);
+    *key = key_of_value(x != NULL ? x->number : (uint32_t)number, value, strlen(value));
+    return 0;
 }
 
 int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
@@ -85,25 +161,36 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
     return key_of(at, name, colon + 1, key, e);
 }
 
-struct key_place key_place(const struct option_line *o)
+int key_option(const struct option_line *o, struct cluster *c, uint64_t *key, struct err *e)
 {
-    return (struct key_place){option_text(o, "job"), option_text(o, "run-dir")};
+    struct key_place place;
+    int rc = key_place_open(o, c, &place, e);
+    if (rc == 0)
+        rc = key_take(&place, o->words > 1 ? o->word[1] : NULL, option_text(o, "field"),
+                      option_text(o, "value"), key, e);
+    key_place_close(&place);
+    return rc;
 }
 
-int key_option(const struct option_line *o, uint64_t *key, struct err *e)
-{
-    struct key_place place = key_place(o);
-    return key_take(&place, o->words > 1 ? o->word[1] : NULL, option_text(o, "field"),
-                    option_text(o, "value"), key, e);
-}
+/* ---- names ----------------------------------------------------------------------------------- */
 
 struct json *key_fields(const struct key_place *at)
 {
-    char job[LIMIT_PATH];
+    const struct legend *n = &at->names;
     struct json *answer = NULL, *fields = NULL;
-    if (job_path(at, job) && fields_ask(job, NULL, NULL, &answer, NULL) == 0)
-        fields = json_hold(json_get(answer, "fields"));
-    json_free(answer);
+    if (!legend_known(n)) {
+        if (at->text != NULL && fields_ask(at, NULL, NULL, &answer, NULL) == 0)
+            fields = json_hold(json_get(answer, "fields"));
+        json_free(answer);
+        return fields;
+    }
+    fields = json_new_array();
+    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++) {
+        struct json *j = json_new_object();
+        (void)json_set_string(j, "name", n->name[LEGEND_FIELDS][i].name);
+        (void)json_set_int(j, "field", n->name[LEGEND_FIELDS][i].number);
+        (void)json_append(fields, j);
+    }
     return fields;
 }
 

@@ -242,7 +242,7 @@ static int table_tell(struct cluster *c, uint32_t table, const struct string_lis
 
 static int tables(struct option_line *o, struct err *e)
 {
-    struct key_place place = key_place(o);
+    struct key_place place = {.job = NULL};
     const char *name = o->words > 0 ? o->word[0] : NULL;
     const struct string_list *rules = option_list(o, "what-if");
     struct cluster *c = NULL;
@@ -253,7 +253,10 @@ static int tables(struct option_line *o, struct err *e)
     if (rc == 0 && name != NULL)
         rc = cluster_table(c, name, &only, e);
     struct json *list = option_given(o, "json") ? json_new_array() : NULL;
-    struct json *fields = rc == 0 && list == NULL ? key_fields(&place) : NULL;
+    struct json *fields = NULL;
+    if (rc == 0 && list == NULL && key_place_open(o, c, &place, NULL) == 0)
+        fields = key_fields(&place);
+    key_place_close(&place);
     for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++)
         if (name == NULL || i == only)
             rc = table_tell(c, i, rules, fields, list, e);

@@ -4,6 +4,7 @@
 #include "embedding/engine/cut.h"
 #include "embedding/engine/engine_state.h"
 #include "embedding/engine/fetch.h"
+#include "embedding/engine/field_names.h"
 #include "embedding/engine/flush.h"
 #include "embedding/engine/place.h"
 #include "embedding/engine/reload.h"
@@ -235,6 +236,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         if (rc == 0)
             rc = place_open(g, e);
         if (rc == 0)
+            rc = field_names_open(g, e);
+        if (rc == 0)
             rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
         if (rc == 0) {
             cut_clean(g);
@@ -291,6 +294,7 @@ int engine_close(struct engine *g, bool flush)
         arena_free(g->loaded_arena[i]);
     free(g->led);
     place_free(g);
+    field_names_free(g);
     if (g->lock_fd >= 0)
         close(g->lock_fd);
     free(g->dir);

@@ -170,7 +170,9 @@ struct engine {
         struct engine_place at;
         uint16_t *shard_of; /* owned: at's */
     } place;
-    struct env *env; /* borrowed */
+    struct engine_names names;
+    char *names_line; /* owned: names' */
+    struct env *env;  /* borrowed */
     struct work_list works;
     struct arena *arena;
     struct engine_table table[LIMIT_TABLES];

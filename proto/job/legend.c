@@ -148,7 +148,9 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
         return err_set(e, SHOAL_E_CONFIG,
                        "names: the coordinator writes this line; take it out, or leave it as it "
                        "was");
-    int rc = 0;
+    int rc = json_as_string(json_get(j, "input"), NULL) != NULL
+                 ? 0
+                 : err_set(e, SHOAL_E_CONFIG, "names: the coordinator writes them otherwise");
     for (uint32_t l = 0; l < LEGEND_LISTS && rc == 0; l++)
         rc = list_parse(json_get(j, list_key[l]), (enum legend_list)l, out, e);
     out->input = strdup(json_as_string(json_get(j, "input"), ""));

@@ -31,8 +31,8 @@
     }
 #define OPTION_JOB                                                                                 \
     {                                                                                              \
-        "job", CONFIG_STRING, .values = "JOB.yaml", .otherwise = "job.yaml of the run folder",     \
-                              .text = "where names of fields come from"                            \
+        "job", CONFIG_STRING, .values = "JOB.yaml", .otherwise = "the job that made the tables",   \
+                              .text = "by which values of buckets and shared fields are read"      \
     }
 #define OPTION_FIELD                                                                               \
     {                                                                                              \
@@ -392,6 +392,8 @@ static const struct config_key options_worker[] = {
      .text = "fields: a column's name, or a field's number"},
     {"value", CONFIG_STRING, .values = "TEXT",
      .text = "fields: a value of it as it stands in the input"},
+    {"made-by", CONFIG_STRING, .values = "FILE",
+     .text = "fields: text of the job that made the tables, with the names that they know"},
     {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
      .text = "count: share of the input"},
     {"insecure-plaintext", CONFIG_BOOL, .text = "allow an endpoint that is not loopback"},

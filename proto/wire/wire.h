@@ -101,6 +101,17 @@
 #define WIRE_MAP_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_MAP_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
 
+/* What the numbers in the keys mean (proto/job/legend.h). frame 1: the line, without its end. Kept
+ * on disk before it is answered, so before any row of a new number is pushed. Refused (CONFIG): an
+ * older version than the shard has, and another line of the same version. */
+#define WIRE_NAMES_SET(U32, U64, I32, F32, F64, B, STR) \
+    U64(version) U64(cluster_high) U64(cluster_low)
+#define WIRE_NAMES_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
+/* Those that a shard keeps, for a coordinator that has lost its own. Reply frame 1 as in NAMES_SET,
+ * empty with version 0: it knows none. */
+#define WIRE_NAMES_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_NAMES_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
+
 /* The cut: HOLD queues pushes and notes sequence and the marks of run `run` (OLD_RUN where it is
  * not open; 0: the cut is of no run, and cannot be restored); GO makes the shard's part of cut
  * `cut` and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD
@@ -186,7 +197,8 @@
  * Where it belongs, as its folder says: the cluster (0, 0: none yet), its number there and the
  * cluster's number of shards, the epoch of the map that it keeps. What it has: tables at all
  * (holds), the newest run that is open and the newest cut, the sequence of its last record, and the
- * one up to which all is on disk (0 in memory mode: in_memory). The reply says cluster and number;
+ * one up to which all is on disk (0 in memory mode: in_memory), the version of the names that it
+ * keeps and the XXH3 of their line (0, 0: none). The reply says cluster and number;
  * shard 4294967295: they are not known yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
@@ -194,7 +206,8 @@
     U64(keys_pulled) U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) U64(evicted) \
     U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
-    B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced)
+    B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
+    U64(names_version) U64(names_digest)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX
@@ -400,7 +413,9 @@
     X(CUT_KEEP, 39, 0, 0)                                                                          \
     X(MAP_HELD, 40, 0, 1)                                                                          \
     X(LEGEND, 41, 1, 0)                                                                            \
-    X(JOB_TEXT, 42, 0, 1)
+    X(JOB_TEXT, 42, 0, 1)                                                                          \
+    X(NAMES_SET, 43, 1, 0)                                                                         \
+    X(NAMES_HELD, 44, 0, 1)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -412,6 +412,8 @@ int coord_cluster_claim(struct coord *c, const struct wire_SHARD_BEAT *beat, pee
                        "server %s beats with no endpoint that workers could use", beat->server);
     int rc = coord_cluster_known(&c->cluster) ? claim_known(c, beat, e)
                                               : claim_unknown(c, beat, from, e);
+    if (rc == 0)
+        rc = coord_names_claim(c, beat, e);
     if (rc != 0 && rc != SHOAL_E_AGAIN)
         stranger_note(c, beat, e->text);
     else

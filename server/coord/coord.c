@@ -67,6 +67,7 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
     if (what == COORD_BEAT_NEW)
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
     coord_cluster_learn(c, shard, beat);
+    coord_names_learn(c, shard, beat);
     if (what != COORD_BEAT_SAME || !beat->ready)
         shard_came_back(c, shard, what);
     beat_answer(c, from, id, shard); /* it goes before the map */
@@ -349,6 +350,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (rc == 0)
         rc = coord_cluster_open(c, e);
     if (rc == 0)
+        rc = coord_names_open(c, e);
+    if (rc == 0)
         rc = counters_load(c, e);
     if (rc == 0)
         rc = coord_lease_open(&c->leases, store, e);
@@ -382,6 +385,7 @@ void coord_free(struct coord *c)
     coord_submit_close(c);
     coord_member_close(&c->members);
     coord_cluster_close(&c->cluster);
+    coord_names_close(&c->names);
     coord_lease_close(&c->leases);
     free(c->told.text);
     free(c);

@@ -16,6 +16,7 @@
 #include "server/coord/judge.h"
 #include "server/coord/lease.h"
 #include "server/coord/member.h"
+#include "server/coord/names.h"
 #include "server/coord/task.h"
 #include "server/coord/trace.h"
 #include "server/coord/window.h"
@@ -208,8 +209,9 @@ struct coord_job {
     char without[WIRE_WITHOUT]; /* of LOAD: rows of the checkpoint that begin anew */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
-    uint32_t tablets; /* of its tables: the map has these, and may have more; 0: not in it yet */
-    uint64_t opened;  /* the run that all shards have opened; 0: none yet */
+    uint32_t tablets;    /* of its tables: the map has these, and may have more; 0: not in it yet */
+    uint64_t opened;     /* the run that all shards have opened; 0: none yet */
+    uint64_t names_told; /* version of its names that all shards keep; 0: not yet */
     struct coord_epoch *epoch;      /* (epochs), owned; [0] is epoch 1 */
     struct coord_evaluations valid; /* of data.valid */
     struct coord_tasks tasks;
@@ -246,6 +248,7 @@ struct coord {
     struct coord_counters counters;
     struct coord_members members;
     struct coord_cluster cluster;
+    struct coord_names names;
     struct coord_calls calls;
     struct coord_cut cut;
     struct coord_checkpoint checkpoint;

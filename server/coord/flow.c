@@ -193,6 +193,7 @@ int coord_flow_open(struct coord *c, struct err *e)
         done_load(c);
     else if (c->job.at.run != 0)
         names_load(c);
+    coord_names_adopt(c);
     if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) {
         /* its tables can be read; without a map they cannot, no more */
         log_warn("tables of the last job: %s", e->text);
@@ -264,7 +265,7 @@ static bool step_tables(struct coord *c)
 
 static bool step_setup(struct coord *c)
 {
-    if (!coord_setup_complete(c))
+    if (!coord_setup_complete(c) || !coord_names_settled(c))
         return false;
     c->job.opened = c->job.at.run;
     if (coord_from_loading(&c->job.at)) {
@@ -347,6 +348,7 @@ void coord_flow_step(struct coord *c)
     if (c->fatal != 0)
         return;
     coord_cluster_step(c);
+    coord_names_step(c);
     coord_setup_greet(c);
     bool setting = c->job.at.phase >= PHASE_SETUP && c->job.at.phase < PHASE_FINISH;
     if (setting || coord_checkpoint_opening(c)) /* else none is needed */

@@ -141,6 +141,8 @@ static bool greet(struct coord *c, uint32_t shard)
     /* a job's setting up tells it again, but the job may end before that, or be past it */
     if (map_there(c) && !map_tell(c, shard, greeted))
         return false;
+    if (!coord_names_greet(c, shard))
+        return false;
 
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;

@@ -192,14 +192,37 @@ static bool network_goes_on(const struct string_list *fresh, const struct legend
     return legend_known(was) && fields;
 }
 
+/* Tables that an older release made have no names: then every key that decides about rows must be
+ * the same. */
+static int older_check(const struct coord *c, const struct job *is, struct err *e)
+{
+    struct job was;
+    if (c->job.yaml == NULL && c->cluster.map_epoch > 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "start_from: fleet: neither this coordinator nor a server knows what the "
+                       "fields of the tables are called: bring the coordinator's data_dir back, or "
+                       "begin with a checkpoint on servers that are new");
+    if (c->job.yaml == NULL)
+        return 0;
+    int rc = job_parse(c->job.yaml, c->job.yaml_bytes, "the last job", NULL, &was, e);
+    if (rc == 0) {
+        rc = job_same_model(&was, is, e);
+        job_free(&was);
+    }
+    return rc;
+}
+
 /* The job's text gets the names of the tables that it will meet: the checkpoint's that it begins
  * with, or those that are here. */
 static int legend_begin(const struct coord *c, struct coord_job *j, const struct coord_from *from,
                         bool fleet, struct err *e)
 {
     static const struct legend none;
-    const struct legend *was = from != NULL ? &from->legend : fleet ? &c->job.spec.legend : &none;
+    const struct legend *was = from != NULL ? &from->legend : &none;
     bool begins = from != NULL && from->start;
+    int rc = fleet ? coord_names_of_fleet(c, &was, e) : 0;
+    if (rc != 0)
+        return rc;
     if (j->spec.fresh.count > 0 && from == NULL)
         return err_set(e, SHOAL_E_CONFIG,
                        "fresh: %s: only a job that begins with a checkpoint leaves some of its "
@@ -211,9 +234,9 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
                        "fresh: %s: the checkpoint is of a release that kept no names; take the "
                        "key away",
                        j->spec.fresh.item[0]);
-    int rc = begins ? without_make(j, was, e) : 0;
-    if (fleet && c->job.parsed && !legend_known(was)) /* an older release's: by its keys then */
-        rc = job_same_model(&c->job.spec, &j->spec, e);
+    rc = begins ? without_make(j, was, e) : 0;
+    if (fleet && !legend_known(was))
+        rc = older_check(c, &j->spec, e);
     bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was) : was->learnt;
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
@@ -238,10 +261,20 @@ static bool rows_here(const struct coord *c)
 /* Nobody goes on from another job's rows without a word, or begins with rows that are not there. */
 static int fleet_check(const struct coord *c, const struct coord_submit *submit, struct err *e)
 {
+    const struct legend *was;
     bool fleet = begins_with_fleet(submit);
+    int rc = fleet ? coord_names_of_fleet(c, &was, e) : 0;
+    if (rc != 0)
+        return rc;
     if (fleet && c->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
+    bool late = coord_cluster_known(&c->cluster) &&
+                (!coord_cluster_ready(&c->cluster) || !coord_names_ready(&c->names));
+    if (submit->from[0] == 0 && late)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the servers know of tables that this coordinator is still learning of: "
+                       "submit again in a moment");
     if (submit->from[0] != 0 || !rows_here(c))
         return 0;
     return err_set(e, SHOAL_E_EXISTS,

@@ -122,6 +122,18 @@ void admin_map_set(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
+void admin_names_set(struct shard *s, peer_t from)
+{
+    const struct wire_NAMES_SET r = s->in.u.NAMES_SET;
+    const struct frame *line = &s->m->frame[1];
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    if (refused(s, from, place_names(s, &r, line->data, line->bytes, &e), &e))
+        return;
+    shard_reply(s, WIRE_TYPE_NAMES_SET, id)->u.NAMES_SET_reply.version = r.version;
+    shard_send_reply(s, from);
+}
+
 void admin_stop(struct shard *s, peer_t from)
 {
     bool job_only = s->in.u.STOP.job_only;

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/plant.h"
+#include "proto/job/legend.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -29,6 +30,8 @@ void place_beat(const struct shard *s, struct wire_SHARD_BEAT *out)
     out->newest_cut = s->newest_cut;
     out->sequence = stats.sequence;
     out->synced = engine_synced(s->engine);
+    out->names_version = engine_names(s->engine)->version;
+    out->names_digest = engine_names(s->engine)->digest;
 }
 
 int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct err *e)
@@ -132,5 +135,60 @@ void place_held(struct shard *s, peer_t from)
     }
     if (p->tablets > 0)
         memcpy(map, p->shard_of, p->tablets * sizeof *p->shard_of);
+    shard_send(s, from, m);
+}
+
+static int names_check(const struct shard *s, const struct wire_NAMES_SET *r, const char *line,
+                       size_t bytes, struct err *e)
+{
+    const struct engine_place *p = engine_place(s->engine);
+    const struct engine_names *n = engine_names(s->engine);
+    struct legend names;
+    if (s->beat.coordinator != 0 && nowhere(p))
+        return err_set(e, SHOAL_E_AGAIN, "it has not been told its number yet; ask again");
+    if (s->beat.coordinator != 0 &&
+        (r->cluster_high != p->cluster[0] || r->cluster_low != p->cluster[1]))
+        return err_set(e, SHOAL_E_CONFIG, "the names are of another cluster");
+    if (r->version == 0 || legend_parse(line, bytes, &names, e) != 0)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "names of version %" PRIu64 " in %zu bytes are not as a coordinator writes "
+                       "them",
+                       r->version, bytes);
+    legend_free(&names);
+    if (r->version < n->version)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the names are of version %" PRIu64 ", this shard has those of version "
+                       "%" PRIu64 ": the coordinator's data_dir is older than it was",
+                       r->version, n->version);
+    if (r->version == n->version && (bytes != n->bytes || memcmp(line, n->line, bytes) != 0))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "two lists of names of version %" PRIu64
+                       ": two coordinators have run on copies of one data_dir",
+                       r->version);
+    return 0;
+}
+
+int place_names(struct shard *s, const struct wire_NAMES_SET *r, const char *line, size_t bytes,
+                struct err *e)
+{
+    int rc = names_check(s, r, line, bytes, e);
+    if (rc != 0 || r->version == engine_names(s->engine)->version)
+        return rc;
+    return engine_names_set(s->engine, r->version, line, (uint32_t)bytes, e);
+}
+
+void place_names_held(struct shard *s, peer_t from)
+{
+    const struct engine_names *n = engine_names(s->engine);
+    uint64_t id = s->in.id;
+    shard_reply(s, WIRE_TYPE_NAMES_HELD, id)->u.NAMES_HELD_reply.version = n->version;
+    struct msg *m = wire_encode(&s->out);
+    void *line = m == NULL ? NULL : msg_add(m, n->bytes);
+    if (line == NULL) {
+        msg_free(m);
+        return; /* out of memory: it is asked again */
+    }
+    if (n->bytes > 0)
+        memcpy(line, n->line, n->bytes);
     shard_send(s, from, m);
 }

@@ -5,6 +5,7 @@
  *     its reply  --place_told: cluster and number, kept before anything is led--> lead.self
  *     MAP_SET    --place_map: the map, kept before it is answered--> lead
  *     MAP_HELD   --place_held: the map that is kept--> a coordinator that has lost its own
+ *     NAMES_SET, NAMES_HELD: likewise what the fields in the keys are called
  *
  * 1. Nothing is led that the folder does not say it leads. [assert: epoch_of]
  *    [test: a_map_is_kept_before_it_is_led]
@@ -28,5 +29,9 @@ int place_told(struct shard *s, const struct wire_SHARD_BEAT_reply *r, struct er
 int place_map(struct shard *s, const struct wire_MAP_SET *r, const uint16_t *shard_of,
               struct err *e);
 void place_held(struct shard *s, peer_t from); /* answers MAP_HELD */
+/* The line of a NAMES_SET. MALFORMED, CONFIG, AGAIN, IO, NOMEM. */
+int place_names(struct shard *s, const struct wire_NAMES_SET *r, const char *line, size_t bytes,
+                struct err *e);
+void place_names_held(struct shard *s, peer_t from); /* answers NAMES_HELD */
 
 #endif

@@ -37,6 +37,8 @@
     X(FENCE, COORDINATOR, SETTLE, BACK_ONLY, admin_fence)                                          \
     X(MAP_SET, COORDINATOR, SETTLE, AWAY_TOO, admin_map_set)                                       \
     X(MAP_HELD, COORDINATOR, AS_IT_IS, AWAY_TOO, place_held)                                       \
+    X(NAMES_SET, COORDINATOR, AS_IT_IS, AWAY_TOO, admin_names_set)                                 \
+    X(NAMES_HELD, COORDINATOR, AS_IT_IS, AWAY_TOO, place_names_held)                               \
     X(HOLD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_hold)                                           \
     X(GO, COORDINATOR, SETTLE, BACK_ONLY, cut_on_go)                                               \
     X(RESTORE, COORDINATOR, SETTLE, AWAY_TOO, cut_on_restore)                                      \

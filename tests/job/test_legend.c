@@ -220,10 +220,13 @@ END_TEST
 START_TEST(legend_that_are_not_ours_are_refused)
 {
     static const char *const bad[] = {
-        "names: {", "names: {\"fields\": {\"a\": [0]}}",
-        "names: {\"fields\": {\"a\": [600, \"emb\", \"category\"]}}",
-        "names: {\"fields\": {\"a\": [0, \"emb\", \"x\"], \"b\": [0, \"emb\", \"x\"]}}",
-        "names: {\"tensors\": {\"a\": [-1, \"3\"]}}"};
+        "names: {",
+        "names: {\"fields\": {\"a\": [0]}, \"input\": \"\"}",
+        "names: {\"fields\": {\"a\": [600, \"emb\", \"category\"]}, \"input\": \"\"}",
+        "names: {\"fields\": {\"a\": [0, \"emb\", \"x\"], \"b\": [0, \"emb\", \"x\"]}, \"input\": "
+        "\"\"}",
+        "names: {\"tensors\": {\"a\": [-1, \"3\"]}, \"input\": \"\"}",
+        "names: {}"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct legend n;
         struct err e = {0};
@@ -234,9 +237,10 @@ END_TEST
 
 START_TEST(legend_stand_in_a_jobs_text)
 {
-    static const char text[] = "job: a\ndata: {train: x}\n"
-                               "names: {\"fields\": {\"user\": [7, \"emb\", \"category\"]}}\n"
-                               "train: {epoch: 3}\n";
+    static const char text[] =
+        "job: a\ndata: {train: x}\n"
+        "names: {\"fields\": {\"user\": [7, \"emb\", \"category\"]}, \"input\": \"\"}\n"
+        "train: {epoch: 3}\n";
     struct job j;
     struct err e = {0};
     ck_assert_int_eq(job_parse(text, strlen(text), "job.yaml", NULL, &j, &e), SHOAL_E_CONFIG);

@@ -1,6 +1,7 @@
 /* server_fake.c: scripted shards, workers and a client. */
 #include "tests/lib/server_fake.h"
 #include "proto/base/container_of.h"
+#include "proto/base/hash.h"
 #include "proto/base/key.h"
 
 #include <inttypes.h>
@@ -47,7 +48,10 @@ static void shard_beat(struct env_timer *t)
                                               .newest_run = s->newest_run,
                                               .newest_cut = s->held > s->cut ? s->held : s->cut,
                                               .sequence = s->sequence,
-                                              .synced = s->sequence};
+                                              .synced = s->sequence,
+                                              .names_version = s->names_version};
+    if (s->names_version > 0)
+        w.u.SHARD_BEAT.names_digest = hash_bytes(s->names, strlen(s->names), 0);
     (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
     (void)snprintf(w.u.SHARD_BEAT.endpoint, 256, "sim://%s", s->server);
     (void)env_send(s->env, s->coordinator, wire_encode(&w));
@@ -252,6 +256,16 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_MAP_HELD:
         w->u.MAP_HELD_reply = (struct wire_MAP_HELD_reply){s->map_epoch, s->map_count};
         return 0;
+    case WIRE_TYPE_NAMES_SET:
+        if (s->names_slow)
+            return SHOAL_E_BUSY;
+        s->names_version = q->u.NAMES_SET.version;
+        (void)snprintf(s->names, sizeof s->names, "%.*s", (int)m->frame[1].bytes,
+                       (const char *)m->frame[1].data);
+        return 0;
+    case WIRE_TYPE_NAMES_HELD:
+        w->u.NAMES_HELD_reply.version = s->names_version;
+        return 0;
     case WIRE_TYPE_TABLE_CREATE:
         s->tablets[q->u.TABLE_CREATE.table] = 1u << q->u.TABLE_CREATE.tablet_bits;
         return s->map_count == 0 ? SHOAL_E_INTERNAL : 0; /* order: the map first */
@@ -348,6 +362,8 @@ static void shard_message(void *core, peer_t from, struct msg *m)
             const char *status = s->status == NULL ? "{}" : s->status;
             if (q.type == WIRE_TYPE_SHARD_STATUS)
                 reply_send(s->env, from, &w, status, strlen(status), true);
+            else if (q.type == WIRE_TYPE_NAMES_HELD)
+                reply_send(s->env, from, &w, s->names, strlen(s->names), true);
             else if (q.type == WIRE_TYPE_MAP_HELD)
                 reply_send(s->env, from, &w, s->shard_of, 2ull * s->map_count, true);
             else
@@ -919,6 +935,8 @@ static void client_message(void *core, peer_t from, struct msg *m)
             c->from = "fleet"; /* as it says: the next job on the same tables */
             c->submit_status = 0;
         }
+        if (r.status == SHOAL_E_UNAVAILABLE && strstr(r.error, "submit again") != NULL)
+            c->submit_status = 0;
         if (r.status == 0)
             c->run = r.u.SUBMIT_reply.run;
         else

@@ -58,6 +58,9 @@ struct fake_shard {
     uint32_t tablets[2]; /* of tables 0 and 1, 0: not created */
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
+    uint64_t names_version;
+    char names[512];                        /* as told; an empty one: none */
+    bool names_slow;                        /* NAMES_SET is BUSY as long */
     struct fake_run run;                    /* open now */
     uint64_t newest_run;                    /* ever opened */
     uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */

@@ -4,6 +4,7 @@
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
+#include "server/coord/submit.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -694,6 +695,202 @@ START_TEST(coord_map_of_more_tables_keeps_the_owners)
 }
 END_TEST
 
+/* ---- what fields are called ---- */
+
+/* A job with the fields a, b, .. as the letters say, by a worker that has told them; from: the
+ * tables that are there, or NULL. */
+static void named_start(const char *letters, const char *from)
+{
+    struct coord_job *j = &r.coord->job;
+    struct legend is = {.input = strdup("in"), .labels = strdup("label")};
+    struct err e = {0};
+    uint64_t before = j->at.number;
+    job_start(5000000);
+    r.client.from = from;
+    while (j->at.number == before || j->at.phase < PHASE_WAITING)
+        ck_assert(sim_step(r.sim) && !job_over(NULL));
+    for (; *letters != 0; letters++) {
+        const char name[2] = {*letters, 0};
+        ck_assert_int_eq(legend_add(&is, LEGEND_FIELDS, name, "emb", "category", &e), 0);
+    }
+    ck_assert_msg(legend_match(&j->spec.legend, &is, NULL, 0, false, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(coord_submit_name(j, &is, &e), 0);
+    ck_assert(coord_put(r.coord, "job", j->yaml, j->yaml_bytes));
+    legend_free(&is);
+}
+
+static void named_run(const char *letters, const char *from)
+{
+    named_start(letters, from);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
+}
+
+/* The number of a field of the tables that the servers hold. */
+static uint32_t number_of(const char *name)
+{
+    const struct legend *n;
+    struct err e = {0};
+    ck_assert_msg(coord_names_of_fleet(r.coord, &n, &e) == 0, "%s", e.text);
+    uint32_t at = legend_find(n, LEGEND_FIELDS, name);
+    ck_assert_uint_ne(at, LEGEND_NONE);
+    return n->name[LEGEND_FIELDS][at].number;
+}
+
+static int fleet_submit(struct err *e)
+{
+    const struct coord_submit s = {r.yaml, strlen(r.yaml), 1, "fleet", true};
+    uint64_t run;
+    return coord_submit(r.coord, 77, &s, &run, e);
+}
+
+START_TEST(coord_names_are_kept_by_the_shards)
+{
+    fleet_start(2);
+    r.shard[1].names_slow = true;
+    named_start("abc", NULL);
+    go(3000);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP); /* one of them has not kept them yet */
+    ck_assert_uint_eq(r.shard[0].applied + r.shard[1].applied, 0);
+    r.shard[1].names_slow = false;
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    ck_assert_uint_eq(r.client.state, WIRE_JOB_DONE);
+    ck_assert_str_eq(r.shard[0].names, r.shard[1].names);
+    named_run("bc", "fleet");
+    uint64_t version = r.coord->names.version;
+    ck_assert_uint_eq(r.shard[0].names_version, version);
+    named_run("bc", "fleet"); /* the same ones */
+    ck_assert_uint_eq(r.shard[0].names_version, version);
+    ck_assert_uint_eq(number_of("c"), 2);
+    rig_stop();
+}
+END_TEST
+
+/* _i 0: the store is lost; 1: it is that of before the second job. */
+START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    struct coord_store *older = store_copy();
+    named_run("cd", "fleet");
+    uint64_t version = r.coord->names.version;
+    sim_kill(r.shard[1].node);
+    if (_i == 0) {
+        coord_store_close(older);
+        older = coord_store_memory();
+    }
+    store_change(older);
+    go(1000);
+    if (_i == 0) { /* nobody knows what the other one may know */
+        ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
+        ck_assert_ptr_nonnull(strstr(e.text, "submit again when"));
+    }
+    shard_start(1, 2);
+    go(1000);
+    ck_assert_uint_eq(r.coord->names.version, version);
+    ck_assert_uint_eq(number_of("c"), 2);
+    ck_assert_uint_eq(number_of("d"), 3);
+    named_run("dc", "fleet");
+    ck_assert_uint_eq(number_of("a"), 0);
+    ck_assert_uint_eq(number_of("d"), 3);
+    coord_kill(); /* they are in its store by now */
+    coord_start();
+    ck_assert_uint_eq(r.coord->names.version, r.shard[0].names_version);
+    rig_stop();
+}
+END_TEST
+
+/* It came before the servers, who know that others have been there. */
+START_TEST(coord_names_that_are_newer_end_a_job_that_began_without_them)
+{
+    fleet_start(2);
+    named_run("abc", NULL);
+    sim_kill(r.shard[0].node);
+    sim_kill(r.shard[1].node);
+    store_change(coord_store_memory());
+    job_start(5000000);
+    go(500);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_WAITING);
+    shard_start(0, 2);
+    shard_start(1, 2);
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    ck_assert_uint_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "submit the job again"));
+    go(1000);
+    named_run("cb", "fleet"); /* as it says */
+    ck_assert_uint_eq(number_of("c"), 2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_two_names_of_one_version_are_refused)
+{
+    fleet_start(2);
+    named_run("abc", NULL);
+    *strstr(r.shard[1].names, "\"b\"") = '\'';
+    go(500);
+    ck_assert_ptr_nonnull(strstr(r.shard[1].refused, "server server-1 has other names of fields"));
+    ck_assert_str_eq(r.shard[0].refused, "");
+    rig_stop();
+}
+END_TEST
+
+/* The store of a release before names were in it, with a job that is done: they are told from now
+ * on. A line that cannot be is not taken, and guessed is nothing. */
+START_TEST(coord_names_of_before_are_told_and_none_are_made_up)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    struct coord_store *older = store_copy();
+    ck_assert_int_eq(coord_store_remove(older, "names", &e), 0);
+    r.shard[0].names_version = r.shard[1].names_version = 0;
+    sim_kill(r.shard[0].node);
+    sim_kill(r.shard[1].node);
+    store_change(older);
+    shard_start(0, 2);
+    shard_start(1, 2);
+    go(1000);
+    ck_assert_uint_gt(r.shard[0].names_version, 0);
+    ck_assert_uint_eq(r.shard[0].names_version, r.coord->names.version);
+    for (uint32_t i = 0; i < 2; i++) {
+        r.shard[i].names_version = r.coord->names.version + 1;
+        (void)snprintf(r.shard[i].names, sizeof r.shard[i].names, "names: {\"fields\": 7");
+    }
+    go(1000);
+    ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
+    for (uint32_t i = 0; i < 2; i++)
+        r.shard[i].names_version = 0; /* of the older release */
+    store_change(coord_store_memory());
+    go(1000);
+    ck_assert_int_eq(fleet_submit(&e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "neither this coordinator nor a server knows"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_names_in_a_damaged_store_are_refused)
+{
+    static const char *const wrong[] = {"", "12345678", "1234567", "\1\0\0\0\0\0\0\0names: 7"};
+    static const size_t bytes[] = {0, 8, 7, 16};
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    coord_kill();
+    ck_assert_int_eq(coord_store_put(r.store, "names", wrong[_i], bytes[_i], &e), 0);
+    struct coord_options o = {.shards = 2, .lease_ms = 1000, .resend_ms = 200, .version = "test"};
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    struct coord *c = NULL;
+    ck_assert_int_eq(coord_new(&o, sim_node_env(r.node), r.store, &c, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "the stored names"));
+    ck_assert_ptr_nonnull(strstr(e.text, "bring the data_dir back"));
+    ck_assert_int_eq(coord_store_remove(r.store, "names", &e), 0);
+    coord_start();
+    rig_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cluster");
@@ -721,6 +918,13 @@ int main(void)
     tcase_add_test(t, coord_map_of_another_layout_is_refused);
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
+    tcase_add_test(t, coord_names_are_kept_by_the_shards);
+    tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
+                        0, 2);
+    tcase_add_test(t, coord_names_that_are_newer_end_a_job_that_began_without_them);
+    tcase_add_test(t, coord_two_names_of_one_version_are_refused);
+    tcase_add_test(t, coord_names_of_before_are_told_and_none_are_made_up);
+    tcase_add_loop_test(t, coord_names_in_a_damaged_store_are_refused, 0, 4);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

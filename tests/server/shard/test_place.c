@@ -103,6 +103,52 @@ START_TEST(a_foreign_or_older_or_other_map_is_refused)
 }
 END_TEST
 
+static uint64_t names(struct rig *r, uint64_t version, const char *line)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_NAMES_SET);
+    w.u.NAMES_SET =
+        (struct wire_NAMES_SET){.version = version, .cluster_high = RIG_CLUSTER + r->foreign};
+    return rig_send(r, &w, 1, line, strlen(line), NULL, 0);
+}
+
+START_TEST(names_are_kept_and_given_and_others_are_refused)
+{
+    static const char
+        line[] = "names: {\"fields\": {\"a\": [0, \"t0\", \"category\"]}, \"input\": \"\"}",
+        other[] = "names: {\"fields\": {\"b\": [0, \"t0\", \"category\"]}, \"input\": \"\"}";
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    r.foreign = 1;
+    uint64_t foreign = names(&r, 9, line);
+    r.foreign = 0;
+    uint64_t first = names(&r, 2, line), same = names(&r, 2, line), twin = names(&r, 2, other),
+             older = names(&r, 1, line), none = names(&r, 3, "names: [7]"),
+             zero = names(&r, 0, line), next = names(&r, 3, other);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, foreign), SHOAL_E_CONFIG);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, same), 0);
+    ck_assert_int_eq(rig_status(&r, twin), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(rig_reply(&r, twin)->error, "two lists of names of version 2"));
+    ck_assert_int_eq(rig_status(&r, older), SHOAL_E_CONFIG);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, zero), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, next), 0);
+    sim_kill(r.shard_node); /* nothing was written since but what was answered */
+    shard_close(r.shard, false);
+    rig_shard(&r);
+    ck_assert_uint_eq(r.beat.names_version, 3);
+    ck_assert_uint_eq(r.beat.names_digest, engine_names(r.shard->engine)->digest);
+    struct wire w = rig_wire(&r, WIRE_TYPE_NAMES_HELD);
+    uint64_t held = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, held)->u.NAMES_HELD_reply.version, 3);
+    ck_assert_uint_eq(r.answer[held].m->frame[1].bytes, sizeof other - 1);
+    ck_assert_mem_eq(r.answer[held].m->frame[1].data, other, sizeof other - 1);
+    rig_free(&r);
+}
+END_TEST
+
 /* The folder of shard 0 of one cluster meets a coordinator that calls it another one: _i 0: the
  * number, 1: the cluster. It answers nobody, and goes on when its own is back. */
 START_TEST(another_place_is_not_taken)
@@ -219,6 +265,7 @@ int main(void)
     tcase_add_test(t, a_map_is_kept_before_it_is_led);
     tcase_add_loop_test(t, a_map_that_leaves_rows_is_refused, 0, 3);
     tcase_add_test(t, a_foreign_or_older_or_other_map_is_refused);
+    tcase_add_test(t, names_are_kept_and_given_and_others_are_refused);
     tcase_add_loop_test(t, another_place_is_not_taken, 0, 2);
     tcase_add_test(t, a_run_that_must_exist_is_not_made);
     tcase_add_loop_test(t, a_run_that_is_over_is_not_opened_again, 0, 4);

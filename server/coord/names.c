@@ -1,0 +1,276 @@
+/* names.c: invariants and diagram in names.h. */
+#include "server/coord/names.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/base/plant.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char KEY[] = "names"; /* value: the version, u64, then the line */
+
+#define VERSION_MOST (1ull << 60)
+#define ADVICE                                                                                     \
+    "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
+    "servers"
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+/* Takes the line over. CONFIG: it is none. */
+static int take(struct coord_names *n, uint64_t version, char *line, size_t bytes, struct err *e)
+{
+    struct legend legend;
+    int rc = legend_parse(line, bytes, &legend, e);
+    if (rc != 0) {
+        free(line);
+        return rc;
+    }
+    legend_free(&n->legend);
+    free(n->line);
+    n->version = version;
+    n->line = line;
+    n->bytes = bytes;
+    n->digest = hash_bytes(line, bytes, 0);
+    n->legend = legend;
+    return 0;
+}
+
+static int names_put(struct coord *c, uint64_t version, const char *line, size_t bytes,
+                     struct err *e)
+{
+    SHOAL_ASSERT(version > c->names.version); /* 2 */
+    char *value = malloc(sizeof version + bytes), *copy = malloc(bytes + 1);
+    bool made = value != NULL && copy != NULL, good = false;
+    if (made) {
+        memcpy(value, &version, sizeof version);
+        memcpy(value + sizeof version, line, bytes);
+        memcpy(copy, line, bytes);
+        good = coord_put(c, KEY, value, sizeof version + bytes);
+    }
+    free(value);
+    if (good)
+        return take(&c->names, version, copy, bytes, e);
+    free(copy);
+    return made ? err_set(e, SHOAL_E_IO, "the coordinator's store failed")
+                : err_set(e, SHOAL_E_NOMEM, "no memory for the names of fields");
+}
+
+int coord_names_open(struct coord *c, struct err *e)
+{
+    void *value;
+    size_t bytes;
+    uint64_t version;
+    int rc = coord_store_get(c->store, KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes <= sizeof version) {
+        free(value);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored names have %zu bytes" ADVICE, bytes);
+    }
+    memcpy(&version, value, sizeof version);
+    memmove(value, (char *)value + sizeof version, bytes - sizeof version);
+    rc = take(&c->names, version, value, bytes - sizeof version, e);
+    if (rc == SHOAL_E_NOMEM || (rc == 0 && version > 0 && version < VERSION_MOST))
+        return rc;
+    return err_set(e, SHOAL_E_CORRUPT, "the stored names of version %" PRIu64 " cannot be" ADVICE,
+                   version);
+}
+
+void coord_names_close(struct coord_names *n)
+{
+    legend_free(&n->legend);
+    free(n->line);
+    memset(n, 0, sizeof *n);
+}
+
+bool coord_names_ready(const struct coord_names *n)
+{
+    return n->newest <= n->version;
+}
+
+/* Those of the job at hand, under a new version unless they are the ones that are there. */
+static int job_put(struct coord *c, struct err *e)
+{
+    const struct coord_job *j = &c->job;
+    struct coord_names *n = &c->names;
+    char *text;
+    size_t bytes;
+    int rc = legend_put("", 0, &j->spec.legend, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    while (bytes > 0 && text[bytes - 1] == '\n')
+        bytes--;
+    uint64_t next = n->version + 1 > j->at.number ? n->version + 1 : j->at.number;
+    if (n->version == 0 || n->bytes != bytes || memcmp(n->line, text, bytes) != 0)
+        rc = names_put(c, next, text, bytes, e);
+    free(text);
+    return rc;
+}
+
+void coord_names_adopt(struct coord *c)
+{
+    struct err e = {0};
+    if (c->names.version == 0 && c->job.at.phase == PHASE_DONE &&
+        legend_known(&c->job.spec.legend) && job_put(c, &e) != 0)
+        log_warn("names of the last job's tables: %s", e.text);
+}
+
+/* ---- what shards know ------------------------------------------------------------------------ */
+
+int coord_names_claim(const struct coord *c, const struct wire_SHARD_BEAT *b, struct err *e)
+{
+    const struct coord_names *n = &c->names;
+    if (b->names_version == 0 || b->names_version != n->version || b->names_digest == n->digest)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "server %s has other names of fields than the coordinator, both of version "
+                   "%" PRIu64 ": two coordinators have run on copies of one data_dir; bring back "
+                   "the data_dir that these servers belong to",
+                   b->server, n->version);
+}
+
+void coord_names_learn(struct coord *c, uint32_t shard, const struct wire_SHARD_BEAT *b)
+{
+    struct coord_names *n = &c->names;
+    if (b->names_version <= n->version || b->names_version >= VERSION_MOST)
+        return;
+    if (b->names_version > n->newest) {
+        n->newest = b->names_version;
+        n->newest_shard = shard;
+    }
+    if (coord_phase_running(c))
+        coord_end_fail(c, SHOAL_E_STOPPED,
+                       "the coordinator's data_dir is older than it was: server %s knows newer "
+                       "names of the tables' fields than this job began with; submit the job again",
+                       b->server);
+}
+
+static void held(void *context, const struct coord_call *call, uint32_t shard,
+                 const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+    struct err e = {0};
+    struct legend legend;
+    uint64_t version = reply->u.NAMES_HELD_reply.version;
+    (void)call;
+    if (version <= c->names.version || version >= VERSION_MOST)
+        return;
+    int rc = legend_parse(m->frame[1].data, m->frame[1].bytes, &legend, &e);
+    if (rc == 0) {
+        legend_free(&legend);
+        rc = names_put(c, version, m->frame[1].data, m->frame[1].bytes, &e);
+    }
+    if (rc != 0)
+        log_error("the names of shard %u are not taken: %s", shard, e.text);
+    else
+        log_warn("names of fields, version %" PRIu64 ", are taken from shard %u: the coordinator's "
+                 "own were older",
+                 version, shard);
+}
+
+static void held_done(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    (void)call;
+    if (status != 0)
+        log_warn("a shard does not say its names: %s", text);
+}
+
+void coord_names_step(struct coord *c)
+{
+    const struct coord_names *n = &c->names;
+    struct wire w = {.type = WIRE_TYPE_NAMES_HELD};
+    if (n->newest <= n->version || coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_HELD))
+        return;
+    SHOAL_ASSERT(n->newest_shard < c->members.shards);
+    (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                           .target = n->newest_shard,
+                                                           .early = true,
+                                                           .owner = n->newest_shard,
+                                                           .on_reply = held,
+                                                           .on_done = held_done});
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static bool tell(struct coord *c, const struct coord_call *to)
+{
+    struct coord_names *n = &c->names;
+    struct coord_call call = *to;
+    SHOAL_ASSERT(n->version > 0);
+    call.request.type = WIRE_TYPE_NAMES_SET;
+    call.request.u.NAMES_SET =
+        (struct wire_NAMES_SET){n->version, c->cluster.id[0], c->cluster.id[1]};
+    call.frame = n->line;
+    call.frame_bytes = n->bytes;
+    return coord_call_start(&c->calls, &call);
+}
+
+static void greeted(void *context, const struct coord_call *call, int status, const char *text)
+{
+    const struct coord *c = context;
+    if (status != 0)
+        log_warn("server %s refused the names: %s", c->members.shard[call->owner].server, text);
+}
+
+bool coord_names_greet(struct coord *c, uint32_t shard)
+{
+    const struct coord_names *n = &c->names;
+    if (n->version == 0 || !coord_names_ready(n) || PLANTED("names_untold"))
+        return true;
+    return tell(c, &(struct coord_call){
+                       .target = shard, .early = true, .owner = shard, .on_done = greeted});
+}
+
+static void told(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    if (c->job.at.phase != PHASE_SETUP)
+        return;
+    if (status != 0)
+        coord_end_fail(c, status, "a server refused the names of the job's fields: %s", text);
+    else
+        c->job.names_told = call->request.u.NAMES_SET.version;
+}
+
+bool coord_names_settled(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    struct err e = {0};
+    SHOAL_ASSERT(j->at.phase == PHASE_SETUP);
+    if (!legend_known(&j->spec.legend) || PLANTED("names_untold"))
+        return true; /* an older release's job */
+    if (j->names_told > 0)
+        return true;
+    if (coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_SET))
+        return false;
+    int rc = job_put(c, &e);
+    if (rc == 0)
+        (void)tell(c, &(struct coord_call){
+                          .target = COORD_NOBODY, .owner = COORD_NOBODY, .on_done = told});
+    else if (rc != SHOAL_E_NOMEM)
+        coord_end_fail(c, rc, "%s", e.text);
+    return false;
+}
+
+/* ---- a job that begins with the tables that are there ---------------------------------------- */
+
+int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e)
+{
+    const struct coord_names *n = &c->names;
+    bool sure = coord_cluster_ready(&c->cluster) && coord_names_ready(n);
+    for (uint32_t s = 0; s < c->members.shards && n->version == 0; s++)
+        sure &= c->members.shard[s].seen;
+    if (!sure)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "start_from: fleet: not all servers have said yet what the fields of their "
+                       "tables are called: submit again when `shoal doctor --cluster` finds all "
+                       "of them");
+    *out = n->version > 0 ? &n->legend : &c->job.spec.legend;
+    return 0;
+}

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""test_fleet_names: what a fleet's tables call their fields holds for every job and every command, whatever the job files say, and outlives the coordinator's folder."""
+from fleet import *
+
+MODEL = {"model.kind": "fm", "model.hidden": None}  # no tensor of it stands by the input's columns
+
+
+def log(path, columns, rows=1500):
+    draw, lines = random.Random(3), []
+    for _ in range(rows):
+        a, b, c = draw.randrange(30), draw.randrange(20), draw.randrange(9)
+        row = {"label": int(draw.random() < 0.2 + 0.3 * (b % 2) + 0.2 * (c % 3 == 0)), "a": f"x{a}", "b": f"x{b}", "c": f"x{c}"}
+        lines.append(",".join(str(row[name]) for name in columns))
+    path.write_text("\n".join([",".join(columns), *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def job(space, name, columns, **over):
+    return job_file(space / f"{name}.yaml", log(space / f"{name}.csv", ["label", *columns]), **{
+        "data.format": "csv", "data.label": "label", "data.shuffle": False, "train.consistency": "bsp", "train.lanes": 1, "train.batch": 100, **MODEL, **over})
+
+
+def row(fleet, *words):
+    """The row that a command shows; None: there is none."""
+    got = shoal("inspect", "emb", *words, "--json", "--coordinator", fleet.endpoint)
+    assert got.returncode in (0, 66), got
+    return json.loads(got.stdout) if got.returncode == 0 else None
+
+
+def names_of_a_job_file_are_the_tables_own(space):
+    """The second job's file begins with b: its place in the file is the number of a."""
+    first, second = job(space, "first", ["a", "b", "c"]), job(space, "second", ["b", "c"])
+    with Fleet(space, "f").up() as fleet:
+        fleet.job(first)
+        fleet.job(second)
+        rows = {n: row(fleet, f"{i}:x3") for i, n in enumerate("abc")}
+        assert len({r["key"] for r in rows.values()}) == 3
+        for asked in (("--job", second), ("--job", first), ()):
+            for name, i in (("a", 0), ("b", 1), ("c", 2)):
+                assert row(fleet, "--field", name, "--value", "x3", *asked) == rows[name], (asked, name)
+                assert row(fleet, f"{i}:x3", *asked) == rows[name], (asked, i)
+        told = shoal("inspect", "emb", "c:x3", "--coordinator", fleet.endpoint, "--job", second).stdout
+        assert "field 2 (c)" in told, told
+        shown = shoal("tables", "emb", "--coordinator", fleet.endpoint, "--job", second).stdout
+        assert all(any(line.split()[:2] == [str(i), n] for line in shown.splitlines()) for i, n in enumerate("abc")), shown
+        none = shoal("inspect", "emb", "d:x3", "--coordinator", fleet.endpoint)
+        assert none.returncode == 66 and "the tables have no field d; their fields are: b, c, a" in none.stderr, none
+        gone = shoal("erase", "emb", "--field", "c", "--value", "x3", "--job", second, "--coordinator", fleet.endpoint)
+        assert gone.returncode == 0, gone
+        assert row(fleet, "2:x3") is None and row(fleet, "0:x3") == rows["a"] and row(fleet, "1:x3") == rows["b"]
+
+
+def buckets_are_read_by_the_job_that_made_them(space):
+    """Here, and by a file of the user's whose paths hold, unless it means something else by the field."""
+    over = {"data.columns": [{"name": "c", "type": "number"}], "features.number": "bucket"}
+    first = job(space, "first", ["b", "a"])
+    path = space / "first.csv"
+    path.write_text("\n".join(["label,b,c", *(f"{i % 2},x{i % 7},{i % 40}" for i in range(1500))]) + "\n", encoding="utf-8")
+    job_file(first, path, **{"data.format": "csv", "data.label": "label", "train.batch": 100, **MODEL, **over})
+    with Fleet(space, "f").up() as fleet:
+        fleet.job(first)
+        at = row(fleet, "--field", "c", "--value", "9")
+        assert at is not None and at["field"] == 1 and row(fleet, "c:12") == at != row(fleet, "c:3")
+        copy = path.rename(space / "moved.csv")
+        lost = shoal("inspect", "emb", "c:9", "--coordinator", fleet.endpoint)
+        assert lost.returncode == 66 and "give --job JOB.yaml with paths that hold on this machine" in lost.stderr, lost
+        mine = job_file(space / "mine.yaml", copy, **{"data.format": "csv", "data.label": "label", **MODEL, **over})
+        assert row(fleet, "c:9", "--job", mine) == at
+        other = job_file(space / "other.yaml", copy, **{"data.format": "csv", "data.label": "label", **MODEL})
+        refused = shoal("inspect", "emb", "c:9", "--coordinator", fleet.endpoint, "--job", other)
+        assert refused.returncode == 78 and "field c is category in the job file, in the tables it is bucket" in refused.stderr, refused
+
+
+def lost_coordinator_reads_rows_as_they_were_meant(space):
+    """Its folder is lost between two jobs, the second of which has no a: the servers tell it the names. One whose names are damaged says what to do, and that helps."""
+    first, second = job(space, "first", ["a", "b", "c"]), job(space, "second", ["b", "c"])
+    with Fleet(space, "calm").up() as fleet:
+        fleet.job(first)
+        whole = fleet.job(second)
+    with Fleet(space, "f").up() as fleet:
+        fleet.job(first)
+        rows = {n: row(fleet, f"{i}:x3") for i, n in enumerate("ab")}
+        fleet.stop("coordinator")
+        shutil.rmtree(fleet.folder("coordinator"))
+        fleet.coordinator()
+        fleet.fits()
+        assert fleet.job(second) == whole
+        assert row(fleet, "a:x3") == row(fleet, "0:x3") == rows["a"] and row(fleet, "b:x3")["key"] == rows["b"]["key"]
+        fleet.stop("s0")
+        names = fleet.folder("s0") / "shard-0/names"
+        kept = names.read_bytes()
+        names.write_bytes(kept[:-1] + b"?")
+        server = fleet.server("s0")
+        assert server.wait(30) == 74, fleet.said("s0")
+        assert f"{names} is damaged" in fleet.said("s0") and "move it away, and the coordinator" in fleet.said("s0"), fleet.said("s0")
+        names.rename(space / "aside")
+        fleet.stop("s0")
+        fleet.server("s0")
+        fleet.fits()
+        within(10, "the names to be told again", lambda: names.exists() and names.read_bytes() == kept)
+
+
+def nobody_guesses(space):
+    """An older release's servers keep no names; without the coordinator's folder there is nobody who could say them."""
+    first = job(space, "first", ["a", "b", "c"])
+    with Fleet(space, "f").up() as fleet:
+        fleet.job(first)
+        fleet.stop()
+        for i in range(2):
+            (fleet.folder(f"s{i}") / "shard-0/names").unlink()
+        shutil.rmtree(fleet.folder("coordinator"))
+        fleet.up()
+        fleet.fits()
+        got = shoal("submit", first, "--coordinator", fleet.endpoint, "--start-from", "fleet")
+        assert got.returncode == 78 and "neither this coordinator nor a server knows what the fields of the tables are called" in got.stderr, got
+
+
+if __name__ == "__main__":
+    main([names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
+          nobody_guesses])
