@@ -38,8 +38,9 @@ enum legend_list {
 struct legend_name {
     char name[LEGEND_NAME];
     char table[LIMIT_NAME]; /* of a field: where its rows lie */
-    /* a field: category, multi, bucket; a tensor's shape, "32x17", with "input" behind it where its
-     * places stand for columns of the input, with "labels" where they stand for labels */
+    /* a field: category, multi, id, multi id, bucket; a tensor's shape, "32x17", with "input" behind
+     * it where its places stand for columns of the input, with "labels" where they stand for
+     * labels */
     char what[40];
     uint32_t number; /* LEGEND_NONE: not given yet */
     bool here;       /* the job at hand has it; else only its rows are there */

@@ -223,18 +223,30 @@ void feature_column_name(const struct features *f, uint32_t column, char out[LEG
     legend_write(name->text, name->bytes, which, out);
 }
 
+#define KIND_ID "id"
+#define KIND_MULTI_ID "multi id"
+
 /* What its keys are made of. */
+static const char *kind_of(const struct feature_use *use)
+{
+    SHOAL_ASSERT(use->type == COLUMN_CATEGORY || use->type == COLUMN_MULTI ||
+                 use->type == COLUMN_NUMBER);
+    if (use->type == COLUMN_NUMBER)
+        return "bucket";
+    if (use->type == COLUMN_MULTI)
+        return use->id ? KIND_MULTI_ID : "multi";
+    return use->id ? KIND_ID : "category";
+}
+
+/* And whose rows it shares. */
 static void field_kind(const struct features *f, uint32_t i, char out[40])
 {
-    static const char *const kinds[] = {
-        [COLUMN_CATEGORY] = "category", [COLUMN_MULTI] = "multi", [COLUMN_NUMBER] = "bucket"};
     const struct feature_use *use = &f->field[i];
-    SHOAL_ASSERT(use->type < sizeof kinds / sizeof kinds[0] && kinds[use->type] != NULL);
-    (void)snprintf(out, 40, "%s", kinds[use->type]);
+    (void)snprintf(out, 40, "%s", kind_of(use));
     for (uint32_t k = 0; k < f->shape.fields; k++)
         if (k != i && f->shape.number[k] == use->key_field) {
             const struct cell *of = &f->name[f->field[k].column];
-            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kinds[use->type],
+            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kind_of(use),
                            (uint32_t)hash_bytes(of->text, of->bytes, 0));
         }
 }
@@ -330,17 +342,27 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
                    names);
 }
 
+/* The key of a value of a field with this number in its keys. */
+static int value_key(uint32_t number, const char *name, bool id, const char *value, uint64_t *key,
+                     struct err *e)
+{
+    *key = key_of_value(number, value, strlen(value));
+    if (!id || *value == 0 || key_of_id(number, value, strlen(value), key))
+        return 0;
+    return err_set(e, SHOAL_E_DATA, "%s is no id of field %s: that is " KEY_ID_WORDS, value, name);
+}
+
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e)
 {
     SHOAL_ASSERT(field < f->shape.fields);
     const struct feature_use *use = &f->field[field];
     struct cell cell = {value, (uint32_t)strlen(value)};
-    char text[8];
+    char text[8], name[LIMIT_NAME];
     double x;
-    *key = key_of_value(use->key_field, value, strlen(value));
+    feature_field_name(f, field, name);
     if (use->type != COLUMN_NUMBER || cell.bytes == 0) /* an empty cell is a bucket of its own */
-        return 0;
+        return value_key(use->key_field, name, use->id, value, key, e);
     if (!feature_number(&cell, &x))
         return err_set(e, SHOAL_E_DATA,
                        "%s is no number, and field %u is one: features.number is bucket", value,
@@ -361,13 +383,15 @@ static const struct legend_name *gone_find(const struct legend *n, const char *n
                                                                 : &n->name[LEGEND_FIELDS][at];
 }
 
-bool feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key)
+int feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key,
+                     struct err *e)
 {
     const struct legend_name *x = gone_find(n, name);
-    if (x == NULL || (strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0))
-        return false;
-    *key = key_of_value(x->number, value, strlen(value));
-    return true;
+    const char *what = x == NULL ? "" : x->what;
+    bool id = strcmp(what, KIND_ID) == 0 || strcmp(what, KIND_MULTI_ID) == 0;
+    if (!id && strcmp(what, "category") != 0 && strcmp(what, "multi") != 0)
+        return SHOAL_E_NOT_FOUND;
+    return value_key(x->number, x->name, id, value, key, e);
 }
 
 static void gone_json(const struct legend *n, struct json *list)
@@ -396,10 +420,7 @@ struct json *feature_fields_json(const struct features *f, const struct legend *
         json_set_string(j, "name", name);
         json_set_int(j, "field", f->shape.number[i]);
         json_set_int(j, "key_field", use->key_field);
-        json_set_string(j, "kind",
-                        use->type == COLUMN_CATEGORY ? "category"
-                        : use->type == COLUMN_MULTI  ? "multi"
-                                                     : "bucket");
+        json_set_string(j, "kind", kind_of(use));
         json_append(list, j);
     }
     gone_json(n, list);

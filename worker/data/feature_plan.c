@@ -171,6 +171,32 @@ static void types_of_format(struct plan *p, const struct features *f)
         memset(p->type + at, (int)c->type, c->count);
 }
 
+/* What data.columns says of columns that have their types from the format: found by name; all that
+ * it may change is whether they are used, and how their values are looked up. */
+static int columns_of_format(struct plan *p, struct features *f, struct err *e)
+{
+    static const char *const types[] = {[COLUMN_LABEL] = "the label",
+                                        [COLUMN_CATEGORY] = "a category",
+                                        [COLUMN_NUMBER] = "a number"};
+    for (size_t i = 0; i < p->job->data.column_count; i++) {
+        const struct column *c = &p->job->data.column[i];
+        uint32_t at = feature_names_find(f, c->name);
+        if (at == FEATURE_NO_COLUMN)
+            return feature_names_missing(f, p->file, "data.columns", c->name, e);
+        if (p->column[at] != NULL)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.columns names column \"%s\" twice; take one out", c->name);
+        if (c->type != p->type[at] && (c->type != COLUMN_SKIP || p->type[at] == COLUMN_LABEL))
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.columns gives column \"%s\" another type, in %s it is %s; give "
+                           "it that type, or use csv",
+                           c->name, format_name(p->job->data.format), types[p->type[at]]);
+        p->type[at] = (uint8_t)c->type;
+        p->column[at] = c;
+    }
+    return 0;
+}
+
 static int types_make(struct plan *p, struct features *f, struct err *e)
 {
     int rc = 0;
@@ -183,6 +209,7 @@ static int types_make(struct plan *p, struct features *f, struct err *e)
                            f->shape.tasks, format_name(p->job->data.format));
         p->type[0] = COLUMN_LABEL;
         f->label[0] = 0;
+        rc = columns_of_format(p, f, e);
     } else {
         if (p->job->data.column_count > 0)
             rc = types_of_job(p, f, e);
@@ -214,6 +241,7 @@ static int use_column(struct plan *p, struct features *f, uint32_t column, struc
     if (f->shape.fields == LIMIT_FIELDS)
         return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields",
                        p->file, LIMIT_FIELDS);
+    use.id = c != NULL && c->id;
     use.separator = c != NULL && c->separator != '\0' ? c->separator : '|';
     use.key_field = (uint16_t)f->shape.fields;
     use.last = UINT32_MAX;
