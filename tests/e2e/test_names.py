@@ -3,7 +3,7 @@
 from lib import *
 
 COLUMNS = ["label", "user", "item", "city", "age"]
-INPUT = ["input.numbers", "hidden.0.weight"]  # tensors that stand by the input's columns
+INPUT = ["hidden.0.weight"]  # tensors that stand by the input's columns
 
 
 def log(path, columns, rows=2000, seed=5):
@@ -45,6 +45,13 @@ def row(space, run, field, value):
     return got.stdout.split("\n", 1)[1] if got.returncode == 0 else None
 
 
+def tensor(space, run, name):
+    """Weights and state of a tensor of one block."""
+    [line] = [line for line in (space / run / "job.yaml").read_text().splitlines() if line.startswith("names: ")]
+    number = json.loads(line[len("names: "):])["tensors"][name][0]
+    return shoal("inspect", "dense", number << 48, "--run-dir", space / run).stdout.split("\n", 1)[1]
+
+
 def numbers(space, run):
     told = subprocess.run([BIN / "shoal-worker", "fields", "--config", space / run / "job.yaml"], capture_output=True, text=True, check=True).stdout
     return {f["name"]: f["field"] for f in json.loads(told)["fields"]}
@@ -75,6 +82,7 @@ def new_field_starts_empty(space):
     begin(space, "more", job(space, "more", more, fresh=advice, **{"train.skip": True}))
     assert row(space, "more", "user", "u7") == row(space, "first", "user", "u7") is not None
     assert row(space, "more", "hour", "h7") is None  # empty until it learns
+    assert tensor(space, "more", "input.numbers") == tensor(space, "first", "input.numbers")  # of the same numbers as before
     assert numbers(space, "more") == {**numbers(space, "first"), "hour": 3}
     taught = begin(space, "taught", job(space, "taught", more, fresh=INPUT))
     assert row(space, "taught", "hour", "h7") is not None and taught["test"]["auc"] > 0.6

@@ -280,6 +280,17 @@ static int input_text(const struct features *f, const struct job *job, struct le
     return fclose(t) != 0 || out->input == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
 }
 
+/* Places of the labels, where names of columns are their places. */
+static void place_text(const struct features *f, const struct job *job, char out[LIMIT_NAME])
+{
+    bool named =
+        f->header || f->format->columns != NULL || (f->format->named && job->data.column_count > 0);
+    size_t at = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; !named && i < f->shape.tasks && at < LIMIT_NAME; i++)
+        at += (size_t)snprintf(out + at, LIMIT_NAME - at, "%s%u", i > 0 ? ", " : "", f->label[i]);
+}
+
 static int labels_text(const struct features *f, const struct job *job, struct legend *out,
                        struct err *e)
 {
@@ -303,8 +314,10 @@ int feature_legend(const struct features *f, const struct job *job, struct legen
     for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++) {
         char name[LEGEND_NAME];
         feature_column_name(f, f->numeric[i].column, name);
-        rc = legend_add(out, LEGEND_NUMBERS, name, "", "number", e);
+        rc = legend_add(out, LEGEND_NUMBERS, name, "",
+                        f->numeric[i].transform == NUMBER_LOG1P ? "number log1p" : "number", e);
     }
+    place_text(f, job, out->place);
     if (rc == 0)
         rc = input_text(f, job, out, e);
     return rc == 0 ? labels_text(f, job, out, e) : rc;

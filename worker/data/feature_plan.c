@@ -457,20 +457,16 @@ static int evaluate_columns(const struct plan *p, struct features *f, struct err
 /* Until here fields are known by their places; from here on keys and rules have their numbers. */
 static int numbers_take(const struct plan *p, struct features *f, struct err *e)
 {
-    const struct legend *n = &p->job->legend;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++)
-        if (n->name[LEGEND_FIELDS][i].number >= next)
-            next = n->name[LEGEND_FIELDS][i].number + 1;
+    uint16_t number[LIMIT_FIELDS];
+    uint32_t left = legend_numbers(&p->job->legend, LEGEND_FIELDS, number), given = 0;
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         uint32_t known = known_number(p, f, f->field[i].column);
-        f->shape.number[i] = (uint16_t)(known != LEGEND_NONE ? known : next++);
+        if (known == LEGEND_NONE && given++ < left)
+            known = number[given - 1];
+        f->shape.number[i] = (uint16_t)known;
     }
-    if (next > LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%s: with its new ones these tables had %u fields, at most %u are told "
-                       "apart",
-                       p->file, next, LIMIT_FIELDS);
+    if (given > left)
+        return legend_full(LEGEND_FIELDS, LIMIT_FIELDS - left + given, e);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         f->field[i].key_field = f->shape.number[f->field[i].key_field];
         f->table_of[f->shape.number[i]] = f->shape.table[i];
