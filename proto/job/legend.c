@@ -155,6 +155,8 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
     out->labels = strdup(json_as_string(json_get(j, "labels"), ""));
     (void)snprintf(out->model, sizeof out->model, "%s", json_as_string(json_get(j, "model"), ""));
     (void)snprintf(out->place, sizeof out->place, "%s", json_as_string(json_get(j, "place"), ""));
+    int64_t columns = json_as_int(json_get(j, "columns"), 0);
+    out->columns = columns > 0 && columns <= UINT16_MAX ? (uint32_t)columns : 0;
     if (rc == 0 && (out->input == NULL || out->labels == NULL))
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     json_free(j);
@@ -188,8 +190,10 @@ static char *line_text(const struct legend *n)
     (void)json_set_string(j, "input", n->input);
     (void)json_set_string(j, "labels", n->labels);
     (void)json_set_string(j, "model", n->model);
-    if (n->place[0] != 0)
+    if (n->place[0] != 0) {
         (void)json_set_string(j, "place", n->place);
+        (void)json_set_int(j, "columns", n->columns);
+    }
     (void)json_set(j, list_key[LEGEND_TENSORS], list_json(n, LEGEND_TENSORS));
     (void)json_set(j, list_key[LEGEND_STATISTICS], list_json(n, LEGEND_STATISTICS));
     char *text = json_text(j, 0);
@@ -529,6 +533,7 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
         to->labels = strdup(from->labels);
         memcpy(to->model, from->model, sizeof to->model);
         memcpy(to->place, from->place, sizeof to->place);
+        to->columns = from->columns;
         if (to->input == NULL || to->labels == NULL)
             rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     }

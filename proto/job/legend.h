@@ -7,7 +7,7 @@
  *
  *   names: {"fields": {"user": [0, "emb", "category"], ...},
  *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
- *           "labels": "click", "model": "deepfm", "place": "0",
+ *           "labels": "click", "model": "deepfm", "place": "0", "columns": 4,
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
  *
  * A job that never met any tables has no such line. Its fields and tensors are numbered from 0 in
@@ -54,6 +54,7 @@ struct legend {
     char model[LIMIT_NAME]; /* its kind: two may have the same tensors; "": an older release's */
     /* places of the labels, where columns have no names and are called by their places; else "" */
     char place[LIMIT_NAME];
+    uint32_t columns; /* and how many there are */
 };
 
 static inline bool legend_known(const struct legend *n)

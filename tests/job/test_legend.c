@@ -250,6 +250,7 @@ START_TEST(legend_of_columns_by_place_know_where_the_label_was)
     struct err e = {0};
     struct legend first = made(LIST("1", "2"), LIST("bias:1"), "");
     (void)snprintf(first.place, sizeof first.place, "0");
+    first.columns = 3;
     struct legend was = numbered(first), is = made(LIST("0", "2"), LIST("bias:1"), "");
     (void)snprintf(is.place, sizeof is.place, "1");
     ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), SHOAL_E_CONFIG);
@@ -265,6 +266,7 @@ START_TEST(legend_of_columns_by_place_know_where_the_label_was)
     ck_assert_int_eq(legend_put("", 0, &was, &text, &bytes, &e), 0);
     ck_assert_int_eq(legend_parse(text, bytes, &again, &e), 0);
     ck_assert_str_eq(again.place, "0");
+    ck_assert_uint_eq(again.columns, 3);
     legend_free(&again);
     free(text);
     legend_free(&is);

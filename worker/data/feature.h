@@ -80,9 +80,13 @@ struct features {
     char *text;        /* owned */
 };
 
+/* Whether the tables' names (job.legend) say all that there is to know of the columns, so that the
+ * input that made them need not be there; but for columns that the job knows by their places in a
+ * header. */
+bool feature_names_known(const struct job *job);
 /* head: the first line of the first file, which is `name`; NULL for a format with columns of its
- * own. CONFIG
- * when the job's columns do not fit it, DATA when it is no line of the format. */
+ * own, and to go by the names that are known. CONFIG when the job's columns do not fit it, DATA
+ * when it is no line of the format. */
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
                   struct features *out, struct err *e);
 /* The same features for files whose header has other columns, or the same in another order (csv

@@ -6,7 +6,8 @@
 #include "worker/data/feature.h"
 
 /* Fills f->name, f->text and f->columns for f->format, from the header or first line `head` of
- * `file`. f owns them, also on error. CONFIG, DATA, NOMEM. */
+ * `file`; NULL: by what the tables call the job's columns (feature_names_known). f owns them, also
+ * on error. CONFIG, DATA, NOMEM. */
 int feature_names_make(struct features *f, const struct job *job, const char *file,
                        const char *head, size_t bytes, struct err *e);
 /* The column of this name; one that is all digits may also be a position. FEATURE_NO_COLUMN when

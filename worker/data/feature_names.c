@@ -170,6 +170,13 @@ static int head_cells(const struct features *f, const char *file, char *line, si
     return 0;
 }
 
+static void names_of_job(const struct job *job, struct cell *cell)
+{
+    for (size_t i = 0; i < job->data.column_count; i++)
+        cell[i] =
+            (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
+}
+
 /* Names by header, by the job's columns, or by number. `work` and `cell` are scratch. */
 static int names_of_head(struct features *f, const struct job *job, const char *file, char *work,
                          size_t bytes, struct cell *cell, struct err *e)
@@ -187,10 +194,112 @@ static int names_of_head(struct features *f, const struct job *job, const char *
                        "%s:1: %u columns, but data.columns names %zu; name each (type: skip for "
                        "those not used)",
                        file, count, job->data.column_count);
-    for (uint32_t i = 0; i < count; i++)
-        cell[i] =
-            (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
+    names_of_job(job, cell);
     return names_copy(f, cell, count, e);
+}
+
+/* ---- by what the tables are called alone ---- */
+
+static bool all_digits(const char *name)
+{
+    return *name != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+/* A column by its place in a header is known to that header alone. */
+static bool lists_places(const struct string_list *list)
+{
+    bool places = false;
+    for (size_t i = 0; i < list->count; i++)
+        places |= all_digits(list->item[i]);
+    return places;
+}
+
+static bool names_places(const struct job *job)
+{
+    bool places = all_digits(job->data.weight) || all_digits(job->data.time) ||
+                  all_digits(job->evaluate.group) || lists_places(&job->evaluate.by) ||
+                  lists_places(&job->features.fields) || all_digits(job->model.gate_field[0]) ||
+                  all_digits(job->model.gate_field[1]);
+    for (uint32_t i = 0; i < job->data.label_count || i == 0; i++)
+        places |= job->data.label[i][0] == '\0' || all_digits(job->data.label[i]);
+    for (size_t t = 0; t < job->table_count; t++) {
+        places |= lists_places(&job->table[t].fields);
+        for (size_t i = 0; i < job->table[t].rule_count; i++)
+            places |= all_digits(job->table[t].rule[i].field);
+    }
+    return places;
+}
+
+bool feature_names_known(const struct job *job)
+{
+    const struct format *format = format_of(job->data.format);
+    if (!legend_known(&job->legend))
+        return false;
+    if (format->named && job->data.header)
+        return !names_places(job);
+    return format->columns != NULL || (format->named && job->data.column_count > 0) ||
+           (job->legend.columns > 0 && job->legend.columns <= CELLS_MAX);
+}
+
+/* Once each. */
+struct names {
+    struct cell *cell; /* (CELLS_MAX) */
+    uint32_t count;
+};
+
+static void name_put(struct names *n, const char *name)
+{
+    uint32_t i = 0;
+    while (i < n->count && !name_is(&n->cell[i], name))
+        i++;
+    if (name[0] != '\0' && i == n->count && n->count < CELLS_MAX)
+        n->cell[n->count++] = (struct cell){name, (uint32_t)strlen(name)};
+}
+
+static void names_put(struct names *n, const struct string_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        name_put(n, list->item[i]);
+}
+
+/* All that the job and the tables name: at most LIMIT_FIELDS of each list. */
+static int names_together(struct features *f, const struct job *job, struct err *e)
+{
+    struct names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
+    if (n.cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
+    for (uint32_t i = 0; i < job->data.label_count; i++)
+        name_put(&n, job->data.label[i]);
+    for (uint32_t l = LEGEND_FIELDS; l <= LEGEND_NUMBERS; l++)
+        for (uint32_t i = 0; i < job->legend.count[l]; i++)
+            if (job->legend.name[l][i].here)
+                name_put(&n, job->legend.name[l][i].name);
+    for (size_t i = 0; i < job->data.column_count; i++)
+        name_put(&n, job->data.column[i].name);
+    names_put(&n, &job->features.fields);
+    names_put(&n, &job->evaluate.by);
+    name_put(&n, job->evaluate.group);
+    name_put(&n, job->data.weight);
+    name_put(&n, job->data.time);
+    int rc = names_copy(f, n.cell, n.count, e);
+    free(n.cell);
+    return rc;
+}
+
+static int names_of_tables(struct features *f, const struct job *job, struct err *e)
+{
+    SHOAL_ASSERT(feature_names_known(job));
+    if (f->header)
+        return names_together(f, job, e);
+    if (!f->format->named || job->data.column_count == 0)
+        return names_numbers(f, job->legend.columns, e);
+    struct cell *cell = malloc(job->data.column_count * sizeof *cell);
+    if (cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
+    names_of_job(job, cell);
+    int rc = names_copy(f, cell, (uint32_t)job->data.column_count, e);
+    free(cell);
+    return rc;
 }
 
 int feature_names_make(struct features *f, const struct job *job, const char *file,
@@ -198,6 +307,8 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
 {
     if (f->format->columns != NULL)
         return names_fixed(f, f->format->columns, e);
+    if (head == NULL)
+        return names_of_tables(f, job, e);
     if (f->header)
         skip_mark(&head, &bytes);
     struct cell *cell = malloc(sizeof *cell * CELLS_MAX + bytes + 1);
@@ -318,6 +429,7 @@ int feature_legend(const struct features *f, const struct job *job, struct legen
                         f->numeric[i].transform == NUMBER_LOG1P ? "number log1p" : "number", e);
     }
     place_text(f, job, out->place);
+    out->columns = out->place[0] != 0 ? f->columns : 0;
     if (rc == 0)
         rc = input_text(f, job, out, e);
     return rc == 0 ? labels_text(f, job, out, e) : rc;

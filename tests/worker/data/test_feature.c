@@ -508,6 +508,35 @@ START_TEST(feature_ids_are_another_kind_of_field)
 }
 END_TEST
 
+START_TEST(feature_names_by_place_tell_where_the_label_is)
+{
+    static struct job_table table = {.name = "emb", .dim = 4};
+    struct legend n = {0};
+    job.table = &table;
+    job.table_count = 1;
+    job.data.header = false;
+    strcpy(job.data.label[0], "2");
+    check_made("a,b,1,c", 3, 0);
+    ck_assert_int_eq(feature_legend(&f, &job, &n, &e), 0);
+    ck_assert_str_eq(n.place, "2");
+    ck_assert_uint_eq(n.columns, 4);
+    legend_free(&n);
+    for (int i = 0; i < 4; i++)
+        worker_job_column(&job, (const char *[]){"a", "b", "y", "n"}[i],
+                          i == 3 ? COLUMN_NUMBER : COLUMN_CATEGORY);
+    strcpy(job.data.label[0], "y");
+    job.data.column[2].type = COLUMN_LABEL;
+    job.features.number = NUMBER_LOG1P;
+    check_made("a,b,1,c", 2, 1);
+    ck_assert_int_eq(feature_legend(&f, &job, &n, &e), 0);
+    ck_assert_str_eq(n.place, ""); /* they have names */
+    ck_assert_str_eq(n.name[LEGEND_NUMBERS][0].what, "number log1p");
+    legend_free(&n);
+    job.table = NULL;
+    job.table_count = 0;
+}
+END_TEST
+
 START_TEST(feature_shares_that_lead_nowhere_are_refused)
 {
     struct column *history = column_add("history", COLUMN_MULTI);
@@ -834,6 +863,7 @@ int main(void)
     tcase_add_test(t, feature_ids_that_are_none_are_malformed);
     tcase_add_test(t, feature_ids_are_found_by_their_values);
     tcase_add_test(t, feature_ids_are_another_kind_of_field);
+    tcase_add_test(t, feature_names_by_place_tell_where_the_label_is);
     tcase_add_test(t, feature_shares_that_lead_nowhere_are_refused);
     tcase_add_test(t, feature_max_takes_the_last_values);
     tcase_add_test(t, feature_attention_names_its_target);
