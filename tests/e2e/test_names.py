@@ -112,6 +112,7 @@ def what_means_something_else_is_refused(space):
             ("multi", {"data.columns": [{"name": "age", "type": "number"}, {"name": "city", "type": "multi"}]}, "field city is multi, it was category"),
             ("table", {"tables[1].name": "other", "tables[1].dim": 4, "tables[1].fields": ["city"]}, "field city had its rows in table emb"),
             ("model", {"model.kind": "wide_deep"}, "model.kind is wide_deep, it was deepfm"),  # of the same tensors
+            ("number", {"fresh": ["age"]}, "fresh names age, a number, which has no rows: name the tensors that read it, such as input.numbers"),
             ("typo", {"fresh": ["citty"]}, "fresh names citty, which is no field and no tensor")):
         run = Run(job(space, name, space / "same.csv", **over), space / name, 1, 1, ["--start-from", str(space / "first")])
         assert run.wait(100) == 78 and words in run.output(), (name, run.output())
@@ -120,6 +121,17 @@ def what_means_something_else_is_refused(space):
     assert "field city is left over" in said, said
     alone = Run(job(space, "alone", space / "same.csv", fresh=["city"]), space / "alone")
     assert alone.wait(60) == 78 and "take the key away" in alone.output(), alone.output()
+
+
+def columns_by_place_are_not_taken_for_others(space):
+    """Neither log has names; in the second the label has moved, and with it what "1" is."""
+    rows = [(i % 2, f"x{i % 7}", f"y{i % 5}") for i in range(300)]
+    bare = {"data.header": False, "data.columns": None, "model.kind": "lr", "fresh": None}
+    for name, order, label, status in (("first", (0, 1, 2), "0", 0), ("same", (0, 1, 2), "0", 0), ("moved", (1, 0, 2), "1", 78)):
+        train = space / f"{name}.csv"
+        train.write_text("".join(",".join(str(r[i]) for i in order) + "\n" for r in rows))
+        run = Run(job(space, name, train, **bare, **{"data.label": label}), space / name, 1, 1, ["--start-from", str(space / "first")] if name != "first" else [])
+        assert run.wait(100) == status and (status == 0 or "the label is in place 1, it was in 0" in run.output()), run.output()
 
 
 def two_columns_of_one_name_are_told_apart_or_refused(space):
@@ -142,4 +154,4 @@ def a_table_of_another_name_leaves_the_network_alone(space):
 
 
 if __name__ == "__main__":
-    main([two_columns_of_one_name_are_told_apart_or_refused, a_table_of_another_name_leaves_the_network_alone, order_says_nothing, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])
+    main([columns_by_place_are_not_taken_for_others, two_columns_of_one_name_are_told_apart_or_refused, a_table_of_another_name_leaves_the_network_alone, order_says_nothing, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])

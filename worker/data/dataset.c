@@ -83,7 +83,7 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
     const char *what;
     const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
-    bool gone = list->count > 0 && !stream && source_check(list, what, e) != 0;
+    bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
     if ((job->predict.on || gone) && feature_names_known(job))
         return features_make(job, "the tables", NULL, 0, f, e);
     bool named = job->predict.on && names_all(job);
