@@ -544,8 +544,11 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
         rc = feature_field_find(&f, a->field, &field, e);
         if (rc == 0)
             feature_field_name(&f, field, name);
-        if (strcmp(name, a->field) != 0 && feature_gone_key(&job->legend, a->field, a->value, &key))
-            rc = 0;
+        int gone = strcmp(name, a->field) == 0
+                       ? SHOAL_E_NOT_FOUND
+                       : feature_gone_key(&job->legend, a->field, a->value, &key, e);
+        if (gone != SHOAL_E_NOT_FOUND)
+            rc = gone;
         else if (rc == 0)
             rc = feature_field_key(&f, field, a->value, &key, e);
         if (rc == 0 && a->made_by != NULL && name[0] != '\0')

@@ -74,6 +74,14 @@ static bool by_field(const struct plan *p, struct view v)
     return v.tensor < p->tensor_count && p->tensor[v.tensor].by_field;
 }
 
+/* What the columns of a matrix over v stand for, behind its shape. */
+static const char *reads_text(const struct plan *p, struct view v)
+{
+    if (v.tensor == TENSOR_NUMERIC)
+        return " numbers";
+    return by_field(p, v) || p->to_input ? " input" : "";
+}
+
 /* "hidden.0.weight", or "hidden.head" where the scope has no steps. */
 static const char *name_of(const struct plan *p, const char *what, char out[LEGEND_NAME])
 {
@@ -88,8 +96,7 @@ size_t plan_parameter(struct plan *p, const char *what, uint32_t out, uint32_t i
                       struct view reads, struct init_spec init, bool decay)
 {
     char name[LEGEND_NAME], shape[40];
-    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in,
-                   by_field(p, reads) || p->to_input ? " input" : "",
+    (void)snprintf(shape, sizeof shape, "%ux%u%s%s", out, in, reads_text(p, reads),
                    p->by_label && p->tasks > 1 ? " labels" : "");
     return block_add(&p->dense, name_of(p, what, name), shape, (size_t)in * out, init, decay);
 }

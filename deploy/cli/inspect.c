@@ -1,6 +1,7 @@
 /* inspect.c: `shoal inspect`: one row; `shoal blame`: the pushes that changed it. */
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
+#include "proto/base/key.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,12 +36,16 @@ static void stats_print(const struct json *s)
 static void row_print(const struct json *row, const struct json *fields)
 {
     int64_t field = json_as_int(json_get(row, "field"), 0);
-    const char *name = key_field_name(fields, (uint64_t)field);
-    printf("%s %s: field %" PRId64 "%s%s%s, tablet %" PRId64 ", shard %s, in %s\n",
-           json_as_string(json_get(row, "table"), "?"), json_as_string(json_get(row, "key"), "?"),
-           field, name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "",
-           json_as_int(json_get(row, "tablet"), 0), json_as_string(json_get(row, "shard"), "?"),
-           json_as_string(json_get(row, "tier"), "?"));
+    const char *name = key_field_name(fields, (uint64_t)field),
+               *key = json_as_string(json_get(row, "key"), "?");
+    uint64_t value = strtoull(key, NULL, 16) & KEY_ID_MAX;
+    char id[32] = "";
+    if (key_field_is_id(fields, (uint64_t)field))
+        (void)snprintf(id, sizeof id, ", id %" PRIu64, value);
+    printf("%s %s: field %" PRId64 "%s%s%s%s, tablet %" PRId64 ", shard %s, in %s\n",
+           json_as_string(json_get(row, "table"), "?"), key, field, name[0] != 0 ? " (" : "", name,
+           name[0] != 0 ? ")" : "", id, json_as_int(json_get(row, "tablet"), 0),
+           json_as_string(json_get(row, "shard"), "?"), json_as_string(json_get(row, "tier"), "?"));
     floats_print("weights", json_get(row, "weights"));
     floats_print("state", json_get(row, "state"));
     if (json_get(row, "stats") != NULL)

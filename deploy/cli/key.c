@@ -194,12 +194,22 @@ struct json *key_fields(const struct key_place *at)
     return fields;
 }
 
+/* What is told of a field; NULL: nothing. */
+static const struct json *field_of(const struct json *fields, uint64_t number)
+{
+    for (size_t i = 0; i < json_count(fields); i++)
+        if (json_as_int(json_get(json_array_at(fields, i), "field"), -1) == (int64_t)number)
+            return json_array_at(fields, i);
+    return NULL;
+}
+
 const char *key_field_name(const struct json *fields, uint64_t number)
 {
-    for (size_t i = 0; i < json_count(fields); i++) {
-        const struct json *f = json_array_at(fields, i);
-        if (json_as_int(json_get(f, "field"), -1) == (int64_t)number)
-            return json_as_string(json_get(f, "name"), "");
-    }
-    return "";
+    return json_as_string(json_get(field_of(fields, number), "name"), "");
+}
+
+bool key_field_is_id(const struct json *fields, uint64_t number)
+{
+    const char *kind = json_as_string(json_get(field_of(fields, number), "kind"), "");
+    return strncmp(kind, "id", 2) == 0 || strncmp(kind, "multi id", 8) == 0;
 }

@@ -184,7 +184,13 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
 /* ---- what a tablet keeps beside its rows ----
  *
  * Names are the operator's and stay, the clock goes on, counts of keys that wait count as far as
- * the other table counts. */
+ * the other table counts; in a sketch those of fields that are left out stay among the others'. */
+
+static bool left_out(const uint64_t *without, uint64_t key)
+{
+    uint32_t field = key_field(key);
+    return field < LIMIT_FIELDS && (without[field / 64] >> (field % 64) & 1) != 0;
+}
 
 static uint32_t target_of(const struct table *to, uint64_t key)
 {
@@ -220,7 +226,7 @@ static int take_names(const struct named *names, struct table *to, const uint8_t
 
 /* Past what a generation may have, keys begin again. */
 static int take_waiting(const struct waiting_half *from, bool young, struct table *to,
-                        const uint8_t *wanted)
+                        const uint8_t *wanted, const uint64_t *without)
 {
     uint32_t most = waiting_half_limit(admit_waiting_limit(&to->schema));
     struct waiting_key *list = malloc((from->count + 1ULL) * sizeof *list);
@@ -230,7 +236,7 @@ static int take_waiting(const struct waiting_half *from, bool young, struct tabl
     for (uint32_t i = 0; i < from->count && rc == 0; i++) {
         uint32_t target = target_of(to, list[i].key);
         struct tablet_life *life = wanted[target] ? table_life(to, target) : NULL;
-        if (!wanted[target])
+        if (!wanted[target] || left_out(without, list[i].key))
             continue;
         if (life == NULL)
             rc = SHOAL_E_NOMEM;
@@ -258,7 +264,7 @@ static int take_sketch(const struct sketch *from, struct sketch *into, uint32_t 
 }
 
 static int take_life(const struct table *from, uint32_t tablet, struct table *to,
-                     const uint8_t *wanted)
+                     const uint8_t *wanted, const uint64_t *without)
 {
     const struct tablet_life *own = from->tablets[tablet].life;
     uint32_t first, count, cells = to->schema.rules.admit_sketch;
@@ -280,8 +286,8 @@ static int take_life(const struct table *from, uint32_t tablet, struct table *to
             rc = take_sketch(&own->sketch, &life->sketch, cells);
     }
     if (rc == 0 && to->ruled) {
-        rc = take_waiting(&own->waiting.young, true, to, wanted);
-        rc = rc == 0 ? take_waiting(&own->waiting.old, false, to, wanted) : rc;
+        rc = take_waiting(&own->waiting.young, true, to, wanted, without);
+        rc = rc == 0 ? take_waiting(&own->waiting.old, false, to, wanted, without) : rc;
     }
     uint64_t *keys = malloc((own->named.count + 1ULL) * sizeof *keys);
     if (keys == NULL)
@@ -293,12 +299,6 @@ static int take_life(const struct table *from, uint32_t tablet, struct table *to
 }
 
 /* ---- rows ---- */
-
-static bool left_out(const uint64_t *without, uint64_t key)
-{
-    uint32_t field = key_field(key);
-    return field < LIMIT_FIELDS && (without[field / 64] >> (field % 64) & 1) != 0;
-}
 
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
                    const uint8_t *wanted, const uint64_t *without)
@@ -323,5 +323,5 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
             fill_row(from, own, row_at(&from->shape, own->buckets[b].row[i]), to, row,
                      &to->tablets[target]);
         }
-    return take_life(from, tablet, to, wanted);
+    return take_life(from, tablet, to, wanted, without);
 }

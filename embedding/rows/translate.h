@@ -22,8 +22,8 @@ int translate_check(const struct table_schema *from, const struct table_schema *
 void translate_move(struct table *from, struct table *to, uint32_t tablet, uint64_t from_run,
                     uint64_t to_run);
 /* Adds the rows of a tablet, and what it keeps beside them (clock, keys that wait, names), to those
- * tablets of `to` where their keys belong, as far as wanted[tablet of to]; but for the rows of
- * fields whose bit is set in without, (LIMIT_FIELDS / 64). NOMEM. */
+ * tablets of `to` where their keys belong, as far as wanted[tablet of to]; but for the rows and
+ * waiting keys of fields whose bit is set in without, (LIMIT_FIELDS / 64). NOMEM. */
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
                    const uint8_t *wanted, const uint64_t *without);
 

@@ -23,6 +23,22 @@ uint64_t key_of_value(uint32_t field, const void *value, size_t bytes)
     return key_make(field, XXH3_64bits_withSeed(value, bytes, field));
 }
 
+bool key_of_id(uint32_t field, const void *value, size_t bytes, uint64_t *key)
+{
+    const unsigned char *p = value;
+    uint64_t id = 0;
+    if (bytes == 0 || bytes > 15 || (p[0] == '0' && bytes > 1))
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned digit = (unsigned)p[i] - '0';
+        if (digit > 9)
+            return false;
+        id = id * 10 + digit;
+    }
+    *key = key_make(field, id);
+    return id <= KEY_ID_MAX;
+}
+
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed)
 {
     return XXH3_64bits_withSeed(data, bytes, seed);

@@ -58,6 +58,7 @@ struct string_list {
 struct column {
     char name[LIMIT_NAME];
     enum column_type type;
+    bool id;              /* its values are whole numbers and stand in keys as they are */
     char separator;       /* of a MULTI value; '|' by default */
     enum pooling pooling; /* of a MULTI field */
     /* another column whose rows this one uses: the same value is the same key; empty: its own */

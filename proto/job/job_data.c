@@ -61,6 +61,11 @@ static int share_check(const struct config *c, const struct job *j, size_t i, st
     if (rc == 0 && other->share[0] != '\0')
         rc = job_refuse(c, path, e, ": column %s itself shares with %s: name that one", k->share,
                         other->share);
+    if (rc == 0 && other->id != k->id)
+        rc = job_refuse(c, path, e,
+                        ": column %s has ids (id: true) and %s has none, so no value of both is "
+                        "one key: give both id: true, or none",
+                        k->id ? k->name : other->name, k->id ? other->name : k->name);
     return rc;
 }
 
@@ -94,6 +99,10 @@ static int columns_check(const struct config *c, const struct job *j, struct err
         (void)path_of(i, "max", path);
         if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
             rc = job_refuse(c, path, e, " is for columns of type multi");
+        (void)path_of(i, "id", path);
+        if (rc == 0 && j->data.column[i].id && j->data.column[i].type != COLUMN_CATEGORY &&
+            j->data.column[i].type != COLUMN_MULTI)
+            rc = job_refuse(c, path, e, " is for columns of type category or multi");
         if (rc == 0)
             rc = share_check(c, j, i, e);
         if (rc == 0)
@@ -119,6 +128,7 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         rc = job_name_take(c, path_of(i, "name", path), "", k->name, e);
         k->type = (enum column_type)config_enum(c, path_of(i, "type", path));
         k->pooling = (enum pooling)config_enum(c, path_of(i, "pooling", path));
+        k->id = config_bool(c, path_of(i, "id", path));
         k->max = (uint32_t)config_int(c, path_of(i, "max", path));
         if (rc == 0)
             rc = character_take(c, path_of(i, "separator", path), &k->separator, e);

@@ -46,6 +46,8 @@ const struct config_key keys_job[] = {
      .text = "csv; columns not named here are categories, but for the label"},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number",
      .fallback = "category", .text = "`multi`: several values in a cell"},
+    {"data.columns[].id", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "values are whole numbers, 0 to 2^48 - 1, and stand in keys as they are. [Ids](#ids)"},
     {"data.columns[].separator", CONFIG_STRING, 0, 0, NULL, .fallback = "|", .otherwise = "`\\|`",
      .values = "one character", .text = "of a `multi` cell"},
     {"data.columns[].pooling", CONFIG_ENUM, 0, 0, "sum|mean|attention", .fallback = "sum",

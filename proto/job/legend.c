@@ -3,8 +3,8 @@
  * 1. No two names of a list are alike, and no two numbers. [assert: numbers_give]
  * 2. What legend_put wrote legend_parse reads as it was, and a text keeps all its other lines.
  *    [test: legend_come_back_as_they_were]
- * 3. A name keeps its number whatever comes, goes or changes places, and a number that was given
- *    belongs to nobody else. [test: legend_keep_their_numbers] */
+ * 3. A name keeps its number whatever comes, goes or changes places, and while it is there, gone or
+ *    not, nobody else gets it. [test: legend_keep_their_numbers] */
 #include "proto/job/legend.h"
 
 #include "proto/base/array.h"
@@ -157,6 +157,9 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
     out->labels = strdup(json_as_string(json_get(j, "labels"), ""));
     (void)snprintf(out->model, sizeof out->model, "%s", json_as_string(json_get(j, "model"), ""));
     out->learnt = json_as_bool(json_get(j, "learnt"), false);
+    (void)snprintf(out->place, sizeof out->place, "%s", json_as_string(json_get(j, "place"), ""));
+    int64_t columns = json_as_int(json_get(j, "columns"), 0);
+    out->columns = columns > 0 && columns <= UINT16_MAX ? (uint32_t)columns : 0;
     if (rc == 0 && (out->input == NULL || out->labels == NULL))
         rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     json_free(j);
@@ -192,6 +195,10 @@ static char *line_text(const struct legend *n)
     (void)json_set_string(j, "model", n->model);
     if (n->learnt)
         (void)json_set_bool(j, "learnt", true);
+    if (n->place[0] != 0) {
+        (void)json_set_string(j, "place", n->place);
+        (void)json_set_int(j, "columns", n->columns);
+    }
     (void)json_set(j, list_key[LEGEND_TENSORS], list_json(n, LEGEND_TENSORS));
     (void)json_set(j, list_key[LEGEND_STATISTICS], list_json(n, LEGEND_STATISTICS));
     char *text = json_text(j, 0);
@@ -274,11 +281,30 @@ static void differ(struct match *m, enum legend_list list, const struct legend_n
     m->differs++;
 }
 
-/* A tensor's shape may say that it stands by columns of the input, or by labels. */
+/* They stand in the order of their numbers, so it is enough that they are the same ones. */
+static bool same_numbers(const struct match *m)
+{
+    uint32_t more = 0;
+    for (uint32_t i = 0; i < m->was->count[LEGEND_NUMBERS]; i++)
+        more += m->was->name[LEGEND_NUMBERS][i].here;
+    for (uint32_t i = 0; i < m->is->count[LEGEND_NUMBERS]; i++) {
+        const struct legend_name *is = &m->is->name[LEGEND_NUMBERS][i];
+        uint32_t at = legend_find(m->was, LEGEND_NUMBERS, is->name);
+        const struct legend_name *was =
+            at == LEGEND_NONE ? NULL : &m->was->name[LEGEND_NUMBERS][at];
+        if (was == NULL || !was->here || strcmp(was->what, is->what) != 0 || more-- == 0)
+            return false;
+    }
+    return more == 0;
+}
+
+/* A tensor's shape may say that it stands by columns of the input, by numbers, or by labels. */
 static bool means_the_same(const struct match *m, const struct legend_name *was,
                            const struct legend_name *is)
 {
     if (strcmp(was->what, is->what) != 0)
+        return false;
+    if (strstr(is->what, "numbers") != NULL && !same_numbers(m))
         return false;
     if (strstr(is->what, "input") != NULL && strcmp(m->was->input, m->is->input) != 0)
         return false;
@@ -346,23 +372,48 @@ static void left_over(struct match *m, enum legend_list list, const struct legen
         differ(m, list, was, "is left over", "");
 }
 
+uint32_t legend_numbers(const struct legend *n, enum legend_list list, uint16_t out[LIMIT_FIELDS])
+{
+    bool taken[LIMIT_FIELDS] = {false};
+    uint32_t next = 0, count = 0;
+    for (uint32_t i = 0; i < n->count[list]; i++) {
+        uint32_t number = n->name[list][i].number;
+        if (number >= LIMIT_FIELDS)
+            continue;
+        taken[number] = true;
+        next = number >= next ? number + 1 : next;
+    }
+    for (uint32_t i = next; i < LIMIT_FIELDS; i++)
+        out[count++] = (uint16_t)i;
+    for (uint32_t i = 0; i < next; i++)
+        if (!taken[i])
+            out[count++] = (uint16_t)i;
+    return count;
+}
+
+int legend_full(enum legend_list list, uint32_t names, struct err *e)
+{
+    return err_set(e, SHOAL_E_CONFIG,
+                   "with the new ones these tables have %u %s, gone ones counted, and at most %u "
+                   "are told apart: forget some that have gone (shoal drop)",
+                   names, list_key[list], LIMIT_FIELDS);
+}
+
 /* New ones get the next numbers; what has gone keeps its number, and a field its rows. */
 static int numbers_give(struct match *m, enum legend_list list, struct err *e)
 {
     struct legend *is = m->is;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < m->was->count[list]; i++)
-        if (m->was->name[list][i].number >= next)
-            next = m->was->name[list][i].number + 1;
-    for (uint32_t i = 0; i < is->count[list]; i++)
-        if (is->name[list][i].number == LEGEND_NONE)
-            is->name[list][i].number = next++;
-    if (next > LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%s is the %uth of all %s that these tables ever had, at most %u are told "
-                       "apart; drop some of the old ones",
-                       is->name[list][is->count[list] - 1].name, next, list_key[list],
-                       LIMIT_FIELDS);
+    uint16_t number[LIMIT_FIELDS];
+    uint32_t left = legend_numbers(m->was, list, number), given = 0;
+    for (uint32_t i = 0; i < is->count[list]; i++) {
+        if (is->name[list][i].number != LEGEND_NONE)
+            continue;
+        if (given < left)
+            is->name[list][i].number = number[given];
+        given++;
+    }
+    if (given > left)
+        return legend_full(list, LIMIT_FIELDS - left + given, e);
     for (uint32_t i = 0; i < m->was->count[list]; i++) {
         struct legend_name gone = m->was->name[list][i];
         gone.here = false;
@@ -376,20 +427,70 @@ static int numbers_give(struct match *m, enum legend_list list, struct err *e)
     return 0;
 }
 
-static int fresh_known(const struct match *m, struct err *e)
+/* Its name in this list, there or here. */
+static bool in_list(const struct match *m, enum legend_list list, const char *name)
+{
+    return legend_find(m->was, list, name) != LEGEND_NONE ||
+           legend_find(m->is, list, name) != LEGEND_NONE;
+}
+
+/* Whose rows were another field's, and still are. */
+static bool rows_elsewhere(const struct match *m, const char *name)
+{
+    uint32_t at = legend_find(m->was, LEGEND_FIELDS, name),
+             now = legend_find(m->is, LEGEND_FIELDS, name);
+    const char *was = at == LEGEND_NONE ? "" : m->was->name[LEGEND_FIELDS][at].what;
+    return strstr(was, ", rows of ") != NULL &&
+           (now == LEGEND_NONE || strcmp(m->is->name[LEGEND_FIELDS][now].what, was) == 0);
+}
+
+/* The first tensor that reads numbers, alone or with the whole input. */
+static const char *reader_of_numbers(const struct legend *n)
+{
+    for (uint32_t i = 0; i < n->count[LEGEND_TENSORS]; i++) {
+        const struct legend_name *x = &n->name[LEGEND_TENSORS][i];
+        if (strstr(x->what, "numbers") != NULL || strstr(x->what, "input") != NULL)
+            return x->name;
+    }
+    return "dense";
+}
+
+/* Nobody is told that something begins anew when nothing does. */
+static int fresh_check(const struct match *m, struct err *e)
 {
     for (size_t i = 0; i < m->fresh_count; i++) {
-        bool known = strcmp(m->fresh[i], "dense") == 0;
-        for (uint32_t l = 0; l < LEGEND_LISTS && !known; l++)
-            known = legend_find(m->was, (enum legend_list)l, m->fresh[i]) != LEGEND_NONE ||
-                    legend_find(m->is, (enum legend_list)l, m->fresh[i]) != LEGEND_NONE;
+        const char *name = m->fresh[i];
+        bool known = strcmp(name, "dense") == 0 || in_list(m, LEGEND_FIELDS, name) ||
+                     in_list(m, LEGEND_TENSORS, name) || in_list(m, LEGEND_STATISTICS, name);
+        if (!known && in_list(m, LEGEND_NUMBERS, name))
+            return err_set(e, SHOAL_E_CONFIG,
+                           "fresh names %.80s, a number, which has no rows: name the tensors that "
+                           "read it, such as %s",
+                           name, reader_of_numbers(m->is));
         if (!known)
             return err_set(e, SHOAL_E_CONFIG,
                            "fresh names %.80s, which is no field and no tensor, there or here; "
                            "`dense` is the whole network",
-                           m->fresh[i]);
+                           name);
+        if (rows_elsewhere(m, name))
+            return err_set(e, SHOAL_E_CONFIG,
+                           "fresh names %.80s, whose rows are another column's "
+                           "(data.columns: share): name that one",
+                           name);
     }
     return 0;
+}
+
+/* Where columns have no names, the label's place says what each of them is called. */
+static int place_check(const struct legend *was, const struct legend *is, struct err *e)
+{
+    if (was->place[0] == 0 || is->place[0] == 0 || strcmp(was->place, is->place) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "the columns have no names and are called by their places, and the label is in "
+                   "place %s, it was in %s: others would be taken for those that the tables know; "
+                   "put it there, or name the columns (data.columns)",
+                   is->place, was->place);
 }
 
 int legend_match(const struct legend *was, struct legend *is, char *const *fresh,
@@ -398,7 +499,9 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
     struct match m = {
         .was = was, .is = is, .fresh = fresh, .fresh_count = fresh_count, .same = same};
     bool known = legend_known(was);
-    int rc = known ? fresh_known(&m, e) : 0;
+    int rc = known ? place_check(was, is, e) : 0;
+    if (known && rc == 0)
+        rc = fresh_check(&m, e);
     bool other = known && rc == 0 && kind_differs(&m);
     if (known && rc == 0 && same)
         input_differs(&m);
@@ -435,6 +538,8 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
         to->labels = strdup(from->labels);
         memcpy(to->model, from->model, sizeof to->model);
         to->learnt = from->learnt;
+        memcpy(to->place, from->place, sizeof to->place);
+        to->columns = from->columns;
         if (to->input == NULL || to->labels == NULL)
             rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     }

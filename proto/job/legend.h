@@ -7,7 +7,7 @@
  *
  *   names: {"fields": {"user": [0, "emb", "category"], ...},
  *           "numbers": {"age": [0, "number"], ...}, "input": "user 8, item 8, age",
- *           "labels": "click", "model": "deepfm", "learnt": true,
+ *           "labels": "click", "model": "deepfm", "learnt": true, "place": "0", "columns": 4,
  *           "tensors": {"hidden.0.weight": [3, "32x17 input"], ...}, "statistics": {...}}
  *
  * A job that never met any tables has no such line. Its fields and tensors are numbered from 0 in
@@ -38,8 +38,9 @@ enum legend_list {
 struct legend_name {
     char name[LEGEND_NAME];
     char table[LIMIT_NAME]; /* of a field: where its rows lie */
-    /* a field: category, multi, bucket; a tensor's shape, "32x17", with "input" behind it where its
-     * places stand for columns of the input, with "labels" where they stand for labels */
+    /* a field: category, multi, id, multi id, bucket; a tensor's shape, "32x17", with "input"
+     * behind it where its places stand for columns of the input, "numbers" for the numeric ones,
+     * "labels" for labels; a number how it is transformed */
     char what[40];
     uint32_t number; /* LEGEND_NONE: not given yet */
     bool here;       /* the job at hand has it; else only its rows are there */
@@ -53,6 +54,9 @@ struct legend {
     char model[LIMIT_NAME]; /* its kind: two may have the same tensors; "": an older release's */
     /* the network had learnt before the job at hand (start_from): it needs no warm-up */
     bool learnt;
+    /* places of the labels, where columns have no names and are called by their places; else "" */
+    char place[LIMIT_NAME];
+    uint32_t columns; /* and how many there are */
 };
 
 static inline bool legend_known(const struct legend *n)
@@ -78,8 +82,13 @@ int legend_parse(const char *line, size_t bytes, struct legend *out, struct err 
 int legend_put(const char *text, size_t bytes, const struct legend *n, char **out,
                size_t *out_bytes, struct err *e);
 
-/* Gives the names of `is` the numbers that they have in `was`, and new ones the next that were
- * never given; takes over those of `was` that `is` has not. `fresh` (count) are names whose rows
+/* Numbers for new names of the list, in the order in which they are given: those above all that are
+ * there, then those that are free again. Returns how many. */
+uint32_t legend_numbers(const struct legend *n, enum legend_list list, uint16_t out[LIMIT_FIELDS]);
+/* CONFIG: so many names, which are more than there are numbers. */
+int legend_full(enum legend_list list, uint32_t names, struct err *e);
+/* Gives the names of `is` the numbers that they have in `was`, and new ones those of
+ * legend_numbers; takes over those of `was` that `is` has not. `fresh` (count) are names whose rows
  * the job begins anew: what it may name, and what to do, stands in the refusal. same: all must be
  * as it was. CONFIG names everything that differs: a field in another table or of another kind, a
  * tensor of another shape, one that is new or left over, all that read the input where its columns

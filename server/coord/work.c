@@ -246,11 +246,15 @@ int coord_work_legend(struct coord *c, struct coord_ask *a)
 
 int coord_work_job_text(struct coord *c, struct coord_ask *a)
 {
-    if (c->job.yaml == NULL)
+    const struct coord_job *j = &c->job;
+    if (j->yaml == NULL)
         return err_set(&a->e, SHOAL_E_AGAIN, "there was no job yet");
-    a->reply.u.JOB_TEXT_reply.run = c->job.at.number;
-    a->frame = c->job.yaml;
-    a->frame_bytes = c->job.yaml_bytes;
+    /* who reads its tables must not number fields by himself */
+    if (coord_phase_running(c) && !j->told && j->at.tables == 0 && j->at.from != FROM_FLEET)
+        return err_set(&a->e, SHOAL_E_AGAIN, "no worker has told the names of the job's fields");
+    a->reply.u.JOB_TEXT_reply.run = j->at.number;
+    a->frame = j->yaml;
+    a->frame_bytes = j->yaml_bytes;
     return 0;
 }
 

@@ -91,6 +91,19 @@ START_TEST(key_holds_its_field)
 }
 END_TEST
 
+START_TEST(key_of_an_id_is_the_number_itself)
+{
+    uint64_t k = 0;
+    ck_assert(key_of_id(3, "4711", 4, &k) && k == (3ULL << 48 | 4711));
+    ck_assert(key_of_id(0, "0", 1, &k) && k == 0);
+    ck_assert(key_of_id(511, "281474976710655", 15, &k) && k == (511ULL << 48 | KEY_ID_MAX));
+    ck_assert(!key_of_id(0, "281474976710656", 15, &k));
+    ck_assert(!key_of_id(0, "00", 2, &k) && !key_of_id(0, "", 0, &k));
+    for (uint32_t f = 0; f < LIMIT_FIELDS; f++) /* an empty value is no id that anybody counts to */
+        ck_assert_uint_gt(key_of_value(f, "", 0) & KEY_ID_MAX, 1ULL << 39);
+}
+END_TEST
+
 START_TEST(msg_frames_come_back_to_the_pool)
 {
     for (int round = 0; round < 2000; round++) {
@@ -266,6 +279,7 @@ int main(void)
     tcase_add_test(t, key_mix_is_a_bijection);
     tcase_add_test(t, salts_keep_crafted_keys_apart);
     tcase_add_test(t, key_holds_its_field);
+    tcase_add_test(t, key_of_an_id_is_the_number_itself);
     tcase_add_test(t, msg_frames_come_back_to_the_pool);
     tcase_add_test(t, msg_pool_keeps_no_more_than_it_is_told);
     tcase_add_test(t, msg_refuses_frames_over_the_limit);

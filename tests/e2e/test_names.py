@@ -3,7 +3,7 @@
 from lib import *
 
 COLUMNS = ["label", "user", "item", "city", "age"]
-INPUT = ["input.numbers", "hidden.0.weight"]  # tensors that stand by the input's columns
+INPUT = ["hidden.0.weight"]  # tensors that stand by the input's columns
 
 
 def log(path, columns, rows=2000, seed=5):
@@ -45,6 +45,13 @@ def row(space, run, field, value):
     return got.stdout.split("\n", 1)[1] if got.returncode == 0 else None
 
 
+def tensor(space, run, name):
+    """Weights and state of a tensor of one block."""
+    [line] = [line for line in (space / run / "job.yaml").read_text().splitlines() if line.startswith("names: ")]
+    number = json.loads(line[len("names: "):])["tensors"][name][0]
+    return shoal("inspect", "dense", number << 48, "--run-dir", space / run).stdout.split("\n", 1)[1]
+
+
 def numbers(space, run):
     told = subprocess.run([BIN / "shoal-worker", "fields", "--config", space / run / "job.yaml"], capture_output=True, text=True, check=True).stdout
     return {f["name"]: f["field"] for f in json.loads(told)["fields"]}
@@ -75,6 +82,7 @@ def new_field_starts_empty(space):
     begin(space, "more", job(space, "more", more, fresh=advice, **{"train.skip": True}))
     assert row(space, "more", "user", "u7") == row(space, "first", "user", "u7") is not None
     assert row(space, "more", "hour", "h7") is None  # empty until it learns
+    assert tensor(space, "more", "input.numbers") == tensor(space, "first", "input.numbers")  # of the same numbers as before
     assert numbers(space, "more") == {**numbers(space, "first"), "hour": 3}
     taught = begin(space, "taught", job(space, "taught", more, fresh=INPUT))
     assert row(space, "taught", "hour", "h7") is not None and taught["test"]["auc"] > 0.6
@@ -104,6 +112,7 @@ def what_means_something_else_is_refused(space):
             ("multi", {"data.columns": [{"name": "age", "type": "number"}, {"name": "city", "type": "multi"}]}, "field city is multi, it was category"),
             ("table", {"tables[1].name": "other", "tables[1].dim": 4, "tables[1].fields": ["city"]}, "field city had its rows in table emb"),
             ("model", {"model.kind": "wide_deep"}, "model.kind is wide_deep, it was deepfm"),  # of the same tensors
+            ("number", {"fresh": ["age"]}, "fresh names age, a number, which has no rows: name the tensors that read it, such as input.numbers"),
             ("typo", {"fresh": ["citty"]}, "fresh names citty, which is no field and no tensor")):
         run = Run(job(space, name, space / "same.csv", **over), space / name, 1, 1, ["--start-from", str(space / "first")])
         assert run.wait(100) == 78 and words in run.output(), (name, run.output())
@@ -112,6 +121,17 @@ def what_means_something_else_is_refused(space):
     assert "field city is left over" in said, said
     alone = Run(job(space, "alone", space / "same.csv", fresh=["city"]), space / "alone")
     assert alone.wait(60) == 78 and "take the key away" in alone.output(), alone.output()
+
+
+def columns_by_place_are_not_taken_for_others(space):
+    """Neither log has names; in the second the label has moved, and with it what "1" is."""
+    rows = [(i % 2, f"x{i % 7}", f"y{i % 5}") for i in range(300)]
+    bare = {"data.header": False, "data.columns": None, "model.kind": "lr", "fresh": None}
+    for name, order, label, status in (("first", (0, 1, 2), "0", 0), ("same", (0, 1, 2), "0", 0), ("moved", (1, 0, 2), "1", 78)):
+        train = space / f"{name}.csv"
+        train.write_text("".join(",".join(str(r[i]) for i in order) + "\n" for r in rows))
+        run = Run(job(space, name, train, **bare, **{"data.label": label}), space / name, 1, 1, ["--start-from", str(space / "first")] if name != "first" else [])
+        assert run.wait(100) == status and (status == 0 or "the label is in place 1, it was in 0" in run.output()), run.output()
 
 
 def two_columns_of_one_name_are_told_apart_or_refused(space):
@@ -134,4 +154,4 @@ def a_table_of_another_name_leaves_the_network_alone(space):
 
 
 if __name__ == "__main__":
-    main([two_columns_of_one_name_are_told_apart_or_refused, a_table_of_another_name_leaves_the_network_alone, order_says_nothing, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])
+    main([columns_by_place_are_not_taken_for_others, two_columns_of_one_name_are_told_apart_or_refused, a_table_of_another_name_leaves_the_network_alone, order_says_nothing, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])

@@ -148,15 +148,39 @@ def names_make_up_for_training_data_that_has_gone(space):
     rows = [line.split("\t") for line in lines_of(synth(space / "log.tsv", 4000, 1))]
     train.write_text("label,user,item\n" + "".join(f"{r[0]},{r[14]},{r[15]}\n" for r in rows))
     day.write_text("id,item,user\n" + "".join(f"{i},{r[15]},{r[14]}\n" for i, r in enumerate(rows)))
-    keys = {"data.format": "csv", "data.header": True, "data.label": "label", "data.test": str(train)}
-    run_job(job_file(space / "listed.yaml", train, **{**keys, "features.fields": ["user", "item"]}), space / "listed")
-    run_job(job_file(space / "auto.yaml", train, **keys), space / "auto")
-    shoal("predict", "--from", space / "listed", "--out", space / "before.csv")
-    train.unlink()
-    shoal("predict", "--from", space / "listed", "--in", day, "--out", space / "after.csv", "--column", "id")
-    assert scores_of(space / "after.csv") == scores_of(space / "before.csv")
-    assert [line.split(",")[0] for line in lines_of(space / "after.csv")] == ["id", *map(str, range(4000))]
-    assert "train.csv" in shoal("predict", "--from", space / "auto", "--in", day, status=66).stderr
+    keys = {"data.format": "csv", "data.header": True, "data.label": "label", "data.test": str(train), "checkpoint.at_end": True}
+    for name, fields in (("listed", ["user", "item"]), ("auto", "auto")):
+        job = job_file(space / f"{name}.yaml", train, **{**keys, "features.fields": fields})
+        run_job(job, space / name)
+        shoal("predict", "--from", space / name, "--out", space / f"{name}.csv")
+        row = shoal("inspect", "emb", "user:" + rows[0][14], "--run-dir", space / name).stdout
+        aside = train.rename(space / "aside.csv")
+        [made] = (space / name / "checkpoints").iterdir()
+        for way in (["--from", space / name], ["--from", made], [job, "--from", made]):
+            out = space / "after.csv"
+            shoal("predict", *way, "--in", day, "--out", out, "--column", "id")
+            assert scores_of(out) == scores_of(space / f"{name}.csv"), way
+            assert [line.split(",")[0] for line in lines_of(out)] == ["id", *map(str, range(4000))]
+            out.unlink()
+        assert shoal("inspect", "emb", "user:" + rows[0][14], "--run-dir", space / name).stdout == row
+        assert json.loads(shoal("eval", "--from", made, "--set", f"data.test={aside}").stdout)["examples"] == 4000
+        aside.rename(train)
+
+
+def places_make_up_for_training_data_that_has_gone(space):
+    """Neither file has names, the new one no labels either."""
+    rows = [line.split("\t") for line in lines_of(synth(space / "log.tsv", 2000, 1))]
+    for form, value, gap in (("libsvm", "{}:1", " "), ("csv", "{}", ",")):
+        train, day = space / f"train.{form}", space / f"day.{form}"
+        cells = [gap.join(value.format(int(x or "0", 16)) for x in r[14:17]) for r in rows]
+        train.write_text("".join(f"{r[0]}{gap}{c}\n" for r, c in zip(rows, cells)))
+        day.write_text("\n".join(cells) + "\n")
+        run_job(job_file(space / f"{form}.yaml", train, **{"data.format": form, "data.header": False, "data.label": "0", "checkpoint.at_end": True}), space / form)
+        before = shoal("predict", "--from", space / form, "--in", train).stdout
+        train.unlink()
+        [made] = (space / form / "checkpoints").iterdir()
+        for at in (space / form, made):
+            assert shoal("predict", "--from", at, "--in", day).stdout == before, at
 
 
 def label_cells_may_be_empty(space):
@@ -257,5 +281,6 @@ def skip_measures_a_checkpoint(space):
 if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
-          moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, scoring_leaves_a_running_job_alone,
+          moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
+          scoring_leaves_a_running_job_alone,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])

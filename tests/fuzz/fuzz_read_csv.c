@@ -1,6 +1,6 @@
 /* fuzz_read_csv.c: any bytes as a csv line with quotes, numbers and multi-valued cells, and as a
  * header; then as a line with two labels, a weight, and a behaviour sequence that shares its rows
- * with its target. */
+ * with its target, and as one of ids. */
 #include "tests/fuzz/fuzz_worker.h"
 
 static void sequence(const uint8_t *data, size_t size)
@@ -30,6 +30,24 @@ static void sequence(const uint8_t *data, size_t size)
     fuzz_head(&job, data, size);
 }
 
+static void ids(const uint8_t *data, size_t size)
+{
+    static struct features f;
+    static struct column column[] = {
+        {.name = "user", .type = COLUMN_CATEGORY, .id = true},
+        {.name = "tags", .type = COLUMN_MULTI, .separator = '|', .id = true, .max = 2}};
+    struct job job = {.data = {.format = DATA_CSV,
+                               .header = true,
+                               .delimiter = ',',
+                               .label = {"click"},
+                               .label_count = 1,
+                               .column = column,
+                               .column_count = 2},
+                      .features = {.fields_auto = true}};
+    fuzz_features(&f, &job, "click,user,tags");
+    fuzz_line(format_csv.line, &f, data, size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct features f;
@@ -51,5 +69,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     job.data.column_count = 0;
     fuzz_head(&job, data, size);
     sequence(data, size);
+    ids(data, size);
     return 0;
 }

@@ -677,6 +677,13 @@ START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
     refused(sequences, "data.columns[2].max=3", "data.columns[2].max is for columns of type multi");
     refused(sequences, "data.columns[1].max=65537", "not between");
     refused(sequences, "data.columns[1].pooling=max", "sum|mean|attention");
+    refused(sequences, "data.columns[4].id=true",
+            "data.columns[4].id is for columns of type category or multi");
+    refused(sequences, "data.columns[2].id=true",
+            "column item has ids (id: true) and history has "
+            "none");
+    refused(sequences, "data.columns[3]={name: tags, type: number, id: true}",
+            "data.columns[3].id is for");
 }
 END_TEST
 
@@ -903,6 +910,7 @@ START_TEST(job_same_model_names_the_key_that_differs)
         {"data.label=item", "data.label is item"},
         {"data.columns=[{name: a}, {name: b, type: number}]",
          "data.columns, number 0, is a (category"},
+        {"data.columns=[{name: a, id: true}]", "data.columns, number 0, is a (category id, "},
         {"data.format=libsvm", "data.format"},
     };
     static const char *const free_to_change[] = {

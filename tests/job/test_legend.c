@@ -189,6 +189,120 @@ START_TEST(legend_of_a_tensor_that_reads_other_columns_are_refused)
 }
 END_TEST
 
+static struct legend with_numbers(const char *const *fields, const char *const *numbers,
+                                  const char *input)
+{
+    struct legend n = made(fields, LIST("bottom.0.weight:3x2 numbers", "head:1x3"), input);
+    for (; *numbers != NULL; numbers++)
+        add(&n, LEGEND_NUMBERS, *numbers);
+    return n;
+}
+
+/* A field more moves none of the numbers. */
+START_TEST(legend_of_a_tensor_that_reads_numbers_stand_by_those_alone)
+{
+    struct err e = {0};
+    struct legend was = numbered(with_numbers(LIST("user"), LIST("age:number", "rate:number log1p"),
+                                              "user 8, age, rate log1p"));
+    struct legend is = with_numbers(LIST("user", "city"), LIST("age:number", "rate:number log1p"),
+                                    "user 8, city 8, age, rate log1p");
+    ck_assert_msg(legend_match(&was, &is, NULL, 0, false, &e) == 0, "%s", e.text);
+    legend_free(&is);
+    e = refused(&was,
+                with_numbers(LIST("user"), LIST("age:number", "rate:number"), "user 8, age, rate"),
+                NULL, 0, false);
+    ck_assert(strstr(e.text, "bottom.0.weight is 3x2 numbers of other columns") != NULL);
+    e = refused(&was,
+                with_numbers(LIST("user"), LIST("age:number", "rank:number"), "user 8, age, rank"),
+                NULL, 0, false);
+    ck_assert(strstr(e.text, "fresh: [bottom.0.weight]") != NULL);
+    legend_free(&was);
+}
+END_TEST
+
+START_TEST(legend_of_what_has_no_rows_begin_nothing_anew)
+{
+    char *age[] = {"age"}, *seen[] = {"seen"}, *user[] = {"user"};
+    struct err e;
+    const char *const fields[] = {"user", "seen:multi, rows of ~12345678", NULL};
+    struct legend was = numbered(with_numbers(fields, LIST("age:number"), "user 8, age"));
+    e = refused(&was, with_numbers(fields, LIST("age:number"), "user 8, age"), age, 1, false);
+    ck_assert(strstr(e.text, "fresh names age, a number, which has no rows: name the tensors that "
+                             "read it, such as bottom.0.weight") != NULL);
+    e = refused(&was, with_numbers(fields, LIST("age:number"), "user 8, age"), seen, 1, false);
+    ck_assert(strstr(e.text, "fresh names seen, whose rows are another column's") != NULL);
+    struct legend is = with_numbers(fields, LIST("age:number"), "user 8, age");
+    ck_assert_int_eq(legend_match(&was, &is, user, 1, false, &e), 0);
+    legend_free(&is);
+    is = with_numbers(LIST("user", "seen:multi"), LIST("age:number"), "user 8, age");
+    ck_assert_int_eq(legend_match(&was, &is, seen, 1, false, &e), 0); /* as the refusal advises */
+    legend_free(&is);
+    is = with_numbers(LIST("seen:multi, rows of ~12345678"), LIST("age:number", "user:number"), "");
+    is.name[LEGEND_TENSORS][0].what[0] = '1';
+    char *both[] = {"user", "dense"}; /* a field that became a number had rows */
+    ck_assert_msg(legend_match(&was, &is, both, 2, false, &e) == 0, "%s", e.text);
+    legend_free(&is);
+    legend_free(&was);
+}
+END_TEST
+
+/* Where columns have no names, "2" is another one when the label has moved. */
+START_TEST(legend_of_columns_by_place_know_where_the_label_was)
+{
+    struct err e = {0};
+    struct legend first = made(LIST("1", "2"), LIST("bias:1"), "");
+    (void)snprintf(first.place, sizeof first.place, "0");
+    first.columns = 3;
+    struct legend was = numbered(first), is = made(LIST("0", "2"), LIST("bias:1"), "");
+    (void)snprintf(is.place, sizeof is.place, "1");
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "the label is in place 1, it was in 0") != NULL, "%s", e.text);
+    (void)snprintf(is.place, sizeof is.place, "0");
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), 0);
+    legend_free(&is);
+    is = made(LIST("1", "2"), LIST("bias:1"), ""); /* by the names of a header */
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), 0);
+    char *text;
+    size_t bytes;
+    struct legend again;
+    ck_assert_int_eq(legend_put("", 0, &was, &text, &bytes, &e), 0);
+    ck_assert_int_eq(legend_parse(text, bytes, &again, &e), 0);
+    ck_assert_str_eq(again.place, "0");
+    ck_assert_uint_eq(again.columns, 3);
+    legend_free(&again);
+    free(text);
+    legend_free(&is);
+    legend_free(&was);
+}
+END_TEST
+
+/* A number that was given back is given again, once all others are; till then it rests. */
+START_TEST(legend_full_of_numbers_say_so_and_take_those_given_back)
+{
+    struct err e = {0};
+    static const char *const none[] = {NULL};
+    char name[16];
+    struct legend all = {.input = strdup(""), .labels = strdup("")};
+    for (uint32_t i = 0; i < LIMIT_FIELDS - 1; i++) {
+        (void)snprintf(name, sizeof name, "f%u", i);
+        add(&all, LEGEND_FIELDS, name);
+    }
+    struct legend was = numbered(all), is = made(LIST("a", "b"), none, "");
+    ck_assert_int_eq(legend_match(&was, &is, NULL, 0, false, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "513") != NULL && strstr(e.text, "shoal drop") != NULL, "%s",
+                  e.text);
+    legend_free(&is);
+    was.count[LEGEND_FIELDS]--;
+    was.name[LEGEND_FIELDS][3] = was.name[LEGEND_FIELDS][was.count[LEGEND_FIELDS]];
+    is = made(LIST("a", "b"), none, "");
+    ck_assert_msg(legend_match(&was, &is, NULL, 0, false, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "a"), LIMIT_FIELDS - 1);
+    ck_assert_uint_eq(number(&is, LEGEND_FIELDS, "b"), 3);
+    legend_free(&is);
+    legend_free(&was);
+}
+END_TEST
+
 START_TEST(legend_of_a_job_that_goes_on_are_the_same)
 {
     struct legend was = numbered(made(LIST("user", "item"), LIST("bias:1"), "a"));
@@ -263,6 +377,10 @@ int main(void)
     tcase_add_test(cases, legend_of_a_changed_network_are_refused_and_the_advice_holds);
     tcase_add_test(cases, legend_of_another_kind_of_model_are_refused_whatever_its_tensors);
     tcase_add_test(cases, legend_of_a_tensor_that_reads_other_columns_are_refused);
+    tcase_add_test(cases, legend_of_a_tensor_that_reads_numbers_stand_by_those_alone);
+    tcase_add_test(cases, legend_of_what_has_no_rows_begin_nothing_anew);
+    tcase_add_test(cases, legend_of_columns_by_place_know_where_the_label_was);
+    tcase_add_test(cases, legend_full_of_numbers_say_so_and_take_those_given_back);
     tcase_add_test(cases, legend_of_a_job_that_goes_on_are_the_same);
     tcase_add_test(cases, legend_of_a_field_that_became_another_are_refused);
     tcase_add_test(cases, legend_that_are_not_ours_are_refused);

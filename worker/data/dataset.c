@@ -74,21 +74,25 @@ static bool names_all(const struct job *job)
            job->data.label[0][0] != '\0';
 }
 
-/* From the first line of the training input, so that every split has the same fields. A job without
- * training input uses `other`; so does a prediction that can, where that input has gone since. */
+/* From the first line of the training input, so that every split has the same fields; a prediction,
+ * and who looks when that input has gone, by what the tables call them. Where an older release left
+ * no names, a job without training input uses `other`; so does a prediction that can. */
 static int features_open(const struct job *job, const struct cache *cache, uint32_t other,
                          struct features *f, struct err *e)
 {
     const char *what;
     const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
+    bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
+    if ((job->predict.on || gone) && feature_names_known(job))
+        return features_make(job, "the tables", NULL, 0, f, e);
     bool named = job->predict.on && names_all(job);
     if (job->predict.on && stream && !named && format_of(job->data.format)->columns == NULL)
         return err_set(e, SHOAL_E_CONFIG,
                        "%s was a stream, which numbered the fields and is gone: name a file of the "
                        "same columns with --set data.train=FILE",
                        what);
-    if (list->count == 0 || (named && (stream || source_check(list, what, e) != 0)))
+    if (list->count == 0 || (named && (stream || gone)))
         list = list_of(job, other, &what);
     if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);
@@ -114,12 +118,14 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
-    for (uint32_t split = WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
+    /* who trains nothing may know the columns from the tables, once he has them */
+    bool gone = job->train.skip && source_check(&job->data.train, "data.train", NULL) != 0;
+    for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
         const struct string_list *list = list_of(job, split, &what);
         rc = list->count > 0 ? source_check(list, what, e) : 0;
     }
-    if (rc != 0 || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
+    if (rc != 0 || gone || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
         return rc;
     struct features f;
     rc = features_open(job, NULL, WIRE_TRAIN, &f, e);

@@ -46,7 +46,8 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
  * than the first line of the first train file. */
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e);
 /* Whether all files of all splits are there and may be read, and the columns fit; streams and
- * commands are left alone. As dataset_open says it. */
+ * commands are left alone, and the training input of a job that trains nothing may have gone. As
+ * dataset_open says it. */
 int dataset_check(const struct job *job, struct err *e);
 /* What the input's fields and numbers are called (feature.h): added to *out. */
 int dataset_legend(const struct job *job, struct legend *out, struct err *e);

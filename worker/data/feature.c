@@ -180,6 +180,19 @@ static int bucket_key(const struct features *f, const struct feature_use *use,
     return rc;
 }
 
+/* A value that is in an example. */
+static int value_key(const struct features *f, const struct feature_use *use,
+                     const struct cell *value, uint64_t *key, char *reason)
+{
+    if (!use->id || value->bytes == 0) {
+        *key = key_of_value(use->key_field, value->text, value->bytes);
+        return 0;
+    }
+    return key_of_id(use->key_field, value->text, value->bytes, key)
+               ? 0
+               : bad_cell(f, "no id, " KEY_ID_WORDS, use->column, value, reason);
+}
+
 /* Where the last `last` values of a cell begin; empty pieces are none. */
 static const char *multi_start(const struct feature_use *use, const struct cell *cell)
 {
@@ -199,10 +212,11 @@ static const char *multi_start(const struct feature_use *use, const struct cell 
 }
 
 /* Empty pieces are no values: "a||b" has two, "" has none. */
-static uint32_t multi_keys(const struct feature_use *use, const struct cell *cell, uint64_t *key)
+static int multi_keys(const struct features *f, const struct feature_use *use,
+                      const struct cell *cell, uint64_t *key, uint32_t *count, char *reason)
 {
     const char *p = cell->text, *end = p + cell->bytes;
-    uint32_t count = 0;
+    *count = 0;
     /* a value has a byte of its own at least, so a shorter cell never has too many */
     if (use->last < cell->bytes)
         p = multi_start(use, cell);
@@ -210,11 +224,12 @@ static uint32_t multi_keys(const struct feature_use *use, const struct cell *cel
         const char *stop = memchr(p, use->separator, (size_t)(end - p));
         if (stop == NULL)
             stop = end;
-        if (stop > p)
-            key[count++] = key_of_value(use->key_field, p, (size_t)(stop - p));
+        struct cell value = {p, (uint32_t)(stop - p)};
+        if (value.bytes > 0 && value_key(f, use, &value, &key[(*count)++], reason) != 0)
+            return SHOAL_E_DATA;
         p = stop + 1;
     }
-    return count;
+    return 0;
 }
 
 static int field_keys(const struct features *f, const struct cell *cells, struct example *out,
@@ -225,15 +240,11 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
         const struct feature_use *use = &f->field[i];
         const struct cell *cell = &cells[use->column];
         uint32_t count = 1;
-        if (use->type == COLUMN_CATEGORY) {
-            *key = key_of_value(use->key_field, cell->text, cell->bytes);
-        } else if (use->type == COLUMN_MULTI) {
-            count = multi_keys(use, cell, key);
-        } else {
-            int rc = bucket_key(f, use, cell, key, reason);
-            if (rc != 0)
-                return rc;
-        }
+        int rc = use->type == COLUMN_CATEGORY ? value_key(f, use, cell, key, reason)
+                 : use->type == COLUMN_MULTI  ? multi_keys(f, use, cell, key, &count, reason)
+                                              : bucket_key(f, use, cell, key, reason);
+        if (rc != 0)
+            return rc;
         key += count;
         if (out->count != NULL)
             out->count[i] = count;

@@ -44,6 +44,7 @@ struct feature_use {
      * features are made the place of that field */
     uint16_t key_field;
     uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
+    bool id;           /* values are whole numbers: they are the keys' low bits */
     uint8_t transform; /* enum number_transform, of a NUMBER */
     char separator;    /* of a MULTI */
 };
@@ -79,9 +80,13 @@ struct features {
     char *text;        /* owned */
 };
 
+/* Whether the tables' names (job.legend) say all that there is to know of the columns, so that the
+ * input that made them need not be there; but for columns that the job knows by their places in a
+ * header. */
+bool feature_names_known(const struct job *job);
 /* head: the first line of the first file, which is `name`; NULL for a format with columns of its
- * own. CONFIG
- * when the job's columns do not fit it, DATA when it is no line of the format. */
+ * own, and to go by the names that are known. CONFIG when the job's columns do not fit it, DATA
+ * when it is no line of the format. */
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
                   struct features *out, struct err *e);
 /* The same features for files whose header has other columns, or the same in another order (csv
@@ -129,15 +134,16 @@ void feature_field_name(const struct features *f, uint32_t i, char out[LIMIT_NAM
  * are. */
 int feature_field_find(const struct features *f, const char *name, uint32_t *out, struct err *e);
 /* The key that a cell with this text gives a field (of a `multi` field: one of its values; of a
- * number taken as buckets: the number). DATA when it is no number. */
+ * number taken as buckets: the number). DATA when it is no number, or no id. */
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e);
 /* A list: name, field (its number), key_field (the number in its keys: another one's where it
- * shares that one's rows), kind: category, multi or bucket; then those that the tables have from
- * former jobs: name, field, kind, gone. */
+ * shares that one's rows), kind: category, multi, id, multi id or bucket; then those that the
+ * tables have from former jobs: name, field, kind, gone. */
 struct json *feature_fields_json(const struct features *f, const struct legend *n);
-/* The key that the value has in such a field, by name or number. False: there is none, or its key
- * was made otherwise. */
-bool feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key);
+/* The key that the value has in such a field, by name or number. NOT_FOUND, without a text: there
+ * is none, or its key was made otherwise. DATA: it is no value of the field. */
+int feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key,
+                     struct err *e);
 
 #endif

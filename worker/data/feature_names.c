@@ -170,6 +170,13 @@ static int head_cells(const struct features *f, const char *file, char *line, si
     return 0;
 }
 
+static void names_of_job(const struct job *job, struct cell *cell)
+{
+    for (size_t i = 0; i < job->data.column_count; i++)
+        cell[i] =
+            (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
+}
+
 /* Names by header, by the job's columns, or by number. `work` and `cell` are scratch. */
 static int names_of_head(struct features *f, const struct job *job, const char *file, char *work,
                          size_t bytes, struct cell *cell, struct err *e)
@@ -187,10 +194,112 @@ static int names_of_head(struct features *f, const struct job *job, const char *
                        "%s:1: %u columns, but data.columns names %zu; name each (type: skip for "
                        "those not used)",
                        file, count, job->data.column_count);
-    for (uint32_t i = 0; i < count; i++)
-        cell[i] =
-            (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
+    names_of_job(job, cell);
     return names_copy(f, cell, count, e);
+}
+
+/* ---- by what the tables are called alone ---- */
+
+static bool all_digits(const char *name)
+{
+    return *name != '\0' && name[strspn(name, "0123456789")] == '\0';
+}
+
+/* A column by its place in a header is known to that header alone. */
+static bool lists_places(const struct string_list *list)
+{
+    bool places = false;
+    for (size_t i = 0; i < list->count; i++)
+        places |= all_digits(list->item[i]);
+    return places;
+}
+
+static bool names_places(const struct job *job)
+{
+    bool places = all_digits(job->data.weight) || all_digits(job->data.time) ||
+                  all_digits(job->evaluate.group) || lists_places(&job->evaluate.by) ||
+                  lists_places(&job->features.fields) || all_digits(job->model.gate_field[0]) ||
+                  all_digits(job->model.gate_field[1]);
+    for (uint32_t i = 0; i < job->data.label_count || i == 0; i++)
+        places |= job->data.label[i][0] == '\0' || all_digits(job->data.label[i]);
+    for (size_t t = 0; t < job->table_count; t++) {
+        places |= lists_places(&job->table[t].fields);
+        for (size_t i = 0; i < job->table[t].rule_count; i++)
+            places |= all_digits(job->table[t].rule[i].field);
+    }
+    return places;
+}
+
+bool feature_names_known(const struct job *job)
+{
+    const struct format *format = format_of(job->data.format);
+    if (!legend_known(&job->legend))
+        return false;
+    if (format->named && job->data.header)
+        return !names_places(job);
+    return format->columns != NULL || (format->named && job->data.column_count > 0) ||
+           (job->legend.columns > 0 && job->legend.columns <= CELLS_MAX);
+}
+
+/* Once each. */
+struct names {
+    struct cell *cell; /* (CELLS_MAX) */
+    uint32_t count;
+};
+
+static void name_put(struct names *n, const char *name)
+{
+    uint32_t i = 0;
+    while (i < n->count && !name_is(&n->cell[i], name))
+        i++;
+    if (name[0] != '\0' && i == n->count && n->count < CELLS_MAX)
+        n->cell[n->count++] = (struct cell){name, (uint32_t)strlen(name)};
+}
+
+static void names_put(struct names *n, const struct string_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        name_put(n, list->item[i]);
+}
+
+/* All that the job and the tables name: at most LIMIT_FIELDS of each list. */
+static int names_together(struct features *f, const struct job *job, struct err *e)
+{
+    struct names n = {.cell = malloc(CELLS_MAX * sizeof *n.cell)};
+    if (n.cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
+    for (uint32_t i = 0; i < job->data.label_count; i++)
+        name_put(&n, job->data.label[i]);
+    for (uint32_t l = LEGEND_FIELDS; l <= LEGEND_NUMBERS; l++)
+        for (uint32_t i = 0; i < job->legend.count[l]; i++)
+            if (job->legend.name[l][i].here)
+                name_put(&n, job->legend.name[l][i].name);
+    for (size_t i = 0; i < job->data.column_count; i++)
+        name_put(&n, job->data.column[i].name);
+    names_put(&n, &job->features.fields);
+    names_put(&n, &job->evaluate.by);
+    name_put(&n, job->evaluate.group);
+    name_put(&n, job->data.weight);
+    name_put(&n, job->data.time);
+    int rc = names_copy(f, n.cell, n.count, e);
+    free(n.cell);
+    return rc;
+}
+
+static int names_of_tables(struct features *f, const struct job *job, struct err *e)
+{
+    SHOAL_ASSERT(feature_names_known(job));
+    if (f->header)
+        return names_together(f, job, e);
+    if (!f->format->named || job->data.column_count == 0)
+        return names_numbers(f, job->legend.columns, e);
+    struct cell *cell = malloc(job->data.column_count * sizeof *cell);
+    if (cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of columns; free some");
+    names_of_job(job, cell);
+    int rc = names_copy(f, cell, (uint32_t)job->data.column_count, e);
+    free(cell);
+    return rc;
 }
 
 int feature_names_make(struct features *f, const struct job *job, const char *file,
@@ -198,6 +307,8 @@ int feature_names_make(struct features *f, const struct job *job, const char *fi
 {
     if (f->format->columns != NULL)
         return names_fixed(f, f->format->columns, e);
+    if (head == NULL)
+        return names_of_tables(f, job, e);
     if (f->header)
         skip_mark(&head, &bytes);
     struct cell *cell = malloc(sizeof *cell * CELLS_MAX + bytes + 1);
@@ -223,18 +334,30 @@ void feature_column_name(const struct features *f, uint32_t column, char out[LEG
     legend_write(name->text, name->bytes, which, out);
 }
 
+#define KIND_ID "id"
+#define KIND_MULTI_ID "multi id"
+
 /* What its keys are made of. */
+static const char *kind_of(const struct feature_use *use)
+{
+    SHOAL_ASSERT(use->type == COLUMN_CATEGORY || use->type == COLUMN_MULTI ||
+                 use->type == COLUMN_NUMBER);
+    if (use->type == COLUMN_NUMBER)
+        return "bucket";
+    if (use->type == COLUMN_MULTI)
+        return use->id ? KIND_MULTI_ID : "multi";
+    return use->id ? KIND_ID : "category";
+}
+
+/* And whose rows it shares. */
 static void field_kind(const struct features *f, uint32_t i, char out[40])
 {
-    static const char *const kinds[] = {
-        [COLUMN_CATEGORY] = "category", [COLUMN_MULTI] = "multi", [COLUMN_NUMBER] = "bucket"};
     const struct feature_use *use = &f->field[i];
-    SHOAL_ASSERT(use->type < sizeof kinds / sizeof kinds[0] && kinds[use->type] != NULL);
-    (void)snprintf(out, 40, "%s", kinds[use->type]);
+    (void)snprintf(out, 40, "%s", kind_of(use));
     for (uint32_t k = 0; k < f->shape.fields; k++)
         if (k != i && f->shape.number[k] == use->key_field) {
             const struct cell *of = &f->name[f->field[k].column];
-            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kinds[use->type],
+            (void)snprintf(out, 40, "%s, rows of ~%08" PRIx32, kind_of(use),
                            (uint32_t)hash_bytes(of->text, of->bytes, 0));
         }
 }
@@ -268,6 +391,17 @@ static int input_text(const struct features *f, const struct job *job, struct le
     return fclose(t) != 0 || out->input == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
 }
 
+/* Places of the labels, where names of columns are their places. */
+static void place_text(const struct features *f, const struct job *job, char out[LIMIT_NAME])
+{
+    bool named =
+        f->header || f->format->columns != NULL || (f->format->named && job->data.column_count > 0);
+    size_t at = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; !named && i < f->shape.tasks && at < LIMIT_NAME; i++)
+        at += (size_t)snprintf(out + at, LIMIT_NAME - at, "%s%u", i > 0 ? ", " : "", f->label[i]);
+}
+
 static int labels_text(const struct features *f, const struct job *job, struct legend *out,
                        struct err *e)
 {
@@ -291,8 +425,11 @@ int feature_legend(const struct features *f, const struct job *job, struct legen
     for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++) {
         char name[LEGEND_NAME];
         feature_column_name(f, f->numeric[i].column, name);
-        rc = legend_add(out, LEGEND_NUMBERS, name, "", "number", e);
+        rc = legend_add(out, LEGEND_NUMBERS, name, "",
+                        f->numeric[i].transform == NUMBER_LOG1P ? "number log1p" : "number", e);
     }
+    place_text(f, job, out->place);
+    out->columns = out->place[0] != 0 ? f->columns : 0;
     if (rc == 0)
         rc = input_text(f, job, out, e);
     return rc == 0 ? labels_text(f, job, out, e) : rc;
@@ -330,17 +467,27 @@ int feature_field_find(const struct features *f, const char *name, uint32_t *out
                    names);
 }
 
+/* The key of a value of a field with this number in its keys. */
+static int value_key(uint32_t number, const char *name, bool id, const char *value, uint64_t *key,
+                     struct err *e)
+{
+    *key = key_of_value(number, value, strlen(value));
+    if (!id || *value == 0 || key_of_id(number, value, strlen(value), key))
+        return 0;
+    return err_set(e, SHOAL_E_DATA, "%s is no id of field %s: that is " KEY_ID_WORDS, value, name);
+}
+
 int feature_field_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
                       struct err *e)
 {
     SHOAL_ASSERT(field < f->shape.fields);
     const struct feature_use *use = &f->field[field];
     struct cell cell = {value, (uint32_t)strlen(value)};
-    char text[8];
+    char text[8], name[LIMIT_NAME];
     double x;
-    *key = key_of_value(use->key_field, value, strlen(value));
+    feature_field_name(f, field, name);
     if (use->type != COLUMN_NUMBER || cell.bytes == 0) /* an empty cell is a bucket of its own */
-        return 0;
+        return value_key(use->key_field, name, use->id, value, key, e);
     if (!feature_number(&cell, &x))
         return err_set(e, SHOAL_E_DATA,
                        "%s is no number, and field %u is one: features.number is bucket", value,
@@ -361,13 +508,15 @@ static const struct legend_name *gone_find(const struct legend *n, const char *n
                                                                 : &n->name[LEGEND_FIELDS][at];
 }
 
-bool feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key)
+int feature_gone_key(const struct legend *n, const char *name, const char *value, uint64_t *key,
+                     struct err *e)
 {
     const struct legend_name *x = gone_find(n, name);
-    if (x == NULL || (strcmp(x->what, "category") != 0 && strcmp(x->what, "multi") != 0))
-        return false;
-    *key = key_of_value(x->number, value, strlen(value));
-    return true;
+    const char *what = x == NULL ? "" : x->what;
+    bool id = strcmp(what, KIND_ID) == 0 || strcmp(what, KIND_MULTI_ID) == 0;
+    if (!id && strcmp(what, "category") != 0 && strcmp(what, "multi") != 0)
+        return SHOAL_E_NOT_FOUND;
+    return value_key(x->number, x->name, id, value, key, e);
 }
 
 static void gone_json(const struct legend *n, struct json *list)
@@ -396,10 +545,7 @@ struct json *feature_fields_json(const struct features *f, const struct legend *
         json_set_string(j, "name", name);
         json_set_int(j, "field", f->shape.number[i]);
         json_set_int(j, "key_field", use->key_field);
-        json_set_string(j, "kind",
-                        use->type == COLUMN_CATEGORY ? "category"
-                        : use->type == COLUMN_MULTI  ? "multi"
-                                                     : "bucket");
+        json_set_string(j, "kind", kind_of(use));
         json_append(list, j);
     }
     gone_json(n, list);

@@ -1,4 +1,4 @@
-/* feature_plan.c: job and first line -> which column is what. */
+/* feature_plan.c: job and columns -> which of them is which field or number. */
 #include "worker/data/feature.h"
 
 #include "proto/base/assert.h"
@@ -9,194 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* While planning: what each column is. */
-struct plan {
-    const struct job *job;
-    const char *file;             /* for messages */
-    uint8_t *type;                /* (columns) enum column_type */
-    const struct column **column; /* (columns) the job's, or NULL */
-    uint32_t *field;              /* (columns) the field that it is, or FEATURE_NO_FIELD */
-};
-
-/* ---- types ---- */
-
-/* Columns that data.columns does not name stay what they are without it. */
-static int types_of_job(struct plan *p, struct features *f, struct err *e)
-{
-    bool positional = !f->header;
-    for (size_t i = 0; i < p->job->data.column_count; i++) {
-        const struct column *c = &p->job->data.column[i];
-        uint32_t at = positional ? (uint32_t)i : feature_names_find(f, c->name);
-        if (at == FEATURE_NO_COLUMN && f->predict &&
-            (c->type == COLUMN_LABEL || c->type == COLUMN_SKIP)) {
-            f->unlabelled |= c->type == COLUMN_LABEL;
-            continue;
-        }
-        if (at == FEATURE_NO_COLUMN)
-            return feature_names_missing(f, p->file, "data.columns", c->name, e);
-        if (p->column[at] != NULL)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "data.columns names column \"%s\" twice; take one out", c->name);
-        p->type[at] = (uint8_t)c->type;
-        p->column[at] = c;
-    }
-    return 0;
-}
-
-static int label_take(struct plan *p, struct features *f, uint32_t task, const char *name,
-                      struct err *e)
-{
-    uint32_t at = feature_names_find(f, name);
-    if (at == FEATURE_NO_COLUMN && f->predict) {
-        f->unlabelled = true;
-        return 0;
-    }
-    if (at == FEATURE_NO_COLUMN)
-        return feature_names_missing(f, p->file, "data.label", name, e);
-    if (p->column[at] != NULL && p->type[at] != COLUMN_SKIP && p->type[at] != COLUMN_LABEL)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "column \"%s\" is the label (data.label: %s) and has another type in "
-                       "data.columns; give it "
-                       "type: label, or name the right one in data.label",
-                       p->column[at]->name, name);
-    for (uint32_t i = 0; i < task; i++)
-        if (f->label[i] == at)
-            return err_set(e, SHOAL_E_CONFIG, "data.label names column \"%s\" twice; take one out",
-                           name);
-    f->label[task] = at;
-    return 0;
-}
-
-/* Columns of type label that data.label does not name: the one label of a job that names none (the
- * first of them is then *only), else a contradiction. */
-static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint32_t *only,
-                        struct err *e)
-{
-    *only = FEATURE_NO_COLUMN;
-    for (uint32_t i = 0; i < f->columns; i++) {
-        bool named = false;
-        for (uint32_t t = 0; tasks > 1 && t < tasks; t++)
-            named |= f->label[t] == i;
-        if (p->type[i] != COLUMN_LABEL || named)
-            continue;
-        if (tasks > 1)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "column \"%s\" has type label in data.columns and is not in data.label; "
-                           "name it there too, or "
-                           "give it type: skip",
-                           p->column[i]->name);
-        if (*only != FEATURE_NO_COLUMN)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "data.columns has two columns of type label: \"%s\" and \"%s\"; keep "
-                           "one, or name both in "
-                           "data.label",
-                           p->column[*only]->name, p->column[i]->name);
-        *only = i;
-    }
-    return 0;
-}
-
-/* Several labels are those that data.label names, in its order. One label is the column of type
- * label, or else the one that data.label names. */
-static int labels_of_job(struct plan *p, struct features *f, struct err *e)
-{
-    uint32_t tasks = f->shape.tasks, only;
-    const char *name = p->job->data.label[0][0] != '\0' ? p->job->data.label[0] : "0";
-    int rc = 0;
-    for (uint32_t i = 0; tasks > 1 && i < tasks && rc == 0; i++)
-        rc = label_take(p, f, i, p->job->data.label[i], e);
-    if (rc == 0)
-        rc = labels_typed(p, f, tasks, &only, e);
-    if (rc == 0 && tasks == 1 && only != FEATURE_NO_COLUMN)
-        f->label[0] = only;
-    else if (rc == 0 && tasks == 1 && !f->unlabelled)
-        rc = label_take(p, f, 0, name, e);
-    for (uint32_t i = 0; i < tasks && rc == 0 && !f->unlabelled; i++)
-        p->type[f->label[i]] = COLUMN_LABEL;
-    return rc;
-}
-
-static int weight_of_job(struct plan *p, struct features *f, struct err *e)
-{
-    const char *name = p->job->data.weight;
-    if (name[0] == '\0')
-        return 0;
-    uint32_t at = feature_names_find(f, name);
-    if (at == FEATURE_NO_COLUMN && f->predict)
-        return 0;
-    if (at == FEATURE_NO_COLUMN)
-        return feature_names_missing(f, p->file, "data.weight", name, e);
-    if (p->type[at] == COLUMN_LABEL)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "data.weight names column \"%s\", which is a label; name another", name);
-    if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "column \"%s\" is the weight (data.weight) and a category in data.columns; "
-                       "give it type: number",
-                       p->column[at]->name);
-    p->type[at] = COLUMN_SKIP;
-    f->weight = at;
-    return 0;
-}
-
-static int time_of_job(struct plan *p, struct features *f, struct err *e)
-{
-    const char *name = p->job->data.time;
-    if (name[0] == '\0')
-        return 0;
-    uint32_t at = feature_names_find(f, name);
-    if (at == FEATURE_NO_COLUMN && f->predict)
-        return 0;
-    if (at == FEATURE_NO_COLUMN)
-        return feature_names_missing(f, p->file, "data.time", name, e);
-    if (p->type[at] == COLUMN_LABEL || at == f->weight)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "data.time names column \"%s\", which is %s; name another", name,
-                       at == f->weight ? "the weight" : "a label");
-    if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "column \"%s\" is the time (data.time) and a category in data.columns; give "
-                       "it type: skip",
-                       p->column[at]->name);
-    p->type[at] = COLUMN_SKIP;
-    f->time = at;
-    return 0;
-}
-
-/* Those that the format fixes. */
-static void types_of_format(struct plan *p, const struct features *f)
-{
-    const struct format_columns *c = f->format->columns;
-    for (uint32_t at = 0; c != NULL && c->count > 0; at += c++->count)
-        memset(p->type + at, (int)c->type, c->count);
-}
-
-static int types_make(struct plan *p, struct features *f, struct err *e)
-{
-    int rc = 0;
-    memset(p->type, COLUMN_CATEGORY, f->columns);
-    types_of_format(p, f);
-    if (!f->format->named) {
-        if (f->shape.tasks > 1)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "data.label names %u labels; a line of %s has one: use csv for several",
-                           f->shape.tasks, format_name(p->job->data.format));
-        p->type[0] = COLUMN_LABEL;
-        f->label[0] = 0;
-    } else {
-        if (p->job->data.column_count > 0)
-            rc = types_of_job(p, f, e);
-        if (rc == 0)
-            rc = labels_of_job(p, f, e);
-    }
-    if (rc == 0)
-        rc = weight_of_job(p, f, e);
-    return rc == 0 ? time_of_job(p, f, e) : rc;
-}
-
-/* ---- use ---- */
-
-static int use_column(struct plan *p, struct features *f, uint32_t column, struct err *e)
+static int use_column(struct feature_plan *p, struct features *f, uint32_t column, struct err *e)
 {
     const struct column *c = p->column[column];
     struct feature_use use = {.column = (uint16_t)column,
@@ -214,6 +27,7 @@ static int use_column(struct plan *p, struct features *f, uint32_t column, struc
     if (f->shape.fields == LIMIT_FIELDS)
         return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields",
                        p->file, LIMIT_FIELDS);
+    use.id = c != NULL && c->id;
     use.separator = c != NULL && c->separator != '\0' ? c->separator : '|';
     use.key_field = (uint16_t)f->shape.fields;
     use.last = UINT32_MAX;
@@ -233,10 +47,12 @@ static int use_column(struct plan *p, struct features *f, uint32_t column, struc
 /* Columns that the job uses, in its order. */
 struct chosen {
     uint32_t *column; /* (columns), owned by who calls */
+    uint32_t *number; /* (columns), behind them: those that the tables know them by */
     uint32_t count;
 };
 
-static int choose_listed(struct plan *p, struct features *f, struct chosen *out, struct err *e)
+static int choose_listed(struct feature_plan *p, struct features *f, struct chosen *out,
+                         struct err *e)
 {
     const struct string_list *list = &p->job->features.fields;
     for (size_t i = 0; i < list->count; i++) {
@@ -266,20 +82,21 @@ static int choose_listed(struct plan *p, struct features *f, struct chosen *out,
     return 0;
 }
 
-static void choose_all(const struct plan *p, const struct features *f, struct chosen *out)
+static void choose_all(const struct feature_plan *p, const struct features *f, struct chosen *out)
 {
     for (uint32_t i = 0; i < f->columns; i++)
         if (p->type[i] != COLUMN_LABEL && p->type[i] != COLUMN_SKIP)
             out->column[out->count++] = i;
 }
 
-static bool is_number(const struct plan *p, uint32_t column)
+static bool is_number(const struct feature_plan *p, uint32_t column)
 {
     return p->type[column] == COLUMN_NUMBER && p->job->features.number != NUMBER_BUCKET;
 }
 
 /* The number that the tables know a column by; LEGEND_NONE: it is new to them. */
-static uint32_t known_number(const struct plan *p, const struct features *f, uint32_t column)
+static uint32_t known_number(const struct feature_plan *p, const struct features *f,
+                             uint32_t column)
 {
     const struct legend *n = &p->job->legend;
     enum legend_list list = is_number(p, column) ? LEGEND_NUMBERS : LEGEND_FIELDS;
@@ -291,25 +108,30 @@ static uint32_t known_number(const struct plan *p, const struct features *f, uin
 
 /* In the order of their numbers, new ones behind: so the network reads the same columns in the same
  * places, however the job and the files order them. */
-static void order_by_number(const struct plan *p, const struct features *f, struct chosen *out)
+static void order_by_number(const struct feature_plan *p, const struct features *f,
+                            struct chosen *out)
 {
     if (!legend_known(&p->job->legend))
         return;
-    for (uint32_t i = 1; i < out->count; i++) {
+    for (uint32_t i = 0; i < out->count; i++) {
         uint32_t column = out->column[i], number = known_number(p, f, column), at = i;
-        for (; at > 0 && known_number(p, f, out->column[at - 1]) > number; at--)
+        for (; at > 0 && out->number[at - 1] > number; at--) {
             out->column[at] = out->column[at - 1];
+            out->number[at] = out->number[at - 1];
+        }
         out->column[at] = column;
+        out->number[at] = number;
     }
 }
 
-static int use_chosen(struct plan *p, struct features *f, struct err *e)
+static int use_chosen(struct feature_plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
-    struct chosen chosen = {.column = malloc((f->columns + 1) * sizeof(uint32_t))};
+    struct chosen chosen = {.column = malloc((f->columns + 1) * 2 * sizeof(uint32_t))};
     int rc = 0;
     if (chosen.column == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", p->file);
+    chosen.number = chosen.column + f->columns + 1;
     if (job->features.fields_auto || job->features.fields.count == 0)
         choose_all(p, f, &chosen);
     else
@@ -325,8 +147,8 @@ static int use_chosen(struct plan *p, struct features *f, struct err *e)
 /* ---- fields that stand on other fields ---- */
 
 /* The field that `key` (share, attend) of field i names. */
-static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key,
-                       const char *name, uint32_t *out, struct err *e)
+static int other_field(const struct feature_plan *p, const struct features *f, uint32_t i,
+                       const char *key, const char *name, uint32_t *out, struct err *e)
 {
     const struct feature_columns columns = {p->file, p->field};
     char path[LIMIT_NAME + 32];
@@ -337,8 +159,8 @@ static int other_field(const struct plan *p, const struct features *f, uint32_t 
     return rc;
 }
 
-static int share_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c,
-                      struct err *e)
+static int share_make(const struct feature_plan *p, struct features *f, uint32_t i,
+                      const struct column *c, struct err *e)
 {
     uint32_t other;
     int rc = other_field(p, f, i, "share", c->share, &other, e);
@@ -354,8 +176,8 @@ static int share_make(const struct plan *p, struct features *f, uint32_t i, cons
     return 0;
 }
 
-static int attend_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c,
-                       struct err *e)
+static int attend_make(const struct feature_plan *p, struct features *f, uint32_t i,
+                       const struct column *c, struct err *e)
 {
     uint32_t target;
     if (f->field[i].type != COLUMN_MULTI)
@@ -374,7 +196,7 @@ static int attend_make(const struct plan *p, struct features *f, uint32_t i, con
     return rc;
 }
 
-static int links_make(const struct plan *p, struct features *f, struct err *e)
+static int links_make(const struct feature_plan *p, struct features *f, struct err *e)
 {
     int rc = 0;
     for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++) {
@@ -388,7 +210,7 @@ static int links_make(const struct plan *p, struct features *f, struct err *e)
 }
 
 /* The fields that gates look at (model.gate_fields). */
-static int gates_make(const struct plan *p, struct features *f, struct err *e)
+static int gates_make(const struct feature_plan *p, struct features *f, struct err *e)
 {
     const struct feature_columns columns = {p->file, p->field};
     int rc = 0;
@@ -404,7 +226,7 @@ static int gates_make(const struct plan *p, struct features *f, struct err *e)
     return rc;
 }
 
-static int evaluate_columns(const struct plan *p, struct features *f, struct err *e)
+static int evaluate_columns(const struct feature_plan *p, struct features *f, struct err *e)
 {
     const char *group = p->job->evaluate.group;
     const struct string_list *by = &p->job->evaluate.by;
@@ -427,22 +249,18 @@ static int evaluate_columns(const struct plan *p, struct features *f, struct err
 }
 
 /* Until here fields are known by their places; from here on keys and rules have their numbers. */
-static int numbers_take(const struct plan *p, struct features *f, struct err *e)
+static int numbers_take(const struct feature_plan *p, struct features *f, struct err *e)
 {
-    const struct legend *n = &p->job->legend;
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < n->count[LEGEND_FIELDS]; i++)
-        if (n->name[LEGEND_FIELDS][i].number >= next)
-            next = n->name[LEGEND_FIELDS][i].number + 1;
+    uint16_t number[LIMIT_FIELDS];
+    uint32_t left = legend_numbers(&p->job->legend, LEGEND_FIELDS, number), given = 0;
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         uint32_t known = known_number(p, f, f->field[i].column);
-        f->shape.number[i] = (uint16_t)(known != LEGEND_NONE ? known : next++);
+        if (known == LEGEND_NONE && given++ < left)
+            known = number[given - 1];
+        f->shape.number[i] = (uint16_t)known;
     }
-    if (next > LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%s: with its new ones these tables had %u fields, at most %u are told "
-                       "apart",
-                       p->file, next, LIMIT_FIELDS);
+    if (given > left)
+        return legend_full(LEGEND_FIELDS, LIMIT_FIELDS - left + given, e);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         f->field[i].key_field = f->shape.number[f->field[i].key_field];
         f->table_of[f->shape.number[i]] = f->shape.table[i];
@@ -452,11 +270,11 @@ static int numbers_take(const struct plan *p, struct features *f, struct err *e)
     return 0;
 }
 
-static int plan_make(struct plan *p, struct features *f, struct err *e)
+static int plan_make(struct feature_plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
     const struct feature_columns columns = {p->file, p->field};
-    int rc = types_make(p, f, e);
+    int rc = feature_types_make(p, f, e);
     if (rc == 0)
         rc = use_chosen(p, f, e);
     if (rc == 0 && f->shape.fields + f->shape.numerics == 0)
@@ -476,7 +294,7 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
 
 static int plan_run(const struct job *job, const char *name, struct features *f, struct err *e)
 {
-    struct plan p = {.job = job, .file = name, .type = calloc(f->columns, 1)};
+    struct feature_plan p = {.job = job, .file = name, .type = calloc(f->columns, 1)};
     int rc = SHOAL_E_NOMEM;
     p.column = calloc(f->columns, sizeof p.column[0]);
     p.field = malloc(f->columns * sizeof p.field[0]);
@@ -516,97 +334,6 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     if (rc != 0)
         features_free(out);
     return rc;
-}
-
-/* ---- other headers ---- */
-
-/* The column of the name that `column` has in the features as they were; FEATURE_NO_COLUMN: there
- * is none. */
-static uint32_t column_again(const struct features *was, const struct features *now,
-                             uint32_t column)
-{
-    const struct cell *wanted = &was->name[column];
-    SHOAL_ASSERT(column < was->columns);
-    for (uint32_t i = 0; i < now->columns; i++)
-        if (now->name[i].bytes == wanted->bytes &&
-            memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0)
-            return i;
-    return FEATURE_NO_COLUMN;
-}
-
-/* *column, of the features as they were, becomes the column of that name in `now`. */
-static int rebind(const struct features *was, const struct features *now, const char *name,
-                  uint32_t *column, struct err *e)
-{
-    uint32_t again = column_again(was, now, *column);
-    if (again != FEATURE_NO_COLUMN) {
-        *column = again;
-        return 0;
-    }
-    const struct cell *wanted = &was->name[*column];
-    char text[LIMIT_NAME * 4];
-    int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
-    snprintf(text, sizeof text, "%.*s", shown, wanted->text);
-    return feature_names_missing(now, name, "the header of the training input", text, e);
-}
-
-/* What a prediction can do without: labels, weight, time. */
-static void rebind_known(struct features *f, const struct features *now)
-{
-    for (uint32_t i = 0; i < f->shape.tasks && !f->unlabelled; i++) {
-        f->label[i] = column_again(f, now, f->label[i]);
-        f->unlabelled |= f->label[i] == FEATURE_NO_COLUMN;
-    }
-    if (f->weight != FEATURE_NO_COLUMN)
-        f->weight = column_again(f, now, f->weight);
-    if (f->time != FEATURE_NO_COLUMN)
-        f->time = column_again(f, now, f->time);
-}
-
-static int rebind_all(struct features *f, const struct features *now, const char *name,
-                      struct err *e)
-{
-    int rc = 0;
-    if (f->predict)
-        rebind_known(f, now);
-    for (uint32_t i = 0; i < f->shape.tasks && rc == 0 && !f->predict; i++)
-        rc = rebind(f, now, name, &f->label[i], e);
-    if (rc == 0 && f->weight != FEATURE_NO_COLUMN && !f->predict)
-        rc = rebind(f, now, name, &f->weight, e);
-    if (rc == 0 && f->time != FEATURE_NO_COLUMN && !f->predict)
-        rc = rebind(f, now, name, &f->time, e);
-    if (rc == 0 && f->group != FEATURE_NO_COLUMN)
-        rc = rebind(f, now, name, &f->group, e);
-    for (uint32_t i = 0; i < f->by_count && rc == 0; i++)
-        rc = rebind(f, now, name, &f->by[i], e);
-    for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && rc == 0; i++) {
-        struct feature_use *use =
-            i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
-        uint32_t column = use->column;
-        rc = rebind(f, now, name, &column, e);
-        use->column = (uint16_t)column;
-    }
-    return rc;
-}
-
-int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
-                  struct err *e)
-{
-    struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
-    SHOAL_ASSERT(f->header && f->format->named);
-    int rc = feature_names_make(&now, NULL, name, head, bytes, e);
-    if (rc == 0)
-        rc = rebind_all(f, &now, name, e);
-    if (rc != 0) {
-        features_free(&now);
-        return rc;
-    }
-    free(f->name);
-    free(f->text);
-    f->name = now.name;
-    f->text = now.text;
-    f->columns = now.columns;
-    return 0;
 }
 
 void features_free(struct features *f)

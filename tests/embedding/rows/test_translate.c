@@ -91,6 +91,24 @@ START_TEST(a_plain_table_takes_names_alone)
 }
 END_TEST
 
+/* A field that begins anew is not half let in. */
+START_TEST(counts_of_fields_that_are_left_out_stay_behind)
+{
+    struct table_schema s = counting(0, 0), t = counting(1, 0);
+    const uint64_t without[LIMIT_FIELDS / 64] = {1u << 5};
+    struct table_counts counts;
+    struct rows from = rows_open(&s), to = rows_open(&t);
+    for (uint64_t i = 0; i < 40; i++)
+        stats_push(&from, key_make(5 + (uint32_t)(i % 2), i), 0.5f, 1, 0,
+                   (struct stats_batch){.time = NOON});
+    ck_assert_int_eq(translate_rows(from.table, 0, to.table, all, without), 0);
+    table_counts_get(to.table, &counts);
+    ck_assert_uint_eq(counts.waiting, 20);
+    rows_close(&from);
+    rows_close(&to);
+}
+END_TEST
+
 START_TEST(only_wanted_tablets_take_it)
 {
     struct table_schema s = counting(0, 0), t = counting(1, 0);
@@ -146,6 +164,7 @@ int main(void)
     TCase *c = tcase_create("translate");
     tcase_add_loop_test(c, counts_names_and_clock_go_along, 0, 6);
     tcase_add_test(c, a_plain_table_takes_names_alone);
+    tcase_add_test(c, counts_of_fields_that_are_left_out_stay_behind);
     tcase_add_test(c, only_wanted_tablets_take_it);
     tcase_add_test(c, fewer_may_wait);
     suite_add_tcase(suite, c);

@@ -8,6 +8,7 @@
 #include "server/coord/phase.h"
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
+#include "server/coord/work.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -1660,6 +1661,30 @@ START_TEST(coord_missing_input_ends_the_job)
 }
 END_TEST
 
+static int text_ask(void)
+{
+    struct coord_ask a = {0};
+    return coord_work_job_text(r.coord, &a);
+}
+
+/* Who reads its tables would number the fields as his own files have them. */
+START_TEST(coord_job_without_names_has_no_text_yet)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 1, NULL);
+    ck_assert_int_eq(text_ask(), SHOAL_E_AGAIN);
+    while (r.coord->job.at.phase != PHASE_INDEX)
+        ck_assert(sim_step(r.sim));
+    ck_assert_int_eq(text_ask(), SHOAL_E_AGAIN);
+    r.coord->job.at.from = FROM_FLEET; /* by the names of the rows that are there */
+    ck_assert_int_eq(text_ask(), 0);
+    r.coord->job.at.from = FROM_NOTHING;
+    while (r.worker[0].batches < 10) /* tables that an older release's workers made have no names */
+        ck_assert(sim_step(r.sim));
+    ck_assert_int_eq(text_ask(), 0);
+    rig_stop();
+}
+END_TEST
+
 /* Its servers have dropped the run: a fence of a lane would be asked for ever. */
 START_TEST(coord_failed_job_fences_no_lane)
 {
@@ -1827,6 +1852,7 @@ int main(void)
     tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_test(t, coord_failed_job_fences_no_lane);
+    tcase_add_test(t, coord_job_without_names_has_no_text_yet);
     tcase_add_test(t, coord_shard_that_opens_a_run_is_set_up_for_restore);
     tcase_add_loop_test(t, coord_bsp_takes_one_kind_of_device, 0, 6);
     tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);

@@ -334,11 +334,53 @@ START_TEST(dataset_shape_needs_no_more_than_the_first_line)
     ck_assert_uint_eq(shape.fields, 1);
     ck_assert_uint_eq(shape.numerics, 1);
     job.data.format = DATA_CRITEO;
+    job.data.column_count = 0;
     config_list_free(&job.data.train);
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0); /* known without looking */
     ck_assert_uint_eq(shape.fields, 26);
     job.data.format = DATA_LIBSVM;
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), SHOAL_E_NOINPUT);
+}
+END_TEST
+
+static void known(enum legend_list list, const char *name, uint32_t number, bool here)
+{
+    struct legend *n = &job.legend;
+    ck_assert_int_eq(legend_add(n, list, name, "emb", "category", &e), 0);
+    n->name[list][n->count[list] - 1].number = number;
+    n->name[list][n->count[list] - 1].here = here;
+}
+
+/* The tables know the columns by name, whatever has become of the input that made them. */
+START_TEST(dataset_columns_are_those_that_the_tables_know)
+{
+    char head[256], long_name[80];
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    char as_kept[LEGEND_NAME];
+    legend_write(long_name, strlen(long_name), 1, as_kept);
+    job.legend.input = strdup("");
+    job.legend.labels = strdup("");
+    known(LEGEND_FIELDS, "item", 4, true);
+    known(LEGEND_FIELDS, "gone", 2, false);
+    known(LEGEND_FIELDS, "user", 1, true);
+    known(LEGEND_FIELDS, as_kept, 7, true);
+    strcpy(job.data.label[0], "label");
+    job.predict.on = true;
+    config_list_add(&job.data.train, "/nonexistent/log.csv");
+    snprintf(head, sizeof head, "more,item,%s,user\nm,i,x,u\n", long_name);
+    config_list_add(&job.data.test, worker_text("new.csv", head));
+    open_split(WIRE_TEST);
+    read_batch(0, 0, 1);
+    ck_assert_uint_eq(b.values, 3);
+    ck_assert_uint_eq(key_at(0), key_of_value(1, "u", 1));
+    ck_assert_uint_eq(key_at(1), key_of_value(4, "i", 1));
+    ck_assert_uint_eq(key_at(2), key_of_value(7, "x", 1));
+    strcpy(job.data.label[0], "0"); /* a place in a header that nobody knows any more */
+    dataset_close(d);
+    d = NULL;
+    ck_assert_int_eq(dataset_open(&job, WIRE_TEST, &d, &e), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "/nonexistent/log.csv"));
 }
 END_TEST
 
@@ -543,6 +585,7 @@ int main(void)
     tcase_add_test(t, dataset_files_of_a_split_need_one_header);
     tcase_add_test(t, dataset_without_rows_is_refused);
     tcase_add_test(t, dataset_shape_needs_no_more_than_the_first_line);
+    tcase_add_test(t, dataset_columns_are_those_that_the_tables_know);
     tcase_add_test(t, dataset_negatives_are_a_share_drawn_anew_each_epoch);
     tcase_add_test(t, dataset_dropped_negatives_leave_an_empty_batch);
     tcase_add_test(t, dataset_groups_are_for_epoch_0);

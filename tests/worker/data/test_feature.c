@@ -409,6 +409,134 @@ START_TEST(feature_shared_columns_have_the_same_keys)
 }
 END_TEST
 
+START_TEST(feature_ids_are_keys_as_they_are)
+{
+    struct column *user = column_add("user", COLUMN_CATEGORY);
+    user->id = true;
+    user = column_add("seen", COLUMN_MULTI);
+    user->id = true;
+    user->max = 3;
+    column_add("city", COLUMN_CATEGORY);
+    check_made("label,user,seen,city", 3, 0);
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,281474976710655,no|17|0||4711|,7"),
+                     0);
+    ck_assert_uint_eq(r.key[0], (1ULL << 48) - 1);
+    ck_assert_uint_eq(r.count[1], 3); /* what does not count is not looked at */
+    ck_assert_uint_eq(r.key[1], (1ULL << 48) + 17);
+    ck_assert_uint_eq(r.key[2], 1ULL << 48);
+    ck_assert_uint_eq(r.key[3], (1ULL << 48) + 4711);
+    check_key(4, 2, "7");
+    ck_assert_int_eq(read_line_text(&r, format_csv.line, &f, "1,,,"), 0);
+    check_key(0, 0, ""); /* as an empty category */
+    ck_assert_uint_eq(r.count[1], 0);
+    check_key(1, 2, "");
+}
+END_TEST
+
+START_TEST(feature_ids_that_are_none_are_malformed)
+{
+    static const char *const bad[] = {"u7",           "-1",
+                                      "+1",           " 1",
+                                      "1 ",           "1.0",
+                                      "1e5",          "007",
+                                      "0x1",          "281474976710656",
+                                      "00",           "1_0",
+                                      "\xef\xbc\x91", "18446744073709551617"};
+    char line[64], said[160];
+    column_add("user", COLUMN_CATEGORY)->id = true;
+    column_add("seen", COLUMN_MULTI)->id = true;
+    check_made("label,user,seen", 2, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(line, sizeof line, "1,%s,1", bad[i]);
+        snprintf(said, sizeof said,
+                 "no id, a whole number from 0 to 281474976710655: column "
+                 "\"user\" has \"%s\"",
+                 bad[i][0] == '\xef' ? "???" : bad[i]);
+        check_bad_line(line, said);
+        snprintf(line, sizeof line, "1,1,3|%s|4", bad[i]);
+        check_bad_line(line, "column \"seen\" has");
+    }
+    ck_assert_int_eq(read_line_bytes(&r, format_csv.line, &f, "1,1\0,1", 7), SHOAL_E_DATA);
+}
+END_TEST
+
+START_TEST(feature_ids_are_found_by_their_values)
+{
+    struct legend n = {0};
+    uint64_t key = 0;
+    column_add("city", COLUMN_CATEGORY);
+    column_add("seen", COLUMN_MULTI)->id = true;
+    set(column_add("item", COLUMN_CATEGORY)->share, "seen");
+    job.data.column[2].id = true;
+    check_made("label,city,seen,item", 3, 0);
+    ck_assert_int_eq(feature_field_key(&f, 2, "4711", &key, &e), 0);
+    ck_assert_uint_eq(key, (1ULL << 48) + 4711);
+    ck_assert_int_eq(feature_field_key(&f, 1, "i4711", &key, &e), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "i4711 is no id of field seen"));
+    struct json *list = feature_fields_json(&f, &n);
+    ck_assert_str_eq(json_as_string(json_get(list, "1.kind"), ""), "multi id");
+    ck_assert_str_eq(json_as_string(json_get(list, "2.kind"), ""), "id");
+    json_free(list);
+    legend_add(&n, LEGEND_FIELDS, "old", "emb", "id", NULL);
+    n.name[LEGEND_FIELDS][0].number = 7;
+    n.name[LEGEND_FIELDS][0].here = false;
+    ck_assert_int_eq(feature_gone_key(&n, "old", "12", &key, &e), 0);
+    ck_assert_uint_eq(key, (7ULL << 48) + 12);
+    ck_assert_int_eq(feature_gone_key(&n, "old", "012", &key, &e), SHOAL_E_DATA);
+    ck_assert_int_eq(feature_gone_key(&n, "older", "12", &key, &e), SHOAL_E_NOT_FOUND);
+    legend_free(&n);
+}
+END_TEST
+
+START_TEST(feature_ids_are_another_kind_of_field)
+{
+    static struct job_table table = {.name = "emb", .dim = 4};
+    job.table = &table;
+    job.table_count = 1;
+    for (int id = 0; id < 2; id++) {
+        struct legend n = {0};
+        column_add(id ? "b" : "a", COLUMN_CATEGORY)->id = id;
+        column_add(id ? "d" : "c", COLUMN_MULTI)->id = id;
+        check_made("label,a,c,b,d", 4, 0);
+        ck_assert_int_eq(feature_legend(&f, &job, &n, &e), 0);
+        ck_assert_str_eq(n.name[LEGEND_FIELDS][id ? 2 : 0].what, id ? "id" : "category");
+        ck_assert_str_eq(n.name[LEGEND_FIELDS][id ? 3 : 1].what, id ? "multi id" : "multi");
+        legend_free(&n);
+    }
+    job.table = NULL;
+    job.table_count = 0;
+}
+END_TEST
+
+START_TEST(feature_names_by_place_tell_where_the_label_is)
+{
+    static struct job_table table = {.name = "emb", .dim = 4};
+    struct legend n = {0};
+    job.table = &table;
+    job.table_count = 1;
+    job.data.header = false;
+    strcpy(job.data.label[0], "2");
+    check_made("a,b,1,c", 3, 0);
+    ck_assert_int_eq(feature_legend(&f, &job, &n, &e), 0);
+    ck_assert_str_eq(n.place, "2");
+    ck_assert_uint_eq(n.columns, 4);
+    legend_free(&n);
+    for (int i = 0; i < 4; i++)
+        worker_job_column(&job, (const char *[]){"a", "b", "y", "n"}[i],
+                          i == 3 ? COLUMN_NUMBER : COLUMN_CATEGORY);
+    strcpy(job.data.label[0], "y");
+    job.data.column[2].type = COLUMN_LABEL;
+    job.features.number = NUMBER_LOG1P;
+    check_made("a,b,1,c", 2, 1);
+    ck_assert_int_eq(feature_legend(&f, &job, &n, &e), 0);
+    ck_assert_str_eq(n.place, ""); /* they have names */
+    ck_assert_str_eq(n.name[LEGEND_NUMBERS][0].what, "number log1p");
+    legend_free(&n);
+    job.table = NULL;
+    job.table_count = 0;
+}
+END_TEST
+
 START_TEST(feature_shares_that_lead_nowhere_are_refused)
 {
     struct column *history = column_add("history", COLUMN_MULTI);
@@ -731,6 +859,11 @@ int main(void)
     tcase_add_test(t, feature_weight_of_criteo_is_one_of_its_columns);
     tcase_add_test(t, feature_weights_that_are_none_are_refused);
     tcase_add_test(t, feature_shared_columns_have_the_same_keys);
+    tcase_add_test(t, feature_ids_are_keys_as_they_are);
+    tcase_add_test(t, feature_ids_that_are_none_are_malformed);
+    tcase_add_test(t, feature_ids_are_found_by_their_values);
+    tcase_add_test(t, feature_ids_are_another_kind_of_field);
+    tcase_add_test(t, feature_names_by_place_tell_where_the_label_is);
     tcase_add_test(t, feature_shares_that_lead_nowhere_are_refused);
     tcase_add_test(t, feature_max_takes_the_last_values);
     tcase_add_test(t, feature_attention_names_its_target);

@@ -145,6 +145,21 @@ START_TEST(criteo_fields_may_be_chosen)
 }
 END_TEST
 
+START_TEST(criteo_columns_are_told_more_of_by_name)
+{
+    features_free(&f);
+    worker_job_column(&job, "C1", COLUMN_CATEGORY);
+    worker_job_column(&job, "I1", COLUMN_NUMBER);
+    snprintf(job.data.column[0].share, LIMIT_NAME, "%s", "C2");
+    ck_assert_msg(features_make(&job, "log", NULL, 0, &f, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(f.field[0].key_field, 1);
+    features_free(&f);
+    job.data.column[1].type = COLUMN_CATEGORY;
+    ck_assert_int_eq(features_make(&job, "log", NULL, 0, &f, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "column \"I1\" another type, in criteo it is a number"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("read_criteo");
@@ -157,6 +172,7 @@ int main(void)
     tcase_add_test(t, criteo_malformed_lines_are_refused_with_a_reason);
     tcase_add_test(t, criteo_nul_bytes_are_harmless);
     tcase_add_test(t, criteo_fields_may_be_chosen);
+    tcase_add_test(t, criteo_columns_are_told_more_of_by_name);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

@@ -4,6 +4,7 @@
 #include "tests/lib/worker_reader.h"
 
 #include <check.h>
+#include <stdio.h>
 
 static struct job job;
 static struct features f;
@@ -88,6 +89,30 @@ START_TEST(libsvm_head_without_entries_is_refused)
 }
 END_TEST
 
+/* Columns that the format gives their types may be used, shared and read as ids by name. */
+START_TEST(libsvm_columns_may_be_ids_or_skipped)
+{
+    features_free(&f);
+    worker_job_column(&job, "3", COLUMN_CATEGORY);
+    worker_job_column(&job, "2", COLUMN_SKIP);
+    job.data.column[0].id = true;
+    ck_assert_msg(make("1 3:1 957:1 5039:1") == 0, "%s", e.text);
+    ck_assert_uint_eq(f.shape.fields, 2);
+    ck_assert_int_eq(read_line_text(&r, format_libsvm.line, &f, "1 7:1 x8:1 9:1"), SHOAL_E_DATA);
+    ck_assert_int_eq(read_line_text(&r, format_libsvm.line, &f, "1 7:1 8:1 4711:1"), 0);
+    ck_assert_uint_eq(r.key[0], key_of_value(0, "7", 1));
+    ck_assert_uint_eq(r.key[1], (1ULL << 48) + 4711);
+    check_bad("1 7:1 8:1 09:1", "no id");
+    features_free(&f);
+    job.data.column[1].type = COLUMN_MULTI;
+    ck_assert_int_eq(make("1 3:1 957:1 5039:1"), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "column \"2\" another type, in libsvm it is a category"));
+    snprintf(job.data.column[1].name, LIMIT_NAME, "%s", "C9");
+    ck_assert_int_eq(make("1 3:1 957:1 5039:1"), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "data.columns names column \"C9\""));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("read_libsvm");
@@ -98,6 +123,7 @@ int main(void)
     tcase_add_test(t, libsvm_label_may_be_signed_or_a_fraction);
     tcase_add_test(t, libsvm_malformed_lines_are_refused_with_a_reason);
     tcase_add_test(t, libsvm_head_without_entries_is_refused);
+    tcase_add_test(t, libsvm_columns_may_be_ids_or_skipped);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

@@ -1,0 +1,111 @@
+/* feature_bind.c: the same features for a file whose header has other columns, or another order. */
+#include "worker/data/feature_inner.h"
+
+#include "proto/base/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The column that tables call so (proto/job/legend.h). */
+static uint32_t column_called(const struct features *f, const struct cell *wanted)
+{
+    char name[LEGEND_NAME];
+    for (uint32_t i = 0; i < f->columns; i++) {
+        feature_column_name(f, i, name);
+        if (strlen(name) == wanted->bytes && memcmp(name, wanted->text, wanted->bytes) == 0)
+            return i;
+    }
+    return FEATURE_NO_COLUMN;
+}
+
+/* The column of the name that `column` has in the features as they were, which may be what tables
+ * call one whose own name would not do; FEATURE_NO_COLUMN: there is none. */
+static uint32_t column_again(const struct features *was, const struct features *now,
+                             uint32_t column)
+{
+    const struct cell *wanted = &was->name[column];
+    SHOAL_ASSERT(column < was->columns);
+    for (uint32_t i = 0; i < now->columns; i++)
+        if (now->name[i].bytes == wanted->bytes &&
+            memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0)
+            return i;
+    bool other = memchr(wanted->text, '~', wanted->bytes) != NULL ||
+                 memchr(wanted->text, '#', wanted->bytes) != NULL;
+    return other ? column_called(now, wanted) : FEATURE_NO_COLUMN;
+}
+
+/* *column, of the features as they were, becomes the column of that name in `now`. */
+static int rebind(const struct features *was, const struct features *now, const char *name,
+                  uint32_t *column, struct err *e)
+{
+    uint32_t again = column_again(was, now, *column);
+    if (again != FEATURE_NO_COLUMN) {
+        *column = again;
+        return 0;
+    }
+    const struct cell *wanted = &was->name[*column];
+    char text[LIMIT_NAME * 4];
+    int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
+    snprintf(text, sizeof text, "%.*s", shown, wanted->text);
+    return feature_names_missing(now, name, "the header of the training input", text, e);
+}
+
+/* What a prediction can do without: labels, weight, time. */
+static void rebind_known(struct features *f, const struct features *now)
+{
+    for (uint32_t i = 0; i < f->shape.tasks && !f->unlabelled; i++) {
+        f->label[i] = column_again(f, now, f->label[i]);
+        f->unlabelled |= f->label[i] == FEATURE_NO_COLUMN;
+    }
+    if (f->weight != FEATURE_NO_COLUMN)
+        f->weight = column_again(f, now, f->weight);
+    if (f->time != FEATURE_NO_COLUMN)
+        f->time = column_again(f, now, f->time);
+}
+
+static int rebind_all(struct features *f, const struct features *now, const char *name,
+                      struct err *e)
+{
+    int rc = 0;
+    if (f->predict)
+        rebind_known(f, now);
+    for (uint32_t i = 0; i < f->shape.tasks && rc == 0 && !f->predict; i++)
+        rc = rebind(f, now, name, &f->label[i], e);
+    if (rc == 0 && f->weight != FEATURE_NO_COLUMN && !f->predict)
+        rc = rebind(f, now, name, &f->weight, e);
+    if (rc == 0 && f->time != FEATURE_NO_COLUMN && !f->predict)
+        rc = rebind(f, now, name, &f->time, e);
+    if (rc == 0 && f->group != FEATURE_NO_COLUMN)
+        rc = rebind(f, now, name, &f->group, e);
+    for (uint32_t i = 0; i < f->by_count && rc == 0; i++)
+        rc = rebind(f, now, name, &f->by[i], e);
+    for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && rc == 0; i++) {
+        struct feature_use *use =
+            i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
+        uint32_t column = use->column;
+        rc = rebind(f, now, name, &column, e);
+        use->column = (uint16_t)column;
+    }
+    return rc;
+}
+
+int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
+                  struct err *e)
+{
+    struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
+    SHOAL_ASSERT(f->header && f->format->named);
+    int rc = feature_names_make(&now, NULL, name, head, bytes, e);
+    if (rc == 0)
+        rc = rebind_all(f, &now, name, e);
+    if (rc != 0) {
+        features_free(&now);
+        return rc;
+    }
+    free(f->name);
+    free(f->text);
+    f->name = now.name;
+    f->text = now.text;
+    f->columns = now.columns;
+    return 0;
+}
