@@ -714,7 +714,7 @@ static void named_start(const char *letters, const char *from)
         ck_assert_int_eq(legend_add(&is, LEGEND_FIELDS, name, "emb", "category", &e), 0);
     }
     ck_assert_msg(legend_match(&j->spec.legend, &is, NULL, 0, false, &e) == 0, "%s", e.text);
-    ck_assert_int_eq(coord_submit_name(j, &is, &e), 0);
+    ck_assert_int_eq(coord_submit_name(j, &is, false, &e), 0);
     ck_assert(coord_put(r.coord, "job", j->yaml, j->yaml_bytes));
     legend_free(&is);
 }
