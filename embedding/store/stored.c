@@ -20,7 +20,9 @@
 #define TABLET_MAGIC 0x314254454c424154ull
 #define CONTROL_MAGIC_1 0x314c5254434c4853ull /* without a floor */
 #define CONTROL_MAGIC_2 0x324c5254434c4853ull /* without the newest run */
-#define CONTROL_MAGIC 0x334c5254434c4853ull
+#define CONTROL_MAGIC_3                                                                            \
+    0x334c5254434c4853ull /* without what was dropped: written where nothing was */
+#define CONTROL_MAGIC 0x344c5254434c4853ull
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
 struct tablet_head {
@@ -37,12 +39,14 @@ struct control_head {
     uint64_t checksum; /* of all that follows */
     uint64_t sequence;
     uint32_t tables, runs;
-    uint64_t floor;  /* not with CONTROL_MAGIC_1 */
-    uint64_t newest; /* runs.newest; not with CONTROL_MAGIC_2 either */
+    uint64_t floor;            /* not with CONTROL_MAGIC_1 */
+    uint64_t newest;           /* runs.newest; not with CONTROL_MAGIC_2 either */
+    uint64_t cleared, barrier; /* of runs; with CONTROL_MAGIC alone */
 };
 #define CONTROL_HEAD_1 offsetof(struct control_head, floor)
 #define CONTROL_HEAD_2 offsetof(struct control_head, newest)
-_Static_assert(sizeof(struct control_head) == 48, "control_head is a disk format");
+#define CONTROL_HEAD_3 offsetof(struct control_head, cleared)
+_Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format");
 
 /* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
 #define CONTROL_PAST (1u << 31)
@@ -268,9 +272,15 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
  * refuses them for what they are; another magic it would call damage, and advise to restore a
  * cut ---- */
 
+/* An older Shoal reads a store in which nothing was dropped. */
+static size_t head_bytes(const struct runs *r)
+{
+    return r->cleared == 0 ? CONTROL_HEAD_3 : sizeof(struct control_head);
+}
+
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {
-    size_t bytes = sizeof(struct control_head);
+    size_t bytes = head_bytes(r);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL)
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i]));
@@ -307,11 +317,14 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = CONTROL_MAGIC,
+    struct control_head h = {.magic = r->cleared == 0 ? CONTROL_MAGIC_3 : CONTROL_MAGIC,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
-                             .newest = r->newest};
-    at += sizeof h;
+                             .newest = r->newest,
+                             .cleared = r->cleared,
+                             .barrier = r->barrier};
+    SHOAL_ASSERT(r->barrier <= as_of.sequence);
+    at += head_bytes(r);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL) {
             const struct table_schema *s = table_schema_of(table[i]);
@@ -345,10 +358,10 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         h.runs++;
     }
     SHOAL_ASSERT((size_t)(at - value) == *bytes);
-    memcpy(value, &h, sizeof h);
+    memcpy(value, &h, head_bytes(r));
     size_t from = offsetof(struct control_head, sequence);
-    h.checksum = hash_bytes(value + from, *bytes - from, CONTROL_MAGIC);
-    memcpy(value, &h, sizeof h);
+    h.checksum = hash_bytes(value + from, *bytes - from, h.magic);
+    memcpy(value, &h, head_bytes(r));
     *out = value;
     return 0;
 }
@@ -376,6 +389,8 @@ static bool read_head(struct reader *in, struct control_head *h)
         return true;
     if (h->magic == CONTROL_MAGIC_2)
         return get(in, &h->floor, CONTROL_HEAD_2 - CONTROL_HEAD_1);
+    if (h->magic == CONTROL_MAGIC_3)
+        return get(in, &h->floor, CONTROL_HEAD_3 - CONTROL_HEAD_1);
     return h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof *h - CONTROL_HEAD_1);
 }
 
@@ -428,7 +443,7 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     size_t from = offsetof(struct control_head, sequence);
     if (!read_head(&in, &h) ||
         h.checksum != hash_bytes((const char *)value + from, bytes - from, h.magic) ||
-        h.floor > h.sequence)
+        h.floor > h.sequence || h.barrier > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;
@@ -450,6 +465,10 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     }
     if (r != NULL && r->newest < h.newest)
         r->newest = h.newest;
+    if (r != NULL && r->cleared < h.cleared) {
+        r->cleared = h.cleared;
+        r->barrier = h.barrier;
+    }
     *as_of = (struct stored_as_of){h.sequence, h.floor};
     return in.at == in.end ? 0 : err_set(e, SHOAL_E_CORRUPT, damaged);
 }
