@@ -217,6 +217,17 @@ static int legend_take(struct coord *c, const struct legend *is, struct err *e)
     return coord_put(c, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
 }
 
+/* Whoever means his field by `fresh: [all]` is told what it is, before it is done. */
+static int all_check(const struct legend *is, struct err *e)
+{
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++)
+        if (legend_find(is, (enum legend_list)l, "all") != LEGEND_NONE)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "fresh: all drops all that the servers hold, and this job has a field "
+                           "called all: give the field another name, or take fresh away");
+    return 0;
+}
+
 int coord_work_legend(struct coord *c, struct coord_ask *a)
 {
     struct coord_job *j = &c->job;
@@ -233,6 +244,10 @@ int coord_work_legend(struct coord *c, struct coord_ask *a)
     int rc = legend_parse(text, bytes, &is, &a->e);
     if (rc != 0)
         return rc;
+    if (j->spec.fresh_all && (rc = all_check(&is, &a->e)) != 0) {
+        legend_free(&is);
+        return rc;
+    }
     /* who goes on, or joins others, has what is there; before a restart it may have been told */
     bool told = j->told || j->at.tables > 0;
     bool same = told || coord_from_resumes(&j->at) || job_reads_only(&j->spec);

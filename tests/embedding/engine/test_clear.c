@@ -307,7 +307,7 @@ START_TEST(a_clear_has_happened_or_has_not)
 {
     long steps = 0, killed = 0;
     shared->after = job_alone();
-    for (long at = 0; at <= steps; at += at == 0 ? 1 : kill_stride(steps, 40)) {
+    for (long at = 0; at <= steps; at += at == 0 ? 1 : kill_stride(steps, 20)) {
         rig_in_child(before_child, NULL);
         shared->status = 1;
         rig_in_child(clear_child, &at);
