@@ -7,6 +7,7 @@
 #include "server/coord/phase.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char CLEAR_KEY[] = "clear", NAMES_KEY[] = "names";
 
@@ -78,4 +79,22 @@ int coord_fresh_names(const struct coord *c, struct legend *out, struct err *e)
     rc = legend_parse(text, bytes, out, e);
     free(text);
     return rc == 0 ? 0 : err_wrap(e, rc, "stored names of the servers' tables");
+}
+
+int coord_fresh_text(const struct coord *c, char **text, size_t *bytes, struct err *e)
+{
+    const struct coord_job *j = &c->job;
+    struct legend held = {0};
+    if (j->at.phase != PHASE_FAILED) {
+        *text = malloc(j->yaml_bytes + 1);
+        if (*text == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+        memcpy(*text, j->yaml, *bytes = j->yaml_bytes);
+        return 0;
+    }
+    int rc = coord_fresh_names(c, &held, e);
+    if (rc == 0)
+        rc = legend_put(j->yaml, j->yaml_bytes, &held, text, bytes, e);
+    legend_free(&held);
+    return rc;
 }

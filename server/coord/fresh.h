@@ -39,5 +39,8 @@ bool coord_fresh_done(struct coord *c);
 
 /* Of the tables that the servers hold; the caller frees it. */
 int coord_fresh_names(const struct coord *c, struct legend *out, struct err *e);
+/* The last job's text for whoever reads the tables: of one that has failed with these names. The
+ * caller frees *text. */
+int coord_fresh_text(const struct coord *c, char **text, size_t *bytes, struct err *e);
 
 #endif

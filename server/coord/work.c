@@ -263,9 +263,15 @@ int coord_work_job_text(struct coord *c, struct coord_ask *a)
 {
     if (c->job.yaml == NULL)
         return err_set(&a->e, SHOAL_E_AGAIN, "there was no job yet");
+    char *text;
+    size_t bytes;
+    int rc = coord_fresh_text(c, &text, &bytes, &a->e);
+    if (rc != 0)
+        return rc;
     a->reply.u.JOB_TEXT_reply.run = c->job.at.number;
-    a->frame = c->job.yaml;
-    a->frame_bytes = c->job.yaml_bytes;
+    a->silent = true; /* without memory it is asked again */
+    (void)coord_send_frame(c, a->from, &a->reply, text, bytes);
+    free(text);
     return 0;
 }
 

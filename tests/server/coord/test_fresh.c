@@ -273,9 +273,13 @@ START_TEST(coord_names_are_those_of_the_rows)
     if (_i == 1)
         coord_again();
     go(500);
+    char *told;
+    size_t bytes;
+    ck_assert_int_eq(coord_fresh_text(r.coord, &told, &bytes, NULL), 0);
+    ck_assert_ptr_nonnull(memmem(told, bytes, "\"user\": [5, \"emb\"", 17)); /* to readers too */
+    free(told);
     ck_assert_int_eq(refused("", "fleet", true, why), 0);
     ck_assert_uint_eq(number_of("user"), 5);
-    coord_submit_close(r.coord);
     rig_stop();
 }
 END_TEST
