@@ -92,8 +92,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
  * closing and what reads without rows are allowed, and reading of rows that engine_warm has said
  * yes to. */
 bool engine_back(const struct engine *g);
-/* Whether it is a restore that they are not back from: then engine_warm says no, until on_fetched,
- * and engine_row AGAIN. */
+/* Whether it is a restore that they are not back from, or all is being dropped: then engine_warm
+ * says no, until on_fetched, and engine_row AGAIN. */
 bool engine_restoring(const struct engine *g);
 /* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start
  * replays nothing). */
@@ -199,6 +199,18 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
  * means. */
 int engine_run_still(const struct engine *g, uint64_t run, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
+
+/* status 0: all has gone. On the loop, once; the text dies with the call. */
+typedef void (*engine_clear_done)(void *context, int status, const char *text);
+/* Drops all tables, runs, marks and cuts for good: what is here now goes before `job` begins, its
+ * run and those of older jobs among it. Once for a job: again it is done at once, whatever is here
+ * by then. engine_newest_run stays. 0: done will be called, perhaps before this returns; until then
+ * the engine is not back (engine_back). A kill leaves all as it was but the cuts, or nothing.
+ * AGAIN, BUSY: something is under way. CONFIG: a run of this job or of a newer one was opened here
+ * without it. */
+int engine_clear(struct engine *g, uint64_t job, engine_clear_done done, void *context,
+                 struct err *e);
+
 /* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark:
  * lowest mark of the lane over led tablets. */
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,

@@ -273,6 +273,8 @@ static int prepare_seal(struct engine *g)
             run[all.count++] = g->runs.run[i];
     run[all.count++] = l->runs.run[0];
     all.newest = l->run > g->runs.newest ? l->run : g->runs.newest;
+    all.cleared = g->runs.cleared;
+    all.barrier = g->runs.barrier;
     l->control_sequence = g->sequence;
     return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0}, &l->control,
                                 &l->control_bytes);

@@ -420,6 +420,8 @@ int apply_record(struct apply *a, const struct journal_record *r, struct err *e)
     SHOAL_ASSERT(!(a->live && a->of_cut));
     SHOAL_ASSERT(!a->live || h->sequence == a->g->sequence); /* it was journalled just now */
     const struct kind *k = &kinds[h->kind];
+    if (!a->live && h->sequence <= a->runs->barrier) /* 3 */
+        return 0;
     if (k->control && !a->live && !a->of_cut && !is_past(a, h))
         a->g->control_changed = h->sequence;
     if (k->least ? h->payload_bytes < k->bytes : h->payload_bytes != k->bytes)

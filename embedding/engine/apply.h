@@ -15,6 +15,7 @@
  *     [test: test_recover, test_tier_random]
  *  2. A record acts only on tablets whose `base` is below its sequence: what is stored with a
  *     tablet is not repeated. [test: test_recover]
+ *  3. A record from before all was dropped (clear.c) does nothing. [test: test_clear]
  *
  * Thread: the engine's. */
 #ifndef EMBEDDING_ENGINE_APPLY_H

@@ -125,12 +125,12 @@ void engine_pulse(const struct engine *g)
 
 bool engine_back(const struct engine *g)
 {
-    return g->job[JOB_RELOAD] == NULL && g->job[JOB_RESTORE] == NULL;
+    return g->job[JOB_RELOAD] == NULL && !engine_restoring(g);
 }
 
 bool engine_restoring(const struct engine *g)
 {
-    return g->job[JOB_RESTORE] != NULL;
+    return g->job[JOB_RESTORE] != NULL || g->job[JOB_CLEAR] != NULL;
 }
 
 void engine_whole_free(struct engine *g)

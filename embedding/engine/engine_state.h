@@ -147,6 +147,7 @@ enum engine_job_kind {
     JOB_UNLOAD,
     JOB_RELOAD,
     JOB_RESTORE,
+    JOB_CLEAR,
     JOB_KINDS
 };
 

@@ -284,6 +284,16 @@ void fetch_init(struct engine *g)
     g->tier.asked_salt = salt_draw();
 }
 
+void fetch_forget(struct engine *g)
+{
+    SHOAL_ASSERT(fetch_none(g));
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        g->tier.wanted[i].count = 0;
+    g->tier.wanted_count = 0;
+    if (g->tier.asked != NULL)
+        asked_renew(g);
+}
+
 void fetch_free(struct engine *g)
 {
     SHOAL_ASSERT(fetch_none(g));

@@ -12,6 +12,8 @@ void fetch_init(struct engine *g);
 void fetch_free(struct engine *g);
 /* Whether no fetch is on its way. */
 bool fetch_none(const struct engine *g);
+/* Nothing is wanted any more: there are no tables. No fetch is on its way. */
+void fetch_forget(struct engine *g);
 /* Room was made: a fetch may begin, and who waits may try again. */
 void fetch_continue(struct engine *g);
 

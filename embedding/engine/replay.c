@@ -286,9 +286,13 @@ int replay_clear_load(struct store *s, uint64_t tables, struct err *e)
 static int clear_unfinished(struct replay *r, struct err *e)
 {
     SHOAL_ASSERT(!r->to.of_cut && r->load.under_way);
-    log_warn("%s: the load of a checkpoint as run %" PRIu64
-             " was not finished; its tables are empty, load it again",
-             r->to.g->dir, r->load.run);
+    if (r->load.run == r->to.runs->cleared && r->load.tables == UINT64_MAX)
+        log_info("%s: all that was here before job %" PRIu64 " goes, as was begun", r->to.g->dir,
+                 r->load.run);
+    else
+        log_warn("%s: the load of a checkpoint as run %" PRIu64
+                 " was not finished; its tables are empty, load it again",
+                 r->to.g->dir, r->load.run);
     return replay_clear_load(r->store, r->load.tables, e);
 }
 

@@ -248,7 +248,7 @@ struct blame_work {
     struct engine *g; /* borrowed */
     struct journal_files files;
     struct table_schema *schema; /* owned */
-    uint64_t key;
+    uint64_t key, above;
     struct blame_entry *entry; /* owned; (limit) */
     uint32_t limit, count;
     bool complete;
@@ -270,6 +270,7 @@ static void blame_run(struct work *w)
 {
     struct blame_work *b = container_of(w, struct blame_work, work);
     struct archive_wish wish = wish_of(b->schema, &b->key, 1, &b->stop);
+    wish.above = b->above;
     b->status =
         archive_blame(&b->files, &wish, b->entry, b->limit, &b->count, &b->complete, &b->err);
 }
@@ -317,6 +318,7 @@ int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
     }
     *b->schema = *table_schema_of(t->table);
     b->g = g;
+    b->above = g->runs.barrier; /* it stays while the search lasts (clear.c) */
     b->key = key;
     b->limit = limit;
     b->done = done;

@@ -221,8 +221,8 @@ static int push_hits(struct walk *w, struct journal_cursor *c, const struct reco
     const uint64_t *keys;
     uint64_t key_bytes = sizeof(uint64_t) + w->wish->floats * sizeof(float);
     *count = 0;
-    if (h->kind != RECORD_PUSH || h->table != w->wish->table || h->key_count > LIMIT_KEYS ||
-        h->payload_bytes != h->key_count * key_bytes)
+    if (h->kind != RECORD_PUSH || h->sequence <= w->wish->above || h->table != w->wish->table ||
+        h->key_count > LIMIT_KEYS || h->payload_bytes != h->key_count * key_bytes)
         return 0;
     int rc = cursor_keys(c, &keys, e);
     for (uint32_t i = 0; rc == 0 && i < h->key_count; i++)
@@ -347,7 +347,7 @@ int archive_blame(struct journal_files *f, const struct archive_wish *wish, stru
         close(file->fd);
         file->fd = -1;
     }
-    *complete = rc == 0 && i == 0 && first == 1;
+    *complete = rc == 0 && i == 0 && first > 0 && first <= wish->above + 1;
     free(w.hits);
     free(b.ring);
     return rc;

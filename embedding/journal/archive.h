@@ -50,11 +50,12 @@ struct archive_wish {
     uint32_t width;         /* of these the gradient */
     const uint64_t *keys;   /* (count), sorted by value; borrowed */
     uint32_t count;
+    uint64_t above;          /* records up to this one are of tables that are gone */
     const atomic_bool *stop; /* borrowed; once true, reading ends with STOPPED */
 };
 
 /* Pushes that have wish->keys[0], newest first, at most limit. out has room for limit; *complete:
- * everything was read and the oldest record of all was sequence 1. */
+ * everything was read, from the first record above wish->above on. */
 struct journal_files;
 int archive_blame(struct journal_files *f, const struct archive_wish *wish, struct blame_entry *out,
                   uint32_t limit, uint32_t *count, bool *complete, struct err *e);

@@ -51,6 +51,9 @@ struct runs {
     struct run_past *past; /* owned */
     uint32_t past_count, past_capacity;
     uint64_t newest; /* the highest id that was ever added, however long ago it was dropped */
+    /* the job for which all was dropped last (clear.c), and the last record before that: none up to
+     * there is of anything that is here. 0: never */
+    uint64_t cleared, barrier;
 };
 
 struct run *runs_find(const struct runs *r, uint64_t id); /* or NULL */

@@ -21,7 +21,7 @@
 #define CONTROL_MAGIC_1 0x314c5254434c4853ull /* without a floor */
 #define CONTROL_MAGIC_2 0x324c5254434c4853ull /* without the newest run */
 #define CONTROL_MAGIC_3                                                                            \
-    0x334c5254434c4853ull /* without what schemas were; as long as none changed */
+    0x334c5254434c4853ull /* without what schemas were and what was dropped: nothing was */
 #define CONTROL_MAGIC 0x344c5254434c4853ull
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
@@ -39,12 +39,14 @@ struct control_head {
     uint64_t checksum; /* of all that follows */
     uint64_t sequence;
     uint32_t tables, runs;
-    uint64_t floor;  /* not with CONTROL_MAGIC_1 */
-    uint64_t newest; /* runs.newest; not with CONTROL_MAGIC_2 either */
+    uint64_t floor;            /* not with CONTROL_MAGIC_1 */
+    uint64_t newest;           /* runs.newest; not with CONTROL_MAGIC_2 either */
+    uint64_t cleared, barrier; /* of runs; with CONTROL_MAGIC alone */
 };
 #define CONTROL_HEAD_1 offsetof(struct control_head, floor)
 #define CONTROL_HEAD_2 offsetof(struct control_head, newest)
-_Static_assert(sizeof(struct control_head) == 48, "control_head is a disk format");
+#define CONTROL_HEAD_3 offsetof(struct control_head, cleared)
+_Static_assert(sizeof(struct control_head) == 64, "control_head is a disk format");
 
 /* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
 #define CONTROL_PAST (1u << 31)
@@ -272,9 +274,10 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
 
 _Static_assert(sizeof(struct table_past) == 16, "table_past is a disk format");
 
-static bool any_past(struct table *const table[LIMIT_TABLES])
+/* What an older Shoal does not know is there: it reads all other stores. */
+static bool newer(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {
-    bool any = false;
+    bool any = r->cleared != 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         any |= table[i] != NULL && table_past(table[i])->sequence > 0;
     return any;
@@ -282,8 +285,9 @@ static bool any_past(struct table *const table[LIMIT_TABLES])
 
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {
-    size_t bytes = sizeof(struct control_head),
-           past = any_past(table) ? sizeof(struct table_past) : 0;
+    bool more = newer(table, r);
+    size_t bytes = more ? sizeof(struct control_head) : CONTROL_HEAD_3,
+           past = more ? sizeof(struct table_past) : 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL)
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i])) + past;
@@ -320,11 +324,16 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = any_past(table) ? CONTROL_MAGIC : CONTROL_MAGIC_3,
+    bool more = newer(table, r);
+    size_t head = more ? sizeof(struct control_head) : CONTROL_HEAD_3;
+    struct control_head h = {.magic = more ? CONTROL_MAGIC : CONTROL_MAGIC_3,
                              .sequence = as_of.sequence,
                              .floor = as_of.floor,
-                             .newest = r->newest};
-    at += sizeof h;
+                             .newest = r->newest,
+                             .cleared = r->cleared,
+                             .barrier = r->barrier};
+    SHOAL_ASSERT(r->barrier <= as_of.sequence);
+    at += head;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL) {
             const struct table_schema *s = table_schema_of(table[i]);
@@ -360,10 +369,10 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         h.runs++;
     }
     SHOAL_ASSERT((size_t)(at - value) == *bytes);
-    memcpy(value, &h, sizeof h);
+    memcpy(value, &h, head);
     size_t from = offsetof(struct control_head, sequence);
     h.checksum = hash_bytes(value + from, *bytes - from, h.magic);
-    memcpy(value, &h, sizeof h);
+    memcpy(value, &h, head);
     *out = value;
     return 0;
 }
@@ -391,8 +400,9 @@ static bool read_head(struct reader *in, struct control_head *h)
         return true;
     if (h->magic == CONTROL_MAGIC_2)
         return get(in, &h->floor, CONTROL_HEAD_2 - CONTROL_HEAD_1);
-    return (h->magic == CONTROL_MAGIC || h->magic == CONTROL_MAGIC_3) &&
-           get(in, &h->floor, sizeof *h - CONTROL_HEAD_1);
+    if (h->magic == CONTROL_MAGIC_3)
+        return get(in, &h->floor, CONTROL_HEAD_3 - CONTROL_HEAD_1);
+    return h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof *h - CONTROL_HEAD_1);
 }
 
 static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
@@ -444,7 +454,7 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     size_t from = offsetof(struct control_head, sequence);
     if (!read_head(&in, &h) ||
         h.checksum != hash_bytes((const char *)value + from, bytes - from, h.magic) ||
-        h.floor > h.sequence)
+        h.floor > h.sequence || h.barrier > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;
@@ -470,6 +480,10 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     }
     if (r != NULL && r->newest < h.newest)
         r->newest = h.newest;
+    if (r != NULL && r->cleared < h.cleared) {
+        r->cleared = h.cleared;
+        r->barrier = h.barrier;
+    }
     *as_of = (struct stored_as_of){h.sequence, h.floor};
     return in.at == in.end ? 0 : err_set(e, SHOAL_E_CORRUPT, damaged);
 }

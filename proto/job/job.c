@@ -36,6 +36,28 @@ int job_name_take(const struct config *c, const char *path, const char *fallback
     return 0;
 }
 
+/* `all` is no name: a job that means a field by it would lose all that there is. */
+static int fresh_take(const struct config *c, struct job *j, struct err *e)
+{
+    if (config_list(c, "fresh", &j->fresh) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < j->fresh.count; i++)
+        j->fresh_all |= strcmp(j->fresh.item[i], "all") == 0;
+    if (!j->fresh_all)
+        return 0;
+    if (j->fresh.count > 1)
+        return job_refuse(c, "fresh", e,
+                          ": `all` stands alone: it drops all that the servers hold, every field "
+                          "and tensor with it");
+    config_list_free(&j->fresh);
+    if (j->resume[0] != 0 || strcmp(j->start_from, "fleet") == 0)
+        return job_refuse(c, "fresh", e,
+                          " is all, which drops what the servers hold, and %s goes on with it: "
+                          "take one of the two away",
+                          j->resume[0] != 0 ? "resume" : "start_from: fleet");
+    return 0;
+}
+
 static int evaluate_take(const struct config *c, struct job *j, struct err *e)
 {
     if (config_has(c, "evaluate.group") &&
@@ -59,9 +81,7 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
     (void)snprintf(j->resume, sizeof j->resume, "%s", config_string(c, "resume"));
     (void)snprintf(j->start_from, sizeof j->start_from, "%s", config_string(c, "start_from"));
     (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start"));
-    if (config_list(c, "fresh", &j->fresh) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    return 0;
+    return fresh_take(c, j, e);
 }
 
 static int checkpoint_take(const struct config *c, struct job *j, struct err *e)

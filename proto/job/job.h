@@ -232,6 +232,7 @@ struct job {
     char resume[LIMIT_PATH], start_from[LIMIT_PATH];
     /* names of fields and tensors that begin anew although the tables of start_from have them */
     struct string_list fresh;
+    bool fresh_all;       /* what the servers hold goes first; then there are no names */
     struct legend legend; /* what the numbers in the tables' keys mean, as far as they are known */
     enum durability durability;
     struct {

@@ -167,6 +167,11 @@
 #define WIRE_LOAD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_LOAD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
+/* All tables, runs, marks and cuts go before job number `job` begins. Once for a job: again, also
+ * after a restart, it is answered and nothing is done. Answered when it is durable. */
+#define WIRE_CLEAR(U32, U64, I32, F32, F64, B, STR) U64(job)
+#define WIRE_CLEAR_REPLY(U32, U64, I32, F32, F64, B, STR) U64(job)
+
 /* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum
  * wire_key_action. Journalled. Reply: how many keys it changed. */
 #define WIRE_KEYS(U32, U64, I32, F32, F64, B, STR) U32(table) U32(action) U32(key_count)
@@ -415,7 +420,8 @@
     X(LEGEND, 41, 1, 0)                                                                            \
     X(JOB_TEXT, 42, 0, 1)                                                                          \
     X(NAMES_SET, 43, 1, 0)                                                                         \
-    X(NAMES_HELD, 44, 0, 1)
+    X(NAMES_HELD, 44, 0, 1)                                                                        \
+    X(CLEAR, 45, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

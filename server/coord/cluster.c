@@ -535,7 +535,8 @@ static int layout_check(const struct coord *c, const struct table_schema *table,
     bool holds = false;
     for (uint32_t s = 0; s < c->members.shards; s++)
         holds |= c->members.shard[s].figures.holds;
-    if (!holds || (kept == cl->tables && (cl->tables > 0 || cl->tablets == 0)))
+    if (!holds || coord_fresh_due(c) ||
+        (kept == cl->tables && (cl->tables > 0 || cl->tablets == 0)))
         return 0;
     return err_set(e, SHOAL_E_CONFIG,
                    "table %s has %u tablets, the servers have another table in its place: set "
@@ -552,7 +553,8 @@ int coord_cluster_map(struct coord *c, const struct table_schema *table, uint32_
     uint32_t kept = PLANTED("map_by_formula") ? 0 : tables_kept(cl, table, tables),
              tablets = coord_map_tablets(table, tables);
     /* after a take-over fewer tables than the map has: it stays whole, whatever the others are */
-    if ((kept == tables && !PLANTED("second_owner")) || (cl->tables == 0 && cl->tablets > tablets))
+    if ((kept == tables && !PLANTED("second_owner")) ||
+        (cl->tables == 0 && cl->tablets > tablets && !coord_fresh_due(c)))
         return 0;
     int rc = layout_check(c, table, kept, e);
     if (rc != 0)

@@ -12,7 +12,8 @@
  *
  * Invariants:
  *  1. An owner in the map never changes: tables that come are dealt over the shards, the others
- *     stay. [test: coord_map_of_more_tables_keeps_the_owners] [assert: coord_cluster_map]
+ *     stay. A job that drops all first (fresh.h) may have others in their place.
+ *     [test: coord_map_of_more_tables_keeps_the_owners] [assert: coord_cluster_map]
  *  2. No shard is told a cluster, or a map, that is not in the store.
  *     [test: coord_nobody_is_told_what_is_not_stored]
  *  3. A shard that held rows is taken with these rows or not at all.

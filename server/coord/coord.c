@@ -356,6 +356,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (rc == 0)
         rc = coord_lease_open(&c->leases, store, e);
     if (rc == 0)
+        rc = coord_fresh_open(c, e);
+    if (rc == 0)
         rc = coord_flow_open(c, e);
     if (rc == 0 && (c->cluster.map_epoch != 0 || c->job.at.map_epoch != 0))
         rc = coord_cluster_shards(c, e);

@@ -12,6 +12,7 @@
 #include "server/coord/coord.h"
 #include "server/coord/cut.h"
 #include "server/coord/eval.h"
+#include "server/coord/fresh.h"
 #include "server/coord/guard.h"
 #include "server/coord/judge.h"
 #include "server/coord/lease.h"
@@ -253,6 +254,7 @@ struct coord {
     struct coord_cut cut;
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
+    struct coord_fresh fresh;
     struct coord_job job;
     struct {
         /* start; a worker was there; last said who is missing */

@@ -249,7 +249,9 @@ static bool step_tables(struct coord *c)
     SHOAL_ASSERT(j->declared_total <= LIMIT_TABLES && j->tablets == 0);
     if (!coord_cluster_ready(&c->cluster))
         return false; /* a server came back with a newer map than the store's */
-    int rc = coord_member_made_check(&c->members, &e);
+    int rc = coord_fresh_due(c) ? 0 : coord_member_made_check(&c->members, &e);
+    if (rc == 0 && !coord_fresh_begin(c)) /* the map may be one that the rows do not fit */
+        return false;
     if (rc == 0)
         rc = coord_setup_map(c, &e);
     if (rc == 0 && j->at.from == FROM_TO_LOAD)
@@ -265,7 +267,7 @@ static bool step_tables(struct coord *c)
 
 static bool step_setup(struct coord *c)
 {
-    if (!coord_setup_complete(c) || !coord_names_settled(c))
+    if (!coord_setup_complete(c) || !coord_fresh_done(c) || !coord_names_settled(c))
         return false;
     c->job.opened = c->job.at.run;
     if (coord_from_loading(&c->job.at)) {

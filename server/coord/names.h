@@ -54,4 +54,8 @@ bool coord_names_settled(struct coord *c);
  * that may know newer ones has not come yet. */
 int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e);
 
+/* The last job's text for whoever reads the tables: of one that has failed, before it was set up
+ * perhaps, with these names. The caller frees *text. NOMEM. */
+int coord_names_text(const struct coord *c, char **text, size_t *bytes, struct err *e);
+
 #endif

@@ -128,7 +128,7 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
     struct coord_shard *s = &c->members.shard[shard];
     struct wire w;
     SHOAL_ASSERT(shard < c->members.shards && s->seen);
-    if (!map_there(c) || s->map_told == c->cluster.map_epoch)
+    if (!map_there(c) || s->map_told == c->cluster.map_epoch || coord_fresh_due(c))
         return;
     size_t bytes = map_wire(&c->cluster, &w);
     if (coord_send_frame(c, s->peer, &w, c->cluster.shard_of, bytes))
@@ -138,8 +138,9 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
 static bool greet(struct coord *c, uint32_t shard)
 {
     struct wire w;
-    /* a job's setting up tells it again, but the job may end before that, or be past it */
-    if (map_there(c) && !map_tell(c, shard, greeted))
+    /* a job's setting up tells it again, but the job may end before that, or be past it; rows that
+     * are to go first may not fit it */
+    if (map_there(c) && !coord_fresh_due(c) && !map_tell(c, shard, greeted))
         return false;
     if (!coord_names_greet(c, shard))
         return false;
@@ -167,6 +168,12 @@ static bool step_start(struct coord *c, uint32_t shard)
     uint32_t step = c->members.shard[shard].step;
     struct wire w;
     memset(&w, 0, sizeof w);
+    if (step == 0 && coord_fresh_due(c)) {
+        w.type = WIRE_TYPE_CLEAR;
+        w.u.CLEAR.job = j->at.number;
+        return shard_ask(c, shard, &w, NULL, 0, step_done);
+    }
+    step -= coord_fresh_due(c);
     if (step == 0)
         return map_there(c) && map_tell(c, shard, step_done);
     if (step <= j->at.tables) {
@@ -202,7 +209,7 @@ static void step_next(struct coord *c, uint32_t shard)
     struct coord_shard *s = &c->members.shard[shard];
     uint32_t steps =
         /* RESTORE opens the new run by itself */
-        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2);
+        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2) + coord_fresh_due(c);
     SHOAL_ASSERT(!s->busy && !s->set_up);
     /* past it: it was opening the run before when RESTORE began */
     if (s->step >= steps) {

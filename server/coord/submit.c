@@ -118,6 +118,7 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
     if (rc != 0)
         return rc;
     if (!coord_put(c, "counters", &c->counters, sizeof c->counters) ||
+        !coord_fresh_want(c, run, j->spec.fresh_all) ||
         !coord_put(c, "without", j->without, sizeof j->without) ||
         !coord_put(c, "job", j->yaml, j->yaml_bytes))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -259,10 +260,23 @@ static bool rows_here(const struct coord *c)
 }
 
 /* Nobody goes on from another job's rows without a word, or begins with rows that are not there. */
-static int fleet_check(const struct coord *c, const struct coord_submit *submit, struct err *e)
+static int fleet_check(const struct coord *c, const struct coord_submit *submit,
+                       const struct job *spec, struct err *e)
 {
     const struct legend *was;
     bool fleet = begins_with_fleet(submit);
+    if (spec->fresh_all)
+        return !fleet && (submit->start || submit->from[0] == 0)
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG,
+                             "fresh: all drops what the servers hold, and %s goes on with it: take "
+                             "one of the two away",
+                             fleet ? "start_from: fleet" : "resume");
+    if (coord_fresh_half(c))
+        return err_set(e, SHOAL_E_EXISTS,
+                       "job %s was to drop what the servers hold, and ended before all had: say "
+                       "--set fresh=all, which drops the rest",
+                       c->job.spec.name);
     int rc = fleet ? coord_names_of_fleet(c, &was, e) : 0;
     if (rc != 0)
         return rc;
@@ -278,9 +292,9 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
     if (submit->from[0] != 0 || !rows_here(c))
         return 0;
     return err_set(e, SHOAL_E_EXISTS,
-                   "the servers hold the tables of %s%s: --start-from fleet begins with them; to "
-                   "begin with none take a new --run-dir, in a fleet a new data_dir of each server "
-                   "and the coordinator",
+                   "the servers hold the tables of %s%s: --start-from fleet begins with them; "
+                   "--set fresh=all drops them, and whatever else is there, for good, unless a "
+                   "checkpoint has it, and begins with none",
                    c->job.parsed ? "job " : "jobs that this coordinator does not know",
                    c->job.parsed ? c->job.spec.name : "");
 }
@@ -293,7 +307,7 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     bool fleet = begins_with_fleet(submit), goes_on = submit->from[0] != 0 && !fleet;
     int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
     if (rc == 0)
-        rc = fleet_check(c, submit, e);
+        rc = fleet_check(c, submit, &j->spec, e);
     if (rc == 0)
         rc = coord_checkpoint_check(c, &j->spec, e);
     if (rc == 0 && !goes_on && !fleet && j->spec.train.skip)

@@ -217,6 +217,17 @@ static int legend_take(struct coord *c, const struct legend *is, struct err *e)
     return coord_put(c, "job", j->yaml, j->yaml_bytes) ? 0 : SHOAL_E_IO;
 }
 
+/* Whoever means his field by `fresh: [all]` is told what it is, before it is done. */
+static int all_check(const struct legend *is, struct err *e)
+{
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++)
+        if (legend_find(is, (enum legend_list)l, "all") != LEGEND_NONE)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "fresh: all drops all that the servers hold, and this job has a field "
+                           "called all: give the field another name, or take fresh away");
+    return 0;
+}
+
 int coord_work_legend(struct coord *c, struct coord_ask *a)
 {
     struct coord_job *j = &c->job;
@@ -233,6 +244,10 @@ int coord_work_legend(struct coord *c, struct coord_ask *a)
     int rc = legend_parse(text, bytes, &is, &a->e);
     if (rc != 0)
         return rc;
+    if (j->spec.fresh_all && (rc = all_check(&is, &a->e)) != 0) {
+        legend_free(&is);
+        return rc;
+    }
     /* who goes on, or joins others, has what is there; before a restart it may have been told */
     bool told = j->told || j->at.tables > 0;
     bool same = told || coord_from_resumes(&j->at) || job_reads_only(&j->spec);
@@ -252,9 +267,15 @@ int coord_work_job_text(struct coord *c, struct coord_ask *a)
     /* who reads its tables must not number fields by himself */
     if (coord_phase_running(c) && !j->told && j->at.tables == 0 && j->at.from != FROM_FLEET)
         return err_set(&a->e, SHOAL_E_AGAIN, "no worker has told the names of the job's fields");
+    char *text;
+    size_t bytes;
+    int rc = coord_names_text(c, &text, &bytes, &a->e);
+    if (rc != 0)
+        return rc;
     a->reply.u.JOB_TEXT_reply.run = j->at.number;
-    a->frame = j->yaml;
-    a->frame_bytes = j->yaml_bytes;
+    a->silent = true; /* without memory it is asked again */
+    (void)coord_send_frame(c, a->from, &a->reply, text, bytes);
+    free(text);
     return 0;
 }
 

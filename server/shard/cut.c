@@ -10,6 +10,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "server/shard/admin.h"
 #include "server/shard/group.h"
 #include "server/shard/park.h"
 #include "server/shard/push.h"
@@ -439,4 +440,54 @@ void cut_on_load_drop(struct shard *s, peer_t from)
     }
     if (rc)
         shard_refuse(s, from, WIRE_TYPE_LOAD_DROP, id, rc, "shard %s: %s", s->name, e.text);
+}
+
+/* ---- CLEAR ---- */
+
+static void cleared_answer(struct shard *s, peer_t to, uint64_t id)
+{
+    shard_reply(s, WIRE_TYPE_CLEAR, id)->u.CLEAR_reply.job = s->checkpoints.clear;
+    shard_send_reply(s, to);
+}
+
+static void cleared_cb(void *context, int status, const char *text)
+{
+    struct shard *s = context;
+    struct checkpoint_asker *a = &s->checkpoints.clearer;
+    struct err e = {0};
+    if (failed(s, a, WIRE_TYPE_CLEAR, status, text))
+        return;
+    s->hold.last = 0; /* its cut has gone */
+    survey_tables_gone(s);
+    keys_tables_gone(s);
+    park_tables_gone(s);
+    int rc = admin_take_map(s, &e);
+    if (rc) {
+        shard_refuse(s, a->peer, WIRE_TYPE_CLEAR, a->id, rc, "shard %s: %s", s->name, e.text);
+        return;
+    }
+    cleared_answer(s, a->peer, a->id);
+    beat_now(s); /* of no rows */
+}
+
+void cut_on_clear(struct shard *s, peer_t from)
+{
+    struct checkpoints *c = &s->checkpoints;
+    uint64_t job = s->in.u.CLEAR.job, id = s->in.id;
+    struct err e = {0};
+    if (joins(&c->clearer, from, id, job == c->clear))
+        return;
+    if (!engine_back(s->engine)) {
+        shard_not_back(s, from, WIRE_TYPE_CLEAR, id);
+        return;
+    }
+    if (s->hold.cut && release(s))
+        return;
+    c->clearer = (struct checkpoint_asker){true, from, id};
+    c->clear = job;
+    int rc = engine_clear(s->engine, job, cleared_cb, s, &e);
+    if (rc) {
+        c->clearer.busy = false;
+        shard_refuse(s, from, WIRE_TYPE_CLEAR, id, rc, "shard %s: %s", s->name, e.text);
+    }
 }

@@ -50,7 +50,8 @@ void cut_on_drop(struct shard *s, peer_t from);
 /* Stops the timer; what is queued stays with the pool. */
 void cut_close(struct shard *s);
 
-/* The shard's part in a checkpoint: CUT_EXPORT, LOAD and LOAD_DROP.
+/* The shard's part in a checkpoint: CUT_EXPORT, LOAD and LOAD_DROP; and CLEAR, after
+ * which a job begins with nothing, or with a checkpoint.
  *
  * Both are long and done by the engine on I/O threads; the shard answers when they are done and
  * goes on with all else meanwhile. One export and one load at a time: the same request again takes
@@ -65,16 +66,19 @@ struct checkpoint_asker {
 };
 
 struct checkpoints {
-    struct checkpoint_asker exporter, loader, dropper, restorer;
+    struct checkpoint_asker exporter, loader, dropper, restorer, clearer;
     struct wire_CUT_EXPORT export; /* what is under way */
     struct wire_LOAD load;
     struct wire_RESTORE restore;
-    uint64_t drop; /* the run whose load is being taken back */
+    uint64_t drop;  /* the run whose load is being taken back */
+    uint64_t clear; /* the job for which all goes */
 };
 
 /* Handlers: s->in holds the request. */
 void cut_on_export(struct shard *s, peer_t from);
 void cut_on_load(struct shard *s, peer_t from);
 void cut_on_load_drop(struct shard *s, peer_t from);
+/* CLEAR: whoever waits for something of the tables hears that it is gone. */
+void cut_on_clear(struct shard *s, peer_t from);
 
 #endif

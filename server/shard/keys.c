@@ -240,6 +240,17 @@ void keys_on_message(struct shard *s, peer_t from)
                      "shard %s: other keys are being named; ask again", s->name);
 }
 
+void keys_tables_gone(struct shard *s)
+{
+    struct naming *n = &s->naming;
+    if (n->peer == 0)
+        return;
+    env_timer_stop(s->env, &n->timer);
+    shard_refuse(s, n->peer, WIRE_TYPE_KEYS, n->id, SHOAL_E_NO_TABLE, "shard %s: the table is gone",
+                 s->name);
+    name_end(s);
+}
+
 void keys_init(struct shard *s)
 {
     s->naming = (struct naming){.step_rows = KEYS_STEP_ROWS, .timer = {.fire = name_cb}};

@@ -29,6 +29,8 @@ struct naming {
 void keys_init(struct shard *s);
 void keys_close(struct shard *s);
 void keys_on_message(struct shard *s, peer_t from);
+/* Others may come in their place: what is not done yet is refused. */
+void keys_tables_gone(struct shard *s);
 
 /* BLAME, and the KEYS action SCRUB: what a shard's journal says of keys, and taking erased
  * ones out of it. The engine works on I/O threads; one of either at a time, another one is BUSY.

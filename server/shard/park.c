@@ -195,6 +195,16 @@ void park_purge(struct shard *s)
     purge_list(s, &s->arrived);
 }
 
+void park_tables_gone(struct shard *s)
+{
+    struct request_list *const all[] = {&s->park.pulls, &s->arrived};
+    struct request *q;
+    park_purge(s);
+    for (int i = 0; i < 2; i++)
+        while ((q = request_pop(all[i])) != NULL)
+            shard_refuse_request(s, q, SHOAL_E_NO_TABLE, "the table is gone");
+}
+
 void park_purge_soon(struct shard *s)
 {
     s->park.purge_due = true;

@@ -52,8 +52,10 @@ uint32_t park_count(const struct shard *s); /* of pushes and pulls that wait; co
 
 /* Runs changed: whatever waits for one that is gone is refused with OLD_RUN. The group is empty. */
 void park_purge(struct shard *s);
-/* The same at the end of a tick that comes by itself: from the engine, which may be stepping within
- * an admission. */
+/* Others may come in the place of all tables: pulls of no run are refused too. */
+void park_tables_gone(struct shard *s);
+/* As park_purge, at the end of a tick that comes by itself: from the engine, which may be stepping
+ * within an admission. */
 void park_purge_soon(struct shard *s);
 
 #endif

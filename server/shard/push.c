@@ -63,7 +63,7 @@ void push_enter(struct shard *s, struct request *q)
     const struct table *t = engine_table(s->engine, r->table);
     struct err e;
     SHOAL_ASSERT(s->hold.cut == 0); /* cut.c, 1 */
-    SHOAL_ASSERT(t != NULL);        /* it was there when q came, and no table goes */
+    SHOAL_ASSERT(t != NULL);        /* it was there when q came, or q had gone (park_tables_gone) */
     if (check_led(s, table_schema_of(t), r->tablet_first, r->tablet_count, &e) == 0) {
         enter(s, q);
         return;

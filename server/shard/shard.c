@@ -47,6 +47,7 @@
     X(CUT_EXPORT, COORDINATOR, SETTLE, BACK_ONLY, cut_on_export)                                   \
     X(LOAD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_load)                                           \
     X(LOAD_DROP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_load_drop)                                 \
+    X(CLEAR, COORDINATOR, SETTLE, AWAY_TOO, cut_on_clear)                                          \
     X(DIGEST, ANYBODY, SETTLE, BACK_ONLY, survey_on_digest)                                        \
     X(INSPECT, ANYBODY, SETTLE, AWAY_TOO, admin_inspect)                                           \
     X(BLAME, ANYBODY, SETTLE, BACK_ONLY, keys_on_blame)                                            \

@@ -213,6 +213,22 @@ void survey_on_table_stats(struct shard *s, peer_t from)
 
 /* ---- life ---- */
 
+void survey_tables_gone(struct shard *s)
+{
+    struct survey *const both[] = {&s->digests, &s->table_stats};
+    for (int i = 0; i < 2; i++)
+        while (both[i]->count > 0) {
+            env_timer_stop(s->env, &both[i]->timer);
+            free(both[i]->digest);
+            census_free(both[i]->census);
+            both[i]->digest = NULL;
+            both[i]->census = NULL;
+            struct survey_ask ask = both[i]->ask[--both[i]->count];
+            shard_refuse(s, ask.peer, both[i]->kind->type, ask.id, SHOAL_E_NO_TABLE,
+                         "shard %s: the table is gone", s->name);
+        }
+}
+
 void survey_init(struct shard *s)
 {
     static const struct survey_kind digest = {

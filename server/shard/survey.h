@@ -39,6 +39,8 @@ struct survey {
 void survey_init(struct shard *s);
 void survey_on_digest(struct shard *s, peer_t from);
 void survey_on_table_stats(struct shard *s, peer_t from);
+/* Others may come in their place: what is at hand is refused. */
+void survey_tables_gone(struct shard *s);
 void survey_close(struct shard *s);
 
 #endif

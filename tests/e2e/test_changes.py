@@ -124,5 +124,26 @@ def a_stopped_job_and_a_restart_lose_no_names(space):
         assert abs(json.loads((space / "report.json").read_text())["test"]["logloss"] - report["test"]["logloss"]) < 1e-12
 
 
+def a_fleet_is_translated_by_way_of_a_checkpoint(space):
+    """What `start_from: fleet` refuses by the schema goes through `shoal checkpoint create` and `fresh: [all]`, as into new servers."""
+    prepared(space)
+    alone = {"checkpoint.at_end": None, "checkpoint.dir": str(space / "checkpoints")}
+    with Fleet(space, "a", 1).up() as fleet:
+        fleet.job(job(space, "first", **alone))
+        made = shoal("checkpoint", "create", "day1", "--coordinator", fleet.endpoint)
+        assert made.returncode == 0, made
+        at = space / "checkpoints/day1"
+        for change in ("optimizer", "value type"):
+            path = job(space, change.replace(" ", "-"), **CELLS[change][0], **alone, **{"train.skip": True})
+            alike = run_job(path, space / f"{change}-alike", 1, 1, ["--start-from", str(at)])
+            worker = fleet.start("worker", "train", "--config", path, "--coordinator", fleet.endpoint, program="shoal-worker")
+            got = shoal("submit", path, "--coordinator", fleet.endpoint, "--start-from", at)
+            worker.terminate()
+            worker.wait(30)
+            assert got.returncode == 70 and "another schema" in got.stdout + got.stderr, got
+            assert fleet.job(path, "--start-from", at, "--set", "fresh=all") == digests(alike), change
+
+
 if __name__ == "__main__":
-    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, other_rates_and_rules_count_from_then_on, a_stopped_job_and_a_restart_lose_no_names])
+    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, other_rates_and_rules_count_from_then_on, a_fleet_is_translated_by_way_of_a_checkpoint,
+          a_stopped_job_and_a_restart_lose_no_names])

@@ -2,6 +2,7 @@
 """test_fleet: coordinator, server and worker started one by one, as units start them; jobs by `shoal submit` and `shoal stop`."""
 import re
 
+from fleet import Fleet as AnyFleet
 from fleet import within
 from lib import *
 
@@ -91,6 +92,45 @@ def a_job_begins_with_what_the_last_one_left(space):
         assert got.returncode == 66 and "manifest.json" in got.stderr, got
 
 
+def a_job_drops_what_the_last_one_left(space):
+    """`fresh: [all]`: the same job again is the first one again; another optimizer and other tablets have room; the servers restart between."""
+    train = synth(space / "train.tsv", 6000, 1)
+    keys = {"model.kind": "probe", "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
+    job = job_file(space / "job.yaml", train, **keys)
+    other = job_file(space / "other.yaml", train, **{**keys, "tables[0].tablets": 128, "tables[0].optimizer.kind": "adagrad"})
+    with AnyFleet(space, "a").up() as fleet:
+        first = fleet.job(job, "--set", "fresh=all")  # nothing is there: it simply begins
+        silent = shoal("submit", job, "--coordinator", fleet.endpoint)
+        assert silent.returncode == 73 and "--set fresh=all drops them" in silent.stderr, silent
+        both = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "fresh=all", "--start-from", "fleet")
+        assert both.returncode == 78 and "start_from: fleet goes on with it" in both.stderr, both
+        wide = fleet.job(other, "--set", "fresh=all")
+        assert wide != first
+        for who in ("s1", "coordinator"):
+            fleet.stop(who)
+            fleet.server(who) if who == "s1" else fleet.coordinator()
+        fleet.fits()
+        assert fleet.job(job, "--set", "fresh=[all]") == first
+        assert fleet.job(job, "--start-from", "fleet") != first  # it goes on
+        assert fleet.job(job, "--set", "fresh=all") == first
+
+
+def a_field_called_all_is_not_meant(space):
+    """The word drops everything; a job with a field of that name is refused before anything goes."""
+    path = space / "log.csv"
+    path.write_text("label,all,item\n" + "".join(f"{i % 2},{i % 7},{i % 11}\n" for i in range(400)), encoding="utf-8")
+    csv = {"data.format": "csv", "data.label": "label", "model.kind": "lr"}
+    with AnyFleet(space, "a", 1).up() as fleet:
+        job = job_file(space / "job.yaml", path, **csv)
+        was = fleet.job(job)
+        worker = fleet.start("worker", "train", "--config", job, "--coordinator", fleet.endpoint, program="shoal-worker")
+        got = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "fresh=all")
+        assert got.returncode == 78 and "this job has a field called all" in got.stdout + got.stderr, got
+        worker.terminate()
+        worker.wait(30)
+        assert fleet.job(job_file(space / "look.yaml", path, **csv, **{"train.skip": True, "data.test": str(path)}), "--start-from", "fleet") == was
+
+
 def failed_job_ends_submit_with_its_status(space):
     job = job_file(space / "job.yaml", space / "nowhere.tsv")
     with Fleet(space) as fleet:
@@ -114,5 +154,5 @@ def ended_run_shows_its_report(space):
 
 if __name__ == "__main__":
     main([submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next,
-          a_job_begins_with_what_the_last_one_left, failed_job_ends_submit_with_its_status,
+          a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
           ended_run_shows_its_report])

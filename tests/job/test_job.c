@@ -54,6 +54,39 @@ START_TEST(job_good_file_is_read)
 }
 END_TEST
 
+/* `all` drops what the servers hold: never a name among others, nor beside what goes on with it. */
+START_TEST(job_fresh_all_stands_alone)
+{
+    static const struct {
+        const char *keys, *refused;
+        bool all;
+        size_t names;
+    } c[] = {{"fresh: all\n", NULL, true, 0},
+             {"fresh: [all]\n", NULL, true, 0},
+             {"fresh: [all]\nstart_from: /c\n", NULL, true, 0},
+             {"fresh: [user, dense]\n", NULL, false, 2},
+             {"fresh: [user, all]\n", "`all` stands alone", false, 0},
+             {"fresh: [all, all]\n", "`all` stands alone", false, 0},
+             {"fresh: all\nresume: /c\n", "resume goes on with it", false, 0},
+             {"fresh: all\nstart_from: fleet\n", "start_from: fleet goes on with it", false, 0}};
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        char text[1024];
+        struct job j = {0};
+        struct err e = {0};
+        (void)snprintf(text, sizeof text, "%s%s", good, c[i].keys);
+        int rc = parse(text, NULL, &j, &e);
+        ck_assert_int_eq(rc, c[i].refused == NULL ? 0 : SHOAL_E_CONFIG);
+        if (c[i].refused != NULL)
+            ck_assert_msg(strstr(e.text, c[i].refused) != NULL, "%s", e.text);
+        if (rc != 0)
+            continue;
+        ck_assert(j.fresh_all == c[i].all);
+        ck_assert_uint_eq(j.fresh.count, c[i].names);
+        job_free(&j);
+    }
+}
+END_TEST
+
 /* A table with these keys, in a job whose input has event times. */
 static int table_of(const char *keys, const char *set, struct job *j, struct err *e)
 {
@@ -940,6 +973,7 @@ int main(void)
     Suite *s = suite_create("job");
     TCase *t = tcase_create("job");
     tcase_add_test(t, job_good_file_is_read);
+    tcase_add_test(t, job_fresh_all_stands_alone);
     tcase_add_test(t, job_model_names_are_those_of_the_file);
     tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);
     tcase_add_test(t, job_set_replaces_values_and_lists);

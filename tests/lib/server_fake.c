@@ -217,6 +217,22 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
     return 0;
 }
 
+static int shard_clear(struct fake_shard *s, uint64_t job)
+{
+    s->clears_asked++;
+    if (s->refuse_clear)
+        return SHOAL_E_IO;
+    if (job <= s->cleared)
+        return 0;
+    if (job <= s->newest_run)
+        return SHOAL_E_CONFIG;
+    fake_shard_forget(s);
+    s->tablets[0] = s->tablets[1] = 0;
+    s->cleared = job;
+    s->clears++;
+    return 0;
+}
+
 static int shard_unload(struct fake_shard *s)
 {
     s->unloads += s->loaded;
@@ -291,6 +307,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return shard_export(s, &q->u.CUT_EXPORT, w);
     case WIRE_TYPE_LOAD:
         return shard_load(s, &q->u.LOAD);
+    case WIRE_TYPE_CLEAR:
+        return shard_clear(s, q->u.CLEAR.job);
     case WIRE_TYPE_LOAD_DROP:
         return shard_unload(s);
     case WIRE_TYPE_RESTORE:

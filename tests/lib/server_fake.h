@@ -65,8 +65,10 @@ struct fake_shard {
     uint64_t newest_run;                    /* ever opened */
     uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */
     struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
-    uint32_t exports, loads, unloads;
-    bool loaded; /* rows of a checkpoint are there */
+    uint32_t exports, loads, unloads, clears, clears_asked;
+    uint64_t cleared;  /* the job for which all went last */
+    bool refuse_clear; /* its disk is failing */
+    bool loaded;       /* rows of a checkpoint are there */
     /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */
     const struct fake_shard *full_after;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;

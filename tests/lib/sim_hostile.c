@@ -55,7 +55,7 @@ static void orders(struct hostile *h, peer_t to)
 {
     struct learned l = learn(h);
     struct wire w = {.type = WIRE_TYPE_STOP};
-    switch (rng_below(&h->rng, 9)) {
+    switch (rng_below(&h->rng, 10)) {
     case 0:
         w.u.STOP.job_only = false;
         break;
@@ -86,6 +86,10 @@ static void orders(struct hostile *h, peer_t to)
     case 7:
         w.type = WIRE_TYPE_LOAD_DROP;
         w.u.LOAD_DROP.run = l.run;
+        break;
+    case 8:
+        w.type = WIRE_TYPE_CLEAR;
+        w.u.CLEAR.job = l.run + 1;
         break;
     default:
         w.type = WIRE_TYPE_RUN_OPEN;

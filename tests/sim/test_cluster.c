@@ -3,8 +3,8 @@
  * killed and started again, once in a while after hours, or frozen for many leases; pools that hold
  * a batch or three; rows that are not in memory; calendars that jump; a peer that means ill
  * (sim_hostile.h). Half the seeds run a second job, with other rates and rules, over the tables of
- * the first, and between the two something may have happened to what the cluster is kept in (enum
- * link).
+ * the first, a third of these one that drops them (fresh: [all]), and between the two something may
+ * have happened to what the cluster is kept in (enum link).
  *
  * Every job must end within a bound of virtual time. On the way and at the end the oracle
  * (sim_oracle.h) compares what was acknowledged, every mark and every row with what must be there:
@@ -199,6 +199,7 @@ struct run {
     struct cluster_options options;
     uint32_t strikes; /* in each job */
     enum link link;
+    bool fresh;                /* the second job drops all that the first left */
     uint32_t server;           /* of LINK_FOLDER_.. */
     struct coord_store *older; /* owned; of LINK_STORE_OLDER */
     bool amid;                 /* it was kept while the first job ran */
@@ -245,6 +246,7 @@ static void plan(struct run *p, const struct kind *k, uint64_t seed)
         if (p->link == LINK_FOLDER_SWAPPED && o.servers == 1)
             p->link = LINK_SERVERS_RESTARTED;
     }
+    p->fresh = p->link != LINK_END && seed % 3 == 1;
     o.sim = sim;
     o.idle = p->link == LINK_STORE_OLDER;
     snprintf(p->dir, sizeof p->dir, "%s/run", folder);
@@ -373,9 +375,10 @@ static void counts_check(const struct run *p, const struct oracle_rows *rows, ui
     oracle_rows_count(rows, must, VALUES_A + VALUES_B, EPOCHS);
 }
 
-/* Job 0 or 1 of the run is over: what must be there is. */
+/* Job 0 or 1 of the run is over: what must be there is. Over nothing the second is the first. */
 static void job_check(const struct run *p, uint32_t job)
 {
+    job = p->fresh ? 0 : job;
     struct calm now, *must = &calm[job];
     cluster_result(&cluster, &now.result);
     ck_assert_msg(now.result.state == WIRE_JOB_DONE, "%s: state %u: %s", p->who, now.result.state,
@@ -469,7 +472,9 @@ static void second_job(struct run *p)
 {
     struct coord_store *older = p->older;
     p->older = NULL;
-    if (p->link != LINK_STORE_OLDER || !p->amid)
+    if (p->fresh)
+        strcat(yaml, "fresh: [all]\n");
+    else if (p->link != LINK_STORE_OLDER || !p->amid)
         job_make(p->kind, true);
     switch (p->link) {
     case LINK_SERVERS_RESTARTED:

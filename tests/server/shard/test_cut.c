@@ -332,6 +332,75 @@ START_TEST(a_load_dropped_within_an_admission_is_answered)
 }
 END_TEST
 
+/* ---- CLEAR ---- */
+
+static uint64_t send_clear(struct rig *r, uint64_t job)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_CLEAR);
+    w.u.CLEAR.job = job;
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* Who waits for a clock, for the others of a clock, or for figures hears that there is nothing more
+ * to wait for. */
+START_TEST(what_waits_is_told_that_all_is_gone)
+{
+    struct rig r = {.dir = _i ? dir : NULL,
+                    .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY,
+                    .work_ns = 20 * MS};
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    rig_fence(&r, 0, 1, true);
+    rig_fence(&r, 1, 1, true);
+    rig_run(&r, 5);
+    uint64_t held =
+        rig_push(&r, (struct rig_push_args){
+                         .generation = 1, .from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t waits = rig_pull(&r, 0, 2, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, held), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, waits), RIG_WAITING);
+    uint64_t clear = send_clear(&r, RIG_RUN + 5);
+    rig_run(&r, 2);
+    uint64_t read = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0)), again = 0;
+    if (_i) {
+        ck_assert_int_eq(rig_status(&r, clear), RIG_WAITING);
+        again = send_clear(&r, RIG_RUN + 5);
+    }
+    rig_run(&r, 200);
+    ck_assert_int_eq(rig_status(&r, _i ? again : clear), 0);
+    ck_assert_int_eq(rig_status(&r, held), SHOAL_E_OLD_RUN);
+    ck_assert_int_eq(rig_status(&r, waits), SHOAL_E_OLD_RUN);
+    ck_assert_int_eq(rig_status(&r, read), SHOAL_E_NO_TABLE);
+    ck_assert(!r.beat.holds);
+    ck_assert_uint_eq(r.beat.newest_run, RIG_RUN);
+    rig_free(&r);
+}
+END_TEST
+
+/* Rows that a map could not leave behind are gone; once for a job, also after a restart. */
+START_TEST(a_map_with_fewer_tablets_is_taken_after_a_clear)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(9, 0), .gradient = 2});
+    rig_run(&r, 5);
+    uint64_t refused = rig_map(&r, 2, 8);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, refused), SHOAL_E_CONFIG);
+    for (int again = 0; again < 2; again++) {
+        uint64_t clear = send_clear(&r, RIG_RUN + 5);
+        rig_run(&r, 200);
+        ck_assert_int_eq(rig_status(&r, clear), 0);
+        if (again == 0)
+            rig_restart(&r, false);
+    }
+    uint64_t map = rig_map(&r, 2, 8);
+    rig_run(&r, 5);
+    ck_assert_msg(rig_status(&r, map) == 0, "%s", rig_reply(&r, map)->error);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -344,6 +413,8 @@ int main(void)
     tcase_add_loop_test(c, a_load_opens_its_run_and_answers_again, 0, 2);
     tcase_add_test(c, a_load_is_dropped_and_goes_again);
     tcase_add_test(c, a_load_dropped_within_an_admission_is_answered);
+    tcase_add_loop_test(c, what_waits_is_told_that_all_is_gone, 0, 2);
+    tcase_add_test(c, a_map_with_fewer_tablets_is_taken_after_a_clear);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

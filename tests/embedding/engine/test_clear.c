@@ -1,0 +1,370 @@
+/* test_clear.c: all that an engine has goes for a job, once, whole or not at all; the job's tables
+ * are then as in a new one. */
+#include "embedding/engine/cut.h"
+#include "embedding/engine/engine_state.h"
+#include "embedding/engine/tier.h"
+#include "proto/base/key.h"
+#include "proto/base/log.h"
+#include "tests/lib/embedding_thin.h"
+#include "tests/lib/kill_step.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define JOB 9u /* the one that begins with nothing; runs of before are below */
+#define BATCHES 25u
+
+static char dir[LIMIT_PATH];
+static struct rig s;
+static struct rig_push p;
+static struct shared {
+    uint64_t before, after; /* digests */
+    long steps;
+    int status; /* of the clear; 1: it did not come so far */
+} * shared;
+
+static void setup(void)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(shared != MAP_FAILED);
+    rig_dir(dir);
+}
+
+static void teardown(void)
+{
+    munmap(shared, sizeof *shared);
+    rig_remove_dir(dir);
+}
+
+static const enum durability durabilities[] = {DURABLE_MEMORY, DURABLE_JOURNAL, DURABLE_FSYNC};
+
+/* ---- before: two tables, names, a run that is over, a cut, a restore ------------------------- */
+
+static void fence(uint64_t run)
+{
+    struct err e = {0};
+    uint64_t mark;
+    ck_assert_msg(engine_fence(s.g, run, 0, 1, true, &mark, &e) == 0, "%s", e.text);
+}
+
+static void run_open(uint64_t run)
+{
+    struct err e = {0};
+    ck_assert_msg(engine_run_open(s.g, run, 2, 1, &e) == 0, "%s", e.text);
+    fence(run);
+}
+
+static void went(void *context, int status, uint64_t rows, uint64_t bytes)
+{
+    (void)rows, (void)bytes;
+    *(int *)context = status;
+}
+
+static void cut(uint64_t number, uint64_t run)
+{
+    uint64_t sequence;
+    int status = 1;
+    ck_assert_int_eq(engine_hold(s.g, number, run, &sequence), 0);
+    ck_assert_int_eq(engine_go(s.g, number, went, &status), 0);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(status, 0);
+}
+
+static void push_to(uint32_t table, uint64_t run, uint64_t to)
+{
+    struct push_plan plan;
+    rig_push_make(&p, run, table, 0, 1, to - 1, to);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+}
+
+static void live_before(void)
+{
+    struct err e = {0};
+    uint64_t changed, erased[3] = {p.keys[0], p.keys[1], p.keys[2]};
+    rig_table(&s, 0);
+    rig_table(&s, 1);
+    run_open(1);
+    rig_train(&s, 1, 0, 1, 0, BATCHES);
+    for (uint64_t i = 1; i <= BATCHES; i++)
+        push_to(1, 1, i);
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, erased, 3, &changed, &e), 0);
+    cut(5, 1);
+    ck_assert_msg(engine_restore(s.g, 5, 2, &e) == 0, "%s", e.text);
+    embedding_env_run(&s.env);
+    fence(2);
+    rig_train(&s, 2, 0, 1, BATCHES, BATCHES + 5);
+    run_open(3);
+}
+
+/* ---- the clear ------------------------------------------------------------------------------- */
+
+static void cleared(void *context, int status, const char *text)
+{
+    (void)text;
+    *(int *)context = status;
+}
+
+static int clear(uint64_t job)
+{
+    struct err e = {0};
+    int told = 1, rc = engine_clear(s.g, job, cleared, &told, &e);
+    if (rc != 0)
+        return rc;
+    embedding_env_run(&s.env);
+    return told;
+}
+
+static void check_nothing(void)
+{
+    struct engine_stats stats;
+    uint64_t cuts[4];
+    uint32_t mode, lanes;
+    engine_stats_get(s.g, &stats);
+    ck_assert(engine_back(s.g));
+    ck_assert_uint_eq(stats.rows + stats.tables + stats.tablets_dirty + stats.cold_rows, 0);
+    ck_assert_uint_eq(engine_cuts(s.g, cuts, 4), 0);
+    for (uint64_t run = 1; run <= 3; run++)
+        ck_assert_int_eq(engine_run_mode(s.g, run, &mode, &lanes), SHOAL_E_NOT_FOUND);
+}
+
+/* ---- after: a table in the place of another, with another schema ----------------------------- */
+
+static void job_begin(void)
+{
+    struct err e = {0};
+    struct table_schema schema = rig_schema(0);
+    schema.seed = 77;
+    schema.optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 0.5f};
+    ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
+    run_open(JOB + 1);
+}
+
+static void job_train(uint64_t from, uint64_t to)
+{
+    rig_train(&s, JOB + 1, 0, 1, from, to);
+}
+
+static uint64_t job_alone(void)
+{
+    struct rig was = s;
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    job_begin();
+    job_train(0, BATCHES);
+    uint64_t digest = rig_digest(&s);
+    rig_close(&s, false);
+    s = was;
+    return digest;
+}
+
+static void reopen(bool flush)
+{
+    enum durability durability = s.options.durability;
+    rig_close(&s, flush);
+    rig_open(&s, dir, durability);
+}
+
+START_TEST(a_job_after_a_clear_is_as_in_a_new_engine)
+{
+    enum durability durability = durabilities[_i / 2];
+    bool disk = durability != DURABLE_MEMORY, flush = _i % 2;
+    struct err e = {0};
+    uint64_t alone = job_alone();
+    rig_in_steps = flush;
+    rig_open(&s, disk ? dir : NULL, durability);
+    live_before();
+    struct table_schema other = rig_schema(0);
+    other.seed = 77;
+    ck_assert_int_eq(engine_table_create(s.g, &other, &e), SHOAL_E_SCHEMA); /* the control */
+    ck_assert_int_eq(clear(JOB), 0);
+    check_nothing();
+    ck_assert_uint_eq(engine_newest_run(s.g), 3);
+    ck_assert_int_eq(engine_run_open(s.g, 3, 1, 1, &e), SHOAL_E_CONFIG);
+    if (disk) {
+        reopen(flush);
+        check_nothing();
+        ck_assert_uint_eq(engine_newest_run(s.g), 3);
+    }
+    job_begin();
+    job_train(0, 5);
+    if (disk)
+        reopen(flush);
+    job_train(5, BATCHES);
+    ck_assert_uint_eq(rig_digest(&s), alone);
+    if (disk) {
+        cut(6, JOB + 1); /* it may share a segment with records from before */
+        reopen(flush);
+        ck_assert_uint_eq(rig_digest(&s), alone);
+        ck_assert_msg(engine_restore(s.g, 6, JOB + 2, &e) == 0, "%s", e.text);
+        embedding_env_run(&s.env);
+        ck_assert_uint_eq(rig_digest(&s), alone);
+    }
+    rig_close(&s, false);
+    rig_in_steps = false;
+}
+END_TEST
+
+/* Its rows come after it: whoever asks again changes nothing. */
+START_TEST(a_clear_comes_once)
+{
+    enum durability durability = durabilities[_i];
+    bool disk = durability != DURABLE_MEMORY;
+    rig_open(&s, disk ? dir : NULL, durability);
+    live_before();
+    ck_assert_int_eq(clear(JOB), 0);
+    job_begin();
+    job_train(0, BATCHES);
+    uint64_t digest = rig_digest(&s);
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(clear(JOB), 0);
+        ck_assert_int_eq(clear(JOB - 1), 0);
+        ck_assert_uint_eq(rig_digest(&s), digest);
+        if (again == 0 && disk)
+            reopen(false);
+    }
+    /* a run was opened here, and nothing had gone for it */
+    ck_assert_int_eq(clear(JOB + 1), SHOAL_E_CONFIG);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    ck_assert_int_eq(clear(JOB + 2), 0);
+    check_nothing();
+    rig_close(&s, false);
+}
+END_TEST
+
+/* While it is under way nothing is read or changed; what is under way is waited for. */
+START_TEST(a_clear_is_alone)
+{
+    struct err e = {0};
+    uint64_t sequence;
+    int status = 1;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    live_before();
+    ck_assert_int_eq(engine_hold(s.g, 7, 2, &sequence), 0);
+    ck_assert_int_eq(clear(JOB), SHOAL_E_AGAIN);
+    ck_assert_int_eq(engine_release(s.g, 7), 0);
+    ck_assert_int_eq(clear(0), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(engine_clear(s.g, JOB, cleared, &status, &e), 0);
+    ck_assert(!engine_back(s.g));
+    ck_assert(!engine_warm(s.g, 0, p.keys, 1));
+    bool stored;
+    ck_assert_ptr_null(engine_row(s.g, 0, p.keys[0], &stored, &e));
+    ck_assert_int_eq(e.code, SHOAL_E_AGAIN);
+    ck_assert_int_eq(engine_clear(s.g, JOB, cleared, &status, &e), SHOAL_E_AGAIN);
+    unsigned fetched = s.fetched;
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_gt(s.fetched, fetched);
+    check_nothing();
+    rig_close(&s, false);
+}
+END_TEST
+
+/* ---- kill -9 before the n-th change of a file ------------------------------------------------ */
+
+static void before_child(void *context)
+{
+    (void)context;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    live_before();
+    shared->before = rig_digest(&s);
+    _exit(0);
+}
+
+static void clear_child(void *context)
+{
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    kill_begin(*(long *)context, 0);
+    shared->status = clear(JOB);
+    shared->steps = kill_end();
+    _exit(0);
+}
+
+static void after_child(void *context)
+{
+    (void)context;
+    struct engine_stats stats;
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    engine_stats_get(s.g, &stats);
+    if (stats.tables != 0) {
+        ck_assert_int_eq(shared->status, 1);
+        ck_assert_uint_eq(rig_digest(&s), shared->before);
+    }
+    ck_assert_int_eq(clear(JOB), 0);
+    check_nothing();
+    job_begin();
+    job_train(0, 5);
+    ck_assert_int_eq(clear(JOB), 0);
+    reopen(true);
+    job_train(5, BATCHES);
+    ck_assert_uint_eq(rig_digest(&s), shared->after);
+    _exit(0);
+}
+
+START_TEST(a_clear_has_happened_or_has_not)
+{
+    long steps = 0, killed = 0;
+    shared->after = job_alone();
+    for (long at = 0; at <= steps; at += at == 0 ? 1 : kill_stride(steps, 20)) {
+        rig_in_child(before_child, NULL);
+        shared->status = 1;
+        rig_in_child(clear_child, &at);
+        if (at == 0) {
+            ck_assert_int_eq(shared->status, 0);
+            steps = shared->steps;
+            ck_assert_int_gt(steps, 10);
+        }
+        killed += shared->status == 1;
+        rig_in_child(after_child, NULL);
+        rig_remove_dir(dir);
+        rig_dir(dir);
+    }
+    ck_assert_int_ge(killed, 5);
+}
+END_TEST
+
+/* ---- rows in the store ----------------------------------------------------------------------- */
+
+START_TEST(rows_in_the_store_go_and_memory_comes_back)
+{
+    struct engine_stats stats;
+    thin_open_trained(&s, dir, THIN_MEMORY, 60, false);
+    engine_stats_get(s.g, &stats);
+    ck_assert_uint_gt(stats.cold_rows, 0);
+    ck_assert_uint_gt(tier_used(s.g), 2u << 20);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(clear(JOB), 0);
+    check_nothing();
+    ck_assert_uint_lt(tier_used(s.g), 64u << 10);
+    struct thin_stored in = thin_stored(&s, 0);
+    ck_assert_uint_eq(in.pairs + in.stale_pairs + in.images, 0);
+    struct err e = {0};
+    struct table_schema schema = thin_schema(false);
+    ck_assert_int_eq(engine_table_create(s.g, &schema, &e), 0);
+    run_open(JOB + 1);
+    thin_train(&s, JOB + 1, 0, 60, false);
+    ck_assert_uint_eq(thin_digest(&s), thin_digest_without_bound(60, false));
+    rig_close(&s, false);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("clear");
+    TCase *t = tcase_create("clear");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 600);
+    tcase_add_loop_test(t, a_job_after_a_clear_is_as_in_a_new_engine, 0, 6);
+    tcase_add_loop_test(t, a_clear_comes_once, 0, 3);
+    tcase_add_test(t, a_clear_is_alone);
+    tcase_add_test(t, a_clear_has_happened_or_has_not);
+    tcase_add_test(t, rows_in_the_store_go_and_memory_comes_back);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
