@@ -15,6 +15,7 @@
 static const char KEY[] = "names"; /* value: the version, u64, then the line */
 
 #define VERSION_MOST (1ull << 60)
+#define ASK_AGAIN_NS UINT64_C(1000000000)
 #define ADVICE                                                                                     \
     "; bring the data_dir back from a copy, or empty it: the cluster is taken over from its "      \
     "servers"
@@ -183,10 +184,14 @@ static void held_done(void *context, const struct coord_call *call, int status, 
 
 void coord_names_step(struct coord *c)
 {
-    const struct coord_names *n = &c->names;
+    struct coord_names *n = &c->names;
     struct wire w = {.type = WIRE_TYPE_NAMES_HELD};
+    uint64_t now = env_now_ns(c->env);
     if (n->newest <= n->version || coord_call_open_type(&c->calls, WIRE_TYPE_NAMES_HELD))
         return;
+    if (n->asked_ns != 0 && now - n->asked_ns < ASK_AGAIN_NS)
+        return; /* what it said could not be taken */
+    n->asked_ns = now;
     SHOAL_ASSERT(n->newest_shard < c->members.shards);
     (void)coord_call_start(&c->calls, &(struct coord_call){.request = w,
                                                            .target = n->newest_shard,

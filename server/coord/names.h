@@ -31,6 +31,7 @@ struct coord_names {
     struct legend legend;
     uint64_t newest; /* version that a shard has told of */
     uint32_t newest_shard;
+    uint64_t asked_ns; /* when it was asked for them; 0: not yet */
 };
 
 /* Reads them back. CORRUPT, IO. */

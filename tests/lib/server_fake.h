@@ -59,6 +59,7 @@ struct fake_shard {
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     uint64_t names_version;
+    uint32_t names_asked;                   /* times */
     char names[512];                        /* as told; an empty one: none */
     bool names_slow;                        /* NAMES_SET is BUSY as long */
     struct fake_run run;                    /* open now */

@@ -859,6 +859,7 @@ START_TEST(coord_names_of_before_are_told_and_none_are_made_up)
         (void)snprintf(r.shard[i].names, sizeof r.shard[i].names, "names: {\"fields\": 7");
     }
     go(1000);
+    ck_assert_uint_le(r.shard[0].names_asked + r.shard[1].names_asked, 3); /* once a second */
     ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
     for (uint32_t i = 0; i < 2; i++)
         r.shard[i].names_version = 0; /* of the older release */
