@@ -468,14 +468,19 @@ static void again_if_asked(const struct run *p)
         cluster_submit(&cluster);
 }
 
+static void second_text(const struct run *p)
+{
+    job_make(p->kind, !p->fresh); /* over nothing it is the first */
+    if (p->fresh)
+        strcat(yaml, "fresh: [all]\n");
+}
+
 static void second_job(struct run *p)
 {
     struct coord_store *older = p->older;
     p->older = NULL;
-    if (p->fresh)
-        strcat(yaml, "fresh: [all]\n");
-    else if (p->link != LINK_STORE_OLDER || !p->amid)
-        job_make(p->kind, true);
+    if (p->link != LINK_STORE_OLDER || !p->amid)
+        second_text(p);
     switch (p->link) {
     case LINK_SERVERS_RESTARTED:
         servers_restart(0, p->options.servers);
@@ -490,7 +495,7 @@ static void second_job(struct run *p)
         for (uint32_t i = 0; i < cluster.workers; i++)
             if (cluster.worker[i].node != NULL)
                 cluster_worker_kill(&cluster, i); /* they know the first job */
-        job_make(p->kind, true);
+        second_text(p);
         break;
     case LINK_FOLDER_EMPTY:
     case LINK_FOLDER_OLDER:

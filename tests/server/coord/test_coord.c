@@ -1663,7 +1663,8 @@ END_TEST
 
 static int text_ask(void)
 {
-    struct coord_ask a = {0};
+    struct coord_ask a = {.from = r.coord->members.shard[0].peer};
+    wire_reply_to(&(struct wire){.type = WIRE_TYPE_JOB_TEXT}, 0, &a.reply);
     return coord_work_job_text(r.coord, &a);
 }
 
