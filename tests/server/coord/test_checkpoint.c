@@ -360,6 +360,14 @@ START_TEST(checkpoint_of_a_job_that_is_done)
 }
 END_TEST
 
+/* `valid` in the place of the job's data.valid. */
+static void valid_name(char valid)
+{
+    char *at = strstr(r.yaml, "valid: [b]");
+    ck_assert_ptr_nonnull(at);
+    at[8] = valid;
+}
+
 /* What goes wrong with one costs that one alone, and the next job waits until it is there. */
 START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
 {
@@ -921,6 +929,48 @@ START_TEST(checkpoint_for_another_job_is_refused)
 }
 END_TEST
 
+static void ended_by(const char *why)
+{
+    char line[48];
+    (void)snprintf(line, sizeof line, "\"ended_by\": \"%s\"", why);
+    ck_assert_msg(strstr(r.client.report, line) != NULL, "%s", line);
+}
+
+/* A job that is over has no use for other limits, and goes on saying why it ended. */
+START_TEST(checkpoint_of_the_end_with_another_limit_is_refused)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55};
+    static const char *const is = "epochs: 10, consistency: ssp, early_stop: {metric: auc, "
+                                  "patience: 2}, max_minutes: 5";
+    char path[LIMIT_PATH];
+    r.quality = quality;
+    rig_start(is, "", NULL);
+    job_done();
+    ended_by("early_stop");
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("end"));
+    rig_stop();
+#define STOP "epochs: 10, consistency: ssp, max_minutes: 5, early_stop: {metric: "
+    refused_from(STOP "auc, patience: 40}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.patience is 40");
+    refused_from(STOP "logloss, patience: 2}", path, SHOAL_E_CONFIG, "train.early_stop.metric is");
+    refused_from(STOP "auc, patience: 2, min_delta: 0.1}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.min_delta is 0.1");
+    refused_from(STOP "auc, patience: 2, lr_decay: 0.5}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.lr_decay is 0.5");
+    refused_from(STOP "auc, patience: 2, lr_patience: 2}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.lr_patience is 2");
+    refused_from("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2}", path,
+                 SHOAL_E_CONFIG, "train.max_minutes is 0");
+#undef STOP
+    rig_start(is, "", path);
+    valid_name('d');
+    job_done();
+    ended_by("early_stop");
+    ck_assert_uint_eq(batches_all(), 0);
+    rig_stop();
+}
+END_TEST
+
 static bool both_unloaded(void *context)
 {
     (void)context;
@@ -1320,6 +1370,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
+    tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
     tcase_add_loop_test(t, checkpoint_outside_the_root_is_refused, 0, 3);
