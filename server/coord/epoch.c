@@ -101,15 +101,22 @@ int coord_epoch_load(struct coord *c, struct err *e)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-bool coord_epoch_plan(struct coord *c)
+int coord_epoch_cut(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
     uint64_t rows = j->at.split[WIRE_TRAIN].rows;
+    uint32_t batches =
+        coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes, j->spec.train.task_batches);
+    return coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
+                           env_now_ns(c->env), e);
+}
+
+bool coord_epoch_plan(struct coord *c)
+{
+    struct coord_job *j = &c->job;
     struct err e = {0};
-    uint32_t missing = 0, batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes,
-                                                       j->spec.train.task_batches);
-    int rc = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
-                             env_now_ns(c->env), &e);
+    uint32_t missing = 0;
+    int rc = coord_epoch_cut(c, &e);
     for (uint32_t i = 0; rc == 0 && i < j->tasks.tasks; i++) {
         char key[COORD_KEY_MAX];
         struct coord_task_record record;
@@ -129,7 +136,7 @@ bool coord_epoch_plan(struct coord *c)
     if (rc != 0)
         return coord_end_fail(c, rc, "epoch %u: %s", j->at.epoch, e.text);
     coord_task_resume(&j->tasks);
-    SHOAL_ASSERT(j->tasks.epoch == j->at.epoch && j->tasks.rows == rows);
+    SHOAL_ASSERT(j->tasks.epoch == j->at.epoch);
     SHOAL_ASSERT(j->tasks.pushed <= j->tasks.tasks && j->tasks.reported <= j->tasks.tasks);
     coord_judge_stop(c);
     return true;

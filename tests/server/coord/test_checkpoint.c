@@ -368,6 +368,53 @@ static void valid_name(char valid)
     at[8] = valid;
 }
 
+/* The text of a part of the report, the caller's. */
+static char *report_part(const char *path)
+{
+    struct json *j;
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    char *text = json_text(json_get(j, path), 0);
+    json_free(j);
+    ck_assert_ptr_nonnull(text);
+    return text;
+}
+
+/* _i 2 and 3: over its minutes within an epoch, with windows of several tasks. */
+START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
+{
+    static const char *const jobs[] = {"epochs: 2, consistency: ssp", "epochs: 2, consistency: bsp",
+                                       "epochs: 14, consistency: ssp, max_minutes: 0.03",
+                                       "epochs: 14, consistency: bsp, max_minutes: 0.03"};
+    char path[LIMIT_PATH], last[64];
+    rig_start(jobs[_i], "", NULL);
+    job_done();
+    char *windows = report_part("train.windows"), *evaluations = report_part("evaluations");
+    double trained = report_number("batches.applied");
+    (void)snprintf(last, sizeof last, "evaluations.%u.batch", r.coord->job.valid.count - 1);
+    uint32_t count = 0;
+    for (const char *at = windows; (at = strstr(at, "\"batch\"")) != NULL; at++)
+        count++;
+    ck_assert_int_eq(r.coord->job.windows.stride > 1, _i >= 2);
+    if (_i % 2 == 0)
+        ck_assert_double_eq(report_number(last), trained); /* under bsp some are empty */
+    trained = report_number(last);
+    (void)snprintf(last, sizeof last, "train.windows.%u.batch", count - 1);
+    ck_assert_double_eq(report_number(last), trained);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("end"));
+    rig_stop();
+    rig_start(jobs[_i], "", path);
+    job_done();
+    char *again = report_part("train.windows"), *evaluated = report_part("evaluations");
+    ck_assert(strcmp(again, windows) == 0);
+    ck_assert(strcmp(evaluated, evaluations) == 0);
+    free(again);
+    free(evaluated);
+    free(windows);
+    free(evaluations);
+    rig_stop();
+}
+END_TEST
+
 /* What goes wrong with one costs that one alone, and the next job waits until it is there. */
 START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
 {
@@ -1347,6 +1394,7 @@ int main(void)
     tcase_add_test(t, checkpoint_names_are_checked);
     tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done);
+    tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
     tcase_add_test(t, checkpoint_by_minutes);
