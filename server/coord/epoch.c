@@ -76,6 +76,20 @@ static int details_load(struct coord *c, uint32_t split, struct err *e)
     return 0;
 }
 
+/* An epoch is stored as over before the progress that counts it: of a coordinator that died between
+ * the two it is open still, with the time that it took, and is closed once more. Its tables are
+ * those that its tasks left: no task is dealt again. */
+static void epoch_reopen(struct coord_job *j)
+{
+    uint64_t before = (j->at.epoch - 1) * j->at.split[WIRE_TRAIN].rows;
+    uint32_t phase = coord_from_loading(&j->at) ? j->at.from_phase : j->at.phase;
+    struct coord_epoch *epoch = &j->epoch[j->at.epoch - 1];
+    if (coord_epoch_open(j) || j->at.train_rows > before || phase >= PHASE_RESTORE)
+        return;
+    j->epoch_spent_ns = (uint64_t)(epoch->seconds * 1e9);
+    *epoch = (struct coord_epoch){.number = 0};
+}
+
 int coord_epoch_load(struct coord *c, struct err *e)
 {
     if (c->job.at.epoch < 1 || c->job.at.epoch > c->job.spec.train.epochs)
@@ -91,6 +105,7 @@ int coord_epoch_load(struct coord *c, struct err *e)
         if (rc == 0 && stored.number == c->job.at.number)
             c->job.epoch[n - 1] = stored;
     }
+    epoch_reopen(&c->job);
     int rc = coord_judge_load(c, e);
     if (rc == 0)
         rc = coord_window_load(c, e);
