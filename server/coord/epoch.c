@@ -316,15 +316,9 @@ bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
 static bool training_ended(struct coord *c)
 {
     struct coord_job *j = &c->job;
-    char best[COORD_JUDGE_NAME], last[COORD_JUDGE_NAME];
-    uint32_t end = j->at.kept != 0 ? j->at.kept : j->valid.count;
     bool early = j->spec.train.early_stop.patience > 0;
     if (coord_epoch_open(j) && !epoch_close(c))
         return false;
-    if (early && j->at.best != 0 && j->at.best != j->at.kept)
-        log_warn("the tables of %s, the best, are not there (it was before the checkpoint that "
-                 "the job went on from, or there was no room): the job ends with those of %s",
-                 coord_judge_name(j, j->at.best, best), coord_judge_name(j, end, last));
     if (early && j->at.kept != j->valid.count && j->at.best_cut != 0)
         return coord_epoch_resume(c, PHASE_RESTORE);
     return coord_epoch_resume(c, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);

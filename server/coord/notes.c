@@ -35,6 +35,20 @@ static void kept_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+/* The job ends with other tables than the best evaluation's. */
+static void best_note(const struct coord_job *j, struct json *list)
+{
+    char text[320], best[COORD_JUDGE_NAME], last[COORD_JUDGE_NAME];
+    if (j->spec.train.early_stop.patience == 0 || j->at.best == 0 || j->at.best == j->at.kept)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "the tables of %s, the best, are not there (it was before the checkpoint that "
+                   "the job went on from, or there was no room): the job ends with those of %s",
+                   coord_judge_name(j, j->at.best, best),
+                   coord_judge_name(j, coord_judge_final(j), last));
+    json_append_string(list, text);
+}
+
 /* All were at epochs' ends: people count epochs then. */
 static bool epochs_alone(const struct coord_job *j)
 {
@@ -88,6 +102,7 @@ struct json *coord_notes_json(const struct coord_job *j)
     if (j->spec.train.skip)
         return list;
     kept_note(j, list);
+    best_note(j, list);
     limit_note(j, list);
     disk_note(j, list);
     return list;

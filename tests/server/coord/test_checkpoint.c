@@ -746,6 +746,10 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
     char measured[40]; /* what the report tells in front is of the tables that are there */
     (void)snprintf(measured, sizeof measured, "epochs.%u.valid.auc", final[_i] - 1);
     ck_assert_double_eq(report_number("valid.auc"), report_number(measured));
+    /* where that is not the best of all, it says so */
+    ck_assert_int_eq(strstr(r.client.report, "the tables of epoch 2, the best, are not there") !=
+                         NULL,
+                     best[_i] != final[_i]);
     ck_assert_uint_eq(r.shard[0]->restores, 1);
     ck_assert_double_eq_tol(r.coord->job.at.lr_scale, _i == 1 ? 0.125 : 0.25, 1e-12);
     rig_stop();
