@@ -221,7 +221,7 @@ bool coord_judge_note(struct coord *c, const struct measure *m, uint64_t bad_lin
         return coord_end_fail(c, SHOAL_E_NOMEM, "no memory for the evaluations");
     *v = (struct coord_evaluation){.number = j->at.number,
                                    .batches = coord_judge_batches(j),
-                                   .examples = coord_trace_seen(j),
+                                   .examples = coord_trace_trained(j),
                                    .bad_lines = bad_lines,
                                    .seconds = trained_s(c),
                                    .epoch = j->at.epoch,

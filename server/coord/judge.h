@@ -37,7 +37,7 @@ struct coord_job;
 struct coord_evaluation { /* as stored under "valid/N" */
     uint64_t number;      /* of the job; examples 0 in `of`: there was none */
     uint64_t batches;     /* with rows, of all lanes, from the job's first on */
-    uint64_t examples;    /* of training, as reported up to there */
+    uint64_t examples;    /* of training up to there: coord_trace_trained */
     uint64_t bad_lines;
     double seconds;                /* of training up to there */
     uint32_t epoch, end;           /* end: at its end */

@@ -2,7 +2,9 @@
 #include "server/coord/notes.h"
 
 #include "server/coord/judge.h"
+#include "server/coord/trace.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +86,22 @@ static void limit_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+/* Who goes on with a task tells of the batches that he did himself. */
+static void heard_note(const struct coord_job *j, struct json *list)
+{
+    uint64_t trained = coord_trace_trained(j), heard = coord_trace_seen(j);
+    char text[256];
+    if (heard >= trained)
+        return;
+    (void)snprintf(
+        text, sizeof text,
+        "figures of training lack %" PRIu64 " of %" PRIu64
+        " examples, of tasks that were under way when a worker or the coordinator died, or "
+        "at a checkpoint gone on from; the tables have learnt them",
+        trained - heard, trained);
+    json_append_string(list, text);
+}
+
 static void disk_note(const struct coord_job *j, struct json *list)
 {
     char text[256];
@@ -104,6 +122,7 @@ struct json *coord_notes_json(const struct coord_job *j)
     kept_note(j, list);
     best_note(j, list);
     limit_note(j, list);
+    heard_note(j, list);
     disk_note(j, list);
     return list;
 }

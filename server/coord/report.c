@@ -112,7 +112,8 @@ static void train_set(struct json *to, const struct coord_job *j)
             continue;
         struct json *item = figures_json(of, &j->spec, false);
         seen += of[0].examples;
-        json_set_int(item, "batch", (int64_t)coord_window_end(j, n, &epoch));
+        json_set_int(item, "batch",
+                     (int64_t)coord_window_end(j, n, coord_judge_batches(j), &epoch));
         json_set_int(item, "epoch", epoch);
         json_set_int(item, "examples", (int64_t)seen);
         json_append(list, item);
@@ -343,10 +344,7 @@ static struct json *report_json(const struct coord *c)
     coord_member_sums(&c->members, &sum);
     for (uint32_t n = 0; n < j->at.epoch; n++)
         coord_losses_add(&all, &j->epoch[n].train);
-    examples =
-        j->at.train_rows - (all.bad_lines < j->at.train_rows ? all.bad_lines : j->at.train_rows);
-    if (sampled) /* rows are left out on purpose: what was reported counts */
-        examples = all.examples;
+    examples = coord_trace_trained(j);
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_string(r, "job", j->spec.name);
     json_set_int(r, "examples", (int64_t)examples);

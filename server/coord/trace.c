@@ -194,6 +194,16 @@ uint64_t coord_trace_seen(const struct coord_job *j)
     return j->trace.before + (coord_epoch_open(j) ? j->tasks.examples : 0);
 }
 
+uint64_t coord_trace_trained(const struct coord_job *j)
+{
+    uint64_t examples = coord_examples(j), bad = coord_epoch_open(j) ? j->tasks.bad_lines : 0;
+    if (j->spec.data.negatives > 0 && j->spec.data.negatives < 1)
+        return coord_trace_seen(j);
+    for (uint32_t n = 0; n < j->at.epoch; n++)
+        bad += j->epoch[n].train.bad_lines;
+    return examples > bad ? examples - bad : 0;
+}
+
 /* Epochs whose training is over: all up to the one at hand, and that one too once it is
  * evaluated. */
 static void before_load(struct coord *c)

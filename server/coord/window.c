@@ -339,11 +339,10 @@ bool coord_window_recent(struct coord_windows *w, struct metric *out)
     return good;
 }
 
-uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint32_t *epoch)
+uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t trained, uint32_t *epoch)
 {
     const struct coord_tasks *t = &j->tasks;
-    uint64_t all = coord_task_before(t, t->tasks), last = (n + 1ull) * j->windows.stride - 1,
-             trained = coord_judge_batches(j);
+    uint64_t all = coord_task_before(t, t->tasks), last = (n + 1ull) * j->windows.stride - 1;
     SHOAL_ASSERT(t->tasks > 0 && all > 0);
     uint64_t end = last / t->tasks * all + coord_task_before(t, (uint32_t)(last % t->tasks) + 1);
     if (end > trained)

@@ -962,6 +962,42 @@ START_TEST(coord_restart_counts_no_example_twice)
 }
 END_TEST
 
+static bool one_reports(void)
+{
+    for (uint32_t w = 0; w < r.workers; w++)
+        for (uint32_t s = 0; s < r.worker[w].seats; s++)
+            if (r.worker[w].seat[s].state == FAKE_REPORTING)
+                return true;
+    return false;
+}
+
+/* A task that is pushed and was not told of: the report says how many of its examples the figures
+ * of training lack; they were trained all the same. */
+START_TEST(coord_restart_tells_what_it_has_not_heard)
+{
+    rig_start(_i % 2 == 0 ? "epochs: 2, consistency: ssp, lanes: 2"
+                          : "epochs: 2, consistency: bsp, lanes: 2",
+              2, 2, NULL);
+    while (r.coord->job.at.phase != PHASE_TRAIN || r.coord->job.at.epoch != 1u + (_i / 2) % 2 ||
+           r.coord->job.tasks.reported < 9 || !one_reports())
+        ck_assert(sim_step(r.sim));
+    if (_i < 4)
+        coord_restart();
+    run_job(240);
+    job_done(2);
+    char lack[96];
+    double heard = report_number("train.examples");
+    ck_assert_int_eq(heard < 2 * 1005, _i < 4);
+    (void)snprintf(lack, sizeof lack, "figures of training lack %.0f of 2010 examples",
+                   2 * 1005 - heard);
+    ck_assert_int_eq(strstr(r.client.report, lack) != NULL, _i < 4);
+    ck_assert_double_eq(report_number("examples"), 2 * 1005);
+    ck_assert_double_eq(report_number("evaluations.0.examples"), 1005);
+    ck_assert_double_eq(report_number("evaluations.1.examples"), 2 * 1005);
+    rig_stop();
+}
+END_TEST
+
 /* Of 10 epochs with 26 tasks: neighbours are joined. */
 START_TEST(coord_windows_of_a_long_job_are_coarser)
 {
@@ -1910,6 +1946,7 @@ int main(void)
     tcase_add_test(t, coord_evaluates_every_so_many_minutes);
     tcase_add_loop_test(t, coord_tells_what_was_scored_before_it_was_learnt, 0, 3);
     tcase_add_test(t, coord_restart_counts_no_example_twice);
+    tcase_add_loop_test(t, coord_restart_tells_what_it_has_not_heard, 0, 6);
     tcase_add_test(t, coord_windows_of_a_long_job_are_coarser);
     tcase_add_loop_test(t, coord_gains_and_rates_have_a_patience_of_their_own, 0, 2);
     tcase_add_loop_test(t, coord_report_says_that_a_job_still_gained, 0, 2);
