@@ -216,7 +216,9 @@ int legend_put(const char *text, size_t bytes, const struct legend *n, char **ou
     size_t fresh = line == NULL ? 0 : strlen(line);
     if (fresh + sizeof LINE > LEGEND_BYTES_MAX) {
         free(line);
-        return err_set(e, SHOAL_E_TOO_BIG, "the names of the job's fields take %zu bytes, over %u",
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "the names of the job's fields and tensors take %zu bytes, at most %u are "
+                       "possible: give the columns shorter names, or take fewer of them",
                        fresh, LEGEND_BYTES_MAX);
     }
     if (legend_line(text, bytes, &at, &old))

@@ -309,7 +309,7 @@ const struct coord_shard *coord_server_away(const struct coord *c);
 uint32_t coord_live_workers(const struct coord *c);
 /* Whether the training of the epoch at hand is not over: it is going on, or pauses. */
 bool coord_epoch_open(const struct coord_job *j);
-/* of all epochs so far, by finished tasks */
+/* rows of all epochs so far, by finished tasks */
 uint64_t coord_examples(const struct coord_job *j);
 /* for WAIT: more with many workers, so that asking stays cheap */
 uint32_t coord_retry_ms(const struct coord *c);

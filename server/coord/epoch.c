@@ -76,6 +76,20 @@ static int details_load(struct coord *c, uint32_t split, struct err *e)
     return 0;
 }
 
+/* An epoch is stored as over before the progress that counts it: of a coordinator that died between
+ * the two it is open still, with the time that it took, and is closed once more. Its tables are
+ * those that its tasks left: no task is dealt again. */
+static void epoch_reopen(struct coord_job *j)
+{
+    uint64_t before = (j->at.epoch - 1) * j->at.split[WIRE_TRAIN].rows;
+    uint32_t phase = coord_from_loading(&j->at) ? j->at.from_phase : j->at.phase;
+    struct coord_epoch *epoch = &j->epoch[j->at.epoch - 1];
+    if (coord_epoch_open(j) || j->at.train_rows > before || phase >= PHASE_RESTORE)
+        return;
+    j->epoch_spent_ns = (uint64_t)(epoch->seconds * 1e9);
+    *epoch = (struct coord_epoch){.number = 0};
+}
+
 int coord_epoch_load(struct coord *c, struct err *e)
 {
     if (c->job.at.epoch < 1 || c->job.at.epoch > c->job.spec.train.epochs)
@@ -91,6 +105,7 @@ int coord_epoch_load(struct coord *c, struct err *e)
         if (rc == 0 && stored.number == c->job.at.number)
             c->job.epoch[n - 1] = stored;
     }
+    epoch_reopen(&c->job);
     int rc = coord_judge_load(c, e);
     if (rc == 0)
         rc = coord_window_load(c, e);
@@ -101,15 +116,22 @@ int coord_epoch_load(struct coord *c, struct err *e)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-bool coord_epoch_plan(struct coord *c)
+int coord_epoch_cut(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
     uint64_t rows = j->at.split[WIRE_TRAIN].rows;
+    uint32_t batches =
+        coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes, j->spec.train.task_batches);
+    return coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
+                           env_now_ns(c->env), e);
+}
+
+bool coord_epoch_plan(struct coord *c)
+{
+    struct coord_job *j = &c->job;
     struct err e = {0};
-    uint32_t missing = 0, batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes,
-                                                       j->spec.train.task_batches);
-    int rc = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
-                             env_now_ns(c->env), &e);
+    uint32_t missing = 0;
+    int rc = coord_epoch_cut(c, &e);
     for (uint32_t i = 0; rc == 0 && i < j->tasks.tasks; i++) {
         char key[COORD_KEY_MAX];
         struct coord_task_record record;
@@ -129,7 +151,7 @@ bool coord_epoch_plan(struct coord *c)
     if (rc != 0)
         return coord_end_fail(c, rc, "epoch %u: %s", j->at.epoch, e.text);
     coord_task_resume(&j->tasks);
-    SHOAL_ASSERT(j->tasks.epoch == j->at.epoch && j->tasks.rows == rows);
+    SHOAL_ASSERT(j->tasks.epoch == j->at.epoch);
     SHOAL_ASSERT(j->tasks.pushed <= j->tasks.tasks && j->tasks.reported <= j->tasks.tasks);
     coord_judge_stop(c);
     return true;
@@ -294,15 +316,9 @@ bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
 static bool training_ended(struct coord *c)
 {
     struct coord_job *j = &c->job;
-    char best[COORD_JUDGE_NAME], last[COORD_JUDGE_NAME];
-    uint32_t end = j->at.kept != 0 ? j->at.kept : j->valid.count;
     bool early = j->spec.train.early_stop.patience > 0;
     if (coord_epoch_open(j) && !epoch_close(c))
         return false;
-    if (early && j->at.best != 0 && j->at.best != j->at.kept)
-        log_warn("the tables of %s, the best, are not there (it was before the checkpoint that "
-                 "the job went on from, or there was no room): the job ends with those of %s",
-                 coord_judge_name(j, j->at.best, best), coord_judge_name(j, end, last));
     if (early && j->at.kept != j->valid.count && j->at.best_cut != 0)
         return coord_epoch_resume(c, PHASE_RESTORE);
     return coord_epoch_resume(c, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);

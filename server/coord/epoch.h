@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+/* Cuts the epoch at hand into its tasks: how it was dealt, or is to be. */
+int coord_epoch_cut(struct coord *c, struct err *e);
 /* Plans the epoch at hand and takes back what is stored of it. False: failed. */
 bool coord_epoch_plan(struct coord *c);
 /* TRAIN, EVAL, TEST: moves on when their work is done. */

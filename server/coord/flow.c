@@ -315,8 +315,10 @@ static bool step_finish(struct coord *c)
     int rc = coord_report_make(c, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s", e.text);
-    coord_end_tidy(c);
-    return coord_phase_enter(c, PHASE_DONE);
+    if (!coord_phase_enter(c, PHASE_DONE))
+        return false;
+    coord_end_tidy(c); /* once it is stored: a run that is dropped cannot be gone on with */
+    return true;
 }
 
 static bool step(struct coord *c)

@@ -185,15 +185,15 @@ void coord_guard_ask(struct coord *c, bool ending)
 uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
 {
     const struct coord_job *j = &c->job;
-    uint64_t refused = 0, ended = j->at.epoch > 0 ? j->at.epoch - 1 : 0;
+    bool open = coord_epoch_open(j);
+    uint64_t refused = 0, ended = open ? j->at.epoch - 1 : j->at.epoch;
     *batches = j->spec.train.batch > 0
                    ? ended * ((j->at.split[WIRE_TRAIN].rows + j->spec.train.batch - 1) /
                               j->spec.train.batch)
                    : 0;
-    /* after a restart a trained epoch is not */
-    bool planned = j->tasks.tasks > 0 && j->tasks.epoch == j->at.epoch;
-    for (uint64_t n = 0; n < ended + (planned ? 0 : 1) && n < j->at.epoch; n++)
+    for (uint64_t n = 0; n < ended; n++)
         refused += j->epoch[n].train.refused;
+    bool planned = open && j->tasks.epoch == j->at.epoch;
     for (uint32_t i = 0; planned && i < j->tasks.tasks; i++)
         if (j->tasks.task[i].reported) {
             refused += j->tasks.task[i].sum.refused;

@@ -143,19 +143,21 @@ static bool has_room(const struct coord_job *j)
     return j->valid.count + (j->spec.train.epochs - j->at.epoch) + 1 < COORD_EVALUATIONS_MAX;
 }
 
-/* Batches up to which the tables have learnt, once all that is appended is pushed. */
-static uint64_t batches_now(const struct coord_job *j)
+uint64_t coord_judge_batches(const struct coord_job *j)
 {
-    uint64_t all = epoch_batches(j);
-    if (!coord_epoch_open(j))
-        return j->at.epoch * all;
-    return (j->at.epoch - 1) * all + coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
+    uint64_t all = epoch_batches(j), rows = j->at.split[WIRE_TRAIN].rows,
+             batch = j->spec.train.batch, begun = (j->at.epoch - 1) * rows;
+    if (coord_epoch_open(j))
+        return (j->at.epoch - 1) * all +
+               coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
+    uint64_t done = j->at.train_rows > begun ? j->at.train_rows - begun : 0;
+    return (j->at.epoch - 1) * all + (done < rows ? (done + batch - 1) / batch : all);
 }
 
 bool coord_judge_made(const struct coord *c)
 {
     const struct coord_evaluation *last = newest(&c->job);
-    return last != NULL && last->batches == batches_now(&c->job);
+    return last != NULL && last->batches == coord_judge_batches(&c->job);
 }
 
 void coord_judge_stop(struct coord *c)
@@ -218,8 +220,8 @@ bool coord_judge_note(struct coord *c, const struct measure *m, uint64_t bad_lin
     if (v == NULL)
         return coord_end_fail(c, SHOAL_E_NOMEM, "no memory for the evaluations");
     *v = (struct coord_evaluation){.number = j->at.number,
-                                   .batches = batches_now(j),
-                                   .examples = coord_trace_seen(j),
+                                   .batches = coord_judge_batches(j),
+                                   .examples = coord_trace_trained(j),
                                    .bad_lines = bad_lines,
                                    .seconds = trained_s(c),
                                    .epoch = j->at.epoch,

@@ -37,7 +37,7 @@ struct coord_job;
 struct coord_evaluation { /* as stored under "valid/N" */
     uint64_t number;      /* of the job; examples 0 in `of`: there was none */
     uint64_t batches;     /* with rows, of all lanes, from the job's first on */
-    uint64_t examples;    /* of training, as reported up to there */
+    uint64_t examples;    /* of training up to there: coord_trace_trained */
     uint64_t bad_lines;
     double seconds;                /* of training up to there */
     uint32_t epoch, end;           /* end: at its end */
@@ -53,6 +53,9 @@ int coord_judge_load(struct coord *c, struct err *e);
 /* Where the tasks of the epoch at hand stop next; and whether by the time they are to stop now. */
 void coord_judge_stop(struct coord *c);
 void coord_judge_time(struct coord *c);
+/* Batches with rows, of all lanes and from the job's first on, that the tables have learnt once all
+ * that is appended is pushed. */
+uint64_t coord_judge_batches(const struct coord_job *j);
 /* Whether the tables as they are now have been evaluated; the epoch's tasks are planned. */
 bool coord_judge_made(const struct coord *c);
 /* Stores a finished evaluation, in the place of one of the same tables (the coordinator died with

@@ -2,7 +2,9 @@
 #include "server/coord/notes.h"
 
 #include "server/coord/judge.h"
+#include "server/coord/trace.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +34,20 @@ static void kept_note(const struct coord_job *j, struct json *list)
                    "train.early_stop.metric: logloss keeps that one",
                    coord_judge_name(j, final, name), kept.logloss, kept.calibration,
                    coord_judge_name(j, at, better), best.logloss, best.calibration);
+    json_append_string(list, text);
+}
+
+/* The job ends with other tables than the best evaluation's. */
+static void best_note(const struct coord_job *j, struct json *list)
+{
+    char text[320], best[COORD_JUDGE_NAME], last[COORD_JUDGE_NAME];
+    if (j->spec.train.early_stop.patience == 0 || j->at.best == 0 || j->at.best == j->at.kept)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "the tables of %s, the best, are not there (it was before the checkpoint that "
+                   "the job went on from, or there was no room): the job ends with those of %s",
+                   coord_judge_name(j, j->at.best, best),
+                   coord_judge_name(j, coord_judge_final(j), last));
     json_append_string(list, text);
 }
 
@@ -70,6 +86,22 @@ static void limit_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+/* Who goes on with a task tells of the batches that he did himself. */
+static void heard_note(const struct coord_job *j, struct json *list)
+{
+    uint64_t trained = coord_trace_trained(j), heard = coord_trace_seen(j);
+    char text[256];
+    if (heard >= trained)
+        return;
+    (void)snprintf(
+        text, sizeof text,
+        "figures of training lack %" PRIu64 " of %" PRIu64
+        " examples, of tasks that were under way when a worker or the coordinator died, or "
+        "at a checkpoint gone on from; the tables have learnt them",
+        trained - heard, trained);
+    json_append_string(list, text);
+}
+
 static void disk_note(const struct coord_job *j, struct json *list)
 {
     char text[256];
@@ -88,7 +120,9 @@ struct json *coord_notes_json(const struct coord_job *j)
     if (j->spec.train.skip)
         return list;
     kept_note(j, list);
+    best_note(j, list);
     limit_note(j, list);
+    heard_note(j, list);
     disk_note(j, list);
     return list;
 }

@@ -218,7 +218,8 @@ void coord_end_work(struct coord *c, const char *why)
 bool coord_end_fail(struct coord *c, int status, const char *format, ...)
 {
     va_list arguments;
-    if (!coord_phase_running(c))
+    /* without a store it is as it is stored: the coordinator stops, and goes on with it */
+    if (!coord_phase_running(c) || c->fatal != 0)
         return false;
     SHOAL_ASSERT(status != 0);
     c->job.at.status = status;

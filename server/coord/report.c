@@ -7,6 +7,7 @@
 #include "proto/base/log.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
+#include "server/coord/epoch.h"
 #include "server/coord/notes.h"
 #include "server/coord/trace.h"
 
@@ -111,7 +112,8 @@ static void train_set(struct json *to, const struct coord_job *j)
             continue;
         struct json *item = figures_json(of, &j->spec, false);
         seen += of[0].examples;
-        json_set_int(item, "batch", (int64_t)coord_window_end(j, n, &epoch));
+        json_set_int(item, "batch",
+                     (int64_t)coord_window_end(j, n, coord_judge_batches(j), &epoch));
         json_set_int(item, "epoch", epoch);
         json_set_int(item, "examples", (int64_t)seen);
         json_append(list, item);
@@ -342,10 +344,7 @@ static struct json *report_json(const struct coord *c)
     coord_member_sums(&c->members, &sum);
     for (uint32_t n = 0; n < j->at.epoch; n++)
         coord_losses_add(&all, &j->epoch[n].train);
-    examples =
-        j->at.train_rows - (all.bad_lines < j->at.train_rows ? all.bad_lines : j->at.train_rows);
-    if (sampled) /* rows are left out on purpose: what was reported counts */
-        examples = all.examples;
+    examples = coord_trace_trained(j);
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_string(r, "job", j->spec.name);
     json_set_int(r, "examples", (int64_t)examples);
@@ -393,6 +392,11 @@ static struct json *report_json(const struct coord *c)
 int coord_report_make(struct coord *c, struct err *e)
 {
     SHOAL_ASSERT(c->job.at.phase == PHASE_FINISH && c->job.digested >= c->job.at.tables);
+    /* after a restart behind training nothing has told where its tasks were */
+    bool planned = c->job.spec.train.skip || c->job.tasks.epoch == c->job.at.epoch;
+    int rc = planned ? 0 : coord_epoch_cut(c, e);
+    if (rc != 0)
+        return rc;
     coord_window_finish(&c->job.windows);
     struct json *r = report_json(c);
     char *text = json_text(r, 2);

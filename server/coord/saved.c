@@ -464,6 +464,41 @@ static int kept_check(const struct job *was, const struct coord_progress *at, st
                    at->best, at->best_value, at->kept, at->kept_value);
 }
 
+static int number_kept(const char *key, double was, double is, struct err *e)
+{
+    if (was == is)
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s is %g, and the checkpoint is of the end of a job with %g: it is over; "
+                   "--start-from begins another one with its tables",
+                   key, is, was);
+}
+
+/* Of a job whose training is over: what ended it is as it was, for there is nothing more to end. */
+static int limits_compare(const struct job *was, const struct job *is, struct err *e)
+{
+    static const char *const metrics[] = {
+        [METRIC_AUC] = "auc", [METRIC_LOGLOSS] = "logloss", [METRIC_GAUC] = "gauc"};
+    int rc = number_kept("train.epochs", was->train.epochs, is->train.epochs, e);
+    if (rc == 0)
+        rc = number_kept("train.max_minutes", was->train.max_minutes, is->train.max_minutes, e);
+#define KEPT(key)                                                                                  \
+    if (rc == 0)                                                                                   \
+        rc = number_kept("train.early_stop." #key, was->train.early_stop.key,                      \
+                         is->train.early_stop.key, e);
+    KEPT(patience)
+    KEPT(lr_decay)
+    KEPT(lr_patience)
+    KEPT(min_delta)
+#undef KEPT
+    if (rc == 0 && was->train.early_stop.metric != is->train.early_stop.metric)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "train.early_stop.metric is %s, and the checkpoint is of the end of a job "
+                     "with %s: it is over; --start-from begins another one with its tables",
+                     metrics[is->train.early_stop.metric], metrics[was->train.early_stop.metric]);
+    return rc;
+}
+
 static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
                         struct err *e)
 {
@@ -491,11 +526,9 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return err_set(e, SHOAL_E_CONFIG,
                        "train.consistency is %s, in the checkpoint it was %s: take that one",
                        modes[is->train.mode], modes[was->train.mode]);
-    if (s->at.phase == PHASE_DIGEST && is->train.epochs != was->train.epochs)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "train.epochs is %u, and the checkpoint is of the end of a job of %u: it is "
-                       "over; --start-from begins another one with its tables",
-                       is->train.epochs, was->train.epochs);
+    int rc = tables_are_kept(s->at.phase) ? limits_compare(was, is, e) : 0;
+    if (rc != 0)
+        return rc;
     bool valid = s->at.phase == PHASE_EVAL || s->at.phase == PHASE_CUT,
          test = s->at.phase == PHASE_TEST;
     if ((valid && is->data.valid.count == 0) || (test && is->data.test.count == 0))
@@ -606,10 +639,10 @@ void coord_from_progress(const struct coord_from *f, const struct coord_progress
     out->status = 0;
     out->text[0] = 0;
     memset(out->test, 0, sizeof out->test);
-    if (!f->stops_alike) { /* the best value so far says nothing of those that come */
-        out->best = out->misses = 0;
+    if (!f->stops_alike && !tables_are_kept(was->phase)) {
+        /* the best value so far says nothing of those that come */
+        out->best = out->misses = out->kept = 0;
         out->best_value = 0;
-        out->kept = tables_are_kept(was->phase) ? was->kept : 0;
     }
     out->best_cut = 0;
     out->cut_of = 0;

@@ -194,6 +194,16 @@ uint64_t coord_trace_seen(const struct coord_job *j)
     return j->trace.before + (coord_epoch_open(j) ? j->tasks.examples : 0);
 }
 
+uint64_t coord_trace_trained(const struct coord_job *j)
+{
+    uint64_t examples = coord_examples(j), bad = coord_epoch_open(j) ? j->tasks.bad_lines : 0;
+    if (j->spec.data.negatives > 0 && j->spec.data.negatives < 1)
+        return coord_trace_seen(j);
+    for (uint32_t n = 0; n < j->at.epoch; n++)
+        bad += j->epoch[n].train.bad_lines;
+    return examples > bad ? examples - bad : 0;
+}
+
 /* Epochs whose training is over: all up to the one at hand, and that one too once it is
  * evaluated. */
 static void before_load(struct coord *c)
@@ -203,23 +213,31 @@ static void before_load(struct coord *c)
         c->job.trace.before += c->job.epoch[n - 1].train.examples;
 }
 
-/* The epoch at hand goes on where the last stored point of it was; what came after that point is
- * not counted, nor is the time without a coordinator. Nothing is stored of the job's time within an
- * epoch, so it is as much longer. */
+/* How long the epoch at hand had been trained at the last stored point of it. */
+static uint64_t point_spent_ns(const struct coord_job *j)
+{
+    const struct coord_curve *curve = &j->trace.curve;
+    const struct coord_point *last = curve->count > 0 ? &curve->point[curve->count - 1] : NULL;
+    if (last == NULL || last->epoch != j->at.epoch || !(last->seconds >= 0 && last->seconds < 1e9))
+        return 0;
+    uint64_t until_ns = (uint64_t)(last->seconds * 1e9);
+    return until_ns > j->at.train_ns ? until_ns - j->at.train_ns : 0; /* 0: it was over */
+}
+
+/* The epoch at hand goes on where the last stored point of it was, or its record; what came after
+ * that is not counted, nor is the time without a coordinator. Nothing is stored of the job's time
+ * within an epoch, so it is as much longer. */
 static void spent_load(struct coord *c)
 {
-    const struct coord_curve *curve = &c->job.trace.curve;
-    const struct coord_point *last = curve->count > 0 ? &curve->point[curve->count - 1] : NULL;
-    if (last == NULL || last->epoch != c->job.at.epoch ||
-        !(last->seconds >= 0 && last->seconds < 1e9))
+    uint64_t spent_ns = point_spent_ns(&c->job);
+    if (spent_ns < c->job.epoch_spent_ns)
+        spent_ns = c->job.epoch_spent_ns;
+    if (spent_ns == 0)
         return;
-    uint64_t until_ns = (uint64_t)(last->seconds * 1e9);
-    if (until_ns <= c->job.at.train_ns) /* its training was over */
-        return;
-    c->job.epoch_spent_ns = until_ns - c->job.at.train_ns;
-    if (c->job.epoch_spent_ns > c->job.at.counted_ns)
-        c->job.at.elapsed_ns += c->job.epoch_spent_ns - c->job.at.counted_ns;
-    c->job.at.counted_ns = c->job.epoch_spent_ns;
+    c->job.epoch_spent_ns = spent_ns;
+    if (spent_ns > c->job.at.counted_ns)
+        c->job.at.elapsed_ns += spent_ns - c->job.at.counted_ns;
+    c->job.at.counted_ns = spent_ns;
 }
 
 static int curve_load(struct coord *c, struct err *e)

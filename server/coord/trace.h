@@ -35,6 +35,9 @@ void coord_trace_flush(struct coord *c);
 void coord_trace_epoch(struct coord *c);
 /* Examples of training up to here. */
 uint64_t coord_trace_seen(const struct coord_job *j);
+/* Those that the tables have learnt, told of by a worker or not; with data.negatives, which leaves
+ * rows out on purpose, those told of. */
+uint64_t coord_trace_trained(const struct coord_job *j);
 /* An evaluation is over: split WIRE_VALID or WIRE_TEST; metric (labels of the job). */
 void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metric);
 /* After a restart: the stored curve. */

@@ -339,19 +339,14 @@ bool coord_window_recent(struct coord_windows *w, struct metric *out)
     return good;
 }
 
-uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint32_t *epoch)
+uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t trained, uint32_t *epoch)
 {
     const struct coord_tasks *t = &j->tasks;
-    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch,
-             all = rows / batch + (rows % batch != 0), last = (n + 1ull) * j->windows.stride - 1;
-    if (t->tasks == 0) { /* after a restart behind training */
-        *epoch = j->at.epoch;
-        return j->at.epoch * all;
-    }
-    *epoch = (uint32_t)(last / t->tasks) + 1;
-    if (*epoch > j->at.epoch) {
-        *epoch = j->at.epoch;
-        last = (uint64_t)j->at.epoch * t->tasks - 1;
-    }
-    return (*epoch - 1) * all + coord_task_before(t, (uint32_t)(last % t->tasks) + 1);
+    uint64_t all = coord_task_before(t, t->tasks), last = (n + 1ull) * j->windows.stride - 1;
+    SHOAL_ASSERT(t->tasks > 0 && all > 0);
+    uint64_t end = last / t->tasks * all + coord_task_before(t, (uint32_t)(last % t->tasks) + 1);
+    if (end > trained)
+        end = trained;
+    *epoch = (uint32_t)((end + all - 1) / all);
+    return end;
 }

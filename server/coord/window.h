@@ -93,7 +93,8 @@ bool coord_window_figures(const struct coord_windows *w, uint32_t n, struct metr
 bool coord_window_all(const struct coord_windows *w, struct metric *out);
 bool coord_window_newest(const struct coord_windows *w, struct metric *out);
 bool coord_window_recent(struct coord_windows *w, struct metric *out); /* told: it begins anew */
-/* Where a window ends: batches with rows of all lanes, and the epoch of the last of them. */
-uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint32_t *epoch);
+/* Where a window ends: batches with rows of all lanes, at most `trained` (coord_judge_batches), and
+ * the epoch of the last of them. The epoch's tasks are planned. */
+uint64_t coord_window_end(const struct coord_job *j, uint32_t n, uint64_t trained, uint32_t *epoch);
 
 #endif

@@ -93,6 +93,17 @@ static void base_set(struct trainer *t)
     base->schema = t->schema;
 }
 
+/* They go to the coordinator as one line, which must not be too long for it. */
+static int names_fit(const struct job *job, struct err *e)
+{
+    char *line;
+    size_t bytes;
+    int rc = legend_put("", 0, &job->legend, &line, &bytes, e);
+    if (rc == 0)
+        free(line);
+    return rc;
+}
+
 static int model_make(struct trainer *t, struct trainer_made *m)
 {
     struct lane_base *base = &t->host.base;
@@ -123,6 +134,8 @@ static void prepare_run(struct env_work *w)
     m->status = dataset_shape(&t->job, &t->shape, &m->error);
     if (m->status == 0)
         m->status = known_names_complete(&t->job, &t->shape, job_reads_only(&t->job), &m->error);
+    if (m->status == 0)
+        m->status = names_fit(&t->job, &m->error);
     if (m->status != 0)
         return;
     m->status = model_make(t, m);
@@ -203,7 +216,7 @@ static struct msg *tell_build(struct request *r)
     client_head(r, &w);
     w.u.LEGEND.pass = t->host.pass;
     if (legend_put("", 0, &t->job.legend, &line, &bytes, NULL) != 0)
-        return NULL;
+        return NULL; /* no memory, for they fit: names_fit */
     struct msg *m = wire_encode(&w);
     void *data = m == NULL ? NULL : msg_add(m, bytes);
     if (data != NULL)

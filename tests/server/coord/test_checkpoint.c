@@ -360,6 +360,61 @@ START_TEST(checkpoint_of_a_job_that_is_done)
 }
 END_TEST
 
+/* `valid` in the place of the job's data.valid. */
+static void valid_name(char valid)
+{
+    char *at = strstr(r.yaml, "valid: [b]");
+    ck_assert_ptr_nonnull(at);
+    at[8] = valid;
+}
+
+/* The text of a part of the report, the caller's. */
+static char *report_part(const char *path)
+{
+    struct json *j;
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    char *text = json_text(json_get(j, path), 0);
+    json_free(j);
+    ck_assert_ptr_nonnull(text);
+    return text;
+}
+
+/* _i 2 and 3: over its minutes within an epoch, with windows of several tasks. */
+START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
+{
+    static const char *const jobs[] = {"epochs: 2, consistency: ssp", "epochs: 2, consistency: bsp",
+                                       "epochs: 14, consistency: ssp, max_minutes: 0.03",
+                                       "epochs: 14, consistency: bsp, max_minutes: 0.03"};
+    char path[LIMIT_PATH], last[64];
+    rig_start(jobs[_i], "", NULL);
+    job_done();
+    char *windows = report_part("train.windows"), *evaluations = report_part("evaluations");
+    double trained = report_number("batches.applied");
+    (void)snprintf(last, sizeof last, "evaluations.%u.batch", r.coord->job.valid.count - 1);
+    uint32_t count = 0;
+    for (const char *at = windows; (at = strstr(at, "\"batch\"")) != NULL; at++)
+        count++;
+    ck_assert_int_eq(r.coord->job.windows.stride > 1, _i >= 2);
+    if (_i % 2 == 0)
+        ck_assert_double_eq(report_number(last), trained); /* under bsp some are empty */
+    trained = report_number(last);
+    (void)snprintf(last, sizeof last, "train.windows.%u.batch", count - 1);
+    ck_assert_double_eq(report_number(last), trained);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("end"));
+    rig_stop();
+    rig_start(jobs[_i], "", path);
+    job_done();
+    char *again = report_part("train.windows"), *evaluated = report_part("evaluations");
+    ck_assert(strcmp(again, windows) == 0);
+    ck_assert(strcmp(evaluated, evaluations) == 0);
+    free(again);
+    free(evaluated);
+    free(windows);
+    free(evaluations);
+    rig_stop();
+}
+END_TEST
+
 /* What goes wrong with one costs that one alone, and the next job waits until it is there. */
 START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
 {
@@ -691,6 +746,10 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
     char measured[40]; /* what the report tells in front is of the tables that are there */
     (void)snprintf(measured, sizeof measured, "epochs.%u.valid.auc", final[_i] - 1);
     ck_assert_double_eq(report_number("valid.auc"), report_number(measured));
+    /* where that is not the best of all, it says so */
+    ck_assert_int_eq(strstr(r.client.report, "the tables of epoch 2, the best, are not there") !=
+                         NULL,
+                     best[_i] != final[_i]);
     ck_assert_uint_eq(r.shard[0]->restores, 1);
     ck_assert_double_eq_tol(r.coord->job.at.lr_scale, _i == 1 ? 0.125 : 0.25, 1e-12);
     rig_stop();
@@ -918,6 +977,48 @@ START_TEST(checkpoint_for_another_job_is_refused)
     refused_from("epochs: 2, consistency: ssp", "relative", SHOAL_E_USAGE, "absolute");
     (void)snprintf(other, sizeof other, "%s/nothing", folder);
     refused_from("epochs: 2, consistency: ssp", other, SHOAL_E_NOINPUT, "nothing");
+}
+END_TEST
+
+static void ended_by(const char *why)
+{
+    char line[48];
+    (void)snprintf(line, sizeof line, "\"ended_by\": \"%s\"", why);
+    ck_assert_msg(strstr(r.client.report, line) != NULL, "%s", line);
+}
+
+/* A job that is over has no use for other limits, and goes on saying why it ended. */
+START_TEST(checkpoint_of_the_end_with_another_limit_is_refused)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55};
+    static const char *const is = "epochs: 10, consistency: ssp, early_stop: {metric: auc, "
+                                  "patience: 2}, max_minutes: 5";
+    char path[LIMIT_PATH];
+    r.quality = quality;
+    rig_start(is, "", NULL);
+    job_done();
+    ended_by("early_stop");
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("end"));
+    rig_stop();
+#define STOP "epochs: 10, consistency: ssp, max_minutes: 5, early_stop: {metric: "
+    refused_from(STOP "auc, patience: 40}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.patience is 40");
+    refused_from(STOP "logloss, patience: 2}", path, SHOAL_E_CONFIG, "train.early_stop.metric is");
+    refused_from(STOP "auc, patience: 2, min_delta: 0.1}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.min_delta is 0.1");
+    refused_from(STOP "auc, patience: 2, lr_decay: 0.5}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.lr_decay is 0.5");
+    refused_from(STOP "auc, patience: 2, lr_patience: 2}", path, SHOAL_E_CONFIG,
+                 "train.early_stop.lr_patience is 2");
+    refused_from("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2}", path,
+                 SHOAL_E_CONFIG, "train.max_minutes is 0");
+#undef STOP
+    rig_start(is, "", path);
+    valid_name('d');
+    job_done();
+    ended_by("early_stop");
+    ck_assert_uint_eq(batches_all(), 0);
+    rig_stop();
 }
 END_TEST
 
@@ -1297,6 +1398,7 @@ int main(void)
     tcase_add_test(t, checkpoint_names_are_checked);
     tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done);
+    tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
     tcase_add_test(t, checkpoint_by_minutes);
@@ -1320,6 +1422,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
+    tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
     tcase_add_loop_test(t, checkpoint_outside_the_root_is_refused, 0, 3);

@@ -1,5 +1,6 @@
 /* test_coord.c: whole jobs in the simulator: the real coordinator with fake shards, workers and a
  * client. */
+#include "proto/base/container_of.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
@@ -961,6 +962,42 @@ START_TEST(coord_restart_counts_no_example_twice)
 }
 END_TEST
 
+static bool one_reports(void)
+{
+    for (uint32_t w = 0; w < r.workers; w++)
+        for (uint32_t s = 0; s < r.worker[w].seats; s++)
+            if (r.worker[w].seat[s].state == FAKE_REPORTING)
+                return true;
+    return false;
+}
+
+/* A task that is pushed and was not told of: the report says how many of its examples the figures
+ * of training lack; they were trained all the same. */
+START_TEST(coord_restart_tells_what_it_has_not_heard)
+{
+    rig_start(_i % 2 == 0 ? "epochs: 2, consistency: ssp, lanes: 2"
+                          : "epochs: 2, consistency: bsp, lanes: 2",
+              2, 2, NULL);
+    while (r.coord->job.at.phase != PHASE_TRAIN || r.coord->job.at.epoch != 1u + (_i / 2) % 2 ||
+           r.coord->job.tasks.reported < 9 || !one_reports())
+        ck_assert(sim_step(r.sim));
+    if (_i < 4)
+        coord_restart();
+    run_job(240);
+    job_done(2);
+    char lack[96];
+    double heard = report_number("train.examples");
+    ck_assert_int_eq(heard < 2 * 1005, _i < 4);
+    (void)snprintf(lack, sizeof lack, "figures of training lack %.0f of 2010 examples",
+                   2 * 1005 - heard);
+    ck_assert_int_eq(strstr(r.client.report, lack) != NULL, _i < 4);
+    ck_assert_double_eq(report_number("examples"), 2 * 1005);
+    ck_assert_double_eq(report_number("evaluations.0.examples"), 1005);
+    ck_assert_double_eq(report_number("evaluations.1.examples"), 2 * 1005);
+    rig_stop();
+}
+END_TEST
+
 /* Of 10 epochs with 26 tasks: neighbours are joined. */
 START_TEST(coord_windows_of_a_long_job_are_coarser)
 {
@@ -1036,12 +1073,15 @@ START_TEST(coord_death_within_an_epoch_changes_no_evaluation)
 END_TEST
 
 /* A job that is over its minutes ends as after its last epoch, with what it has. */
-START_TEST(coord_minutes_end_a_job)
+static void minutes_start(bool bsp)
 {
-    rig_start(_i == 0 ? "epochs: 9, consistency: bsp, lanes: 2, max_minutes: 0.002"
-                      : "epochs: 9, consistency: ssp, lanes: 2, max_minutes: 0.002",
+    rig_start(bsp ? "epochs: 9, consistency: bsp, lanes: 2, max_minutes: 0.002"
+                  : "epochs: 9, consistency: ssp, lanes: 2, max_minutes: 0.002",
               2, 2, NULL);
-    run_job(120);
+}
+
+static void minutes_ended(void)
+{
     struct json *j = report();
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u: %s", r.client.state, r.client.text);
     ck_assert_str_eq(json_as_string(json_get(j, "ended_by"), ""), "max_minutes");
@@ -1059,6 +1099,92 @@ START_TEST(coord_minutes_end_a_job)
     ck_assert_double_eq(examples, seen);
     json_free(j);
     rig_stop();
+}
+
+START_TEST(coord_minutes_end_a_job)
+{
+    minutes_start(_i == 0);
+    run_job(120);
+    minutes_ended();
+}
+END_TEST
+
+/* A store that takes so many more values; then the coordinator is dead. */
+struct mortal {
+    struct coord_store base, *real;
+    uint32_t left;
+};
+
+static int mortal_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                      bool sync, struct err *e)
+{
+    struct mortal *m = container_of(s, struct mortal, base);
+    if (m->left == 0)
+        return err_set(e, SHOAL_E_IO, "dead at %s", key);
+    m->left--;
+    return m->real->ops->put(m->real, key, value, bytes, sync, e);
+}
+
+static int mortal_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+                      struct err *e)
+{
+    struct coord_store *real = container_of(s, struct mortal, base)->real;
+    return real->ops->get(real, key, value, bytes, e);
+}
+
+static int mortal_remove(struct coord_store *s, const char *key, struct err *e)
+{
+    struct coord_store *real = container_of(s, struct mortal, base)->real;
+    return real->ops->remove(real, key, e);
+}
+
+/* From now on, until it is dead of it or the job is over; then it comes back. */
+static void die_at_put(uint32_t put)
+{
+    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL};
+    struct mortal m = {.base = {&ops}, .real = r.store, .left = put};
+    r.coord->store = &m.base;
+    while (r.coord->fatal == 0 && !job_over(NULL))
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+}
+
+/* At an epoch's end, its training and its evaluation, likewise. */
+START_TEST(coord_death_at_an_epochs_end_changes_nothing)
+{
+    static const double batch[] = {101, 202};
+    rig_start(_i % 2 == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
+                          : "epochs: 2, consistency: ssp, lanes: 2",
+              2, 2, NULL);
+    while (r.coord->job.tasks.pushed < r.coord->job.tasks.tasks ||
+           r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    die_at_put((uint32_t)_i / 2);
+    run_job(240);
+    job_done(2);
+    evaluations_are(batch, 2);
+    ck_assert_double_eq(report_number("examples"), 2 * 1005);
+    rig_stop();
+}
+END_TEST
+
+/* Training ends within its epoch, and the coordinator dies at each value that it stores then: no
+ * evaluation comes twice, and no example is lost. */
+START_TEST(coord_death_at_the_end_within_an_epoch_changes_nothing)
+{
+    uint32_t put = (uint32_t)_i / 3;
+    if (_i % 3 == 0)
+        early_start();
+    else
+        minutes_start(_i % 3 == 1);
+    while (r.coord->job.at.phase != PHASE_EVAL || (_i % 3 == 0 && r.coord->job.valid.count != 3))
+        ck_assert(sim_step(r.sim));
+    die_at_put(put);
+    run_job(240);
+    if (_i % 3 == 0)
+        early_ended();
+    else
+        minutes_ended();
 }
 END_TEST
 
@@ -1816,9 +1942,12 @@ int main(void)
     tcase_add_test(t, coord_one_epoch_stops_early_and_keeps_the_best);
     tcase_add_loop_test(t, coord_death_within_an_epoch_changes_no_evaluation, 0, 24);
     tcase_add_loop_test(t, coord_minutes_end_a_job, 0, 2);
+    tcase_add_loop_test(t, coord_death_at_an_epochs_end_changes_nothing, 0, 40);
+    tcase_add_loop_test(t, coord_death_at_the_end_within_an_epoch_changes_nothing, 0, 36);
     tcase_add_test(t, coord_evaluates_every_so_many_minutes);
     tcase_add_loop_test(t, coord_tells_what_was_scored_before_it_was_learnt, 0, 3);
     tcase_add_test(t, coord_restart_counts_no_example_twice);
+    tcase_add_loop_test(t, coord_restart_tells_what_it_has_not_heard, 0, 6);
     tcase_add_test(t, coord_windows_of_a_long_job_are_coarser);
     tcase_add_loop_test(t, coord_gains_and_rates_have_a_patience_of_their_own, 0, 2);
     tcase_add_loop_test(t, coord_report_says_that_a_job_still_gained, 0, 2);

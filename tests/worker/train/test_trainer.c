@@ -397,6 +397,44 @@ START_TEST(trainer_says_why_it_cannot_go_on)
 }
 END_TEST
 
+/* The columns that the network reads have names of so many bytes in all; 0: as they are. */
+static size_t columns_take;
+
+int __real_legend_put(const char *job, size_t bytes, const struct legend *n, char **out,
+                      size_t *out_bytes, struct err *e);
+int __wrap_legend_put(const char *job, size_t bytes, const struct legend *n, char **out,
+                      size_t *out_bytes, struct err *e);
+int __wrap_legend_put(const char *job, size_t bytes, const struct legend *n, char **out,
+                      size_t *out_bytes, struct err *e)
+{
+    struct legend wide = *n;
+    if (columns_take == 0)
+        return __real_legend_put(job, bytes, n, out, out_bytes, e);
+    wide.input = malloc(columns_take + 1);
+    ck_assert_ptr_nonnull(wide.input);
+    memset(wide.input, 'x', columns_take);
+    wide.input[columns_take] = 0;
+    int rc = __real_legend_put(job, bytes, &wide, out, out_bytes, e);
+    free(wide.input);
+    return rc;
+}
+
+/* It is not told for ever, in vain. */
+START_TEST(trainer_says_that_names_take_too_much)
+{
+    struct err e = {0};
+    job_make(100, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 1, 1);
+    worker_add(1);
+    columns_take = LEGEND_BYTES_MAX;
+    run_to_the_end();
+    columns_take = 0;
+    ck_assert_msg(trainer_status(worker[0], &e) == SHOAL_E_TOO_BIG, "%s", e.text);
+    ck_assert_uint_eq(fake.left_fatal, 1);
+    ck_assert_ptr_nonnull(strstr(fake.fail_text, "at most 262144 are possible: give the columns"));
+}
+END_TEST
+
 /* Whoever reaches the coordinator submits jobs: their commands run only where that was allowed. */
 START_TEST(trainer_runs_commands_only_where_allowed)
 {
@@ -642,6 +680,7 @@ int main(void)
     tcase_add_test(c, trainer_waits_for_a_job);
     tcase_add_test(c, trainer_ends_when_nobody_answers);
     tcase_add_test(c, trainer_says_why_it_cannot_go_on);
+    tcase_add_test(c, trainer_says_that_names_take_too_much);
     tcase_add_loop_test(c, trainer_runs_commands_only_where_allowed, 0, 4);
     tcase_add_loop_test(c, trainer_goes_on_after_a_poisoned_push, 0, 9);
     tcase_add_test(c, trainer_leaves_in_good_order);
