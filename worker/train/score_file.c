@@ -105,7 +105,8 @@ static void names_print(struct score_file *f)
     }
 }
 
-/* score: (tasks) of the row; NULL: it is malformed. */
+/* score: (tasks) of the row; NULL: it is malformed. Never an empty line: csv readers skip those, and
+ * all rows behind would move up. */
 static void line_print(struct score_file *f, const struct scores *s, uint32_t row,
                        const float *score)
 {
@@ -116,6 +117,8 @@ static void line_print(struct score_file *f, const struct scores *s, uint32_t ro
         cell_print(f->file, cell.text, cell.bytes, delimiter);
         (void)fputc(delimiter, f->file);
     }
+    if (score == NULL && columns == 0 && s->tasks == 1)
+        (void)fputs("\"\"", f->file);
     for (uint32_t t = 0; t < s->tasks; t++) {
         if (score != NULL)
             (void)fprintf(f->file, "%.9g", (double)score[t]);

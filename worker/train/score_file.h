@@ -1,5 +1,6 @@
 /* score_file.h: predictions as a file: a line for each row of the input, in its order: the columns
- * passed on, then a score for each label. A malformed row has empty cells.
+ * passed on, then a score for each label. A malformed row has empty cells, "" where it would have no
+ * character at all.
  *
  *     csv, tsv   a line of names first: of the columns, then "score", or of several labels
  *                score_LABEL; quoted as in RFC 4180. Scores have the digits that give back their

@@ -88,6 +88,18 @@ START_TEST(csv_has_a_line_for_each_row)
 }
 END_TEST
 
+/* Readers skip an empty line, and with it the row. */
+START_TEST(malformed_row_is_no_empty_line)
+{
+    char text[512];
+    columns_set(NULL, 0);
+    (void)written(SCORE_CSV, true, text);
+    ck_assert_str_eq(text, "score\n0.25\n\"\"\n0.100000001\n");
+    (void)written(SCORE_TSV, false, text);
+    ck_assert_str_eq(text, "0.25\n\"\"\n0.100000001\n");
+}
+END_TEST
+
 START_TEST(npy_has_a_number_for_each_row)
 {
     char text[512];
@@ -147,6 +159,7 @@ int main(void)
     TCase *t = tcase_create("score_file");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, csv_has_a_line_for_each_row);
+    tcase_add_test(t, malformed_row_is_no_empty_line);
     tcase_add_test(t, npy_has_a_number_for_each_row);
     tcase_add_test(t, names_of_several_labels_stand_in_the_first_line);
     tcase_add_test(t, what_is_there_is_not_written_over);
