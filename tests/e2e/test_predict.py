@@ -248,6 +248,16 @@ def scoring_leaves_a_running_job_alone(space):
     assert digests(run.report()) == digests(calm)
 
 
+def jobs_that_evaluate_within_epochs_are_loaded(space):
+    _, test, _ = trained(space, **{"data.valid": str(space / "test.tsv")})
+    last = checkpoints(space)[-1]
+    for key in ("evaluate.every_batches=20", "evaluate.every_minutes=5"):
+        out = space / f"{key}.csv"
+        shoal("predict", "--from", last, "--in", test, "--out", out, "--set", key)
+        assert len(lines_of(out)) == 3001
+        assert json.loads(shoal("eval", "--from", last, "--set", key).stdout)["examples"] == 3000
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------
 
 
@@ -285,5 +295,5 @@ if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
-          scoring_leaves_a_running_job_alone,
+          scoring_leaves_a_running_job_alone, jobs_that_evaluate_within_epochs_are_loaded,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])
