@@ -316,11 +316,14 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
 
 /* As `valid` and `test` stand in report.json: proto/metric/measure.h; and bad_lines. */
 static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
-                         struct err *e)
+                         uint32_t split, struct err *e)
 {
+    struct err unnamed;
     struct json *details = measure_json_details(m, job),
                 *report = measure_json_report(m->metric, job, details, true);
     json_set_int(report, "bad_lines", (int64_t)bad_lines);
+    if (values_name_split(job, split, report, &unnamed) != 0) /* all else is told */
+        log_warn("values of evaluate.by are told as hashes: %s", unnamed.text);
     char *text = json_text(report, 2);
 
     json_free(report);
@@ -349,7 +352,7 @@ static int evaluate(const struct arguments *a, struct job *job, struct daemon *d
     net_run(d->net);
     rc = evaluator_result(d->evaluator, &measure, e);
     if (rc == 0)
-        rc = measure_print(measure, evaluator_bad_lines(d->evaluator), job, e);
+        rc = measure_print(measure, evaluator_bad_lines(d->evaluator), job, a->split, e);
     if (!evaluator_settled(d->evaluator)) {
         if (rc != 0)
             log_error("%s", e->text);

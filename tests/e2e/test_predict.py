@@ -67,6 +67,9 @@ def scores_give_the_reported_figures(space):
     measured = json.loads(shoal("eval", job, "--from", space / "run").stdout)
     for name in ("auc", "logloss", "calibration", "examples"):
         assert measured[name] == report["test"][name], (name, measured[name], report["test"][name])
+    assert measured["by"] == report["test"]["by"] and measured["by"]["C1"][0]["value"]
+    inner = json.loads(shoal("eval", "--from", checkpoints(space)[-1], "--in", test).stdout)
+    assert [v["value"] for v in inner["by"]["C1"] if v["key"] != "other"] == [v["value"] for v in measured["by"]["C1"] if v["key"] != "other"]
     assert digests(json.loads((space / "run/report.json").read_text())) == digests(report)
 
 
