@@ -270,13 +270,14 @@ static int part_copy(const struct predict *p, int i, int out, struct err *e)
 {
     char path[LIMIT_PATH];
     part_path(p, i, path);
+    const char *to = option_text(p->o, "out");
     int in = open(path, O_RDONLY | O_CLOEXEC);
-    int64_t n = in < 0 ? -1 : file_copy(in, out, UINT64_MAX);
+    int rc = in < 0 ? -1 : file_copy(in, out, UINT64_MAX), why = errno;
     if (in >= 0)
         close(in);
-    return n >= 0 ? 0
-                  : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
-                            option_text(p->o, "out"), strerror(errno));
+    return rc == 0 ? 0
+                   : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
+                             strcmp(to, "-") == 0 ? "standard output" : to, strerror(why));
 }
 
 /* Nobody writes them any more. */

@@ -285,6 +285,15 @@ def what_does_not_fit_is_refused(space):
     assert "name a checkpoint" in shoal("local", job, "--run-dir", space / "skip", "--set", "train.skip=true", status=78).stderr
 
 
+def full_disk_behind_standard_output_is_told(space):
+    trained(space)
+    run = ["--run-dir", str(space / "run")]
+    for words in (["eval", "--from", str(space / "run")], ["predict", "--from", str(space / "run")], ["status", *run], ["tables", "--json", *run], ["digest", *run]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            got = subprocess.run([str(SHOAL), *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=100)
+        assert got.returncode == 74 and "standard output" in got.stderr, (words, got.returncode, got.stderr)
+
+
 def skip_measures_a_checkpoint(space):
     job, _, report = trained(space)
     first, last = checkpoints(space)[0], checkpoints(space)[-1]
@@ -298,5 +307,5 @@ if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
-          scoring_leaves_a_running_job_alone, jobs_that_evaluate_within_epochs_are_loaded,
+          scoring_leaves_a_running_job_alone, full_disk_behind_standard_output_is_told, jobs_that_evaluate_within_epochs_are_loaded,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])
