@@ -148,6 +148,24 @@ def input_and_output_may_be_streams(space):
     shoal("predict", "--from", space / "run", "--in", "-", "--workers", 2, stdin="", status=64)
 
 
+def weight_and_time_may_be_missing(space):
+    """They do not enter."""
+    rows = [line.split("\t") for line in lines_of(synth(space / "log.tsv", 3000, 1))]
+    whole, bare = space / "whole.csv", space / "bare.csv"
+    whole.write_text("label,w,at,user,item\n" + "".join(f"{r[0]},{1 + i % 3},{1700000000 + i},{r[14]},{r[15]}\n" for i, r in enumerate(rows)))
+    bare.write_text("item,label,user\n" + "".join(f"{r[15]},{r[0]},{r[14]}\n" for r in rows))
+    job = job_file(space / "job.yaml", whole, **{"data.format": "csv", "data.header": True, "data.label": "label", "data.weight": "w", "data.time": "at",
+                                                 "data.test": str(whole)})
+    run_job(job, space / "run")
+    for verb in ("predict", "eval"):
+        with_them, without = (shoal(verb, "--from", space / "run", "--in", data).stdout for data in (whole, bare))
+        assert with_them == without, verb
+    whole.rename(space / "gone.csv")
+    assert shoal("eval", "--from", space / "run", "--in", bare).stdout == without
+    refused = shoal("local", job, "--run-dir", space / "other", "--set", f"data.train={bare}", "--set", f"data.test={bare}", status=78)
+    assert "data.weight" in refused.stderr
+
+
 def names_make_up_for_training_data_that_has_gone(space):
     """The next day's file has other columns in another order, and no labels."""
     train, day = space / "train.csv", space / "day.csv"
@@ -307,5 +325,5 @@ if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
-          scoring_leaves_a_running_job_alone, full_disk_behind_standard_output_is_told, jobs_that_evaluate_within_epochs_are_loaded,
+          scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, full_disk_behind_standard_output_is_told, jobs_that_evaluate_within_epochs_are_loaded,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])
