@@ -12,6 +12,7 @@
 #include "deploy/cli/local_inner.h"
 #include "proto/base/file.h"
 #include "proto/job/manifest.h"
+#include "proto/job/score_format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,8 @@ struct predict {
     struct local l;
     struct option_line *o;
     const char *from;
-    bool predicts;        /* else it measures */
+    bool predicts; /* else it measures */
+    enum score_format format;
     char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
     char cache[LIMIT_PATH + 32]; /* of a checkpoint: the job's may be another machine's */
@@ -186,15 +188,13 @@ static int more_make(struct predict *p, struct err *e)
     return rc;
 }
 
-/* It ends as the whole does, which tells its format. */
 static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
 {
-    const char *to = option_text(p->o, "out"), *dot = strrchr(to, '.');
-    bool ends = dot != NULL && strlen(dot) == 4 && strchr(dot, '/') == NULL;
+    const char *to = option_text(p->o, "out");
     if (strcmp(to, "-") == 0)
         (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32, p->l.scratch, i);
     else
-        (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d%s", LIMIT_PATH - 32, to, i, ends ? dot : "");
+        (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d", LIMIT_PATH - 32, to, i);
 }
 
 static void report_path(const struct predict *p, int i, char out[LIMIT_PATH])
@@ -215,8 +215,7 @@ static int workers_run(struct predict *p, struct err *e)
         local_child_arg(c, "--out", text);
         report_path(p, i, text);
         local_child_arg(c, "--report", text);
-        if (option_given(p->o, "format"))
-            local_child_arg(c, "--format", option_text(p->o, "format"));
+        local_child_arg(c, "--format", score_format_name(p->format));
         (void)snprintf(text, sizeof text, "%d/%d", i, l->workers);
         local_child_arg(c, "--part", text);
         (void)snprintf(text, sizeof text, "%d", local_cores_each(l));
@@ -345,7 +344,7 @@ static int evaluate(struct predict *p, struct err *e)
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
-static int line_check(const struct predict *p, struct err *e)
+static int line_check(struct predict *p, struct err *e)
 {
     struct option_line *o = p->o;
     if (!option_given(o, "from"))
@@ -361,6 +360,8 @@ static int line_check(const struct predict *p, struct err *e)
     const char *out = option_text(o, "out");
     if (strlen(out) > LIMIT_PATH - 32)
         return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 32);
+    if (score_format_of(o, &p->format, e) != 0)
+        return SHOAL_E_USAGE;
     if (strcmp(out, "-") != 0 && access(out, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
                        out);

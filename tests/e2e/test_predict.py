@@ -303,6 +303,17 @@ def what_does_not_fit_is_refused(space):
     assert "name a checkpoint" in shoal("local", job, "--run-dir", space / "skip", "--set", "train.skip=true", status=78).stderr
 
 
+def endings_of_other_formats_are_refused(space):
+    trained(space)
+    for name in ("x.csv.gz", "x.parquet", "x.JSON", "x.tsv.zst"):
+        said = shoal("predict", "--from", space / "run", "--out", space / name, status=64).stderr
+        assert "csv, tsv or npy" in said and name in said, said
+        assert not list(space.path.glob("x.*")), name
+    shoal("predict", "--from", space / "run", "--out", space / "x.json", "--format", "csv")
+    shoal("predict", "--from", space / "run", "--out", space / "x.v2")
+    assert lines_of(space / "x.json") == lines_of(space / "x.v2")
+
+
 def full_disk_behind_standard_output_is_told(space):
     trained(space)
     run = ["--run-dir", str(space / "run")]
@@ -325,5 +336,5 @@ if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
-          scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, full_disk_behind_standard_output_is_told, jobs_that_evaluate_within_epochs_are_loaded,
+          scoring_leaves_a_running_job_alone, endings_of_other_formats_are_refused, weight_and_time_may_be_missing, full_disk_behind_standard_output_is_told, jobs_that_evaluate_within_epochs_are_loaded,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])

@@ -13,9 +13,8 @@
 #define WORKER_TRAIN_SCORE_FILE_H
 
 #include "proto/job/job.h"
+#include "proto/job/score_format.h"
 #include "worker/train/evaluate.h"
-
-enum score_format { SCORE_CSV, SCORE_TSV, SCORE_NPY };
 
 struct score_file;
 
