@@ -28,7 +28,8 @@ struct predict {
     struct local l;
     struct option_line *o;
     const char *from;
-    bool predicts; /* else it measures */
+    char parts[LIMIT_PATH]; /* folder of this call alone; empty: there is none, or the scratch */
+    bool predicts;          /* else it measures */
     enum score_format format;
     char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
@@ -188,13 +189,25 @@ static int more_make(struct predict *p, struct err *e)
     return rc;
 }
 
-static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
+/* Beside the file that they become, so that it is there at once. */
+static int parts_make(struct predict *p, struct err *e)
 {
     const char *to = option_text(p->o, "out");
+    char folder[LIMIT_PATH];
     if (strcmp(to, "-") == 0)
-        (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32, p->l.scratch, i);
-    else
-        (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d", LIMIT_PATH - 32, to, i);
+        return 0;
+    (void)snprintf(folder, sizeof folder, "%s.parts-XXXXXX", to);
+    if (mkdtemp(folder) == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder beside %s: %s", to,
+                       strerror(errno));
+    (void)snprintf(p->parts, sizeof p->parts, "%s", folder);
+    return 0;
+}
+
+static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
+{
+    (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32,
+                   p->parts[0] != 0 ? p->parts : p->l.scratch, i);
 }
 
 static void report_path(const struct predict *p, int i, char out[LIMIT_PATH])
@@ -279,18 +292,6 @@ static int part_copy(const struct predict *p, int i, int out, struct err *e)
                              strcmp(to, "-") == 0 ? "standard output" : to, strerror(why));
 }
 
-/* Nobody writes them any more. */
-static void parts_remove(const struct predict *p)
-{
-    char path[LIMIT_PATH], half[LIMIT_PATH + 8];
-    for (int i = 0; i < p->l.workers; i++) {
-        part_path(p, i, path);
-        (void)file_unlink(path);
-        (void)snprintf(half, sizeof half, "%s.tmp", path);
-        (void)file_unlink(half);
-    }
-}
-
 /* The others go behind the first part, which then gets the file's name. */
 static int parts_join(const struct predict *p, struct err *e)
 {
@@ -309,8 +310,12 @@ static int parts_join(const struct predict *p, struct err *e)
     if (rc == 0 && file_sync_data(out) != 0)
         rc = err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
     close(out);
-    if (rc == 0 && file_rename(path, to) != 0)
-        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", to, strerror(errno));
+    if (rc == 0 && file_place(path, to) != 0)
+        rc = errno == EEXIST
+                 ? err_set(e, SHOAL_E_EXISTS,
+                           "%s is there already, made meanwhile; remove it or name another --out",
+                           to)
+                 : err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", to, strerror(errno));
     return rc;
 }
 
@@ -358,8 +363,8 @@ static int line_check(struct predict *p, struct err *e)
                    : err_set(e, SHOAL_E_USAGE,
                              "--in and --split: what is measured is one or the other");
     const char *out = option_text(o, "out");
-    if (strlen(out) > LIMIT_PATH - 32)
-        return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 32);
+    if (strlen(out) > LIMIT_PATH - 48)
+        return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 48);
     if (score_format_of(o, &p->format, e) != 0)
         return SHOAL_E_USAGE;
     if (strcmp(out, "-") != 0 && access(out, F_OK) == 0)
@@ -400,6 +405,8 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         umask(077);
         rc = local_scratch_make(&p.l, &e);
     }
+    if (rc == 0 && predicts)
+        rc = parts_make(&p, &e);
     if (rc == 0)
         rc = local_programs_find(&p.l, &e);
     if (rc == 0)
@@ -410,8 +417,8 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         rc = predicts ? predict(&p, &e) : evaluate(&p, &e);
     cli_ask_close(p.l.ask);
     local_stop(&p.l);
-    if (p.l.scratch[0] != 0 && predicts)
-        parts_remove(&p);
+    if (p.parts[0] != 0)
+        (void)file_remove_tree(p.parts);
     local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE);
     job_free(&p.l.job);
     free(p.more);

@@ -269,6 +269,24 @@ def scoring_leaves_a_running_job_alone(space):
     assert digests(run.report()) == digests(calm)
 
 
+def two_at_once_leave_one_whole_file(space):
+    """The slow one has begun when the quick one writes the same --out, and ends after it."""
+    _, test, _ = trained(space, **{"checkpoint.at_end": True})
+    made, out = checkpoints(space)[-1], space / "scores.csv"
+    slow = subprocess.Popen([str(SHOAL), "predict", "--from", str(made), "--in", "-", "--out", str(out)], stdin=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+    begun = time.monotonic()
+    while not [p for p in space.path.rglob("*part-0*") if p.is_file()]:
+        assert slow.poll() is None and time.monotonic() - begun < 60, slow.poll()
+        time.sleep(0.05)
+    shoal("predict", "--from", made, "--in", test, "--out", out, "--workers", 2)
+    whole = out.read_bytes()
+    assert len(whole.splitlines()) == 3001
+    _, said = slow.communicate("".join(line + "\n" for line in lines_of(test)[:100]), timeout=100)
+    assert slow.returncode == 73 and "is there already" in said, (slow.returncode, said)
+    assert out.read_bytes() == whole and not list(space.path.glob("scores.csv?*"))
+
+
 def jobs_that_evaluate_within_epochs_are_loaded(space):
     _, test, _ = trained(space, **{"data.valid": str(space / "test.tsv")})
     last = checkpoints(space)[-1]
@@ -336,5 +354,6 @@ if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
-          scoring_leaves_a_running_job_alone, endings_of_other_formats_are_refused, weight_and_time_may_be_missing, full_disk_behind_standard_output_is_told, jobs_that_evaluate_within_epochs_are_loaded,
+          scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, two_at_once_leave_one_whole_file,
+          jobs_that_evaluate_within_epochs_are_loaded, endings_of_other_formats_are_refused, full_disk_behind_standard_output_is_told,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])
