@@ -67,17 +67,6 @@ static uint32_t number(const struct option_line *o, const char *name, uint32_t w
     return option_text(o, name) != NULL ? (uint32_t)option_int(o, name) : without;
 }
 
-/* By the end of the name, unless it is told. */
-static enum score_format format_of_out(const struct option_line *o)
-{
-    const char *out = option_text(o, "out"), *dot = strrchr(out, '.');
-    if (option_given(o, "format"))
-        return (enum score_format)option_choice(o, "format");
-    if (dot != NULL && strcmp(dot, ".tsv") == 0)
-        return SCORE_TSV;
-    return dot != NULL && strcmp(dot, ".npy") == 0 ? SCORE_NPY : SCORE_CSV;
-}
-
 static int predict_take(struct option_line *o, struct arguments *a, struct err *e)
 {
     const char *part = option_text(o, "part");
@@ -86,12 +75,11 @@ static int predict_take(struct option_line *o, struct arguments *a, struct err *
     a->report = option_text(o, "report");
     a->in = option_list(o, "in");
     a->column = option_list(o, "column");
-    a->format = format_of_out(o);
     if (part != NULL && (sscanf(part, "%u/%u%c", &a->part, &a->parts, &more) != 2 ||
                          a->parts == 0 || a->parts > LIMIT_WORKERS || a->part >= a->parts))
         return err_set(e, SHOAL_E_USAGE, "--part %s: expected I/N, I from 0 to N - 1, N up to %u",
                        part, LIMIT_WORKERS);
-    return 0;
+    return score_format_of(o, &a->format, e);
 }
 
 static int values_take(struct option_line *o, struct arguments *a, struct err *e)
@@ -316,11 +304,14 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
 
 /* As `valid` and `test` stand in report.json: proto/metric/measure.h; and bad_lines. */
 static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
-                         struct err *e)
+                         uint32_t split, struct err *e)
 {
+    struct err unnamed;
     struct json *details = measure_json_details(m, job),
                 *report = measure_json_report(m->metric, job, details, true);
     json_set_int(report, "bad_lines", (int64_t)bad_lines);
+    if (values_name_split(job, split, report, &unnamed) != 0) /* all else is told */
+        log_warn("values of evaluate.by are told as hashes: %s", unnamed.text);
     char *text = json_text(report, 2);
 
     json_free(report);
@@ -349,7 +340,7 @@ static int evaluate(const struct arguments *a, struct job *job, struct daemon *d
     net_run(d->net);
     rc = evaluator_result(d->evaluator, &measure, e);
     if (rc == 0)
-        rc = measure_print(measure, evaluator_bad_lines(d->evaluator), job, e);
+        rc = measure_print(measure, evaluator_bad_lines(d->evaluator), job, a->split, e);
     if (!evaluator_settled(d->evaluator)) {
         if (rc != 0)
             log_error("%s", e->text);

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -30,10 +32,29 @@ int cli_options(const char *command, int argc, char **argv, struct option_line *
     return rc == 0 ? option_check(l, e) : rc;
 }
 
-int cli_end(int rc, struct option_line *l, const struct err *e)
+/* Who reads no further (`shoal local | head`) has what he wants. */
+static bool reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
+/* What is printed is a verb's result: one that cannot be written has failed. */
+static int output_flush(struct err *e)
+{
+    errno = 0;
+    if ((fflush(stdout) == 0 && ferror(stdout) == 0) || reader_gone())
+        return 0;
+    return err_set(e, SHOAL_E_IO, "cannot write to standard output: %s",
+                   strerror(errno != 0 ? errno : EIO));
+}
+
+int cli_end(int rc, struct option_line *l, struct err *e)
 {
     const char *verb = l->command->name + strlen("shoal ");
     option_free(l);
+    if (rc >= 0)
+        rc = output_flush(e);
     return rc < 0 ? cli_fail(verb, e) : 0;
 }
 

@@ -53,8 +53,9 @@ int cli_submit_job(const struct submit_order *o, struct err *e);
 /* ---- arguments ---- */
 /* Reads a verb's line. 0: go on; 1: --help was answered; or an error. */
 int cli_options(const char *command, int argc, char **argv, struct option_line *l, struct err *e);
-/* What a verb ends with, rc being its outcome (1: --help); frees l. Returns the exit status. */
-int cli_end(int rc, struct option_line *l, const struct err *e);
+/* What a verb ends with, rc being its outcome (1: --help), unless standard output cannot be written
+ * (IO); frees l. Returns the exit status. */
+int cli_end(int rc, struct option_line *l, struct err *e);
 /* Prints j, indented. */
 void cli_json_print(const struct json *j);
 /* Says "shoal VERB: text" on stderr and returns the exit status that belongs to e's code. */

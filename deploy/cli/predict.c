@@ -12,6 +12,7 @@
 #include "deploy/cli/local_inner.h"
 #include "proto/base/file.h"
 #include "proto/job/manifest.h"
+#include "proto/job/score_format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,9 @@ struct predict {
     struct local l;
     struct option_line *o;
     const char *from;
-    bool predicts;        /* else it measures */
+    char parts[LIMIT_PATH]; /* folder of this call alone; empty: there is none, or the scratch */
+    bool predicts;          /* else it measures */
+    enum score_format format;
     char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
     char cache[LIMIT_PATH + 32]; /* of a checkpoint: the job's may be another machine's */
@@ -186,15 +189,25 @@ static int more_make(struct predict *p, struct err *e)
     return rc;
 }
 
-/* It ends as the whole does, which tells its format. */
+/* Beside the file that they become, so that it is there at once. */
+static int parts_make(struct predict *p, struct err *e)
+{
+    const char *to = option_text(p->o, "out");
+    char folder[LIMIT_PATH];
+    if (strcmp(to, "-") == 0)
+        return 0;
+    (void)snprintf(folder, sizeof folder, "%s.parts-XXXXXX", to);
+    if (mkdtemp(folder) == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder beside %s: %s", to,
+                       strerror(errno));
+    (void)snprintf(p->parts, sizeof p->parts, "%s", folder);
+    return 0;
+}
+
 static void part_path(const struct predict *p, int i, char out[LIMIT_PATH])
 {
-    const char *to = option_text(p->o, "out"), *dot = strrchr(to, '.');
-    bool ends = dot != NULL && strlen(dot) == 4 && strchr(dot, '/') == NULL;
-    if (strcmp(to, "-") == 0)
-        (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32, p->l.scratch, i);
-    else
-        (void)snprintf(out, LIMIT_PATH, "%.*s.part-%d%s", LIMIT_PATH - 32, to, i, ends ? dot : "");
+    (void)snprintf(out, LIMIT_PATH, "%.*s/part-%d", LIMIT_PATH - 32,
+                   p->parts[0] != 0 ? p->parts : p->l.scratch, i);
 }
 
 static void report_path(const struct predict *p, int i, char out[LIMIT_PATH])
@@ -215,8 +228,7 @@ static int workers_run(struct predict *p, struct err *e)
         local_child_arg(c, "--out", text);
         report_path(p, i, text);
         local_child_arg(c, "--report", text);
-        if (option_given(p->o, "format"))
-            local_child_arg(c, "--format", option_text(p->o, "format"));
+        local_child_arg(c, "--format", score_format_name(p->format));
         (void)snprintf(text, sizeof text, "%d/%d", i, l->workers);
         local_child_arg(c, "--part", text);
         (void)snprintf(text, sizeof text, "%d", local_cores_each(l));
@@ -270,25 +282,14 @@ static int part_copy(const struct predict *p, int i, int out, struct err *e)
 {
     char path[LIMIT_PATH];
     part_path(p, i, path);
+    const char *to = option_text(p->o, "out");
     int in = open(path, O_RDONLY | O_CLOEXEC);
-    int64_t n = in < 0 ? -1 : file_copy(in, out, UINT64_MAX);
+    int rc = in < 0 ? -1 : file_copy(in, out, UINT64_MAX), why = errno;
     if (in >= 0)
         close(in);
-    return n >= 0 ? 0
-                  : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
-                            option_text(p->o, "out"), strerror(errno));
-}
-
-/* Nobody writes them any more. */
-static void parts_remove(const struct predict *p)
-{
-    char path[LIMIT_PATH], half[LIMIT_PATH + 8];
-    for (int i = 0; i < p->l.workers; i++) {
-        part_path(p, i, path);
-        (void)file_unlink(path);
-        (void)snprintf(half, sizeof half, "%s.tmp", path);
-        (void)file_unlink(half);
-    }
+    return rc == 0 ? 0
+                   : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
+                             strcmp(to, "-") == 0 ? "standard output" : to, strerror(why));
 }
 
 /* The others go behind the first part, which then gets the file's name. */
@@ -309,8 +310,12 @@ static int parts_join(const struct predict *p, struct err *e)
     if (rc == 0 && file_sync_data(out) != 0)
         rc = err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
     close(out);
-    if (rc == 0 && file_rename(path, to) != 0)
-        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", to, strerror(errno));
+    if (rc == 0 && file_place(path, to) != 0)
+        rc = errno == EEXIST
+                 ? err_set(e, SHOAL_E_EXISTS,
+                           "%s is there already, made meanwhile; remove it or name another --out",
+                           to)
+                 : err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", to, strerror(errno));
     return rc;
 }
 
@@ -344,7 +349,7 @@ static int evaluate(struct predict *p, struct err *e)
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
-static int line_check(const struct predict *p, struct err *e)
+static int line_check(struct predict *p, struct err *e)
 {
     struct option_line *o = p->o;
     if (!option_given(o, "from"))
@@ -358,8 +363,10 @@ static int line_check(const struct predict *p, struct err *e)
                    : err_set(e, SHOAL_E_USAGE,
                              "--in and --split: what is measured is one or the other");
     const char *out = option_text(o, "out");
-    if (strlen(out) > LIMIT_PATH - 32)
-        return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 32);
+    if (strlen(out) > LIMIT_PATH - 48)
+        return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 48);
+    if (score_format_of(o, &p->format, e) != 0)
+        return SHOAL_E_USAGE;
     if (strcmp(out, "-") != 0 && access(out, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
                        out);
@@ -398,6 +405,8 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         umask(077);
         rc = local_scratch_make(&p.l, &e);
     }
+    if (rc == 0 && predicts)
+        rc = parts_make(&p, &e);
     if (rc == 0)
         rc = local_programs_find(&p.l, &e);
     if (rc == 0)
@@ -408,8 +417,8 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         rc = predicts ? predict(&p, &e) : evaluate(&p, &e);
     cli_ask_close(p.l.ask);
     local_stop(&p.l);
-    if (p.l.scratch[0] != 0 && predicts)
-        parts_remove(&p);
+    if (p.parts[0] != 0)
+        (void)file_remove_tree(p.parts);
     local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE);
     job_free(&p.l.job);
     free(p.more);

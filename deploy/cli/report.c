@@ -63,6 +63,14 @@ double report_page_teacher(const struct json *r, const char *split)
     return strcmp(of, split) == 0 ? number(r, "teacher_auc") : (double)NAN;
 }
 
+/* "   NAME 0.1234" of a figure that has a value: AUC has none where labels are of one class. */
+static void figure_print(const struct json *of, const char *key, const char *name, int digits)
+{
+    double x = number(of, key);
+    if (isfinite(x))
+        printf("   %s %.*f", name, digits, x);
+}
+
 /* Where there were some within epochs: the ends of epochs stand above. */
 static void evaluations_print(const struct json *r)
 {
@@ -72,50 +80,44 @@ static void evaluations_print(const struct json *r)
         return;
     for (size_t i = 0; i < count; i++) {
         const struct json *v = json_array_at(list, i);
-        printf("    batch %-8.0f valid AUC %.4f   logloss %.4f%s\n", number(v, "batch"),
-               number(v, "auc"), number(v, "logloss"),
-               json_as_bool(json_get(v, "kept"), false) ? "   kept" : "");
+        printf("    batch %-8.0f valid", number(v, "batch"));
+        figure_print(v, "auc", "AUC", 4);
+        figure_print(v, "logloss", "logloss", 4);
+        puts(json_as_bool(json_get(v, "kept"), false) ? "   kept" : "");
     }
+}
+
+static void split_print(const struct json *r, const char *split)
+{
+    const struct json *of = json_get(r, split);
+    double teacher = report_page_teacher(r, split);
+    if (!isfinite(number(of, "auc")) && !isfinite(number(of, "logloss")))
+        return;
+    printf("    %-9s", split);
+    figure_print(of, "auc", "AUC", 4);
+    figure_print(of, "logloss", "logloss", 4);
+    figure_print(of, "calibration", "calibration", 3);
+    figure_print(of, "ne", "NE", 4);
+    figure_print(of, "gauc", "group AUC", 4);
+    putchar('\n');
+    if (!isnan(teacher))
+        printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n",
+               "teacher", teacher);
 }
 
 static void quality_print(const struct json *r)
 {
     printf("\n  quality\n");
-    static const char *const split[] = {"valid", "test"};
-    for (int i = 0; i < 2; i++) {
-        char path[32];
-        (void)snprintf(path, sizeof path, "%s.auc", split[i]);
-        double auc = number(r, path);
-        if (isnan(auc))
-            continue;
-        (void)snprintf(path, sizeof path, "%s.logloss", split[i]);
-        printf("    %-12s AUC %.4f   logloss %.4f", split[i], auc, number(r, path));
-        (void)snprintf(path, sizeof path, "%s.calibration", split[i]);
-        double calibration = number(r, path);
-        if (!isnan(calibration))
-            printf("   calibration %.3f", calibration);
-        (void)snprintf(path, sizeof path, "%s.ne", split[i]);
-        if (!isnan(number(r, path)))
-            printf("   NE %.4f", number(r, path));
-        (void)snprintf(path, sizeof path, "%s.gauc", split[i]);
-        if (!isnan(number(r, path)))
-            printf("   group AUC %.4f", number(r, path));
-        putchar('\n');
-        double teacher = report_page_teacher(r, split[i]);
-        if (!isnan(teacher))
-            printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n",
-                   "teacher", teacher);
-    }
+    split_print(r, "valid");
+    split_print(r, "test");
     size_t epochs = json_count(json_get(r, "epochs"));
     for (size_t i = 0; i < epochs; i++) {
-        const struct json *p = json_array_at(json_get(r, "epochs"), i);
-        double auc = number(p, "valid.auc");
+        const struct json *p = json_array_at(json_get(r, "epochs"), i), *v = json_get(p, "valid");
         printf("    epoch %-6.0f train logloss %.4f", number(p, "epoch"),
                number(p, "train_logloss"));
-        if (!isnan(number(p, "train.auc")))
-            printf("   AUC %.4f", number(p, "train.auc"));
-        if (!isnan(auc))
-            printf("   valid AUC %.4f   logloss %.4f", auc, number(p, "valid.logloss"));
+        figure_print(p, "train.auc", "AUC", 4);
+        figure_print(v, "auc", "valid AUC", 4);
+        figure_print(v, "logloss", isfinite(number(v, "auc")) ? "logloss" : "valid logloss", 4);
         putchar('\n');
     }
     evaluations_print(r);

@@ -221,6 +221,22 @@ int file_temporary(char *path)
     return -1;
 }
 
+int file_place(const char *from, const char *to)
+{
+    if (file_link(from, to) == 0) {
+        (void)file_unlink(from); /* a second name harms nobody */
+        return 0;
+    }
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK)
+        return -1;
+    /* a file system without links (vfat): between the look and the rename another may come */
+    if (access(to, F_OK) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return file_rename(from, to);
+}
+
 FILE *file_stream(const char *path, bool append)
 {
     int fd = file_open(path, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC), 0666);

@@ -62,6 +62,9 @@ int file_copy(int from, int to, uint64_t most);
 /* A new file, open for reading and writing by its owner alone. path ends in XXXXXX, which become
  * what nobody has taken. */
 int file_temporary(char *path);
+/* A file that is whole gets its name, unless that is taken: EEXIST, and then, as at any error, it
+ * keeps the one it has. */
+int file_place(const char *from, const char *to);
 /* A stream for text and logs, emptied or (append) written at its end; NULL: errno. Its bytes go
  * past the door, so it is not for what must be found again after a crash. */
 FILE *file_stream(const char *path, bool append);

@@ -71,9 +71,10 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
     j->evaluate.exact = config_size(c, "evaluate.exact");
     j->evaluate.every_batches = config_size(c, "evaluate.every_batches");
     j->evaluate.every_minutes = config_float(c, "evaluate.every_minutes");
-    if (j->data.valid.count == 0 && j->evaluate.every_batches > 0)
+    bool blind = j->data.valid.count == 0 && !j->train.skip;
+    if (blind && j->evaluate.every_batches > 0)
         return job_refuse(c, "evaluate.every_batches", e, " needs data.valid");
-    if (j->data.valid.count == 0 && j->evaluate.every_minutes > 0)
+    if (blind && j->evaluate.every_minutes > 0)
         return job_refuse(c, "evaluate.every_minutes", e, " needs data.valid");
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
         return job_refuse(c, "train.early_stop.metric", e,

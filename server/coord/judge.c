@@ -105,6 +105,13 @@ double coord_judge_value(const struct coord_job *j, const struct metric *mean)
     }
 }
 
+bool coord_judge_undefined(const struct coord_job *j, uint32_t n)
+{
+    struct metric mean;
+    return coord_judge_mean(j, n, &mean) && isfinite(mean.logloss) &&
+           !isfinite(coord_judge_value(j, &mean));
+}
+
 uint32_t coord_judge_final(const struct coord_job *j)
 {
     bool kept = j->spec.train.early_stop.patience > 0 && j->at.kept != 0;
@@ -259,7 +266,7 @@ bool coord_judge_keeps(struct coord_job *j)
         j->at.best = n;
         j->at.best_value = value;
         j->at.misses = 0;
-    } else {
+    } else if (!coord_judge_undefined(j, n)) {
         j->at.misses++;
         if (j->at.misses % j->spec.train.early_stop.lr_patience == 0)
             j->at.lr_scale *= j->spec.train.early_stop.lr_decay;

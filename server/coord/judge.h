@@ -12,6 +12,7 @@
  * with several labels the mean over those that have it) by more than min_delta is a gain and is
  * kept as a cut (the one before it is dropped); one that does not is a miss: at each lr_patience-th
  * in a row learning rates go down by lr_decay, and after `patience` misses in a row training ends.
+ * One whose labels give the metric no value is neither.
  * If the best is then not the last, its cut is restored under a new run before the test split is
  * evaluated. A job that went on from a checkpoint judges by the best of all and keeps the best of
  * those since, whose tables there are.
@@ -72,6 +73,9 @@ const char *coord_judge_ended(const struct coord_job *j);
 
 /* Means over the labels of evaluation n, 1 to count; false: there was none. */
 bool coord_judge_mean(const struct coord_job *j, uint32_t n, struct metric *mean);
+/* Evaluation n has no value of train.early_stop.metric, and not for want of a finite loss: its
+ * labels (of each group, for gauc) are of one class. */
+bool coord_judge_undefined(const struct coord_job *j, uint32_t n);
 /* What early stopping looks at: over several labels the mean, of logloss by the tasks' weights. */
 double coord_judge_value(const struct coord_job *j, const struct metric *mean);
 /* The evaluation whose rows the tables hold at the job's end: with early stopping the best that was

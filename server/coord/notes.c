@@ -102,6 +102,29 @@ static void heard_note(const struct coord_job *j, struct json *list)
     json_append_string(list, text);
 }
 
+static void undefined_note(const struct coord_job *j, struct json *list)
+{
+    uint32_t undefined = 0, all = 0;
+    char text[256];
+    struct metric mean;
+    if (j->spec.train.early_stop.patience == 0)
+        return;
+    for (uint32_t n = 1; n <= j->valid.count; n++) {
+        all += coord_judge_mean(j, n, &mean);
+        undefined += coord_judge_undefined(j, n);
+    }
+    if (undefined == 0)
+        return;
+    bool groups = j->spec.train.early_stop.metric == METRIC_GAUC;
+    (void)snprintf(
+        text, sizeof text,
+        "%s is undefined in %u of %u evaluations, for %s labels of one class: early "
+        "stopping does nothing there; train.early_stop.metric: logloss always has a value",
+        groups ? "gauc" : "auc", undefined, all,
+        groups ? "each group of data.valid has" : "data.valid has");
+    json_append_string(list, text);
+}
+
 static void disk_note(const struct coord_job *j, struct json *list)
 {
     char text[256];
@@ -123,6 +146,7 @@ struct json *coord_notes_json(const struct coord_job *j)
     best_note(j, list);
     limit_note(j, list);
     heard_note(j, list);
+    undefined_note(j, list);
     disk_note(j, list);
     return list;
 }

@@ -139,6 +139,34 @@ START_TEST(no_two_temporaries_are_one)
 }
 END_TEST
 
+START_TEST(a_name_that_is_taken_stays)
+{
+    char new[128];
+    for (int links = 1; links >= 0; links--) {
+        snprintf(new, sizeof new, "%s/t-XXXXXX", folder);
+        int fd = file_temporary(new);
+        ck_assert_int_eq(file_write_all(fd, "new", 3), 0);
+        close(fd);
+        if (links == 0) /* as vfat says */
+            file_fault_set(&(struct file_fault){.at = 1, .why = EPERM});
+        ck_assert_int_eq(file_place(new, in("placed")), 0);
+        ck_assert_int_ne(access(new, F_OK), 0);
+        holds(in("placed"), "new");
+        snprintf(new, sizeof new, "%s/t-XXXXXX", folder);
+        fd = file_temporary(new);
+        ck_assert_int_eq(file_write_all(fd, "other", 5), 0);
+        close(fd);
+        if (links == 0)
+            file_fault_set(&(struct file_fault){.at = 1, .why = EPERM});
+        ck_assert_int_eq(file_place(new, in("placed")), -1);
+        ck_assert_int_eq(errno, EEXIST);
+        holds(in("placed"), "new");
+        holds(new, "other");
+        ck_assert_int_eq(unlink(in("placed")), 0);
+    }
+}
+END_TEST
+
 START_TEST(a_stream_empties_or_appends_through_the_door)
 {
     for (int i = 0; i < 3; i++) {
@@ -302,6 +330,7 @@ int main(void)
     tcase_add_test(t, a_file_over_the_limit_is_not_read);
     tcase_add_test(t, a_copy_ends_where_it_is_told);
     tcase_add_test(t, no_two_temporaries_are_one);
+    tcase_add_test(t, a_name_that_is_taken_stays);
     tcase_add_test(t, a_stream_empties_or_appends_through_the_door);
     tcase_add_test(t, folders_are_made_down_to_the_last);
     tcase_add_test(t, a_tree_goes_and_what_its_links_name_stays);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """test_predict: scores of an input by the tables of a run, of a checkpoint, of a fleet. Figures are recomputed here, by no code of ours."""
+import csv
 import struct
 
 from lib import *
@@ -66,6 +67,9 @@ def scores_give_the_reported_figures(space):
     measured = json.loads(shoal("eval", job, "--from", space / "run").stdout)
     for name in ("auc", "logloss", "calibration", "examples"):
         assert measured[name] == report["test"][name], (name, measured[name], report["test"][name])
+    assert measured["by"] == report["test"]["by"] and measured["by"]["C1"][0]["value"]
+    inner = json.loads(shoal("eval", "--from", checkpoints(space)[-1], "--in", test).stdout)
+    assert [v["value"] for v in inner["by"]["C1"] if v["key"] != "other"] == [v["value"] for v in measured["by"]["C1"] if v["key"] != "other"]
     assert digests(json.loads((space / "run/report.json").read_text())) == digests(report)
 
 
@@ -124,7 +128,9 @@ def malformed_rows_keep_their_place(space):
     shoal("predict", "--from", space / "run", "--in", test, "--out", space / "good.csv")
     said = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "broken.csv", "--set", "data.max_bad=0.1")
     good, got = scores_of(space / "good.csv")[:20], scores_of(space / "broken.csv")
-    assert got[5] == ""
+    assert got[5] == '""'
+    with open(space / "broken.csv", newline="", encoding="utf-8") as file:
+        assert [row["score"] for row in csv.DictReader(file)] == got[:5] + [""] + got[6:]  # readers skip a line of nothing
     assert all(abs(float(g) - float(w)) < 1e-6 for g, w in zip(got[:5] + got[6:], good, strict=True))  # another batch, other last bits
     assert "1 of 21 rows are malformed and have no score; the first: " in said.stderr and "broken.tsv:6:" in said.stderr
     refused = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "none.csv", "--workers", 2, status=65)
@@ -140,6 +146,24 @@ def input_and_output_may_be_streams(space):
     two = shoal("predict", "--from", space / "run", "--in", test, "--workers", 2, "--format", "tsv")
     assert two.stdout == out.read_text()
     shoal("predict", "--from", space / "run", "--in", "-", "--workers", 2, stdin="", status=64)
+
+
+def weight_and_time_may_be_missing(space):
+    """They do not enter."""
+    rows = [line.split("\t") for line in lines_of(synth(space / "log.tsv", 3000, 1))]
+    whole, bare = space / "whole.csv", space / "bare.csv"
+    whole.write_text("label,w,at,user,item\n" + "".join(f"{r[0]},{1 + i % 3},{1700000000 + i},{r[14]},{r[15]}\n" for i, r in enumerate(rows)))
+    bare.write_text("item,label,user\n" + "".join(f"{r[15]},{r[0]},{r[14]}\n" for r in rows))
+    job = job_file(space / "job.yaml", whole, **{"data.format": "csv", "data.header": True, "data.label": "label", "data.weight": "w", "data.time": "at",
+                                                 "data.test": str(whole)})
+    run_job(job, space / "run")
+    for verb in ("predict", "eval"):
+        with_them, without = (shoal(verb, "--from", space / "run", "--in", data).stdout for data in (whole, bare))
+        assert with_them == without, verb
+    whole.rename(space / "gone.csv")
+    assert shoal("eval", "--from", space / "run", "--in", bare).stdout == without
+    refused = shoal("local", job, "--run-dir", space / "other", "--set", f"data.train={bare}", "--set", f"data.test={bare}", status=78)
+    assert "data.weight" in refused.stderr
 
 
 def names_make_up_for_training_data_that_has_gone(space):
@@ -245,6 +269,34 @@ def scoring_leaves_a_running_job_alone(space):
     assert digests(run.report()) == digests(calm)
 
 
+def two_at_once_leave_one_whole_file(space):
+    """The slow one has begun when the quick one writes the same --out, and ends after it."""
+    _, test, _ = trained(space, **{"checkpoint.at_end": True})
+    made, out = checkpoints(space)[-1], space / "scores.csv"
+    slow = subprocess.Popen([str(SHOAL), "predict", "--from", str(made), "--in", "-", "--out", str(out)], stdin=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+    begun = time.monotonic()
+    while not [p for p in space.path.rglob("*part-0*") if p.is_file()]:
+        assert slow.poll() is None and time.monotonic() - begun < 60, slow.poll()
+        time.sleep(0.05)
+    shoal("predict", "--from", made, "--in", test, "--out", out, "--workers", 2)
+    whole = out.read_bytes()
+    assert len(whole.splitlines()) == 3001
+    _, said = slow.communicate("".join(line + "\n" for line in lines_of(test)[:100]), timeout=100)
+    assert slow.returncode == 73 and "is there already" in said, (slow.returncode, said)
+    assert out.read_bytes() == whole and not list(space.path.glob("scores.csv?*"))
+
+
+def jobs_that_evaluate_within_epochs_are_loaded(space):
+    _, test, _ = trained(space, **{"data.valid": str(space / "test.tsv")})
+    last = checkpoints(space)[-1]
+    for key in ("evaluate.every_batches=20", "evaluate.every_minutes=5"):
+        out = space / f"{key}.csv"
+        shoal("predict", "--from", last, "--in", test, "--out", out, "--set", key)
+        assert len(lines_of(out)) == 3001
+        assert json.loads(shoal("eval", "--from", last, "--set", key).stdout)["examples"] == 3000
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------
 
 
@@ -269,6 +321,26 @@ def what_does_not_fit_is_refused(space):
     assert "name a checkpoint" in shoal("local", job, "--run-dir", space / "skip", "--set", "train.skip=true", status=78).stderr
 
 
+def endings_of_other_formats_are_refused(space):
+    trained(space)
+    for name in ("x.csv.gz", "x.parquet", "x.JSON", "x.tsv.zst"):
+        said = shoal("predict", "--from", space / "run", "--out", space / name, status=64).stderr
+        assert "csv, tsv or npy" in said and name in said, said
+        assert not list(space.path.glob("x.*")), name
+    shoal("predict", "--from", space / "run", "--out", space / "x.json", "--format", "csv")
+    shoal("predict", "--from", space / "run", "--out", space / "x.v2")
+    assert lines_of(space / "x.json") == lines_of(space / "x.v2")
+
+
+def full_disk_behind_standard_output_is_told(space):
+    trained(space)
+    run = ["--run-dir", str(space / "run")]
+    for words in (["eval", "--from", str(space / "run")], ["predict", "--from", str(space / "run")], ["status", *run], ["tables", "--json", *run], ["digest", *run]):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            got = subprocess.run([str(SHOAL), *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=100)
+        assert got.returncode == 74 and "standard output" in got.stderr, (words, got.returncode, got.stderr)
+
+
 def skip_measures_a_checkpoint(space):
     job, _, report = trained(space)
     first, last = checkpoints(space)[0], checkpoints(space)[-1]
@@ -282,5 +354,6 @@ if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
-          scoring_leaves_a_running_job_alone,
+          scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, two_at_once_leave_one_whole_file,
+          jobs_that_evaluate_within_epochs_are_loaded, endings_of_other_formats_are_refused, full_disk_behind_standard_output_is_told,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])

@@ -84,6 +84,20 @@ def early_stop_restores_the_best_epoch(space):
     assert abs(report["test"]["auc"] - best) < 1e-6, (report["test"], best)
 
 
+def early_stopping_waits_where_there_is_no_metric(space):
+    """Labels of one class have no AUC: no evaluation is a miss, and the report says so."""
+    train, valid = synth(space / "train.tsv", 2000, 1), space / "valid.tsv"
+    valid.write_text("".join("0" + line[1:] + "\n" for line in synth(space / "log.tsv", 500, 2).read_text(encoding="utf-8").splitlines()), encoding="utf-8")
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "train.epochs": 4, "train.early_stop.patience": 1})
+    report = run_job(job, space / "run")
+    assert len(report["epochs"]) == 4 and report["ended_by"] == "epochs", report["ended_by"]
+    [note] = [n for n in report["notes"] if "early stopping" in n]
+    assert "data.valid" in note and "one class" in note, note
+    text = pathlib.Path(f"{space / 'run'}.out").read_text(encoding="utf-8")
+    [line] = [at for at in text.splitlines() if at.strip().startswith("valid ")]
+    assert "logloss 0." in line and "AUC" not in line and "nan" not in text, text
+
+
 def without_early_stopping_valid_is_the_last_epoch(space):
     """A rate that swings: with bsp the same swings at every run, and the last of 12 epochs is not the best."""
     train, valid = synth(space / "train.tsv", 5000, 1), synth(space / "valid.tsv", 5000, 2)
@@ -117,5 +131,5 @@ def standard_input_commands_and_compressed_files_are_read(space):
 
 if __name__ == "__main__":
     main([train_report_is_whole_and_model_learns, every_model_trains, din_reads_sequences, two_labels_are_learnt_at_once, early_stop_restores_the_best_epoch,
-          without_early_stopping_valid_is_the_last_epoch,
+          early_stopping_waits_where_there_is_no_metric, without_early_stopping_valid_is_the_last_epoch,
           standard_input_commands_and_compressed_files_are_read])

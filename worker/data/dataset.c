@@ -250,6 +250,7 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
         rc = source_open(list, what, &d->cache, &d->source, e);
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
+    d->features.learnt = split == WIRE_TRAIN;
     if (rc == 0)
         rc = bind(d, job, e);
     if (rc == 0)

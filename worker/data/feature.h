@@ -66,6 +66,7 @@ struct features {
     /* of a prediction: the lines have no labels; without a header their cells are missing, and
      * `columns` counts those that are there */
     bool predict, unlabelled;
+    bool learnt;               /* the split is trained on: weight and time must be there */
     uint32_t pass[LIMIT_PASS]; /* (pass_count) columns that it passes on */
     uint32_t pass_count;
     uint32_t tables;                /* that fields lie in (shape.table); 0 counts as 1 */

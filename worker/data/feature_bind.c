@@ -51,17 +51,25 @@ static int rebind(const struct features *was, const struct features *now, const 
     return feature_names_missing(now, name, "the header of the training input", text, e);
 }
 
-/* What a prediction can do without: labels, weight, time. */
-static void rebind_known(struct features *f, const struct features *now)
+/* What a prediction can do without. */
+static void labels_rebind_known(struct features *f, const struct features *now)
 {
     for (uint32_t i = 0; i < f->shape.tasks && !f->unlabelled; i++) {
         f->label[i] = column_again(f, now, f->label[i]);
         f->unlabelled |= f->label[i] == FEATURE_NO_COLUMN;
     }
-    if (f->weight != FEATURE_NO_COLUMN)
-        f->weight = column_again(f, now, f->weight);
-    if (f->time != FEATURE_NO_COLUMN)
-        f->time = column_again(f, now, f->time);
+}
+
+/* *column, weight or time, which only training needs. */
+static int rebind_learnt(const struct features *f, const struct features *now, const char *name,
+                         uint32_t *column, struct err *e)
+{
+    if (*column == FEATURE_NO_COLUMN)
+        return 0;
+    if (f->learnt)
+        return rebind(f, now, name, column, e);
+    *column = column_again(f, now, *column);
+    return 0;
 }
 
 static int rebind_all(struct features *f, const struct features *now, const char *name,
@@ -69,13 +77,13 @@ static int rebind_all(struct features *f, const struct features *now, const char
 {
     int rc = 0;
     if (f->predict)
-        rebind_known(f, now);
+        labels_rebind_known(f, now);
     for (uint32_t i = 0; i < f->shape.tasks && rc == 0 && !f->predict; i++)
         rc = rebind(f, now, name, &f->label[i], e);
-    if (rc == 0 && f->weight != FEATURE_NO_COLUMN && !f->predict)
-        rc = rebind(f, now, name, &f->weight, e);
-    if (rc == 0 && f->time != FEATURE_NO_COLUMN && !f->predict)
-        rc = rebind(f, now, name, &f->time, e);
+    if (rc == 0)
+        rc = rebind_learnt(f, now, name, &f->weight, e);
+    if (rc == 0)
+        rc = rebind_learnt(f, now, name, &f->time, e);
     if (rc == 0 && f->group != FEATURE_NO_COLUMN)
         rc = rebind(f, now, name, &f->group, e);
     for (uint32_t i = 0; i < f->by_count && rc == 0; i++)

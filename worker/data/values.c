@@ -83,9 +83,11 @@ static bool streams(const struct string_list *list)
     return any;
 }
 
-static int split_name(const struct job *job, uint32_t split, const struct string_list *list,
-                      const struct json *of, struct err *e)
+int values_name_split(const struct job *job, uint32_t split, struct json *of, struct err *e)
 {
+    const struct string_list *list = split == WIRE_TRAIN   ? &job->data.train
+                                     : split == WIRE_VALID ? &job->data.valid
+                                                           : &job->data.test;
     struct search s = {.columns = (uint32_t)job->evaluate.by.count};
     const struct json *tasks = json_get(of, "tasks");
     struct dataset *d = NULL;
@@ -110,6 +112,6 @@ static int split_name(const struct job *job, uint32_t split, const struct string
 
 int values_name(const struct job *job, struct json *report, struct err *e)
 {
-    int rc = split_name(job, WIRE_VALID, &job->data.valid, json_get(report, "valid"), e);
-    return rc != 0 ? rc : split_name(job, WIRE_TEST, &job->data.test, json_get(report, "test"), e);
+    int rc = values_name_split(job, WIRE_VALID, json_get(report, "valid"), e);
+    return rc != 0 ? rc : values_name_split(job, WIRE_TEST, json_get(report, "test"), e);
 }

@@ -10,5 +10,7 @@
  * the cell's text, up to LIMIT_NAME bytes of it. What is a stream, or lacks the value, stays as it
  * is. As dataset_open. */
 int values_name(const struct job *job, struct json *report, struct err *e);
+/* The same of one split's measures alone. */
+int values_name_split(const struct job *job, uint32_t split, struct json *of, struct err *e);
 
 #endif

@@ -19,7 +19,7 @@ struct score_file {
     const char *path;
     const struct job *job;
     enum score_format format;
-    char temporary[LIMIT_PATH + 8]; /* empty: standard output, or renamed */
+    char temporary[LIMIT_PATH + 8]; /* empty: standard output, or it has its name */
     FILE *file;
     bool head; /* still to be written */
 };
@@ -31,8 +31,24 @@ static uint32_t tasks_of(const struct job *job)
 
 static int failed(struct err *e, const char *what, const char *path)
 {
+    if (errno == EEXIST)
+        return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
+                       path);
     return err_set(e, errno == EACCES || errno == ENOENT ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
                    "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+/* A name of its own, so that two that write one file keep apart. */
+static FILE *temporary_open(struct score_file *f)
+{
+    (void)snprintf(f->temporary, sizeof f->temporary, "%s.XXXXXX", f->path);
+    int fd = file_temporary(f->temporary);
+    FILE *made = fd < 0 ? NULL : fdopen(fd, "w");
+    if (fd >= 0 && made == NULL) {
+        close(fd);
+        (void)file_unlink(f->temporary);
+    }
+    return made;
 }
 
 int score_file_open(const char *path, enum score_format format, const struct job *job, bool head,
@@ -44,16 +60,15 @@ int score_file_open(const char *path, enum score_format format, const struct job
     if (strlen(path) >= LIMIT_PATH)
         return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 1);
     bool standard = strcmp(path, "-") == 0;
-    if (!standard && access(path, F_OK) == 0)
-        return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
-                       path);
+    if (!standard && access(path, F_OK) == 0) {
+        errno = EEXIST;
+        return failed(e, "make", path);
+    }
     struct score_file *f = calloc(1, sizeof *f);
     if (f == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     *f = (struct score_file){.path = path, .job = job, .format = format, .head = head};
-    if (!standard)
-        (void)snprintf(f->temporary, sizeof f->temporary, "%s.tmp", path);
-    f->file = standard ? stdout : file_stream(f->temporary, false);
+    f->file = standard ? stdout : temporary_open(f);
     if (f->file == NULL) {
         int rc = failed(e, "write", f->temporary);
         free(f);
@@ -105,7 +120,8 @@ static void names_print(struct score_file *f)
     }
 }
 
-/* score: (tasks) of the row; NULL: it is malformed. */
+/* score: (tasks) of the row; NULL: it is malformed. Never an empty line: csv readers skip those, and
+ * all rows behind would move up. */
 static void line_print(struct score_file *f, const struct scores *s, uint32_t row,
                        const float *score)
 {
@@ -116,6 +132,8 @@ static void line_print(struct score_file *f, const struct scores *s, uint32_t ro
         cell_print(f->file, cell.text, cell.bytes, delimiter);
         (void)fputc(delimiter, f->file);
     }
+    if (score == NULL && columns == 0 && s->tasks == 1)
+        (void)fputs("\"\"", f->file);
     for (uint32_t t = 0; t < s->tasks; t++) {
         if (score != NULL)
             (void)fprintf(f->file, "%.9g", (double)score[t]);
@@ -191,7 +209,7 @@ int score_file_finish(struct score_file *f, uint64_t split_rows, struct err *e)
         return 0;
     if (file_sync_data(fileno(f->file)) != 0)
         return failed(e, "write", f->path);
-    if (file_rename(f->temporary, f->path) != 0)
+    if (file_place(f->temporary, f->path) != 0)
         return failed(e, "make", f->path);
     f->temporary[0] = '\0';
     return 0;

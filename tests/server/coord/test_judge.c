@@ -4,6 +4,7 @@
 #include "server/coord/judge.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 
 static struct coord c;
@@ -53,12 +54,53 @@ START_TEST(judge_leaves_room_for_the_ends_of_epochs)
 }
 END_TEST
 
+/* Early stopping by `metric`, of three evaluations in which it is `value`. */
+static void judge_thrice(enum early_metric metric, double value, double logloss)
+{
+    struct coord_job *j = &c.job;
+    static struct coord_evaluation of[3];
+    c = (struct coord){.fatal = 0};
+    j->spec.data.label_count = 1;
+    j->spec.train.early_stop.patience = 2;
+    j->spec.train.early_stop.lr_patience = 1;
+    j->spec.train.early_stop.lr_decay = 0.5;
+    j->spec.train.early_stop.metric = metric;
+    j->at.lr_scale = 1;
+    j->valid.item = of;
+    for (uint32_t n = 1; n <= 3; n++) {
+        of[n - 1].of[0] = (struct metric){
+            .examples = 10, .logloss = logloss, .auc = value, .gauc = value, .positives = 0};
+        j->valid.count = n;
+        (void)coord_judge_keeps(j);
+    }
+}
+
+START_TEST(judge_misses_nothing_where_there_is_no_metric)
+{
+    struct coord_job *j = &c.job;
+    judge_thrice(METRIC_AUC, (double)NAN, 0.5);
+    ck_assert_uint_eq(j->at.misses, 0);
+    ck_assert(j->at.lr_scale == 1);
+    ck_assert_uint_eq(coord_judge_final(j), 3);
+    judge_thrice(METRIC_GAUC, (double)NAN, 0.5);
+    ck_assert_uint_eq(j->at.misses, 0);
+    judge_thrice(METRIC_AUC, 0.5, 0.5); /* the first is a gain */
+    ck_assert_uint_eq(j->at.misses, 2);
+    ck_assert(j->at.lr_scale == 0.25);
+    judge_thrice(METRIC_LOGLOSS, 0.5, (double)NAN); /* a model that has gone astray */
+    ck_assert_uint_eq(j->at.misses, 3);
+    judge_thrice(METRIC_AUC, (double)NAN, (double)NAN);
+    ck_assert_uint_eq(j->at.misses, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("judge");
     TCase *cases = tcase_create("judge");
     tcase_add_test(cases, judge_stops_where_an_evaluation_is_due);
     tcase_add_test(cases, judge_leaves_room_for_the_ends_of_epochs);
+    tcase_add_test(cases, judge_misses_nothing_where_there_is_no_metric);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -88,6 +88,18 @@ START_TEST(csv_has_a_line_for_each_row)
 }
 END_TEST
 
+/* Readers skip an empty line, and with it the row. */
+START_TEST(malformed_row_is_no_empty_line)
+{
+    char text[512];
+    columns_set(NULL, 0);
+    (void)written(SCORE_CSV, true, text);
+    ck_assert_str_eq(text, "score\n0.25\n\"\"\n0.100000001\n");
+    (void)written(SCORE_TSV, false, text);
+    ck_assert_str_eq(text, "0.25\n\"\"\n0.100000001\n");
+}
+END_TEST
+
 START_TEST(npy_has_a_number_for_each_row)
 {
     char text[512];
@@ -121,18 +133,50 @@ START_TEST(names_of_several_labels_stand_in_the_first_line)
 }
 END_TEST
 
+static uint32_t files(void)
+{
+    uint32_t count = 0;
+    struct file_walk w;
+    ck_assert(file_walk_open(&w, folder));
+    while (file_walk_next(&w) != NULL)
+        count++;
+    file_walk_close(&w);
+    return count;
+}
+
+START_TEST(two_of_one_name_keep_apart)
+{
+    char text[512];
+    struct score_file *f[2];
+    struct err e = {0};
+    columns_set(NULL, 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(score_file_open(path, SCORE_CSV, &job, i == 0, &f[i], &e), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(score_file_add(f[i], &s, 3, &e), 0);
+    ck_assert_int_eq(score_file_finish(f[0], 3, &e), 0);
+    ck_assert_int_eq(score_file_finish(f[1], 3, &e), SHOAL_E_EXISTS);
+    score_file_free(f[1]);
+    score_file_free(f[0]);
+    ck_assert_uint_eq(files(), 1);
+    FILE *file = fopen(path, "rb");
+    text[fread(text, 1, 511, file)] = '\0';
+    fclose(file);
+    ck_assert_str_eq(text, "score\n0.25\n\"\"\n0.100000001\n");
+}
+END_TEST
+
 START_TEST(what_is_there_is_not_written_over)
 {
-    char *name[] = {(char[]){"row"}}, temporary[80];
+    char *name[] = {(char[]){"row"}};
     struct score_file *f;
     struct err e = {0};
     columns_set(name, 1);
     ck_assert_int_eq(score_file_open(path, SCORE_NPY, &job, true, &f, &e), SHOAL_E_USAGE);
     ck_assert_int_eq(score_file_open(path, SCORE_CSV, &job, true, &f, &e), 0);
-    (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    ck_assert_int_eq(access(temporary, F_OK), 0);
+    ck_assert_uint_eq(files(), 1);
     score_file_free(f); /* not finished: nothing is left */
-    ck_assert_int_ne(access(temporary, F_OK), 0);
+    ck_assert_uint_eq(files(), 0);
     FILE *file = fopen(path, "wb");
     fclose(file);
     ck_assert_int_eq(score_file_open(path, SCORE_CSV, &job, true, &f, &e), SHOAL_E_EXISTS);
@@ -147,8 +191,10 @@ int main(void)
     TCase *t = tcase_create("score_file");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, csv_has_a_line_for_each_row);
+    tcase_add_test(t, malformed_row_is_no_empty_line);
     tcase_add_test(t, npy_has_a_number_for_each_row);
     tcase_add_test(t, names_of_several_labels_stand_in_the_first_line);
+    tcase_add_test(t, two_of_one_name_keep_apart);
     tcase_add_test(t, what_is_there_is_not_written_over);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
