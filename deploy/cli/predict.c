@@ -10,6 +10,7 @@
  * many there are. */
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/run.h"
 #include "proto/base/file.h"
 #include "proto/job/manifest.h"
 
@@ -30,8 +31,9 @@ struct predict {
     bool predicts;        /* else it measures */
     char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
-    char cache[LIMIT_PATH + 32]; /* of a checkpoint: the job's may be another machine's */
-    const char **more;           /* owned (count): arguments of every worker */
+    /* `data.cache=...` of a checkpoint, whose job's may be another machine's, or of a moved run */
+    char cache[LIMIT_PATH + 32];
+    const char **more; /* owned (count): arguments of every worker */
     size_t more_count;
 };
 
@@ -135,6 +137,22 @@ static int checkpoint_open(struct predict *p, struct err *e)
     return rc;
 }
 
+/* Of the run's own job: what it keeps in its folder has moved with that. */
+static int run_cache(struct predict *p, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct job job;
+    if (p->o->words == 1 || !run_moved(p->from, path))
+        return 0;
+    int rc = job_load(p->job, NULL, &job, e);
+    if (rc != 0)
+        return rc;
+    rc = run_path(p->from, job.data.cache, path, e);
+    job_free(&job);
+    (void)snprintf(p->cache, sizeof p->cache, "data.cache=%s", path);
+    return rc == 0 ? more_add(p, "--set", p->cache, e) : rc;
+}
+
 static int tables_open(struct predict *p, struct err *e)
 {
     enum source source;
@@ -145,7 +163,8 @@ static int tables_open(struct predict *p, struct err *e)
         return rc;
     switch (source) {
     case RUN:
-        return local_run_open(&p->l, p->from, p->coordinator, e);
+        rc = run_cache(p, e);
+        return rc == 0 ? local_run_open(&p->l, p->from, p->coordinator, e) : rc;
     case CHECKPOINT:
         return checkpoint_open(p, e);
     default:

@@ -144,6 +144,27 @@ def run_that_cannot_give_its_tables_says_why(space):
     run.wait(60)
 
 
+def renamed_run_is_itself(space):
+    """Another one lies where it was, and then none; what it is told to do may be done."""
+    days, _ = days_of(space)
+    plain = job(space, "plain", days[0])
+    first = run_job(plain, space / "today")
+    (space / "today").rename(space / "yesterday")
+    second = run_job(plain, space / "today", extra=["--set", "train.seed=2"])
+    assert digests(first) != digests(second)
+    skip = ["--set", "train.skip=true"]
+    for i, option in enumerate(("--start-from", "--resume")):
+        got = run_job(plain, space / f"beside-{i}", extra=[option, str(space / "yesterday"), *skip])
+        assert digests(got) == digests(first), option
+    shutil.rmtree(space / "today")
+    assert digests(run_job(plain, space / "alone", extra=["--start-from", str(space / "yesterday"), *skip])) == digests(first)
+    shutil.rmtree(space / "yesterday/checkpoints")
+    refused(space, plain, ["move it back", "shoal checkpoint create --run-dir"], "--start-from", str(space / "yesterday"), status=66)
+    (space / "yesterday").rename(space / "today")
+    said(0, "checkpoint", "create", "--run-dir", space / "today")
+    assert digests(run_job(plain, space / "back", extra=["--start-from", str(space / "today"), *skip])) == digests(first)
+
+
 def what_cannot_be_is_refused(space):
     days, _ = days_of(space)
     plain = job(space, "plain", days[0], **{"checkpoint.at_end": False})
@@ -163,4 +184,4 @@ def what_cannot_be_is_refused(space):
 if __name__ == "__main__":
     main([days_one_by_one_are_the_days_in_a_row, next_day_may_differ_in_all_but_the_model, killed_servers_lose_nothing_of_what_was_begun_with,
           ended_job_is_gone_on_with_as_it_is, end_is_of_the_kept_epoch, ended_run_gives_its_tables_out,
-          run_that_cannot_give_its_tables_says_why, what_cannot_be_is_refused])
+          run_that_cannot_give_its_tables_says_why, renamed_run_is_itself, what_cannot_be_is_refused])

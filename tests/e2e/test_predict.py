@@ -208,8 +208,11 @@ def moved_run_is_scored_as_it_is(space):
     _, test, _ = trained(space)
     shoal("predict", "--from", space / "run", "--out", space / "before.csv")
     (space / "run").rename(space / "moved")
+    shoal("predict", "--from", space / "moved", "--out", space / "alone.csv")
+    assert (space / "alone.csv").read_bytes() == (space / "before.csv").read_bytes() and not (space / "run").exists()
+    assert json.loads(shoal("eval", "--from", space / "moved").stdout)["examples"] == 3000 and not (space / "run").exists()
     run_job(space / "job.yaml", space / "run", extra=["--set", "train.epochs=3", "--set", f"checkpoint.dir={space / 'others'}"])
-    shoal("predict", "--from", space / "moved", "--out", space / "after.csv", "--set", "data.cache=")
+    shoal("predict", "--from", space / "moved", "--out", space / "after.csv")
     assert (space / "after.csv").read_bytes() == (space / "before.csv").read_bytes()
 
 
