@@ -38,6 +38,13 @@ struct local {
 /* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted,
  * owned by the caller, also after an error. */
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e);
+/* FOLDER/NAME (NULL: FOLDER alone; under LIMIT_PATH and 64 bytes), as YAML reads it back: for a
+ * configuration, or behind KEY= of --set. Returns out. */
+#define LOCAL_QUOTED CONFIG_QUOTED(LIMIT_PATH + 64)
+const char *local_quote(const char *folder, const char *name, char out[LOCAL_QUOTED]);
+/* A key of *l's job that is such a path. NOMEM. */
+int local_set_path(struct string_list *set, const char *key, const char *folder, const char *name,
+                   struct err *e);
 int local_file_write(const char *path, const char *text, struct err *e);
 /* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);

@@ -32,7 +32,7 @@ struct predict {
     char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
     /* `data.cache=...` of a checkpoint, whose job's may be another machine's, or of a moved run */
-    char cache[LIMIT_PATH + 32];
+    struct string_list cache;
     const char **more; /* owned (count): arguments of every worker */
     size_t more_count;
 };
@@ -89,6 +89,12 @@ static int more_add(struct predict *p, const char *option, const char *value, st
     return 0;
 }
 
+static int cache_add(struct predict *p, const char *folder, const char *name, struct err *e)
+{
+    int rc = local_set_path(&p->cache, "data.cache", folder, name, e);
+    return rc == 0 ? more_add(p, "--set", p->cache.item[0], e) : rc;
+}
+
 /* A job that only loads: with the line's keys, and those that make it so. */
 static int checkpoint_open(struct predict *p, struct err *e)
 {
@@ -99,7 +105,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
                                        "checkpoint.publish=[]"};
     struct local *l = &p->l;
     struct string_list *line = l->set, only = {0};
-    char *text = NULL, run[LIMIT_PATH + 8], cache[LIMIT_PATH + 32];
+    char *text = NULL, run[LIMIT_PATH + 8];
     int workers = l->workers, job_status = 0;
     int rc = begin_find(p->from, true, &l->begin, e); /* where its batches stood is all the same */
     l->workers = 1;                                   /* declares the tables */
@@ -109,9 +115,8 @@ static int checkpoint_open(struct predict *p, struct err *e)
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && rc == 0; i++)
         rc = config_list_add(&only, keys[i]);
     (void)snprintf(run, sizeof run, "%s/run", p->l.scratch);
-    (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", p->l.scratch);
     if (rc == 0)
-        rc = config_list_add(&only, cache);
+        rc = local_set_path(&only, "data.cache", p->l.scratch, "cache", e);
     l->set = &only;
     if (rc == 0)
         rc = local_prepare(l, run, &text, e);
@@ -128,10 +133,8 @@ static int checkpoint_open(struct predict *p, struct err *e)
         rc = local_job_failure(l, job_status, e);
     l->set = line;
     l->workers = workers;
-    if (rc == 0) {
-        (void)snprintf(p->cache, sizeof p->cache, "%s", cache);
-        rc = more_add(p, "--set", p->cache, e);
-    }
+    if (rc == 0)
+        rc = cache_add(p, p->l.scratch, "cache", e);
     config_list_free(&only);
     free(text);
     return rc;
@@ -149,8 +152,7 @@ static int run_cache(struct predict *p, struct err *e)
         return rc;
     rc = run_path(p->from, job.data.cache, path, e);
     job_free(&job);
-    (void)snprintf(p->cache, sizeof p->cache, "data.cache=%s", path);
-    return rc == 0 ? more_add(p, "--set", p->cache, e) : rc;
+    return rc == 0 ? cache_add(p, path, NULL, e) : rc;
 }
 
 static int tables_open(struct predict *p, struct err *e)
@@ -431,6 +433,7 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         parts_remove(&p);
     local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE);
     job_free(&p.l.job);
+    config_list_free(&p.cache);
     free(p.more);
     return cli_end(rc, &o, &e);
 }
