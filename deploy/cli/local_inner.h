@@ -25,6 +25,10 @@ struct local {
     struct child child[1 + LIMIT_LOCAL_SERVERS + LIMIT_LOCAL_WORKERS];
     int children;
     struct ask *ask;
+    const char *other;       /* endpoint of a coordinator that others have started; NULL: none */
+    const char *other_run;   /* its run's folder; NULL: it is a fleet's */
+    uint64_t other_ns;       /* when it was asked last */
+    uint64_t other_said_ns;  /* when it last answered */
     struct begin begin;      /* with what the job begins */
     const char *tensorboard; /* folder for event files; NULL: none */
     bool restart;            /* --no-restart: tests of what happens then */
@@ -74,7 +78,7 @@ int local_follow(struct local *l, int *job_status, struct err *e);
 /* Starts again what died; one that dies again and again is an error. */
 int local_children_watch(struct local *l, struct err *e);
 /* Until the children from `first` on have ended well; others that die meanwhile are started again.
- * Of one that fails, its own error. */
+ * Of one that fails, its own error. UNAVAILABLE: `other` is asked all the while, and has gone. */
 int local_wait(struct local *l, int first, struct err *e);
 /* Workers leave by themselves when the job is over; then servers, then the coordinator; what does
  * not go is killed. */

@@ -343,24 +343,34 @@ static int predict(struct predict *p, struct err *e)
     return rc == 0 ? parts_join(p, e) : rc;
 }
 
+/* What the worker printed goes to `to`, a file at a time. */
+static int worker_copy(const char *path, FILE *to, struct err *e)
+{
+    int in = open(path, O_RDONLY | O_CLOEXEC);
+    fflush(to);
+    int64_t n = in < 0 ? -1 : file_copy(in, fileno(to), UINT64_MAX);
+    int rc = n >= 0 ? 0 : err_set(e, SHOAL_E_IO, "cannot copy %s: %s", path, strerror(errno));
+    if (in >= 0)
+        close(in);
+    return rc;
+}
+
 static int evaluate(struct predict *p, struct err *e)
 {
-    const char **argv = calloc(p->more_count + 5, sizeof *argv);
-    char *text = NULL;
-    size_t bytes;
-    if (argv == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    argv[0] = "shoal-worker";
-    argv[1] = "eval";
-    argv[2] = "--split";
-    argv[3] = option_text(p->o, "split");
-    memcpy(argv + 4, p->more, p->more_count * sizeof *argv);
-    int rc = child_output(argv, &text, &bytes, e);
+    struct local *l = &p->l;
+    int first = l->children;
+    struct child *c = local_child(l, "shoal-worker", "worker-0");
+    local_child_arg(c, "eval", NULL);
+    local_child_arg(c, "--split", option_text(p->o, "split"));
+    (void)snprintf(c->out, sizeof c->out, "%.*s/figures", LIMIT_PATH - 32, l->scratch);
+    c->more = p->more;
+    c->more_count = p->more_count;
+    int rc = child_start(c, e);
     if (rc == 0)
-        fputs(text, stdout);
-    free(text);
-    free(argv);
-    return rc;
+        rc = local_wait(l, first, e);
+    if (rc == 0)
+        rc = worker_copy(c->log, stderr, e);
+    return rc == 0 ? worker_copy(c->out, stdout, e) : rc;
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
@@ -423,6 +433,10 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         rc = local_programs_find(&p.l, &e);
     if (rc == 0)
         rc = tables_open(&p, &e);
+    if (rc == 0 && p.l.children == 0) {
+        p.l.other = p.coordinator;
+        p.l.other_run = strcmp(p.from, "fleet") == 0 ? NULL : p.from;
+    }
     if (rc == 0)
         rc = more_make(&p, &e);
     if (rc == 0)

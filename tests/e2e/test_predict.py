@@ -248,6 +248,65 @@ def scoring_leaves_a_running_job_alone(space):
     assert digests(run.report()) == digests(calm)
 
 
+def asking(space, *words):
+    """A question whose input comes from here."""
+    return subprocess.Popen([str(SHOAL), *map(str, words), "--in", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def going(space, name, epochs):
+    train = synth(space / "train.tsv", 6000, 1)
+    run = Run(job_file(space / f"{name}.yaml", train, **{"data.test": str(train), "train.epochs": epochs}), space / name)
+    while run.running() and "epoch" not in run.output():
+        time.sleep(0.05)
+    still_going(run)
+    return run, f"ipc://{next(path for path in run.sockets() if path.endswith('/coordinator'))}"
+
+
+def ended(asked, words, rows="", seconds=60):
+    try:
+        text = asked.communicate(rows, timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        asked.kill()
+        asked.communicate()
+        raise AssertionError(f"nothing ended {asked.args}") from None
+    assert asked.returncode == 69 and words in text, (asked.args, asked.returncode, text)
+
+
+def run_that_ends_meanwhile_is_not_waited_for(space):
+    run, _ = going(space, "run", longer(12))
+    asked = [asking(space, verb, "--from", run.dir) for verb in ("predict", "eval")]
+    rows = (space / "train.tsv").read_text()
+    time.sleep(1.5)
+    still_going(run)
+    assert run.wait() == 0, run.output()
+    for one in asked:
+        ended(one, "has ended meanwhile: the same line now reads what it left", rows)
+    shoal("predict", "--from", run.dir, "--in", "-", stdin=rows)
+    run, coordinator = going(space, "killed", 20000)
+    asked = [asking(space, "predict", "--from", run.dir),
+             asking(space, "predict", space / "killed.yaml", "--from", "fleet", "--coordinator", coordinator)]
+    time.sleep(1.5)
+    run.process.kill()
+    for one, words in zip(asked, ("the coordinator of the run in", f"the coordinator at {coordinator} does not answer")):
+        ended(one, words, rows)
+
+
+def signal_ends_an_evaluation(space):
+    run, _ = going(space, "run", 20000)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asked = asking(space, "eval", "--from", run.dir)
+        time.sleep(1.5)
+        asked.send_signal(number)
+        try:
+            asked.wait(15)
+        finally:
+            asked.kill()
+            said = asked.communicate()[1]
+        assert asked.returncode > 0 and f"stopped by signal {int(number)}" in said, (asked.returncode, said)
+    run.process.send_signal(signal.SIGINT)
+    run.wait(60)
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------
 
 
@@ -285,5 +344,5 @@ if __name__ == "__main__":
     main([scores_give_the_reported_figures, file_is_the_same_however_many_write_it, labels_may_be_missing, malformed_rows_keep_their_place,
           input_and_output_may_be_streams, label_cells_may_be_empty, numbered_fields_are_not_taken_from_another_file,
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
-          scoring_leaves_a_running_job_alone,
+          scoring_leaves_a_running_job_alone, run_that_ends_meanwhile_is_not_waited_for, signal_ends_an_evaluation,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])
