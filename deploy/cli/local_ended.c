@@ -81,6 +81,27 @@ static int reopen_daemon(struct local *l, const char *run, const char *program, 
     return rc == 0 ? set_add(c, "coordinator", l->coordinator, NULL, e) : rc;
 }
 
+/* It was broken off, or its job failed, with which nothing goes on. */
+static int not_ended(const char *run, struct err *e)
+{
+    char path[LIMIT_PATH + 16], *why;
+    struct begin newest;
+    struct err silent;
+    size_t bytes;
+    (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, run);
+    if (file_read_whole(path, ERR_TEXT_MAX, &why, &bytes) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the run in %s has not ended and its coordinator does not answer: has it "
+                       "stopped? The line that began it, with --run-dir %s, goes on with it",
+                       run, run);
+    bool kept = begin_find(run, false, &newest, &silent) == 0;
+    int rc = err_set(e, SHOAL_E_NOINPUT, "the job of the run in %s failed (%.300s): %s%s", run, why,
+                     kept ? "its newest checkpoint is " : "it has no checkpoint",
+                     kept ? newest.path : "");
+    free(why);
+    return rc;
+}
+
 static int reopen(struct local *l, const char *folder, struct err *e)
 {
     char name[48], run[LIMIT_PATH], *whole;
@@ -95,10 +116,7 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     if (!run_has(run, "coordinator.yaml"))
         return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
     if (!run_has(run, "report.json"))
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "the run in %s has not ended and its coordinator does not answer: has it "
-                       "stopped? The line that began it, with --run-dir %s, goes on with it",
-                       run, run);
+        return not_ended(run, e);
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
     rc = reopen_daemon(l, run, "shoal-coordinator", "coordinator", e);
     for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS && rc == 0; l->servers++) {

@@ -85,6 +85,8 @@ int local_wait(struct local *l, int first, struct err *e);
 void local_stop(struct local *l);
 /* SIGINT and SIGTERM end what is waited for here. */
 void local_signals_take(void);
+/* In a run's folder: why its job failed. */
+#define LOCAL_FAILED_FILE "failed"
 /* The job's own failure, in the coordinator's words. */
 int local_job_failure(struct local *l, int job_status, struct err *e);
 

@@ -58,6 +58,8 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS,
                        "%s holds an earlier run; name another --run-dir or remove it", l->dir);
+    (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
+    (void)file_unlink(path); /* it is tried once more */
     (void)snprintf(path, sizeof path, "%s/log", l->dir);
     return folder_make(path, e);
 }

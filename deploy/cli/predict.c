@@ -375,9 +375,22 @@ static int evaluate(struct predict *p, struct err *e)
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
+static int out_check(const char *out, struct err *e)
+{
+    struct stat st;
+    if (stat(out, &st) != 0 && lstat(out, &st) != 0)
+        return 0;
+    return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)
+               ? err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
+                         out)
+               : err_set(e, SHOAL_E_USAGE,
+                         "--out %s is no regular file: `--out -` writes to standard output", out);
+}
+
 static int line_check(const struct predict *p, struct err *e)
 {
     struct option_line *o = p->o;
+    int rc;
     if (!option_given(o, "from"))
         return err_set(e, SHOAL_E_USAGE,
                        "--from is missing: a checkpoint's folder, that of a run, or the word "
@@ -391,9 +404,9 @@ static int line_check(const struct predict *p, struct err *e)
     const char *out = option_text(o, "out");
     if (strlen(out) > LIMIT_PATH - 32)
         return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 32);
-    if (strcmp(out, "-") != 0 && access(out, F_OK) == 0)
-        return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
-                       out);
+    rc = strcmp(out, "-") == 0 ? 0 : out_check(out, e);
+    if (rc != 0)
+        return rc;
     for (size_t i = 0; i < in->count && p->l.workers > 1; i++) {
         struct stat st;
         const char *name = in->item[i];

@@ -324,6 +324,9 @@ def what_does_not_fit_is_refused(space):
     (space / "there.csv").write_text("mine")
     assert "is there already" in shoal("predict", "--from", space / "run", "--out", space / "there.csv", status=73).stderr
     assert (space / "there.csv").read_text() == "mine"
+    for place in ("/dev/stdout", "/dev/full", space / "run"):
+        said = shoal("predict", "--from", space / "run", "--out", place, status=64).stderr
+        assert "no regular file" in said and "--out -" in said and "remove it" not in said, said
     assert "did you mean" in shoal("predict", "--from", space / "run", "--column", "C77", status=78).stderr
     assert "take them out" in shoal("predict", "--from", space / "run", "--column", "C7", "--format", "npy", status=64).stderr
     run_job(job_file(space / "memory.yaml", space / "train.tsv", durability="memory"), space / "memory")
