@@ -1,6 +1,7 @@
 /* begin.c: what a job begins with. */
 #include "deploy/cli/begin.h"
 #include "deploy/cli/checkpoint.h"
+#include "deploy/cli/run.h"
 #include "proto/base/file.h"
 
 #include <errno.h>
@@ -33,6 +34,17 @@ static bool better(const char *folder, const char *name, bool start, char newest
     return good;
 }
 
+static int end_missing(const char *run, const char *folder, struct err *e)
+{
+    char former[LIMIT_PATH];
+    bool moved = run_moved(run, former);
+    return err_set(e, SHOAL_E_NOINPUT,
+                   "%s has no checkpoint of its end: %s%s%s`shoal checkpoint create --run-dir %s` "
+                   "makes one now, checkpoint.at_end: true of the next job by itself",
+                   folder, moved ? "move it back to " : "", moved ? former : "",
+                   moved ? ", where it ran; there " : "", moved ? former : run);
+}
+
 /* Of a run of `shoal local`. */
 static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct err *e)
 {
@@ -44,8 +56,10 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
     int rc = job_load(path, NULL, &job, e);
     if (rc != 0)
         return rc;
-    (void)snprintf(folder, sizeof folder, "%s", job.checkpoint.dir);
+    rc = run_path(run, job.checkpoint.dir, folder, e);
     job_free(&job);
+    if (rc != 0)
+        return rc;
     if (file_walk_open(&w, folder)) {
         while ((name = file_walk_next(&w)) != NULL)
             if (better(folder, name, start, newest, path))
@@ -54,10 +68,7 @@ static int run_find(const char *run, bool start, char out[LIMIT_PATH], struct er
     }
     if (newest[0] != 0)
         return 0;
-    return start ? err_set(e, SHOAL_E_NOINPUT,
-                           "%s has no checkpoint of its end: `shoal checkpoint create --run-dir "
-                           "%s` makes one now, checkpoint.at_end: true of the next job by itself",
-                           folder, run)
+    return start ? end_missing(run, folder, e)
                  : err_set(e, SHOAL_E_NOINPUT,
                            "%s has no checkpoint: run such a job with checkpoint.every_batches or "
                            "every_minutes",

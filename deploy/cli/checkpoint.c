@@ -2,6 +2,7 @@
  * them: checkpoint_look.c, checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/run.h"
 #include "proto/base/array.h"
 #include "proto/base/file.h"
 #include "proto/base/time.h"
@@ -99,25 +100,21 @@ static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
 /* Its job has the folder in which it ran, for its checkpoints too, unless the job named another. */
 static int moved_check(const char *run_dir, struct err *e)
 {
-    char path[2 * LIMIT_PATH], own[LIMIT_PATH + 16];
-    char *whole = realpath(run_dir, NULL);
+    char path[2 * LIMIT_PATH], former[LIMIT_PATH];
     struct job job;
+    if (!run_moved(run_dir, former))
+        return 0;
     (void)snprintf(path, sizeof path, "%s/job.yaml", run_dir);
     int rc = job_load(path, NULL, &job, e);
-    if (rc == 0) {
-        const char *dir = job.checkpoint.dir, *end = strrchr(dir, '/');
-        int bytes = end != NULL && strcmp(end, "/checkpoints") == 0 ? (int)(end - dir) : 0;
-        (void)snprintf(own, sizeof own, "%.*s/cache", bytes, dir);
-        if (bytes > 0 && strcmp(job.data.cache, own) == 0 && /* both are the run folder's */
-            (whole == NULL || strlen(whole) != (size_t)bytes ||
-             strncmp(whole, dir, (size_t)bytes) != 0))
-            rc = err_set(e, SHOAL_E_NOINPUT,
-                         "%s lay in %.*s when it ran, and its checkpoints belong there: move it "
-                         "back, or take `shoal checkpoint export %s TABLE`",
-                         run_dir, bytes, dir, run_dir);
-        job_free(&job);
-    }
-    free(whole);
+    if (rc != 0)
+        return rc;
+    size_t n = strlen(former);
+    if (strncmp(job.checkpoint.dir, former, n) == 0 && job.checkpoint.dir[n] == '/')
+        rc = err_set(e, SHOAL_E_NOINPUT,
+                     "%s lay in %s when it ran, and its checkpoints belong there: move it back, or "
+                     "take `shoal checkpoint export %s TABLE`",
+                     run_dir, former, run_dir);
+    job_free(&job);
     return rc;
 }
 

@@ -19,10 +19,11 @@ int child_start(struct child *c, struct err *e)
     if (argv == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     int log = file_open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    int out = c->out[0] == 0 ? log : file_open(c->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     struct process_options options = {
         /* worker-0 keeps standard input: `data.train: -` */
         .in = strcmp(c->name, "worker-0") == 0 ? PROCESS_INHERIT : PROCESS_NULL,
-        .out = log < 0 ? PROCESS_INHERIT : log,
+        .out = out < 0 ? PROCESS_INHERIT : out,
         .err = log < 0 ? PROCESS_INHERIT : log,
         .group = true, /* Ctrl-C is for us: we end the job in good order */
         /* A child must not outlive the command that started it, however that one ends. */
@@ -33,6 +34,8 @@ int child_start(struct child *c, struct err *e)
         argv[(size_t)c->args + i] = c->more[i];
     int rc = process_start(&c->process, argv, &options, e);
     free(argv);
+    if (out >= 0 && out != log)
+        close(out);
     if (log >= 0)
         close(log);
     c->started_ns = time_monotonic_ns();

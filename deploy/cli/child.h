@@ -19,6 +19,7 @@ struct child {
     const char *const *more; /* borrowed (more_count): arguments behind those */
     size_t more_count;
     char log[LIMIT_PATH];
+    char out[LIMIT_PATH]; /* file of its standard output; empty: the log */
     struct process process;
     uint64_t started_ns;
     /* one after the other, within 2 s of the start (60 s with exit status 69 or 70) */

@@ -2,6 +2,7 @@
 #include "deploy/cli/cluster_inner.h"
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
+#include "proto/job/keys.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -91,12 +92,24 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
 
 /* ---- offline --------------------------------------------------------------------------------- */
 
+/* Of its shards' folders: a run's name means itself. */
+static void pattern_make(const char *run_dir, char out[2 * LIMIT_PATH])
+{
+    size_t n = 0;
+    for (; *run_dir != 0 && n < 2 * LIMIT_PATH - 32; run_dir++) {
+        if (strchr("\\*?[", *run_dir) != NULL)
+            out[n++] = '\\';
+        out[n++] = *run_dir;
+    }
+    (void)snprintf(out + n, 2 * LIMIT_PATH - n, "/server-*/shard-*");
+}
+
 static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
 {
-    char pattern[LIMIT_PATH];
+    char pattern[2 * LIMIT_PATH];
     struct net_options none = {0};
     glob_t found;
-    (void)snprintf(pattern, sizeof pattern, "%s/server-*/shard-*", run_dir);
+    pattern_make(run_dir, pattern);
     (void)snprintf(c->job, sizeof c->job, "%s/job.yaml", run_dir);
     if (glob(pattern, 0, NULL, &found) != 0)
         return err_set(e, SHOAL_E_NOINPUT,
@@ -158,16 +171,15 @@ static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_di
 /* The `listen` of DIR/coordinator.yaml; false when there is none. */
 bool cluster_endpoint(const char *run_dir, char out[256])
 {
-    char path[LIMIT_PATH], line[512];
-    FILE *f;
-    bool found = false;
-    (void)snprintf(path, sizeof path, "%s/coordinator.yaml", run_dir);
-    f = fopen(path, "r");
-    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
-        found = sscanf(line, "listen: \"%255[^\"]\"", out) == 1;
-    if (f != NULL)
-        fclose(f);
-    return found;
+    char path[LIMIT_PATH];
+    struct config *c = NULL;
+    struct err silent;
+    (void)snprintf(path, sizeof path, "%.900s/coordinator.yaml", run_dir);
+    if (config_load(path, NULL, keys_coordinator, &c, &silent) != 0)
+        return false;
+    int n = snprintf(out, 256, "%s", config_string(c, "listen"));
+    config_free(c);
+    return n < 256;
 }
 
 static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_ms, struct err *e)

@@ -123,6 +123,17 @@ int local_job_failure(struct local *l, int job_status, struct err *e)
     return err_set(e, job_status, "the job failed: %s; see %s/log", err_text(job_status), l->dir);
 }
 
+/* Also for who asks for its tables later. */
+static int failure_keep(struct local *l, int job_status, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct err silent;
+    int rc = local_job_failure(l, job_status, e);
+    (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
+    (void)local_file_write(path, e->text, &silent);
+    return rc;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static int local_run(struct local *l, const char *run_dir, struct err *e)
@@ -145,7 +156,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     if (l->line_open)
         putchar('\n');
     if (rc == 0 && job_status != 0)
-        rc = local_job_failure(l, job_status, e);
+        rc = failure_keep(l, job_status, e);
     local_stop(l);
     if (l->sockets[0] != 0 && file_remove_tree(l->sockets) != 0)
         fprintf(stderr, "cannot remove %s: %s\n", l->sockets, strerror(errno));

@@ -50,26 +50,56 @@ static bool run_has(const char *run, const char *name)
     return access(path, F_OK) == 0;
 }
 
+static int set_add(struct child *c, const char *key, const char *folder, const char *name,
+                   struct err *e)
+{
+    char text[LOCAL_QUOTED + 32], quoted[LOCAL_QUOTED];
+    int n = snprintf(text, sizeof text, "%s=%s", key, local_quote(folder, name, quoted));
+    if (n >= (int)sizeof c->arg[0])
+        return err_set(e, SHOAL_E_NOINPUT, "%s: the path is too long", folder);
+    local_child_arg(c, "--set", text);
+    return 0;
+}
+
 /* With its own file, and what of it holds no more. */
-static void reopen_daemon(struct local *l, const char *run, const char *program, const char *name)
+static int reopen_daemon(struct local *l, const char *run, const char *program, const char *name,
+                         struct err *e)
 {
     char text[LIMIT_PATH];
     struct child *c = local_child(l, program, name);
     (void)snprintf(text, sizeof text, "%.*s/%s.yaml", LIMIT_PATH - 64, run, name);
     local_child_arg(c, "--config", text);
-    (void)snprintf(text, sizeof text, "listen=ipc://%s/%s", l->sockets, name);
-    local_child_arg(c, "--set", text);
-    (void)snprintf(text, sizeof text, "data_dir=\"%.*s/%s\"", LIMIT_PATH - 64, run, name);
-    local_child_arg(c, "--set", text); /* the folder may have been moved */
-    if (strcmp(name, "coordinator") == 0) {
-        (void)snprintf(text, sizeof text, "report=%s/report.json", l->dir);
-        local_child_arg(c, "--set", text);
+    (void)snprintf(text, sizeof text, "ipc://%s", l->sockets);
+    int rc = set_add(c, "listen", text, name, e);
+    if (rc == 0)
+        rc = set_add(c, "data_dir", run, name, e); /* the folder may have been moved */
+    if (rc == 0 && strcmp(name, "coordinator") == 0) {
         local_child_arg(c, "--set", "publish=false"); /* it does not stay until that is done */
-        return;
+        return set_add(c, "report", l->dir, "report.json", e);
     }
-    (void)snprintf(text, sizeof text, "coordinator=%s", l->coordinator);
-    local_child_arg(c, "--set", text);
     local_child_arg(c, "--set", "net.drop=0");
+    return rc == 0 ? set_add(c, "coordinator", l->coordinator, NULL, e) : rc;
+}
+
+/* It was broken off, or its job failed, with which nothing goes on. */
+static int not_ended(const char *run, struct err *e)
+{
+    char path[LIMIT_PATH + 16], *why;
+    struct begin newest;
+    struct err silent;
+    size_t bytes;
+    (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, run);
+    if (file_read_whole(path, ERR_TEXT_MAX, &why, &bytes) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the run in %s has not ended and its coordinator does not answer: has it "
+                       "stopped? The line that began it, with --run-dir %s, goes on with it",
+                       run, run);
+    bool kept = begin_find(run, false, &newest, &silent) == 0;
+    int rc = err_set(e, SHOAL_E_NOINPUT, "the job of the run in %s failed (%.300s): %s%s", run, why,
+                     kept ? "its newest checkpoint is " : "it has no checkpoint",
+                     kept ? newest.path : "");
+    free(why);
+    return rc;
 }
 
 static int reopen(struct local *l, const char *folder, struct err *e)
@@ -86,13 +116,10 @@ static int reopen(struct local *l, const char *folder, struct err *e)
     if (!run_has(run, "coordinator.yaml"))
         return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
     if (!run_has(run, "report.json"))
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "the run in %s has not ended and its coordinator does not answer: has it "
-                       "stopped? The line that began it, with --run-dir %s, goes on with it",
-                       run, run);
+        return not_ended(run, e);
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
-    reopen_daemon(l, run, "shoal-coordinator", "coordinator");
-    for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS; l->servers++) {
+    rc = reopen_daemon(l, run, "shoal-coordinator", "coordinator", e);
+    for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS && rc == 0; l->servers++) {
         (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", l->servers);
         bool rows = run_has(run, name);
         (void)snprintf(name, sizeof name, "server-%d.yaml", l->servers);
@@ -104,9 +131,9 @@ static int reopen(struct local *l, const char *folder, struct err *e)
                            "of such a run while it goes on",
                            run);
         (void)snprintf(name, sizeof name, "server-%d", l->servers);
-        reopen_daemon(l, run, "shoal-server", name);
+        rc = reopen_daemon(l, run, "shoal-server", name, e);
     }
-    return 0;
+    return rc;
 }
 
 int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e)

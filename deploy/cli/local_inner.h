@@ -25,6 +25,10 @@ struct local {
     struct child child[1 + LIMIT_LOCAL_SERVERS + LIMIT_LOCAL_WORKERS];
     int children;
     struct ask *ask;
+    const char *other;       /* endpoint of a coordinator that others have started; NULL: none */
+    const char *other_run;   /* its run's folder; NULL: it is a fleet's */
+    uint64_t other_ns;       /* when it was asked last */
+    uint64_t other_said_ns;  /* when it last answered */
     struct begin begin;      /* with what the job begins */
     const char *tensorboard; /* folder for event files; NULL: none */
     bool restart;            /* --no-restart: tests of what happens then */
@@ -38,6 +42,13 @@ struct local {
 /* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted,
  * owned by the caller, also after an error. */
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e);
+/* FOLDER/NAME (NULL: FOLDER alone; under LIMIT_PATH and 64 bytes), as YAML reads it back: for a
+ * configuration, or behind KEY= of --set. Returns out. */
+#define LOCAL_QUOTED CONFIG_QUOTED(LIMIT_PATH + 64)
+const char *local_quote(const char *folder, const char *name, char out[LOCAL_QUOTED]);
+/* A key of *l's job that is such a path. NOMEM. */
+int local_set_path(struct string_list *set, const char *key, const char *folder, const char *name,
+                   struct err *e);
 int local_file_write(const char *path, const char *text, struct err *e);
 /* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);
@@ -67,13 +78,15 @@ int local_follow(struct local *l, int *job_status, struct err *e);
 /* Starts again what died; one that dies again and again is an error. */
 int local_children_watch(struct local *l, struct err *e);
 /* Until the children from `first` on have ended well; others that die meanwhile are started again.
- * Of one that fails, its own error. */
+ * Of one that fails, its own error. UNAVAILABLE: `other` is asked all the while, and has gone. */
 int local_wait(struct local *l, int first, struct err *e);
 /* Workers leave by themselves when the job is over; then servers, then the coordinator; what does
  * not go is killed. */
 void local_stop(struct local *l);
 /* SIGINT and SIGTERM end what is waited for here. */
 void local_signals_take(void);
+/* In a run's folder: why its job failed. */
+#define LOCAL_FAILED_FILE "failed"
 /* The job's own failure, in the coordinator's words. */
 int local_job_failure(struct local *l, int job_status, struct err *e);
 

@@ -58,6 +58,8 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS,
                        "%s holds an earlier run; name another --run-dir or remove it", l->dir);
+    (void)snprintf(path, sizeof path, "%s/" LOCAL_FAILED_FILE, l->dir);
+    (void)file_unlink(path); /* it is tried once more */
     (void)snprintf(path, sizeof path, "%s/log", l->dir);
     return folder_make(path, e);
 }
@@ -77,6 +79,23 @@ int local_sockets_make(struct local *l, struct err *e)
     l->sockets[0] = 0;
     return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder for sockets in /tmp: %s",
                    strerror(errno));
+}
+
+const char *local_quote(const char *folder, const char *name, char out[LOCAL_QUOTED])
+{
+    char path[LIMIT_PATH + 64];
+    (void)snprintf(path, sizeof path, "%s%s%s", folder, name != NULL ? "/" : "",
+                   name != NULL ? name : "");
+    config_quote(path, out);
+    return out;
+}
+
+int local_set_path(struct string_list *set, const char *key, const char *folder, const char *name,
+                   struct err *e)
+{
+    char quoted[LOCAL_QUOTED], text[LOCAL_QUOTED + 64];
+    (void)snprintf(text, sizeof text, "%s=%s", key, local_quote(folder, name, quoted));
+    return config_list_add(set, text) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
 int local_file_write(const char *path, const char *text, struct err *e)
@@ -111,13 +130,16 @@ void local_child_arg(struct child *c, const char *option, const char *value)
 
 static int coordinator_prepare(struct local *l, struct err *e)
 {
-    char text[4096], path[LIMIT_PATH];
+    char text[3 * LOCAL_QUOTED + 256], path[LIMIT_PATH], listen[LOCAL_QUOTED], data[LOCAL_QUOTED],
+        report[LOCAL_QUOTED];
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
     (void)snprintf(
         text, sizeof text,
-        "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: "
-        "%d\nlease: %u ms\nreport: \"%s/report.json\"\npublish: true\n",
-        l->coordinator, l->dir, l->servers * l->shards, l->job.coordinator.lease_ms, l->dir);
+        "# written by `shoal local`\nlisten: %s\ndata_dir: %s\nshards: %d\nlease: %u ms\n"
+        "report: %s\npublish: true\n",
+        local_quote(l->coordinator, NULL, listen), local_quote(l->dir, "coordinator", data),
+        l->servers * l->shards, l->job.coordinator.lease_ms,
+        local_quote(l->dir, "report.json", report));
     (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
     struct child *c = local_child(l, "shoal-coordinator", "coordinator");
     local_child_arg(c, "--config", path);
@@ -132,17 +154,20 @@ static int coordinator_prepare(struct local *l, struct err *e)
 static int server_prepare(struct local *l, int i, struct err *e)
 {
     static const char *const durability[] = {"memory", "journal", "fsync"};
-    char text[4096], path[LIMIT_PATH], name[32], journal[128] = "";
+    char text[3 * LOCAL_QUOTED + 512], path[LIMIT_PATH], name[32],
+        journal[128] = "", at[LIMIT_PATH], listen[LOCAL_QUOTED], data[LOCAL_QUOTED],
+        coordinator[LOCAL_QUOTED];
     (void)snprintf(name, sizeof name, "server-%d", i);
     if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server's own choice */
         (void)snprintf(journal, sizeof journal, "journal: {max: %" PRIu64 ", keep: %" PRIu64 "}\n",
                        l->job.journal.max, l->job.journal.keep);
+    (void)snprintf(at, sizeof at, "ipc://%s", l->sockets);
     (void)snprintf(text, sizeof text,
-                   "# written by `shoal local`\nname: %s\nlisten: "
-                   "\"ipc://%s/%s\"\ndata_dir: \"%s/%s\"\nshards: %d\n"
-                   "coordinator: \"%s\"\ndurability: %s\nnet: {drop: %g}\n%s",
-                   name, l->sockets, name, l->dir, name, l->shards, l->coordinator,
-                   durability[l->job.durability], l->job.net.drop, journal);
+                   "# written by `shoal local`\nname: %s\nlisten: %s\ndata_dir: %s\nshards: %d\n"
+                   "coordinator: %s\ndurability: %s\nnet: {drop: %g}\n%s",
+                   name, local_quote(at, name, listen), local_quote(l->dir, name, data), l->shards,
+                   local_quote(l->coordinator, NULL, coordinator), durability[l->job.durability],
+                   l->job.net.drop, journal);
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
     struct child *c = local_child(l, "shoal-server", name);
     local_child_arg(c, "--config", path);
@@ -252,7 +277,7 @@ static int run_file_take(const char *path, const char *text, struct err *e)
 
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
 {
-    char cache[LIMIT_PATH + 32], path[LIMIT_PATH];
+    char path[LIMIT_PATH];
     int rc = job_load(l->job_path, l->set, &l->job, e);
     if (rc == 0)
         rc = local_programs_find(l, e);
@@ -262,17 +287,12 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
         rc = run_dir_make(l, run_dir, e);
     if (rc != 0)
         return rc;
-    if (l->job.data.cache[0] == 0) {
-        (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", l->dir);
-        if (config_list_add(l->set, cache) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    }
-    if (l->job.checkpoint.dir[0] == 0) {
-        (void)snprintf(cache, sizeof cache, "checkpoint.dir=%s/checkpoints", l->dir);
-        if (config_list_add(l->set, cache) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    }
-    rc = job_text(l->job_path, l->set, text, e);
+    if (l->job.data.cache[0] == 0)
+        rc = local_set_path(l->set, "data.cache", l->dir, "cache", e);
+    if (rc == 0 && l->job.checkpoint.dir[0] == 0)
+        rc = local_set_path(l->set, "checkpoint.dir", l->dir, "checkpoints", e);
+    if (rc == 0)
+        rc = job_text(l->job_path, l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     if (rc == 0)
         rc = run_file_take(path, *text, e);

@@ -22,6 +22,11 @@
 
 enum { QUICK_DEATHS_MAX = 5, SHORT_LEASES = 60 };
 #define ALONE_NS UINT64_C(15000000000) /* without any worker for so long the job goes nowhere */
+/* A coordinator that others have started is asked so often, and has gone after so long without an
+ * answer: it may be started again meanwhile, but not of a run that has its report. */
+#define OTHER_ASK_NS UINT64_C(1000000000)
+#define OTHER_GONE_NS UINT64_C(20000000000)
+#define OTHER_ENDED_NS UINT64_C(3000000000)
 
 static volatile sig_atomic_t interrupted;
 
@@ -279,6 +284,45 @@ int local_follow(struct local *l, int *job_status, struct err *e)
     return err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted);
 }
 
+static bool other_answers(struct local *l)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct err silent;
+    if (l->ask == NULL && cli_ask_open(l->other, &l->ask, &silent) != 0)
+        return false;
+    return cli_ask(l->ask, &w, NULL, 500, &reply, NULL, &silent) == 0;
+}
+
+/* Workers alone would ask its servers for ever. */
+static int other_missed(struct local *l, struct err *e)
+{
+    char path[2 * LIMIT_PATH];
+    uint64_t now = time_monotonic_ns();
+    if (l->other == NULL || now - l->other_ns < OTHER_ASK_NS)
+        return 0;
+    l->other_ns = now;
+    if (l->other_said_ns == 0 || other_answers(l))
+        l->other_said_ns = now;
+    now = time_monotonic_ns() - l->other_said_ns;
+    if (l->other_run != NULL) {
+        (void)snprintf(path, sizeof path, "%s/report.json", l->other_run);
+        if (now > OTHER_ENDED_NS && access(path, F_OK) == 0)
+            return err_set(e, SHOAL_E_UNAVAILABLE,
+                           "the run in %s has ended meanwhile: the same line now reads what it "
+                           "left",
+                           l->other_run);
+    }
+    if (now <= OTHER_GONE_NS)
+        return 0;
+    return l->other_run != NULL
+               ? err_set(e, SHOAL_E_UNAVAILABLE,
+                         "the coordinator of the run in %s does not answer any more: the run was "
+                         "stopped",
+                         l->other_run)
+               : err_set(e, SHOAL_E_UNAVAILABLE,
+                         "the coordinator at %s does not answer: is it running?", l->other);
+}
+
 int local_wait(struct local *l, int first, struct err *e)
 {
     const struct timespec pause = {0, 5000000};
@@ -300,6 +344,8 @@ int local_wait(struct local *l, int first, struct err *e)
             if (l->child[i].done && !is_worker(&l->child[i]))
                 rc = err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended; see %s", l->child[i].name,
                              l->child[i].log);
+        if (rc == 0 && going > 0)
+            rc = other_missed(l, e);
         if (rc != 0 || going == 0)
             return rc;
         nanosleep(&pause, NULL);

@@ -10,6 +10,7 @@
  * many there are. */
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/run.h"
 #include "proto/base/file.h"
 #include "proto/job/manifest.h"
 #include "proto/job/score_format.h"
@@ -33,8 +34,9 @@ struct predict {
     enum score_format format;
     char job[LIMIT_PATH]; /* file of the job, as the line says or where the tables come from */
     char coordinator[256];
-    char cache[LIMIT_PATH + 32]; /* of a checkpoint: the job's may be another machine's */
-    const char **more;           /* owned (count): arguments of every worker */
+    /* `data.cache=...` of a checkpoint, whose job's may be another machine's, or of a moved run */
+    struct string_list cache;
+    const char **more; /* owned (count): arguments of every worker */
     size_t more_count;
 };
 
@@ -90,6 +92,12 @@ static int more_add(struct predict *p, const char *option, const char *value, st
     return 0;
 }
 
+static int cache_add(struct predict *p, const char *folder, const char *name, struct err *e)
+{
+    int rc = local_set_path(&p->cache, "data.cache", folder, name, e);
+    return rc == 0 ? more_add(p, "--set", p->cache.item[0], e) : rc;
+}
+
 /* A job that only loads: with the line's keys, and those that make it so. */
 static int checkpoint_open(struct predict *p, struct err *e)
 {
@@ -100,7 +108,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
                                        "checkpoint.publish=[]"};
     struct local *l = &p->l;
     struct string_list *line = l->set, only = {0};
-    char *text = NULL, run[LIMIT_PATH + 8], cache[LIMIT_PATH + 32];
+    char *text = NULL, run[LIMIT_PATH + 8];
     int workers = l->workers, job_status = 0;
     int rc = begin_find(p->from, true, &l->begin, e); /* where its batches stood is all the same */
     l->workers = 1;                                   /* declares the tables */
@@ -110,9 +118,8 @@ static int checkpoint_open(struct predict *p, struct err *e)
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && rc == 0; i++)
         rc = config_list_add(&only, keys[i]);
     (void)snprintf(run, sizeof run, "%s/run", p->l.scratch);
-    (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", p->l.scratch);
     if (rc == 0)
-        rc = config_list_add(&only, cache);
+        rc = local_set_path(&only, "data.cache", p->l.scratch, "cache", e);
     l->set = &only;
     if (rc == 0)
         rc = local_prepare(l, run, &text, e);
@@ -129,13 +136,26 @@ static int checkpoint_open(struct predict *p, struct err *e)
         rc = local_job_failure(l, job_status, e);
     l->set = line;
     l->workers = workers;
-    if (rc == 0) {
-        (void)snprintf(p->cache, sizeof p->cache, "%s", cache);
-        rc = more_add(p, "--set", p->cache, e);
-    }
+    if (rc == 0)
+        rc = cache_add(p, p->l.scratch, "cache", e);
     config_list_free(&only);
     free(text);
     return rc;
+}
+
+/* Of the run's own job: what it keeps in its folder has moved with that. */
+static int run_cache(struct predict *p, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct job job;
+    if (p->o->words == 1 || !run_moved(p->from, path))
+        return 0;
+    int rc = job_load(p->job, NULL, &job, e);
+    if (rc != 0)
+        return rc;
+    rc = run_path(p->from, job.data.cache, path, e);
+    job_free(&job);
+    return rc == 0 ? cache_add(p, path, NULL, e) : rc;
 }
 
 static int tables_open(struct predict *p, struct err *e)
@@ -148,7 +168,8 @@ static int tables_open(struct predict *p, struct err *e)
         return rc;
     switch (source) {
     case RUN:
-        return local_run_open(&p->l, p->from, p->coordinator, e);
+        rc = run_cache(p, e);
+        return rc == 0 ? local_run_open(&p->l, p->from, p->coordinator, e) : rc;
     case CHECKPOINT:
         return checkpoint_open(p, e);
     default:
@@ -327,31 +348,54 @@ static int predict(struct predict *p, struct err *e)
     return rc == 0 ? parts_join(p, e) : rc;
 }
 
+/* What the worker printed goes to `to`, a file at a time. */
+static int worker_copy(const char *path, FILE *to, struct err *e)
+{
+    int in = open(path, O_RDONLY | O_CLOEXEC);
+    fflush(to);
+    int64_t n = in < 0 ? -1 : file_copy(in, fileno(to), UINT64_MAX);
+    int rc = n >= 0 ? 0 : err_set(e, SHOAL_E_IO, "cannot copy %s: %s", path, strerror(errno));
+    if (in >= 0)
+        close(in);
+    return rc;
+}
+
 static int evaluate(struct predict *p, struct err *e)
 {
-    const char **argv = calloc(p->more_count + 5, sizeof *argv);
-    char *text = NULL;
-    size_t bytes;
-    if (argv == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    argv[0] = "shoal-worker";
-    argv[1] = "eval";
-    argv[2] = "--split";
-    argv[3] = option_text(p->o, "split");
-    memcpy(argv + 4, p->more, p->more_count * sizeof *argv);
-    int rc = child_output(argv, &text, &bytes, e);
+    struct local *l = &p->l;
+    int first = l->children;
+    struct child *c = local_child(l, "shoal-worker", "worker-0");
+    local_child_arg(c, "eval", NULL);
+    local_child_arg(c, "--split", option_text(p->o, "split"));
+    (void)snprintf(c->out, sizeof c->out, "%.*s/figures", LIMIT_PATH - 32, l->scratch);
+    c->more = p->more;
+    c->more_count = p->more_count;
+    int rc = child_start(c, e);
     if (rc == 0)
-        fputs(text, stdout);
-    free(text);
-    free(argv);
-    return rc;
+        rc = local_wait(l, first, e);
+    if (rc == 0)
+        rc = worker_copy(c->log, stderr, e);
+    return rc == 0 ? worker_copy(c->out, stdout, e) : rc;
 }
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
+static int out_check(const char *out, struct err *e)
+{
+    struct stat st;
+    if (stat(out, &st) != 0 && lstat(out, &st) != 0)
+        return 0;
+    return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)
+               ? err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
+                         out)
+               : err_set(e, SHOAL_E_USAGE,
+                         "--out %s is no regular file: `--out -` writes to standard output", out);
+}
+
 static int line_check(struct predict *p, struct err *e)
 {
     struct option_line *o = p->o;
+    int rc;
     if (!option_given(o, "from"))
         return err_set(e, SHOAL_E_USAGE,
                        "--from is missing: a checkpoint's folder, that of a run, or the word "
@@ -367,9 +411,9 @@ static int line_check(struct predict *p, struct err *e)
         return err_set(e, SHOAL_E_USAGE, "--out: a path has at most %u bytes", LIMIT_PATH - 48);
     if (score_format_of(o, &p->format, e) != 0)
         return SHOAL_E_USAGE;
-    if (strcmp(out, "-") != 0 && access(out, F_OK) == 0)
-        return err_set(e, SHOAL_E_EXISTS, "%s is there already; remove it or name another --out",
-                       out);
+    rc = strcmp(out, "-") == 0 ? 0 : out_check(out, e);
+    if (rc != 0)
+        return rc;
     for (size_t i = 0; i < in->count && p->l.workers > 1; i++) {
         struct stat st;
         const char *name = in->item[i];
@@ -411,6 +455,10 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         rc = local_programs_find(&p.l, &e);
     if (rc == 0)
         rc = tables_open(&p, &e);
+    if (rc == 0 && p.l.children == 0) {
+        p.l.other = p.coordinator;
+        p.l.other_run = strcmp(p.from, "fleet") == 0 ? NULL : p.from;
+    }
     if (rc == 0)
         rc = more_make(&p, &e);
     if (rc == 0)
@@ -421,6 +469,7 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
         (void)file_remove_tree(p.parts);
     local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE);
     job_free(&p.l.job);
+    config_list_free(&p.cache);
     free(p.more);
     return cli_end(rc, &o, &e);
 }

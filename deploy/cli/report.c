@@ -194,18 +194,20 @@ void cli_word_print(FILE *f, const char *word)
     fputc('\'', f);
 }
 
-/* Commands that can be typed as they stand. */
-static void next_print(const char *run_dir, const char *again)
+/* Commands that can be typed as they stand. A job that was resumed keeps its consistency. */
+static void next_print(const char *run_dir, const char *again, bool resumed)
 {
     fputs("  try next       ", stdout);
     cli_word_print(stdout, program_invocation_name);
     fputs(" tables --run-dir ", stdout);
     cli_word_print(stdout, run_dir);
-    printf("     rows and bytes by field\n"
-           "                 %s --set train.consistency=bsp     the same bits at every run\n"
-           "                 %s --servers 2 --workers 2     kill -9 one of them: the job ends all "
+    puts("     rows and bytes by field");
+    if (!resumed)
+        printf("                 %s --set train.consistency=bsp     the same bits at every run\n",
+               again);
+    printf("                 %s --servers 2 --workers 2     kill -9 one of them: the job ends all "
            "the same\n",
-           again, again);
+           again);
 }
 
 /* On what the workers computed, and why on that: a line each, of the first ones. */
@@ -264,5 +266,5 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
            "figure), %s/log/*.log\n",
            run_dir, run_dir, run_dir);
     if (again != NULL)
-        next_print(run_dir, again);
+        next_print(run_dir, again, json_as_string(json_get(r, "from"), NULL) != NULL);
 }

@@ -266,17 +266,33 @@ void config_free(struct config *c)
     free(c);
 }
 
+/* A byte as it stands between quotes. */
+static const char *byte_quote(unsigned char c, char out[5])
+{
+    if (c == '"' || c == '\\')
+        (void)snprintf(out, 5, "\\%c", c);
+    else if (c < 0x20 || c == 0x7f)
+        (void)snprintf(out, 5, "\\x%02x", c);
+    else
+        (void)snprintf(out, 5, "%c", c);
+    return out;
+}
+
 static void text_quote(FILE *f, const char *value)
 {
+    char byte[5];
     fputc('"', f);
-    for (const unsigned char *p = (const unsigned char *)value; *p != 0; p++)
-        if (*p == '"' || *p == '\\')
-            fprintf(f, "\\%c", *p);
-        else if (*p < 0x20 || *p == 0x7f)
-            fprintf(f, "\\x%02x", *p);
-        else
-            fputc(*p, f);
+    for (; *value != 0; value++)
+        fputs(byte_quote((unsigned char)*value, byte), f);
     fputc('"', f);
+}
+
+void config_quote(const char *text, char *out)
+{
+    *out++ = '"';
+    for (; *text != 0; text++)
+        out += strlen(byte_quote((unsigned char)*text, out));
+    memcpy(out, "\"", 2);
 }
 
 char *config_text(const struct config *c)

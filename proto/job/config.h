@@ -54,6 +54,10 @@ int config_read(const char *path, char **text, size_t *bytes, struct err *e);
 void config_free(struct config *c);
 /* The whole as YAML text, overrides applied; caller frees. */
 char *config_text(const struct config *c);
+/* A value in quotes: whatever it holds, a file or --set reads it back as it is. out:
+ * CONFIG_QUOTED(strlen(text)) bytes. */
+#define CONFIG_QUOTED(bytes) (4 * (bytes) + 6)
+void config_quote(const char *text, char *out);
 
 /* Getters: the key's fallback where the key is absent; with _or, `fallback`, for a key that has
  * none. index counts elements of "[]" lists: config_count(c, "tables") of them; pass the concrete

@@ -77,6 +77,8 @@ def ended_job_is_gone_on_with_as_it_is(space):
     assert json.loads((made[-1] / "manifest.json").read_text())["phase"] == "digest" and len(made) > 1
     for i, path in enumerate((space / "run", made[-1], made[0])):
         assert digests(run_job(whole, space / f"on-{i}", 2, 1, ["--resume", str(path)])) == digests(report), path
+        shown = pathlib.Path(f"{space / f'on-{i}'}.out").read_text()
+        assert "try next" in shown and "--servers 2" in shown and "train.consistency" not in shown, shown
 
 
 def end_is_of_the_kept_epoch(space):
@@ -144,6 +146,44 @@ def run_that_cannot_give_its_tables_says_why(space):
     run.wait(60)
 
 
+def renamed_run_is_itself(space):
+    """Another one lies where it was, and then none; what it is told to do may be done."""
+    days, _ = days_of(space)
+    plain = job(space, "plain", days[0])
+    first = run_job(plain, space / "today")
+    (space / "today").rename(space / "yesterday")
+    second = run_job(plain, space / "today", extra=["--set", "train.seed=2"])
+    assert digests(first) != digests(second)
+    skip = ["--set", "train.skip=true"]
+    for i, option in enumerate(("--start-from", "--resume")):
+        got = run_job(plain, space / f"beside-{i}", extra=[option, str(space / "yesterday"), *skip])
+        assert digests(got) == digests(first), option
+    shutil.rmtree(space / "today")
+    assert digests(run_job(plain, space / "alone", extra=["--start-from", str(space / "yesterday"), *skip])) == digests(first)
+    shutil.rmtree(space / "yesterday/checkpoints")
+    refused(space, plain, ["move it back", "shoal checkpoint create --run-dir"], "--start-from", str(space / "yesterday"), status=66)
+    (space / "yesterday").rename(space / "today")
+    said(0, "checkpoint", "create", "--run-dir", space / "today")
+    assert digests(run_job(plain, space / "back", extra=["--start-from", str(space / "today"), *skip])) == digests(first)
+
+
+def failed_run_names_its_checkpoint(space):
+    days, _ = days_of(space)
+    bad = space / "bad.tsv"
+    bad.write_text(days[0].read_text() + "no row\n" * 3000)
+    run = Run(job(space, "bad", bad, **{"data.max_bad": 0.1}), space / "bad")
+    assert run.wait() == 65 and "malformed" in run.output(), run.output()
+    questions = (("predict", "--from", space / "bad", "--in", days[1]), ("checkpoint", "create", "--run-dir", space / "bad"))
+    for words in questions:
+        text = said(66, *words)
+        assert "failed" in text and "malformed" in text and "it has no checkpoint" in text, text
+    run_job(job(space, "first", days[0]), space / "first")
+    shutil.copytree(space / "first/checkpoints", space / "bad/checkpoints", dirs_exist_ok=True)  # as if it had made one in time
+    for words in questions:
+        newest = said(66, *words).rsplit("newest checkpoint is ", 1)[1].strip()
+        assert said(0, "predict", "--from", newest, "--in", days[1]).count("\n") == 2561
+
+
 def what_cannot_be_is_refused(space):
     days, _ = days_of(space)
     plain = job(space, "plain", days[0], **{"checkpoint.at_end": False})
@@ -163,4 +203,4 @@ def what_cannot_be_is_refused(space):
 if __name__ == "__main__":
     main([days_one_by_one_are_the_days_in_a_row, next_day_may_differ_in_all_but_the_model, killed_servers_lose_nothing_of_what_was_begun_with,
           ended_job_is_gone_on_with_as_it_is, end_is_of_the_kept_epoch, ended_run_gives_its_tables_out,
-          run_that_cannot_give_its_tables_says_why, what_cannot_be_is_refused])
+          run_that_cannot_give_its_tables_says_why, renamed_run_is_itself, failed_run_names_its_checkpoint, what_cannot_be_is_refused])

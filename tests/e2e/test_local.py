@@ -52,6 +52,28 @@ def a_deep_run_folder_works(space):
     assert run.report()["examples"] == 3000
 
 
+def a_run_folder_may_have_any_name(space):
+    """What YAML or a pattern reads otherwise too: each run keeps to its own folder, also when it is asked once it has ended."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 1500, 1), **{"data.test": str(space / "train.tsv"), "checkpoint.at_end": True})
+    names, above = ("a #1", "a #2", "c: d", 'q"x', "b\\x", """[0]* it's 'q"\\ # {x}: y"""), space / "r"
+    above.mkdir()
+
+    def said(*words):
+        got = subprocess.run([str(SHOAL), *map(str, words)], capture_output=True, text=True, timeout=100, env={**os.environ, "TMPDIR": str(above / names[-1])})
+        assert got.returncode == 0, (words, got.returncode, got.stderr)
+        return got.stdout
+    for name in names:
+        report = run_job(job, above / name)
+        assert (above / name / "checkpoints").is_dir() and (above / name / "cache").is_dir(), (name, list(above.iterdir()))
+        shown = said("digest", "--run-dir", above / name)
+        assert all(t["digest"] in shown for t in report["tables"]), (name, shown)
+    said("checkpoint", "create", "mine", "--run-dir", above / name)
+    for place in (above / name, above / name / "checkpoints/mine"):
+        assert json.loads(said("eval", "--from", place))["examples"] == 1500
+    said("local", job, "--run-dir", above / f"{name}-on", "--resume", above / name)
+    assert {p.name for p in above.iterdir() if p.is_dir()} == {*names, f"{name}-on"}
+
+
 def the_runtime_folder_is_used_where_it_is_short(space):
     for name, used in (("r", True), ("r" * 80, False)):
         own = pathlib.Path("/tmp") / f"{name}{random.randrange(10**6)}"
@@ -68,4 +90,4 @@ def the_runtime_folder_is_used_where_it_is_short(space):
 
 
 if __name__ == "__main__":
-    main([nobody_else_gets_in, a_deep_run_folder_works, the_runtime_folder_is_used_where_it_is_short])
+    main([nobody_else_gets_in, a_deep_run_folder_works, a_run_folder_may_have_any_name, the_runtime_folder_is_used_where_it_is_short])

@@ -232,8 +232,11 @@ def moved_run_is_scored_as_it_is(space):
     _, test, _ = trained(space)
     shoal("predict", "--from", space / "run", "--out", space / "before.csv")
     (space / "run").rename(space / "moved")
+    shoal("predict", "--from", space / "moved", "--out", space / "alone.csv")
+    assert (space / "alone.csv").read_bytes() == (space / "before.csv").read_bytes() and not (space / "run").exists()
+    assert json.loads(shoal("eval", "--from", space / "moved").stdout)["examples"] == 3000 and not (space / "run").exists()
     run_job(space / "job.yaml", space / "run", extra=["--set", "train.epochs=3", "--set", f"checkpoint.dir={space / 'others'}"])
-    shoal("predict", "--from", space / "moved", "--out", space / "after.csv", "--set", "data.cache=")
+    shoal("predict", "--from", space / "moved", "--out", space / "after.csv")
     assert (space / "after.csv").read_bytes() == (space / "before.csv").read_bytes()
 
 
@@ -297,6 +300,65 @@ def jobs_that_evaluate_within_epochs_are_loaded(space):
         assert json.loads(shoal("eval", "--from", last, "--set", key).stdout)["examples"] == 3000
 
 
+def asking(space, *words):
+    """A question whose input comes from here."""
+    return subprocess.Popen([str(SHOAL), *map(str, words), "--in", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def going(space, name, epochs):
+    train = synth(space / "train.tsv", 6000, 1)
+    run = Run(job_file(space / f"{name}.yaml", train, **{"data.test": str(train), "train.epochs": epochs}), space / name)
+    while run.running() and "epoch" not in run.output():
+        time.sleep(0.05)
+    still_going(run)
+    return run, f"ipc://{next(path for path in run.sockets() if path.endswith('/coordinator'))}"
+
+
+def ended(asked, words, rows="", seconds=60):
+    try:
+        text = asked.communicate(rows, timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        asked.kill()
+        asked.communicate()
+        raise AssertionError(f"nothing ended {asked.args}") from None
+    assert asked.returncode == 69 and words in text, (asked.args, asked.returncode, text)
+
+
+def run_that_ends_meanwhile_is_not_waited_for(space):
+    run, _ = going(space, "run", longer(12))
+    asked = [asking(space, verb, "--from", run.dir) for verb in ("predict", "eval")]
+    rows = (space / "train.tsv").read_text()
+    time.sleep(1.5)
+    still_going(run)
+    assert run.wait() == 0, run.output()
+    for one in asked:
+        ended(one, "has ended meanwhile: the same line now reads what it left", rows)
+    shoal("predict", "--from", run.dir, "--in", "-", stdin=rows)
+    run, coordinator = going(space, "killed", 20000)
+    asked = [asking(space, "predict", "--from", run.dir),
+             asking(space, "predict", space / "killed.yaml", "--from", "fleet", "--coordinator", coordinator)]
+    time.sleep(1.5)
+    run.process.kill()
+    for one, words in zip(asked, ("the coordinator of the run in", f"the coordinator at {coordinator} does not answer")):
+        ended(one, words, rows)
+
+
+def signal_ends_an_evaluation(space):
+    run, _ = going(space, "run", 20000)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asked = asking(space, "eval", "--from", run.dir)
+        time.sleep(1.5)
+        asked.send_signal(number)
+        try:
+            asked.wait(15)
+        finally:
+            asked.kill()
+            said = asked.communicate()[1]
+        assert asked.returncode > 0 and f"stopped by signal {int(number)}" in said, (asked.returncode, said)
+    run.process.send_signal(signal.SIGINT)
+    run.wait(60)
+
+
 # ---- what is refused --------------------------------------------------------------------------------------------
 
 
@@ -314,6 +376,9 @@ def what_does_not_fit_is_refused(space):
     (space / "there.csv").write_text("mine")
     assert "is there already" in shoal("predict", "--from", space / "run", "--out", space / "there.csv", status=73).stderr
     assert (space / "there.csv").read_text() == "mine"
+    for place in ("/dev/stdout", "/dev/full", space / "run"):
+        said = shoal("predict", "--from", space / "run", "--out", place, status=64).stderr
+        assert "no regular file" in said and "--out -" in said and "remove it" not in said, said
     assert "did you mean" in shoal("predict", "--from", space / "run", "--column", "C77", status=78).stderr
     assert "take them out" in shoal("predict", "--from", space / "run", "--column", "C7", "--format", "npy", status=64).stderr
     run_job(job_file(space / "memory.yaml", space / "train.tsv", durability="memory"), space / "memory")
@@ -356,4 +421,5 @@ if __name__ == "__main__":
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
           scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, two_at_once_leave_one_whole_file,
           jobs_that_evaluate_within_epochs_are_loaded, endings_of_other_formats_are_refused, full_disk_behind_standard_output_is_told,
+          run_that_ends_meanwhile_is_not_waited_for, signal_ends_an_evaluation,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])
