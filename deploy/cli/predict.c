@@ -458,7 +458,7 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
     local_stop(&p.l);
     if (p.l.scratch[0] != 0 && predicts)
         parts_remove(&p);
-    local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE);
+    local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE && strstr(e.text, p.l.scratch) != NULL);
     job_free(&p.l.job);
     config_list_free(&p.cache);
     free(p.more);
