@@ -467,7 +467,7 @@ static int scores_main(const char *command, bool predicts, int argc, char **argv
     local_stop(&p.l);
     if (p.parts[0] != 0)
         (void)file_remove_tree(p.parts);
-    local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE);
+    local_scratch_remove(&p.l, rc == SHOAL_E_UNAVAILABLE && strstr(e.text, p.l.scratch) != NULL);
     job_free(&p.l.job);
     config_list_free(&p.cache);
     free(p.more);

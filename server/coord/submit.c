@@ -265,6 +265,12 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
 {
     const struct legend *was;
     bool fleet = begins_with_fleet(submit);
+    bool late = coord_cluster_known(&c->cluster) &&
+                (!coord_cluster_ready(&c->cluster) || !coord_names_ready(&c->names));
+    if ((submit->from[0] == 0 || spec->fresh_all) && late)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the servers know of tables that this coordinator is still learning of: "
+                       "submit again in a moment");
     if (spec->fresh_all)
         return !fleet && (submit->start || submit->from[0] == 0)
                    ? 0
@@ -283,12 +289,6 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
     if (fleet && c->cluster.map_epoch == 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "start_from: fleet: no job has made tables here yet: take it away");
-    bool late = coord_cluster_known(&c->cluster) &&
-                (!coord_cluster_ready(&c->cluster) || !coord_names_ready(&c->names));
-    if (submit->from[0] == 0 && late)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "the servers know of tables that this coordinator is still learning of: "
-                       "submit again in a moment");
     if (submit->from[0] != 0 || !rows_here(c))
         return 0;
     return err_set(e, SHOAL_E_EXISTS,

@@ -302,7 +302,8 @@ def jobs_that_evaluate_within_epochs_are_loaded(space):
 
 def asking(space, *words):
     """A question whose input comes from here."""
-    return subprocess.Popen([str(SHOAL), *map(str, words), "--in", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([str(SHOAL), *map(str, words), "--in", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "TMPDIR": str(space.path)})
 
 
 def going(space, name, epochs):
@@ -341,6 +342,7 @@ def run_that_ends_meanwhile_is_not_waited_for(space):
     run.process.kill()
     for one, words in zip(asked, ("the coordinator of the run in", f"the coordinator at {coordinator} does not answer")):
         ended(one, words, rows)
+    assert not list(space.path.glob("shoal-look-*")), "its folder is left behind, and no word names it"
 
 
 def signal_ends_an_evaluation(space):

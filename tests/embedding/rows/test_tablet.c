@@ -306,7 +306,7 @@ int main(void)
     Suite *suite = suite_create("tablet");
     TCase *c = tcase_create("tablet");
     tcase_add_checked_fixture(c, setup, teardown);
-    tcase_set_timeout(c, 60);
+    tcase_set_timeout(c, 240); /* page faults of a slow machine */
     tcase_add_test(c, arena_runs_do_not_overlap_and_are_taken_again);
     tcase_add_test(c, arena_chunks_are_aligned_to_huge_pages);
     tcase_add_test_raise_signal(c, arena_refuses_a_unit_given_twice, SIGABRT);
