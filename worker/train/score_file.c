@@ -120,8 +120,8 @@ static void names_print(struct score_file *f)
     }
 }
 
-/* score: (tasks) of the row; NULL: it is malformed. Never an empty line: csv readers skip those, and
- * all rows behind would move up. */
+/* score: (tasks) of the row; NULL: it is malformed. Never an empty line: csv readers skip those,
+ * and all rows behind would move up. */
 static void line_print(struct score_file *f, const struct scores *s, uint32_t row,
                        const float *score)
 {

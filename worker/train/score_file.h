@@ -1,14 +1,15 @@
 /* score_file.h: predictions as a file: a line for each row of the input, in its order: the columns
- * passed on, then a score for each label. A malformed row has empty cells, "" where it would have no
- * character at all.
+ * passed on, then a score for each label. A malformed row has empty cells, "" where it would have
+ * no character at all.
  *
  *     csv, tsv   a line of names first: of the columns, then "score", or of several labels
  *                score_LABEL; quoted as in RFC 4180. Scores have the digits that give back their
  *                bits (%.9g)
  *     npy        float32 (rows), or (rows, labels); NaN for a malformed row; no columns
  *
- * It is written beside its name, under one that nobody else has, and gets it when it is whole and on
- * disk; what is there already, or by then, is refused. "-": standard output. Thread: one at a time. */
+ * It is written beside its name, under one that nobody else has, and gets it when it is whole and
+ * on disk; what is there already, or by then, is refused. "-": standard output. Thread: one at a
+ * time. */
 #ifndef WORKER_TRAIN_SCORE_FILE_H
 #define WORKER_TRAIN_SCORE_FILE_H
 
