@@ -25,13 +25,14 @@ _shoal()
         'shoal inspect') at=$word ;;
         'shoal blame') at=$word ;;
         'shoal erase') at=$word ;;
+        'shoal drop') at=$word ;;
         'shoal report') at=$word ;;
         'shoal synth') at=$word ;;
         'shoal bench') at=$word ;;
         esac
     done
     case $at in
-    'shoal') words='local submit stop checkpoint predict eval status doctor digest tables inspect blame erase report synth bench --help --version' ;;
+    'shoal') words='local submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop report synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
     'shoal submit') words='--coordinator --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
     'shoal stop') words='--coordinator --help' ;;
@@ -51,6 +52,7 @@ _shoal()
     'shoal inspect') words='--field --value --job --coordinator --run-dir --json --help' ;;
     'shoal blame') words='--limit --field --value --job --coordinator --run-dir --json --help' ;;
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --run-dir --help' ;;
+    'shoal drop') words='--coordinator --help' ;;
     'shoal report') words='--html --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
     'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --train-rows --dir --json --help' ;;
@@ -132,6 +134,7 @@ _shoal()
     'shoal erase --job') words=''; file=yes ;;
     'shoal erase --coordinator') words=''; file=yes ;;
     'shoal erase --run-dir') words=''; file=yes ;;
+    'shoal drop --coordinator') words=''; file=yes ;;
     'shoal report --html') words=''; file=yes ;;
     'shoal synth --out') words=''; file=yes ;;
     'shoal synth --kind') words='criteo sequence tasks'; file=yes ;;

@@ -222,6 +222,19 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
  * tablets and the journal when it is trimmed. */
 int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
                 uint32_t count, uint64_t *changed, struct err *e);
+/* Sets of fields, by table. */
+struct engine_fields {
+    uint64_t of[LIMIT_TABLES][LIMIT_FIELDS / 64];
+};
+/* Reads a list of them: "TABLE:NUMBER" or "TABLE:*" for all of a table, separated by blanks; tables
+ * that are not here are passed over. NULL: none. MALFORMED. */
+int engine_fields_take(const struct engine *g, const char *text, struct engine_fields *out,
+                       struct err *e);
+/* All rows of the fields (one table's) leave a tablet, journalled as engine_keys is, and what was
+ * counted of keys that wait for one; names: those too, as if the fields had never been. *rows: how
+ * many went. A tablet that is not led is passed over. Refuses as engine_keys does. */
+int engine_fields_drop(struct engine *g, uint32_t table, uint32_t tablet, const uint64_t *fields,
+                       bool names, uint64_t *rows, struct err *e);
 /* What engine_keys would refuse so many keys for, whichever they are: for who has it do them some
  * at a time. */
 int engine_keys_check(const struct engine *g, uint32_t table, enum key_action action,
@@ -312,8 +325,7 @@ struct engine_load_options {
     /* bit t: table t belongs to the run; 0: every table that has never been touched here, and every
      * one that the checkpoint has by name */
     uint64_t tables;
-    /* rows that are left out: "TABLE:FIELD" or "TABLE:*" by numbers here, separated by blanks;
-     * NULL: none */
+    /* rows that are left out (engine_fields_take); NULL: none */
     const char *without;
     /* Without a store only: all tables are emptied and all runs dropped first, as if the shard had
      * just started. For those that are still there when another shard has lost its rows. */

@@ -23,6 +23,8 @@
 
 #include "embedding/arena.h"
 #include "proto/base/err.h"
+#include "proto/base/key.h"
+#include "proto/base/limits.h"
 #include "proto/job/schema.h"
 
 #include <stdbool.h>
@@ -115,13 +117,32 @@ bool table_gradients_ok(const float *gradients, size_t count);
 bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count);
 
 /* Keys by name. ERASE: the row goes and the key is blocked; BLOCK: no row is made for it; ALLOW: a
- * row whatever the admission says; RESET: neither any more. */
-enum key_action { KEY_ERASE = 0, KEY_BLOCK = 1, KEY_ALLOW = 2, KEY_RESET = 3 };
+ * row whatever the admission says; RESET: neither any more. Or by what they stand for, each for all
+ * keys of its field in its tablet: FRESH: their rows go, and what was counted of those that wait
+ * for one; names stay; DROP: names too, as if the field had never been. */
+enum key_action {
+    KEY_ERASE = 0,
+    KEY_BLOCK = 1,
+    KEY_ALLOW = 2,
+    KEY_RESET = 3,
+    KEY_FRESH = 4,
+    KEY_DROP = 5
+};
 /* keys (count) in any order; take (2^tablet_bits): only those of tablets with take[tablet], NULL:
- * all. *changed: keys that had another name before. 0, or SHOAL_E_NOMEM with the table as far as it
- * got. */
+ * all. *changed: keys that had another name before; of FRESH and DROP: rows that went. 0, or
+ * SHOAL_E_NOMEM with the table as far as it got. */
 int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count,
                const uint8_t *take, uint64_t *changed);
+/* A set of fields: LIMIT_FIELDS bits. */
+static inline bool table_fields_have(const uint64_t *fields, uint64_t key)
+{
+    uint32_t field = key_field(key);
+    return field < LIMIT_FIELDS && (fields[field / 64] >> (field % 64) & 1) != 0;
+}
+/* For FRESH or DROP: a key of each of the fields that the tablet knows any of, as a row, as one
+ * that waits or by name, to keys (LIMIT_FIELDS). 0 or SHOAL_E_NOMEM. */
+int table_keys_of(const struct table *t, uint32_t tablet, const uint64_t *fields, uint64_t *keys,
+                  uint32_t *count);
 /* Whether there is room for so many more names in every tablet. */
 bool table_keys_fit(const struct table *t, size_t count);
 

@@ -26,6 +26,7 @@ int cli_inspect(int argc, char **argv);
 int cli_tables(int argc, char **argv);
 int cli_blame(int argc, char **argv);
 int cli_erase(int argc, char **argv);
+int cli_drop(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_eval(int argc, char **argv);
 int cli_synth(int argc, char **argv);

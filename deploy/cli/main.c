@@ -21,6 +21,7 @@ static const struct cli_verb verbs[] = {
     {"inspect", cli_inspect},
     {"blame", cli_blame},
     {"erase", cli_erase},
+    {"drop", cli_drop},
     {"report", cli_report},
     {"synth", cli_synth},
     {"doctor", cli_doctor},

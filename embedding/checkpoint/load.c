@@ -432,43 +432,13 @@ static int check_begin(const struct engine *g, const struct engine_load_options 
     return 0;
 }
 
-typedef uint64_t without_bits[LIMIT_TABLES][LIMIT_FIELDS / 64];
-
-/* "0:7 2:*" */
-static int without_take(const char *text, without_bits out, struct err *e)
-{
-    memset(out, 0, sizeof(without_bits));
-    for (const char *p = text; p != NULL && *p != 0; p += *p == ' ') {
-        char *end;
-        unsigned long table = strtoul(p, &end, 10), field = 0;
-        bool good = end > p && *end == ':' && table < LIMIT_TABLES;
-        bool all = good && end[1] == '*';
-        if (good && !all) {
-            p = end + 1;
-            field = strtoul(p, &end, 10);
-            good = end > p && field < LIMIT_FIELDS;
-        } else if (good) {
-            end += 2;
-        }
-        if (!good || (*end != 0 && *end != ' '))
-            return err_set(e, SHOAL_E_MALFORMED, "rows to leave out: \"%.100s\" is no list of them",
-                           text);
-        if (all)
-            memset(out[table], 0xff, sizeof out[table]);
-        else
-            out[table][field / 64] |= UINT64_C(1) << (field % 64);
-        p = end;
-    }
-    return 0;
-}
-
 int engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done,
                 void *context, struct err *e)
 {
-    without_bits without;
+    struct engine_fields without;
     int rc = check_begin(g, o, e);
     if (rc == 0)
-        rc = without_take(o->without, without, e);
+        rc = engine_fields_take(g, o->without, &without, e);
     if (rc != 0)
         return rc;
     const struct run *run = runs_find(&g->runs, o->run);
@@ -494,7 +464,7 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
     }
     snprintf(l->path, sizeof l->path, "%s", o->path);
     l->run = o->run;
-    memcpy(l->without, without, sizeof without);
+    l->without = without;
     l->lanes = o->lanes;
     l->mode = o->mode;
     l->asked = o->tables;

@@ -17,7 +17,7 @@ struct load {
     uint64_t run, asked;  /* asked: tables, 0: all that can be */
     uint32_t lanes, mode; /* of a run that begins; 0 lanes: it goes on, with the marks of its own */
     /* by table here, a bit a field: rows that are left out */
-    uint64_t without[LIMIT_TABLES][LIMIT_FIELDS / 64];
+    struct engine_fields without;
     engine_load_done done;
     void *context;
     enum load_stage stage;

@@ -182,8 +182,8 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i, str
     const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]);
     struct table *source = b->source->table[s->table].table;
     static const uint64_t nothing[LIMIT_FIELDS / 64];
-    bool as_it_is =
-        memcmp(l->without[i], nothing, sizeof nothing) == 0 && translate_as_it_is(s, &l->schema[i]);
+    bool as_it_is = memcmp(l->without.of[i], nothing, sizeof nothing) == 0 &&
+                    translate_as_it_is(s, &l->schema[i]);
     int rc = 0;
     SHOAL_ASSERT(schema_equal(table_schema_of(source), s) &&
                  strcmp(s->name, l->schema[i].name) == 0); /* 2 */
@@ -197,7 +197,7 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i, str
         if (as_it_is)
             translate_move(source, l->made[i], k, from->id, l->run);
         else if (rc == 0)
-            rc = translate_rows(source, k, l->made[i], l->led[i], l->without[i]);
+            rc = translate_rows(source, k, l->made[i], l->led[i], l->without.of[i]);
         table_clear(source, k);
     }
     if (l->lanes > 0) /* clocks of a run that has begun mean nothing to what was undone then */

@@ -257,10 +257,11 @@ int engine_keys_check(const struct engine *g, uint32_t table, enum key_action ac
     const struct engine_table *t = table < LIMIT_TABLES ? &g->table[table] : NULL;
     if (t == NULL || t->table == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
-    if ((unsigned)action > KEY_RESET || count > LIMIT_KEYS)
+    if ((unsigned)action > KEY_DROP || count > LIMIT_KEYS)
         return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action,
                        count, LIMIT_KEYS);
-    if (table_schema_of(t->table)->dense)
+    bool names = action != KEY_FRESH && action != KEY_DROP;
+    if (table_schema_of(t->table)->dense && names)
         return err_set(e, SHOAL_E_MALFORMED,
                        "table %s is dense: its rows are blocks of the network, not keys to name",
                        table_schema_of(t->table)->name);
@@ -273,7 +274,7 @@ int engine_keys_check(const struct engine *g, uint32_t table, enum key_action ac
     if (g->loading >> table & 1)
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(t->table)->name);
-    if (action != KEY_RESET && !table_keys_fit(t->table, count))
+    if (names && action != KEY_RESET && !table_keys_fit(t->table, count))
         return err_set(e, SHOAL_E_TOO_BIG,
                        "table %s: a tablet has too many keys by name; reset some",
                        table_schema_of(t->table)->name);
@@ -302,6 +303,57 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
     }
     free(r);
     return rc;
+}
+
+int engine_fields_drop(struct engine *g, uint32_t table, uint32_t tablet, const uint64_t *fields,
+                       bool names, uint64_t *rows, struct err *e)
+{
+    enum key_action action = names ? KEY_DROP : KEY_FRESH;
+    uint64_t keys[LIMIT_FIELDS];
+    uint32_t count;
+    *rows = 0;
+    int rc = engine_keys_check(g, table, action, 0, e);
+    if (rc != 0 || !g->table[table].scope.led[tablet])
+        return rc;
+    if (table_keys_of(g->table[table].table, tablet, fields, keys, &count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to drop fields of table %u", table);
+    return count > 0 ? engine_keys(g, table, action, keys, count, rows, e) : 0;
+}
+
+/* One past the number of the table that the text names up to the ':'; 0: there is none here. */
+static uint32_t table_named(const struct engine *g, const char *text, size_t bytes)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct table *t = g->table[i].table;
+        if (t != NULL && strlen(table_schema_of(t)->name) == bytes &&
+            memcmp(table_schema_of(t)->name, text, bytes) == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
+int engine_fields_take(const struct engine *g, const char *text, struct engine_fields *out,
+                       struct err *e)
+{
+    memset(out, 0, sizeof *out);
+    for (const char *p = text; p != NULL && *p != 0; p += *p == ' ') {
+        size_t name = strcspn(p, ": ");
+        const char *number = p + name + 1;
+        char *end = NULL;
+        bool good = name > 0 && p[name] == ':', all = good && *number == '*';
+        good = good && (all || (*number >= '0' && *number <= '9'));
+        unsigned long field = good && !all ? strtoul(number, &end, 10) : 0;
+        const char *after = all ? number + 1 : end;
+        if (!good || after == number || field >= LIMIT_FIELDS || (*after != 0 && *after != ' '))
+            return err_set(e, SHOAL_E_MALFORMED, "fields: \"%.100s\" is no list of them", text);
+        uint32_t table = table_named(g, p, name);
+        if (table > 0 && all)
+            memset(out->of[table - 1], 0xff, sizeof out->of[0]);
+        else if (table > 0)
+            out->of[table - 1][field / 64] |= UINT64_C(1) << (field % 64);
+        p = after;
+    }
+    return 0;
 }
 
 struct control_scan {

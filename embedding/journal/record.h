@@ -27,7 +27,7 @@ enum record_kind {
     RECORD_RUN_DROP = 4,
     RECORD_FENCE = 5,
     RECORD_RESTORE = 6,
-    RECORD_KEYS = 7 /* keys erased, blocked, allowed */
+    RECORD_KEYS = 7 /* keys erased, blocked, allowed; fields dropped */
 };
 
 /* A push. Its fixed part is on disk as struct record_header; the bulk parts follow it. Points into

@@ -1,4 +1,5 @@
-/* keys.c: table_keys: names given to keys, and what follows from them. */
+/* keys.c: table_keys: names given to keys, and what follows from them; whole fields that go. */
+#include "embedding/rows/table_cold.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
@@ -18,8 +19,8 @@ static bool is_named_to_stay(void *context, uint64_t key, float *row)
     return named_find(context, key) != NAME_ERASED;
 }
 
-/* What is kept for a clock of bsp goes with an erased row. */
-static int undo_erase(struct tablet *own, const struct named *names)
+/* What is kept for a clock of bsp goes with the row. */
+static int undo_keep(struct tablet *own, table_stays stays, void *context)
 {
     struct undo *old = own->undo, *fresh = old == NULL ? NULL : undo_new(old->width);
     if (old == NULL)
@@ -29,13 +30,153 @@ static int undo_erase(struct tablet *own, const struct named *names)
     undo_begin(fresh, old->clock, old->from);
     int rc = 0;
     for (uint32_t i = 0; i < old->count && rc == 0; i++)
-        if (named_find(names, old->keys[i]) != NAME_ERASED)
+        if (stays(context, old->keys[i], NULL))
             rc = undo_save(fresh, old->keys[i], old->weights + (size_t)i * old->width);
     SHOAL_ASSERT(fresh->count <= old->count && fresh->clock == old->clock);
     undo_free(rc == 0 ? old : fresh);
     own->undo = rc == 0 ? fresh : old;
     return rc;
 }
+
+/* ---- whole fields ---- */
+
+static bool is_of_another(void *context, uint64_t key, float *row)
+{
+    (void)row;
+    return !table_fields_have(context, key);
+}
+
+static int cold_drop(struct table *t, uint32_t tablet, const uint64_t *fields, uint64_t *rows)
+{
+    uint32_t count = table_cold_tablet(t, tablet);
+    uint64_t *keys = malloc((count + 1ULL) * sizeof *keys);
+    int rc = keys == NULL ? SHOAL_E_NOMEM : 0;
+    if (rc == 0)
+        table_cold_keys(t, tablet, keys);
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        if (!table_fields_have(fields, keys[i]))
+            continue;
+        rc = cold_erase(t, keys[i]);
+        ++*rows;
+    }
+    free(keys);
+    return rc;
+}
+
+static int waiting_drop(struct waiting *w, const struct waiting_half *half, const uint64_t *fields)
+{
+    uint32_t count = half->count;
+    struct waiting_key *list = malloc((count + 1ULL) * sizeof *list);
+    if (list == NULL)
+        return SHOAL_E_NOMEM;
+    waiting_write(half, list);
+    for (uint32_t i = 0; i < count; i++)
+        if (table_fields_have(fields, list[i].key))
+            waiting_forget(w, list[i].key);
+    free(list);
+    return 0;
+}
+
+static int named_drop(struct named *n, const uint64_t *fields)
+{
+    uint64_t changed, *keys = malloc((n->count + 1ULL) * sizeof *keys);
+    size_t count = 0;
+    if (keys == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < n->count; i++)
+        if (table_fields_have(fields, n->list[i].key))
+            keys[count++] = n->list[i].key;
+    int rc = count > 0 ? named_set(n, keys, count, NAME_NONE, &changed) : 0;
+    free(keys);
+    return rc;
+}
+
+/* The fields of the keys (count) leave the tablet. */
+static int drop_in_tablet(struct table *t, uint32_t tablet, enum key_action action,
+                          const uint64_t *keys, size_t count, uint64_t *rows)
+{
+    uint64_t fields[LIMIT_FIELDS / 64] = {0}, gone = 0;
+    struct tablet_life *life = t->tablets[tablet].life;
+    for (size_t i = 0; i < count; i++)
+        if (key_field(keys[i]) < LIMIT_FIELDS)
+            fields[key_field(keys[i]) / 64] |= UINT64_C(1) << key_field(keys[i]) % 64;
+    int rc = cold_drop(t, tablet, fields, rows);
+    if (rc == 0)
+        rc = table_keep(t, tablet, is_of_another, fields, 0, &gone);
+    *rows += gone;
+    if (rc == 0)
+        rc = undo_keep(&t->tablets[tablet], is_of_another, fields);
+    if (rc == 0 && life != NULL)
+        rc = waiting_drop(&life->waiting, &life->waiting.young, fields);
+    if (rc == 0 && life != NULL)
+        rc = waiting_drop(&life->waiting, &life->waiting.old, fields);
+    return rc == 0 && life != NULL && action == KEY_DROP ? named_drop(&life->named, fields) : rc;
+}
+
+/* ---- which keys ---- */
+
+struct found {
+    uint64_t left[LIMIT_FIELDS / 64]; /* fields of which none was seen yet */
+    uint64_t *keys;
+    uint32_t count;
+};
+
+static void see(struct found *f, uint64_t key)
+{
+    if (!table_fields_have(f->left, key))
+        return;
+    SHOAL_ASSERT(f->count < LIMIT_FIELDS);
+    f->left[key_field(key) / 64] &= ~(UINT64_C(1) << key_field(key) % 64);
+    f->keys[f->count++] = key;
+}
+
+static int see_waiting(struct found *f, const struct waiting_half *half)
+{
+    struct waiting_key *list = malloc((half->count + 1ULL) * sizeof *list);
+    if (list == NULL)
+        return SHOAL_E_NOMEM;
+    waiting_write(half, list);
+    for (uint32_t i = 0; i < half->count; i++)
+        see(f, list[i].key);
+    free(list);
+    return 0;
+}
+
+static int see_cold(struct found *f, const struct table *t, uint32_t tablet)
+{
+    uint32_t count = table_cold_tablet(t, tablet);
+    uint64_t *keys = malloc((count + 1ULL) * sizeof *keys);
+    if (keys == NULL)
+        return SHOAL_E_NOMEM;
+    table_cold_keys(t, tablet, keys);
+    for (uint32_t i = 0; i < count; i++)
+        see(f, keys[i]);
+    free(keys);
+    return 0;
+}
+
+int table_keys_of(const struct table *t, uint32_t tablet, const uint64_t *fields, uint64_t *keys,
+                  uint32_t *count)
+{
+    const struct tablet *own = &t->tablets[tablet];
+    struct found f = {.keys = keys};
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    memcpy(f.left, fields, sizeof f.left);
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++)
+            see(&f, own->buckets[b].key[i]);
+    int rc = see_cold(&f, t, tablet);
+    if (rc == 0 && own->life != NULL)
+        rc = see_waiting(&f, &own->life->waiting.young);
+    if (rc == 0 && own->life != NULL)
+        rc = see_waiting(&f, &own->life->waiting.old);
+    for (uint32_t i = 0; own->life != NULL && i < own->life->named.count; i++)
+        see(&f, own->life->named.list[i].key);
+    *count = f.count;
+    return rc;
+}
+
+/* ---- by name ---- */
 
 /* keys: those of one tablet, sorted, each once. */
 static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action action,
@@ -45,7 +186,9 @@ static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
                                              [KEY_BLOCK] = NAME_BLOCKED,
                                              [KEY_ALLOW] = NAME_ALLOWED,
                                              [KEY_RESET] = NAME_NONE};
-    SHOAL_ASSERT((unsigned)action <= KEY_RESET && count > 0);
+    SHOAL_ASSERT((unsigned)action <= KEY_DROP && count > 0);
+    if (action == KEY_FRESH || action == KEY_DROP)
+        return drop_in_tablet(t, tablet, action, keys, count, changed);
     struct tablet_life *life = table_life(t, tablet);
     uint64_t renamed, gone;
     if (life == NULL || named_set(&life->named, keys, count, kind_of[action], &renamed) != 0)
@@ -61,7 +204,7 @@ static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
         if (cold_erase(t, keys[i]) != 0)
             return SHOAL_E_NOMEM;
     int rc = table_keep(t, tablet, is_named_to_stay, &life->named, 0, &gone);
-    return rc == 0 ? undo_erase(&t->tablets[tablet], &life->named) : rc;
+    return rc == 0 ? undo_keep(&t->tablets[tablet], is_named_to_stay, &life->named) : rc;
 }
 
 int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count,

@@ -186,12 +186,6 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
  * Names are the operator's and stay, the clock goes on, counts of keys that wait count as far as
  * the other table counts; in a sketch those of fields that are left out stay among the others'. */
 
-static bool left_out(const uint64_t *without, uint64_t key)
-{
-    uint32_t field = key_field(key);
-    return field < LIMIT_FIELDS && (without[field / 64] >> (field % 64) & 1) != 0;
-}
-
 static uint32_t target_of(const struct table *to, uint64_t key)
 {
     return key_tablet(key_mix(key), to->shape.tablet_bits);
@@ -236,7 +230,7 @@ static int take_waiting(const struct waiting_half *from, bool young, struct tabl
     for (uint32_t i = 0; i < from->count && rc == 0; i++) {
         uint32_t target = target_of(to, list[i].key);
         struct tablet_life *life = wanted[target] ? table_life(to, target) : NULL;
-        if (!wanted[target] || left_out(without, list[i].key))
+        if (!wanted[target] || table_fields_have(without, list[i].key))
             continue;
         if (life == NULL)
             rc = SHOAL_E_NOMEM;
@@ -315,7 +309,7 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to,
             uint64_t key = own->buckets[b].key[i];
             uint32_t target = target_of(to, key);
             SHOAL_ASSERT(target - first < count);
-            if (!wanted[target] || left_out(without, key))
+            if (!wanted[target] || table_fields_have(without, key))
                 continue;
             float *row = table_insert(to, target, key);
             if (row == NULL)

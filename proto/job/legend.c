@@ -550,6 +550,16 @@ int legend_copy(const struct legend *from, struct legend *to, struct err *e)
     return rc;
 }
 
+void legend_remove(struct legend *n, enum legend_list list, const char *name)
+{
+    uint32_t at = legend_find(n, list, name);
+    if (at == LEGEND_NONE)
+        return;
+    memmove(&n->name[list][at], &n->name[list][at + 1],
+            (n->count[list] - at - 1) * sizeof n->name[list][0]);
+    n->count[list]--;
+}
+
 int legend_agrees(const struct legend *was, const struct legend *is, char *const *fresh,
                   size_t fresh_count, bool same, struct err *e)
 {

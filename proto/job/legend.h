@@ -98,6 +98,8 @@ int legend_match(const struct legend *was, struct legend *is, char *const *fresh
 /* Whether somebody else's `is`, with numbers, is what legend_match makes of it. CONFIG. */
 int legend_agrees(const struct legend *was, const struct legend *is, char *const *fresh,
                   size_t fresh_count, bool same, struct err *e);
+/* Takes the name out, if it is there. */
+void legend_remove(struct legend *n, enum legend_list list, const char *name);
 int legend_copy(const struct legend *from, struct legend *to, struct err *e); /* NOMEM */
 
 #endif

@@ -266,6 +266,7 @@ static const struct config_key options_blame[] = {
     {0},
 };
 
+static const struct config_key options_drop[] = {OPTION_COORDINATOR, OPTION_HELP, {0}};
 static const struct config_key options_erase[] = {
     {"keys", CONFIG_STRING, .values = "FILE",
      .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
@@ -517,6 +518,14 @@ const struct option_command option_commands[] = {
      "its rows once. The receipt says what was done, and what else still holds the keys: cuts, and "
      "checkpoints under --checkpoints.",
      NULL, options_erase, 1},
+    {"shoal drop", "a field that no job has any more gone from a fleet",
+     "TABLE/FIELD --coordinator ENDPOINT",
+     "Drops all rows of a field that the last job does not have any more, from all servers, and "
+     "gives its number back. TABLE is `dense` or `dense_stats` for the network's tensors, "
+     "`numbers` "
+     "for numeric fields, which have no rows. Prints how many rows went. Ended half way, it is "
+     "typed again. Checkpoints keep the field.",
+     NULL, options_drop, 1},
     {"shoal report", "a report.json as a page of HTML", "REPORT.json [--html FILE]",
      "Writes the report as one page of HTML: learning curves, calibration, where the time went, "
      "tables. It opens from disk and needs no network. `shoal local` leaves one beside its "

@@ -152,7 +152,7 @@
  * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
  * here. anew: a shard whose rows are in memory alone forgets them all first, and its runs. lanes
  * above 0: the run begins instead, with so many lanes, this mode and no marks. without: rows that
- * are left out, "TABLE:FIELD" or "TABLE:*" for all of a table, separated by blanks. */
+ * are left out, "TABLE:NUMBER" (of a field) or "TABLE:*", by name, separated by blanks. */
 #define WIRE_WITHOUT 2048
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) \
     U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
@@ -171,6 +171,13 @@
  * after a restart, it is answered and nothing is done. Answered when it is durable. */
 #define WIRE_CLEAR(U32, U64, I32, F32, F64, B, STR) U64(job)
 #define WIRE_CLEAR_REPLY(U32, U64, I32, F32, F64, B, STR) U64(job)
+
+/* All rows of the fields in `what` (as LOAD's without; tables that are not here are passed over) go.
+ * run: that of the job which begins them anew; once it was opened here nothing is done, and names
+ * of their keys stay. 0: the fields are nobody's, and names of their keys go too. Answered when it
+ * is durable: rows that went since it was asked first, or since a restart. */
+#define WIRE_FIELD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run) STR(what, WIRE_WITHOUT)
+#define WIRE_FIELD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum
  * wire_key_action. Journalled. Reply: how many keys it changed. */
@@ -369,6 +376,10 @@
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     STR(path, LIMIT_PATH) U64(rows) U64(bytes)
+/* Rows of a field, or of one of the network's tensors, that the last job does not have any more go
+ * from all servers, and its number may be given again. Answered when that is done (or refused). */
+#define WIRE_DROP(U32, U64, I32, F32, F64, B, STR) STR(table, LIMIT_NAME) STR(field, 96)
+#define WIRE_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 /* Who computed batches, and from which rows of the input. frame 1: struct wire_batch_name (count).
  * Reply frame 1: JSON text, a list in the same order: worker, task, epoch, position and rows of the
  * input; null where it is not known any more. */
@@ -421,7 +432,9 @@
     X(JOB_TEXT, 42, 0, 1)                                                                          \
     X(NAMES_SET, 43, 1, 0)                                                                         \
     X(NAMES_HELD, 44, 0, 1)                                                                        \
-    X(CLEAR, 45, 0, 0)
+    X(CLEAR, 45, 0, 0)                                                                             \
+    X(FIELD_DROP, 46, 0, 0)                                                                        \
+    X(DROP, 47, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -278,6 +278,9 @@ static int done_check(const struct coord *c, struct err *e)
 static int ready_check(const struct coord *c, struct err *e)
 {
     bool done = c->job.at.phase == PHASE_DONE;
+    int rc = coord_drop_check(c, e);
+    if (rc != 0)
+        return rc;
     if (!coord_phase_running(c) && !done)
         return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
     if (c->job.parsed && c->job.spec.train.skip)

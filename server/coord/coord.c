@@ -210,6 +210,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(STATUS, ANYBODY, on_status)                                                                  \
     X(REPORT, ANYBODY, on_report)                                                                  \
     X(CHECKPOINT, ANYBODY, coord_checkpoint_request)                                               \
+    X(DROP, ANYBODY, coord_drop_request)                                                           \
     X(STOP, ANYBODY, on_stop)
 
 struct handler {

@@ -11,6 +11,7 @@
 #include "server/coord/cluster.h"
 #include "server/coord/coord.h"
 #include "server/coord/cut.h"
+#include "server/coord/drop.h"
 #include "server/coord/eval.h"
 #include "server/coord/fresh.h"
 #include "server/coord/guard.h"
@@ -250,6 +251,7 @@ struct coord {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_names names;
+    struct coord_drop drop;
     struct coord_calls calls;
     struct coord_cut cut;
     struct coord_checkpoint checkpoint;

@@ -353,6 +353,7 @@ void coord_flow_step(struct coord *c)
         return;
     coord_cluster_step(c);
     coord_names_step(c);
+    coord_drop_step(c);
     coord_setup_greet(c);
     bool setting = c->job.at.phase >= PHASE_SETUP && c->job.at.phase < PHASE_FINISH;
     if (setting || coord_checkpoint_opening(c)) /* else none is needed */

@@ -7,6 +7,7 @@
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
+#include "server/coord/submit.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -94,23 +95,29 @@ bool coord_names_ready(const struct coord_names *n)
     return n->newest <= n->version;
 }
 
-/* Those of the job at hand, under a new version unless they are the ones that are there. */
-static int job_put(struct coord *c, struct err *e)
+/* Under a new version unless they are the ones that are there. */
+static int legend_store(struct coord *c, const struct legend *legend, struct err *e)
 {
-    const struct coord_job *j = &c->job;
     struct coord_names *n = &c->names;
+    uint64_t number = c->job.at.number;
     char *text;
     size_t bytes;
-    int rc = legend_put("", 0, &j->spec.legend, &text, &bytes, e);
+    int rc = legend_put("", 0, legend, &text, &bytes, e);
     if (rc != 0)
         return rc;
     while (bytes > 0 && text[bytes - 1] == '\n')
         bytes--;
-    uint64_t next = n->version + 1 > j->at.number ? n->version + 1 : j->at.number;
+    uint64_t next = n->version + 1 > number ? n->version + 1 : number;
     if (n->version == 0 || n->bytes != bytes || memcmp(n->line, text, bytes) != 0)
         rc = names_put(c, next, text, bytes, e);
     free(text);
     return rc;
+}
+
+/* Those of the job at hand. */
+static int job_put(struct coord *c, struct err *e)
+{
+    return legend_store(c, &c->job.spec.legend, e);
 }
 
 void coord_names_adopt(struct coord *c)
@@ -261,6 +268,51 @@ bool coord_names_settled(struct coord *c)
     else if (rc != SHOAL_E_NOMEM)
         coord_end_fail(c, rc, "%s", e.text);
     return false;
+}
+
+/* ---- one that is dropped --------------------------------------------------------------------- */
+
+/* A checkpoint of the job that is done has the job's text. */
+static int job_forget(struct coord *c, enum legend_list list, const char *name, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    struct legend without;
+    if (c->job.at.phase != PHASE_DONE || !j->parsed ||
+        legend_find(&j->spec.legend, list, name) == LEGEND_NONE)
+        return 0;
+    int rc = legend_copy(&j->spec.legend, &without, e);
+    if (rc != 0)
+        return rc;
+    legend_remove(&without, list, name);
+    rc = coord_submit_name(j, &without, without.learnt, e);
+    legend_free(&without);
+    if (rc == 0 && !coord_put(c, "job", j->yaml, j->yaml_bytes))
+        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return rc;
+}
+
+int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
+                       coord_call_done done, struct err *e)
+{
+    struct legend without;
+    SHOAL_ASSERT(!coord_phase_running(c));
+    if (!coord_names_ready(&c->names))
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "a server has come that knows newer names of fields: ask again in a moment");
+    int rc = job_forget(c, list, name, e); /* first: until the names are stored it goes on */
+    if (rc == 0)
+        rc = legend_copy(&c->names.legend, &without, e);
+    if (rc != 0)
+        return rc;
+    legend_remove(&without, list, name);
+    rc = legend_store(c, &without, e);
+    legend_free(&without);
+    if (rc == 0 &&
+        !tell(c,
+              &(struct coord_call){
+                  .target = COORD_NOBODY, .owner = COORD_NOBODY, .early = true, .on_done = done}))
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to tell the servers");
+    return rc;
 }
 
 /* ---- a job that begins with the tables that are there ---------------------------------------- */

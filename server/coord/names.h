@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 struct coord;
+struct coord_call;
 
 struct coord_names {
     uint64_t version; /* rises with each change; 0: none are known */
@@ -54,6 +55,12 @@ bool coord_names_settled(struct coord *c);
 /* Those of the tables that the servers hold, for a job that begins with them. UNAVAILABLE: a server
  * that may know newer ones has not come yet. */
 int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e);
+/* Stores them without this one, whose rows are gone, and tells all shards; done when all have them.
+ * Not while a job runs. IO, NOMEM. */
+int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
+                       void (*done)(void *context, const struct coord_call *call, int status,
+                                    const char *text),
+                       struct err *e);
 
 /* The last job's text for whoever reads the tables: of one that has failed, before it was set up
  * perhaps, with these names. The caller frees *text. NOMEM. */

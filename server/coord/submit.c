@@ -379,6 +379,9 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
         return err_set(e, SHOAL_E_BUSY,
                        "checkpoint %s of the last job is being made: submit again when it is there",
                        c->checkpoint.name);
+    int rc = coord_drop_check(c, e);
+    if (rc != 0)
+        return rc;
     if (submit->workers > LIMIT_WORKERS)
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
                        LIMIT_WORKERS);
@@ -388,7 +391,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     if (j == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     j->from_hold = COORD_FOLDER_NONE;
-    int rc = job_make(c, submit, j, e);
+    rc = job_make(c, submit, j, e);
     job_close(c, rc == 0 ? &c->job : j); /* the former one, or what there is of the new one */
     if (rc == 0)
         c->job = *j;

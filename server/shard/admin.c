@@ -64,7 +64,11 @@ void admin_run_open(struct shard *s, peer_t from)
     const struct wire_RUN_OPEN r = s->in.u.RUN_OPEN;
     uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
-    int rc = r.must_exist && !PLANTED("run_made_anew") ? engine_run_still(s->engine, r.run, &e) : 0;
+    int rc = 0;
+    if (drop_busy(s)) /* for a coordinator that died, perhaps: not the rows of this run too */
+        rc = err_set(&e, SHOAL_E_AGAIN, "fields are being dropped; ask again");
+    else if (r.must_exist && !PLANTED("run_made_anew"))
+        rc = engine_run_still(s->engine, r.run, &e);
     if (!rc)
         rc = engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e);
     if (refused(s, from, rc, &e))

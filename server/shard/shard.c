@@ -52,6 +52,7 @@
     X(INSPECT, ANYBODY, SETTLE, AWAY_TOO, admin_inspect)                                           \
     X(BLAME, ANYBODY, SETTLE, BACK_ONLY, keys_on_blame)                                            \
     X(KEYS, ANYBODY, SETTLE, BACK_ONLY, keys_on_message)                                           \
+    X(FIELD_DROP, COORDINATOR, SETTLE, BACK_ONLY, drop_on_message)                                 \
     X(TABLE_STATS, ANYBODY, SETTLE, BACK_ONLY, survey_on_table_stats)                              \
     X(SHARD_STATUS, ANYBODY, SETTLE, AWAY_TOO, admin_status)                                       \
     X(STOP, COORDINATOR, SETTLE, AWAY_TOO, admin_stop)
@@ -292,6 +293,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     cut_init(s);
     survey_init(s);
     keys_init(s);
+    drop_init(s);
     beat_init(s);
     s->sync.fire = sync_cb;
     s->park.timer.fire = park_cb;
@@ -319,6 +321,7 @@ int shard_close(struct shard *s, bool flush_all)
     cut_close(s);
     survey_close(s);
     keys_close(s);
+    drop_close(s);
     beat_close(s);
     env_timer_stop(s->env, &s->sync);
     int rc = engine_close(s->engine, flush_all && !s->fatal.code);

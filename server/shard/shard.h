@@ -27,6 +27,7 @@
 #include "server/shard/bsp.h"
 #include "server/shard/clock.h"
 #include "server/shard/cut.h"
+#include "server/shard/drop.h"
 #include "server/shard/keys.h"
 #include "server/shard/lead.h"
 #include "server/shard/park.h"
@@ -86,6 +87,7 @@ struct shard {
     struct survey digests, table_stats;
     struct audit audit;
     struct naming naming;
+    struct dropping dropping;
     struct beat beat;
     struct env_timer sync; /* journal mode: a sync begins so late at most, or after the last */
     struct shard_counts counts;

@@ -115,6 +115,48 @@ def nobody_guesses(space):
         assert got.returncode == 78 and "neither this coordinator nor a server knows what the fields of the tables are called" in got.stderr, got
 
 
+def drop(fleet, what):
+    return shoal("drop", what, "--coordinator", fleet.endpoint)
+
+
+def dropped_field_leaves_no_trace(space):
+    """Its rows go, the others' stay; its number is another's later. What the job has is not dropped. A server that dies on the way gets the rest."""
+    first, second = job(space, "first", ["a", "b", "c"]), job(space, "second", ["b", "c"])
+    with Fleet(space, "f").up() as fleet:
+        assert drop(fleet, "emb/a").returncode in (66, 69)
+        fleet.job(first)
+        lived = drop(fleet, "emb/a")
+        assert lived.returncode == 73 and "emb/a is one of the last job's" in lived.stderr and "fresh: [a]" in lived.stderr, lived
+        fleet.job(second)
+        rows = {n: row(fleet, f"{i}:x3") for i, n in enumerate("abc")}
+        none = drop(fleet, "emb/d")
+        assert none.returncode == 66 and "there is no emb/d here: what it does not have any more is emb/a" in none.stderr, none
+        for wrong, why in (("emb", "is no TABLE/FIELD"), ("s/emb/a", "a fleet has one space alone")):
+            got = drop(fleet, wrong)
+            assert got.returncode == 64 and why in got.stderr, got
+        fleet.stop("s1")
+        half = drop(fleet, "emb/a")  # the other server drops its rows at once, and this one is waited for, for a while
+        assert half.returncode == 69 and "server s1 is not heard any more: say it again when it is back" in half.stderr, half
+        assert "server s1 is away" in drop(fleet, "emb/a").stderr
+        fleet.server("s1")
+        fleet.fits()
+        got = drop(fleet, "emb/a")
+        rest = got.stdout.removeprefix("emb/a: ").removesuffix(" rows dropped\n")
+        assert got.returncode == 0 and 0 < int(rest) < 30, got
+        assert row(fleet, "0:x3") is None and [row(fleet, f"{i}:x3") for i in (1, 2)] == [rows["b"], rows["c"]]
+        assert drop(fleet, "emb/a").returncode == 66
+        for who in ("s0", "coordinator"):  # journal and store forget nothing of it
+            fleet.running[who].kill()
+            fleet.running.pop(who).wait()
+        fleet.coordinator()
+        fleet.server("s0")
+        fleet.fits()
+        assert row(fleet, "0:x3") is None and row(fleet, "1:x3") == rows["b"]
+        assert "a" not in shoal("tables", "emb", "--coordinator", fleet.endpoint).stdout.split()
+        fleet.job(first)
+        assert row(fleet, "a:x3")["field"] == 3 and row(fleet, "0:x3") is None  # it is new
+
+
 if __name__ == "__main__":
     main([names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
-          nobody_guesses])
+          nobody_guesses, dropped_field_leaves_no_trace])

@@ -310,6 +310,13 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return shard_load(s, &q->u.LOAD);
     case WIRE_TYPE_CLEAR:
         return shard_clear(s, q->u.CLEAR.job);
+    case WIRE_TYPE_FIELD_DROP:
+        if (s->drop_slow)
+            return SHOAL_E_AGAIN;
+        w->u.FIELD_DROP_reply.rows = 5;
+        (void)snprintf(s->what, sizeof s->what, "%.63s", q->u.FIELD_DROP.what);
+        s->drops += q->u.FIELD_DROP.run == 0 || q->u.FIELD_DROP.run > s->newest_run;
+        return 0;
     case WIRE_TYPE_LOAD_DROP:
         return shard_unload(s);
     case WIRE_TYPE_RESTORE:

@@ -69,6 +69,9 @@ struct fake_shard {
     uint32_t exports, loads, unloads, clears, clears_asked;
     uint64_t cleared;  /* the job for which all went last */
     bool refuse_clear; /* its disk is failing */
+    uint32_t drops;    /* of fields, done */
+    bool drop_slow;    /* FIELD_DROP is AGAIN as long */
+    char what[64];     /* of the last one */
     bool loaded;       /* rows of a checkpoint are there */
     /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */
     const struct fake_shard *full_after;

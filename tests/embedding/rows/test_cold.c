@@ -355,6 +355,33 @@ START_TEST(a_row_that_comes_back_without_its_clock_differs)
 }
 END_TEST
 
+/* A field goes from memory and from the store, its pairs too. */
+START_TEST(dropped_field_is_not_cold_any_more)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
+    struct rows r = rows_open(&s);
+    struct shelf shelf = {0};
+    uint64_t fields[LIMIT_FIELDS / 64], keys[LIMIT_FIELDS], rows;
+    const uint64_t *gone;
+    uint32_t count;
+    memset(fields, 0xff, sizeof fields);
+    for (uint32_t i = 0; i < KEYS; i++)
+        rows_push_one(&r, rows_key(i), (float)i, 0);
+    leave(&r, &shelf, 0, KEYS / 2);
+    uint64_t of_fields = 0;
+    for (uint32_t i = 0; i < KEYS; i++)
+        of_fields += table_fields_have(fields, rows_key(i));
+    ck_assert_int_eq(table_keys_of(r.table, 0, fields, keys, &count), 0);
+    ck_assert_int_eq(table_keys(r.table, KEY_DROP, keys, count, NULL, &rows), 0);
+    ck_assert_uint_gt(rows, 10);
+    ck_assert_uint_eq(rows, of_fields);
+    ck_assert_uint_eq(table_rows(r.table), KEYS - rows);
+    ck_assert_uint_eq(table_cold_gone(r.table, 0, &gone), rows);
+    shelf_clear(&shelf);
+    rows_close(&r);
+}
+END_TEST
+
 START_TEST(rows_that_go_for_good_are_told)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
@@ -563,6 +590,7 @@ int main(void)
     tcase_add_test(c, late_ageing_is_as_ageing_in_time);
     tcase_add_test(c, plain_rows_come_and_go);
     tcase_add_test(c, a_row_that_comes_back_without_its_clock_differs);
+    tcase_add_test(c, dropped_field_is_not_cold_any_more);
     tcase_add_test(c, rows_that_go_for_good_are_told);
     tcase_add_test(c, an_image_lists_what_leaves_with_it);
     tcase_add_test(c, the_set_holds_what_was_put_in);

@@ -1,4 +1,5 @@
-/* test_keys.c: keys by name: erased, blocked, allowed, reset; in tables with rules and without. */
+/* test_keys.c: keys by name: erased, blocked, allowed, reset; in tables with rules and without;
+ * fields that go. */
 #include "embedding/rows/init.h"
 #include "embedding/rows/optimizer/isa.h"
 #include "proto/base/key.h"
@@ -155,6 +156,86 @@ START_TEST(only_tablets_asked_for_are_named)
 }
 END_TEST
 
+/* ---- whole fields ---- */
+
+static const uint64_t field_one[LIMIT_FIELDS / 64] = {1u << 1};
+
+/* Four fields, all but one: with rows, keys that wait and one that is blocked. */
+static struct rows of_fields(const struct table_schema *s, uint32_t without)
+{
+    struct rows r = rows_open(s);
+    for (uint32_t i = 0; i < 4 * KEYS; i++) {
+        uint64_t key = key_make(i % 4, rows_key(i));
+        for (uint32_t n = 0; i % 4 != without && n < (i % 3 == 0 ? 1u : 2u); n++)
+            stats_push(&r, key, 0.5f, 1, 0, noon);
+        if (i % 4 != without && i < 4)
+            name_keys(&r, KEY_BLOCK, &key, 1);
+    }
+    return r;
+}
+
+static uint64_t drop_fields(struct rows *r, enum key_action action)
+{
+    uint64_t keys[LIMIT_FIELDS], rows = 0;
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t count;
+        ck_assert_int_eq(table_keys_of(r->table, k, field_one, keys, &count), 0);
+        ck_assert_uint_le(count, 1);
+        rows += count > 0 ? name_keys(r, action, keys, count) : 0;
+    }
+    return rows;
+}
+
+/* What is left is as if the field had never been; begun anew, its blocked key stays blocked. */
+START_TEST(dropped_field_leaves_no_trace)
+{
+    enum key_action action = _i == 0 ? KEY_DROP : KEY_FRESH;
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 2);
+    s.rules.admit_kind = ADMIT_COUNT;
+    s.rules.admit_threshold = 2;
+    struct rows all = of_fields(&s, UINT32_MAX), others = of_fields(&s, 1);
+    const uint64_t blocked = key_make(1, rows_key(1)), other = key_make(2, rows_key(2));
+    uint64_t rows = table_rows(all.table), gone = drop_fields(&all, action);
+    ck_assert_uint_eq(gone, rows - table_rows(others.table));
+    ck_assert_uint_gt(gone, KEYS / 2);
+    ck_assert_uint_eq(rows_digest(all.table), rows_digest(others.table));
+    ck_assert_uint_eq(counts_of(&all).waiting, counts_of(&others).waiting);
+    ck_assert_uint_eq(drop_fields(&all, action), 0); /* again */
+    for (int n = 0; n < 3; n++) {
+        stats_push(&all, blocked, 0.5f, 1, 0, noon);
+        stats_push(&all, other, 0.5f, 1, 0, noon);
+    }
+    ck_assert(stats_has(&all, blocked) == (action == KEY_DROP));
+    ck_assert_uint_eq(name_keys(&all, KEY_BLOCK, &other, 1), 0); /* it still was */
+    rows_close(&all);
+    rows_close(&others);
+}
+END_TEST
+
+/* Only keys that wait, or only a name: the tablet knows the field all the same. */
+START_TEST(field_without_rows_is_found)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 0);
+    s.rules.admit_kind = ADMIT_COUNT;
+    s.rules.admit_threshold = 2;
+    struct rows r = rows_open(&s);
+    const uint64_t key = key_make(1, 77);
+    uint64_t keys[LIMIT_FIELDS];
+    uint32_t count;
+    if (_i == 0)
+        stats_push(&r, key, 0.5f, 1, 0, noon);
+    else
+        name_keys(&r, KEY_BLOCK, &key, 1);
+    ck_assert_int_eq(table_keys_of(r.table, 0, field_one, keys, &count), 0);
+    ck_assert_uint_eq(count, 1);
+    name_keys(&r, KEY_DROP, keys, count);
+    ck_assert_uint_eq(counts_of(&r).waiting, 0);
+    ck_assert_int_eq(table_keys_of(r.table, 0, field_one, keys, &count), 0);
+    ck_assert_uint_eq(count, 0);
+    rows_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("keys");
@@ -165,6 +246,8 @@ int main(void)
     tcase_add_test(c, allowed_key_gets_a_row_at_once);
     tcase_add_test(c, naming_forgets_what_was_counted);
     tcase_add_test(c, only_tablets_asked_for_are_named);
+    tcase_add_loop_test(c, dropped_field_leaves_no_trace, 0, 2);
+    tcase_add_loop_test(c, field_without_rows_is_found, 0, 2);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

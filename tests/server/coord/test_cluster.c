@@ -766,6 +766,72 @@ START_TEST(coord_names_are_kept_by_the_shards)
 }
 END_TEST
 
+static int drop(const char *table, const char *field, uint64_t id, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_DROP, .id = id};
+    struct coord_ask ask = {.from = 77, .request = &w};
+    (void)snprintf(w.u.DROP.table, sizeof w.u.DROP.table, "%s", table);
+    (void)snprintf(w.u.DROP.field, sizeof w.u.DROP.field, "%s", field);
+    int rc = coord_drop_request(r.coord, &ask);
+    *e = ask.e;
+    return rc;
+}
+
+/* The names are there until the last server has no rows. A coordinator that dies (_i 1), or a
+ * server (2), leaves them as they were. */
+START_TEST(coord_drops_before_it_forgets)
+{
+    struct err e = {0};
+    fleet_start(2);
+    named_run("abc", NULL);
+    ck_assert_int_eq(drop("emb", "a", 1, &e), SHOAL_E_EXISTS);
+    named_run("bc", "fleet");
+    uint64_t version = r.coord->names.version;
+    ck_assert_int_eq(drop("emb", "d", 2, &e), SHOAL_E_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(e.text, "any more is emb/a"));
+    r.shard[1].drop_slow = true;
+    ck_assert_int_eq(drop("emb", "a", 3, &e), 0);
+    go(3000);
+    ck_assert_str_eq(r.shard[0].what, "emb:0");
+    ck_assert_uint_eq(r.shard[0].drops, 1);
+    ck_assert_uint_eq(r.coord->names.version, version);
+    ck_assert_int_eq(fleet_submit(&e), SHOAL_E_BUSY);
+    ck_assert_int_eq(drop("emb", "a", 3, &e), 0); /* again */
+    ck_assert_int_eq(drop("emb", "a", 4, &e), SHOAL_E_BUSY);
+    if (_i == 1) {
+        struct coord_store *same = store_copy();
+        store_change(same);
+        go(1000);
+    } else if (_i == 2) {
+        sim_kill(r.shard[1].node);
+        go(15000);
+        ck_assert_int_eq(r.coord->drop.answered.status, SHOAL_E_UNAVAILABLE);
+    }
+    ck_assert_uint_eq(r.coord->names.version, version);
+    if (_i > 0)
+        ck_assert(legend_find(&r.coord->names.legend, LEGEND_FIELDS, "a") != LEGEND_NONE);
+    if (_i == 2) {
+        ck_assert_int_eq(drop("emb", "a", 5, &e), SHOAL_E_UNAVAILABLE);
+        rig_stop();
+        return;
+    }
+    r.shard[1].drop_slow = false;
+    if (_i == 1)
+        ck_assert_int_eq(drop("emb", "a", 6, &e), 0);
+    go(3000);
+    ck_assert_int_eq(r.coord->drop.answered.status, 0);
+    ck_assert_uint_eq(r.coord->drop.answered.rows, 10);
+    ck_assert_uint_gt(r.coord->names.version, version);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(r.shard[i].names_version, r.coord->names.version);
+        ck_assert_ptr_null(strstr(r.shard[i].names, "\"a\""));
+    }
+    ck_assert_int_eq(drop("emb", "a", 7, &e), SHOAL_E_NOT_FOUND);
+    named_run("bc", "fleet");
+    rig_stop();
+}
+END_TEST
+
 /* _i 0: the store is lost; 1: it is that of before the second job. */
 START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones)
 {
@@ -920,6 +986,7 @@ int main(void)
     tcase_add_test(t, coord_endpoint_is_one_word);
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
     tcase_add_test(t, coord_names_are_kept_by_the_shards);
+    tcase_add_loop_test(t, coord_drops_before_it_forgets, 0, 3);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
                         0, 2);
     tcase_add_test(t, coord_names_that_are_newer_end_a_job_that_began_without_them);

@@ -1,0 +1,52 @@
+/* drop.c: `shoal drop`: what no job has any more goes from all servers. */
+#include "deploy/cli/cli.h"
+#include "proto/job/legend.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DROP_MS = 3600000, SILENT_MS = 10000 };
+
+/* "TABLE/FIELD" */
+static int name_take(const char *text, struct wire_DROP *out, struct err *e)
+{
+    const char *slash = strchr(text, '/');
+    if (slash == NULL || slash == text || slash[1] == 0)
+        return err_set(e, SHOAL_E_USAGE, "'%s' is no TABLE/FIELD", text);
+    if (strchr(slash + 1, '/') != NULL)
+        return err_set(e, SHOAL_E_USAGE,
+                       "'%s' has three parts: say TABLE/FIELD; a fleet has one space alone", text);
+    if ((size_t)(slash - text) >= sizeof out->table || strlen(slash + 1) >= sizeof out->field)
+        return err_set(e, SHOAL_E_USAGE,
+                       "'%s': a table's name has at most %zu bytes, a field's %zu", text,
+                       sizeof out->table - 1, sizeof out->field - 1);
+    (void)snprintf(out->table, sizeof out->table, "%.*s", (int)(slash - text), text);
+    (void)snprintf(out->field, sizeof out->field, "%s", slash + 1);
+    return 0;
+}
+
+int cli_drop(int argc, char **argv)
+{
+    struct option_line o;
+    struct wire w = {.type = WIRE_TYPE_DROP}, reply;
+    struct ask *ask = NULL;
+    struct err e = {0};
+    int rc = cli_options("shoal drop", argc, argv, &o, &e);
+    const char *endpoint = option_text(&o, "coordinator");
+    if (rc == 0 && (o.words != 1 || endpoint == NULL))
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name a TABLE/FIELD and the coordinator; see `shoal drop --help`");
+    if (rc == 0)
+        rc = name_take(o.word[0], &w.u.DROP, &e);
+    if (rc == 0)
+        rc = cli_ask_open(endpoint, &ask, &e);
+    if (rc == 0) {
+        cli_ask_silence(ask, SILENT_MS);
+        rc = cli_ask(ask, &w, NULL, DROP_MS, &reply, NULL, &e);
+    }
+    if (rc == 0)
+        printf("%s: %" PRIu64 " rows dropped\n", o.word[0], reply.u.DROP_reply.rows);
+    cli_ask_close(ask);
+    return cli_end(rc, &o, &e);
+}

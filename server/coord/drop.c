@@ -1,0 +1,227 @@
+/* drop.c: invariants and diagram in drop.h. */
+#include "server/coord/drop.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/phase.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void answer_again(struct coord *c)
+{
+    const struct coord_drop *d = &c->drop;
+    struct wire w = {.type = WIRE_TYPE_DROP,
+                     .reply = true,
+                     .id = d->answered.id,
+                     .status = d->answered.status,
+                     .u.DROP_reply.rows = d->answered.rows};
+    (void)snprintf(w.error, sizeof w.error, "%s", d->answered.text);
+    coord_send(c, d->answered.peer, wire_encode(&w));
+}
+
+static void answer(struct coord *c, int status, const char *text)
+{
+    struct coord_drop *d = &c->drop;
+    SHOAL_ASSERT(d->asker != 0);
+    d->answered.peer = d->asker;
+    d->answered.id = d->asker_id;
+    d->answered.rows = d->rows;
+    d->answered.status = status;
+    (void)snprintf(d->answered.text, sizeof d->answered.text, "%s", text);
+    d->asker = 0;
+    if (status != 0)
+        log_warn("%s is not dropped: %s", d->name, text);
+    answer_again(c);
+}
+
+/* ---- which one ------------------------------------------------------------------------------- */
+
+/* How the table is called that has the rows of such a name, if any have. */
+static const char *table_of(enum legend_list list, const struct legend_name *x)
+{
+    static const char *const network[LEGEND_LISTS] = {[LEGEND_NUMBERS] = "numbers",
+                                                      [LEGEND_TENSORS] = "dense",
+                                                      [LEGEND_STATISTICS] = "dense_stats"};
+    return list == LEGEND_FIELDS ? x->table : network[list];
+}
+
+/* All that may be dropped, in words, as far as there is room. */
+static void gone_say(const struct legend *n, char out[ERR_TEXT_MAX / 2])
+{
+    size_t at = 0, most = ERR_TEXT_MAX / 2;
+    out[0] = 0;
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++)
+        for (uint32_t i = 0; i < n->count[l]; i++) {
+            const struct legend_name *x = &n->name[l][i];
+            int said = x->here ? 0
+                               : snprintf(out + at, most - at, "%s%s/%s", at > 0 ? ", " : "",
+                                          table_of((enum legend_list)l, x), x->name);
+            if (at + (size_t)said >= most) {
+                out[at] = 0;
+                return;
+            }
+            at += (size_t)said;
+        }
+}
+
+static int find(const struct legend *n, const struct wire_DROP *w, enum legend_list *list,
+                const struct legend_name **out, struct err *e)
+{
+    char gone[ERR_TEXT_MAX / 2];
+    for (uint32_t l = 0; l < LEGEND_LISTS; l++) {
+        uint32_t at = legend_find(n, (enum legend_list)l, w->field);
+        const struct legend_name *x = at == LEGEND_NONE ? NULL : &n->name[l][at];
+        if (x == NULL || strcmp(table_of((enum legend_list)l, x), w->table) != 0)
+            continue;
+        if (x->here)
+            return err_set(e, SHOAL_E_EXISTS,
+                           "%s/%s is one of the last job's: only what the job does not have any "
+                           "more is dropped; take it out of the job first, or begin it anew: "
+                           "fresh: [%s]",
+                           w->table, w->field, w->field);
+        *list = (enum legend_list)l;
+        *out = x;
+        return 0;
+    }
+    gone_say(n, gone);
+    return err_set(e, SHOAL_E_NOT_FOUND, "there is no %s/%s here: %s%s", w->table, w->field,
+                   gone[0] == 0 ? "the last job has all fields that there are"
+                                : "what it does not have any more is ",
+                   gone);
+}
+
+/* The first server that is not heard; NULL: all are there. */
+static const struct coord_shard *away(const struct coord *c)
+{
+    uint64_t now = env_now_ns(c->env);
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        const struct coord_shard *shard = &c->members.shard[s];
+        if (!shard->seen || !shard->ready || now - shard->beat_ns > coord_lease_ns(c))
+            return shard;
+    }
+    return NULL;
+}
+
+static int ready_check(const struct coord *c, struct err *e)
+{
+    if (coord_phase_running(c))
+        return err_set(e, SHOAL_E_BUSY,
+                       "job %s is running: wait for its end or stop it first (shoal stop)",
+                       c->job.spec.name);
+    if (c->checkpoint.state != CHECKPOINT_IDLE)
+        return err_set(e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
+                       c->checkpoint.name);
+    if (!coord_cluster_ready(&c->cluster) || !coord_names_ready(&c->names))
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the servers know names of fields that this coordinator is still learning: "
+                       "ask again in a moment");
+    const struct coord_shard *silent = away(c);
+    if (silent != NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
+                       silent->seen ? silent->server : "that has not come yet");
+    if (c->names.version == 0)
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "no names of fields are known: no job has made tables");
+    return coord_drop_check(c, e);
+}
+
+/* ---- the way --------------------------------------------------------------------------------- */
+
+static void told(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    (void)call;
+    log_info("%s is dropped: %" PRIu64 " rows", c->drop.name, c->drop.rows);
+    answer(c, status, text);
+}
+
+static void rows_of(void *context, const struct coord_call *call, uint32_t shard,
+                    const struct wire *reply, const struct msg *m)
+{
+    struct coord *c = context;
+    (void)call;
+    (void)shard;
+    (void)m;
+    c->drop.rows += reply->u.FIELD_DROP_reply.rows;
+}
+
+static void rows_gone(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    const struct coord_drop *d = &c->drop;
+    struct err e = {0};
+    (void)call;
+    SHOAL_ASSERT(d->asker != 0 && !coord_phase_running(c)); /* 2 */
+    if (status == 0 && (status = coord_names_forget(c, d->list, d->name, told, &e)) != 0)
+        text = e.text;
+    if (status != 0)
+        answer(c, status, text);
+}
+
+static int begin(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_DROP *r = &a->request->u.DROP;
+    const struct legend_name *x = NULL;
+    struct coord_drop *d = &c->drop;
+    enum legend_list list = LEGEND_FIELDS;
+    struct wire w = {.type = WIRE_TYPE_FIELD_DROP};
+    int rc = ready_check(c, &a->e);
+    if (rc == 0)
+        rc = find(&c->names.legend, r, &list, &x, &a->e);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s:%u", r->table, x->number);
+    if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                          .target = COORD_NOBODY,
+                                                          .owner = COORD_NOBODY,
+                                                          .early = true,
+                                                          .on_reply = rows_of,
+                                                          .on_done = rows_gone}))
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory to drop %s/%s", r->table, r->field);
+    d->list = list;
+    (void)snprintf(d->name, sizeof d->name, "%s", x->name);
+    d->rows = 0;
+    d->asker = a->from;
+    d->asker_id = a->request->id;
+    return 0;
+}
+
+int coord_drop_request(struct coord *c, struct coord_ask *a)
+{
+    const struct coord_drop *d = &c->drop;
+    a->silent = true; /* answered when it is done */
+    if (d->asker == a->from && d->asker_id == a->request->id)
+        return 0; /* sent again */
+    if (d->answered.peer == a->from && d->answered.id == a->request->id) {
+        answer_again(c);
+        return 0;
+    }
+    return begin(c, a);
+}
+
+void coord_drop_step(struct coord *c)
+{
+    const struct coord_shard *silent = c->drop.asker == 0 ? NULL : away(c);
+    char why[ERR_TEXT_MAX];
+    if (silent == NULL)
+        return;
+    bool rows = coord_call_open_type(&c->calls, WIRE_TYPE_FIELD_DROP);
+    coord_call_cancel(&c->calls, rows ? WIRE_TYPE_FIELD_DROP : WIRE_TYPE_NAMES_SET, COORD_NOBODY);
+    (void)snprintf(why, sizeof why, "server %s is not heard any more: say it again when it is back",
+                   silent->server);
+    answer(c, rows ? SHOAL_E_UNAVAILABLE : 0, rows ? why : "");
+}
+
+int coord_drop_check(const struct coord *c, struct err *e)
+{
+    return c->drop.asker == 0 ? 0
+                              : err_set(e, SHOAL_E_BUSY,
+                                        "%s is being dropped from all servers (shoal drop): ask "
+                                        "again when it is done",
+                                        c->drop.name);
+}

@@ -1,0 +1,126 @@
+/* test_drop.c: FIELD_DROP: a field goes in steps, durably; a job's own rows do not. */
+#include "tests/server/shard_rig.h"
+
+static uint64_t drop(struct rig *r, uint64_t run, const char *what)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_FIELD_DROP);
+    w.u.FIELD_DROP.run = run;
+    (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s", what);
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* Of some field that there can be. */
+static uint64_t key_of(uint32_t tablet)
+{
+    uint32_t n = 0;
+    while (key_field(rig_key(tablet, n)) >= LIMIT_FIELDS)
+        n++;
+    return rig_key(tablet, n);
+}
+
+static uint64_t rows(const struct rig *r)
+{
+    return table_rows(engine_table(r->shard->engine, 0));
+}
+
+/* Of the rig's table, and of one that is not here. */
+static void what_of(const struct rig *r, const char *field, char out[96])
+{
+    (void)snprintf(out, 96, "none:* %s:%s",
+                   table_schema_of(engine_table(r->shard->engine, 0))->name, field);
+}
+
+START_TEST(dropped_field_goes_in_steps)
+{
+    struct rig r = {0};
+    char all[96], word[16];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (uint32_t i = 0; i < 16; i++)
+        rig_push(&r,
+                 (struct rig_push_args){.from = i, .to = i + 1, .key = key_of(i), .gradient = 2});
+    rig_run(&r, 5);
+    (void)snprintf(word, sizeof word, "%u", key_field(key_of(3)));
+    what_of(&r, word, all);
+    uint64_t one = drop(&r, 0, all), same = 0;
+    for (uint32_t i = 0; i < 16; i++)
+        same += key_field(key_of(i)) == key_field(key_of(3));
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, one), 0);
+    ck_assert_uint_eq(rig_reply(&r, one)->u.FIELD_DROP_reply.rows, same);
+    ck_assert_uint_eq(rows(&r), 16 - same);
+    what_of(&r, "*", all);
+    r.shard->dropping.step_rows = 1;
+    uint64_t id = drop(&r, 0, all), busy = drop(&r, 0, all);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, busy), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 16 - same);
+    ck_assert_uint_eq(rows(&r), 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* The run is open here: what is here may be its own. */
+START_TEST(rows_of_the_job_stay)
+{
+    struct rig r = {0};
+    char all[96];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key_of(3), .gradient = 2});
+    rig_run(&r, 5);
+    what_of(&r, "*", all);
+    uint64_t id = drop(&r, RIG_RUN, all);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.FIELD_DROP_reply.rows, 0);
+    ck_assert_uint_eq(rows(&r), 1);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(what_is_no_list_is_refused)
+{
+    static const char *const wrong[] = {"emb", "emb:", ":1", "emb:512", "emb:-1", "emb:1,2"};
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        uint64_t id = drop(&r, 0, wrong[i]);
+        rig_run(&r, 5);
+        ck_assert_int_eq(rig_status(&r, id), SHOAL_E_MALFORMED);
+    }
+    rig_free(&r);
+}
+END_TEST
+
+/* A coordinator that died had begun it: no run opens before it is done. */
+START_TEST(no_run_opens_in_between)
+{
+    struct rig r = {0};
+    char all[96];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    what_of(&r, "*", all);
+    r.shard->dropping.step_rows = 1;
+    uint64_t id = drop(&r, 0, all);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = RIG_RUN + 1, .lanes = 1, .mode = WIRE_ASYNC};
+    uint64_t open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, open), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    open = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, open), 0);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        dropped_field_goes_in_steps,
+        rows_of_the_job_stay,
+        what_is_no_list_is_refused,
+        no_run_opens_in_between,
+    };
+    return rig_main("drop", tests, sizeof tests / sizeof tests[0]);
+}
