@@ -325,6 +325,7 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
     struct coord_shard *s = &c->members->shard[shard];
     SHOAL_ASSERT(shard < c->members->shards && !(s->set_up && s->busy));
     coord_call_cancel(c, WIRE_TYPE_CLEAR, shard);
+    coord_call_cancel(c, WIRE_TYPE_FIELD_DROP, shard);
     coord_call_cancel(c, WIRE_TYPE_MAP_SET, shard);
     coord_call_cancel(c, WIRE_TYPE_TABLE_CREATE, shard);
     coord_call_cancel(c, WIRE_TYPE_RUN_OPEN, shard);

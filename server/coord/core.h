@@ -208,7 +208,7 @@ struct coord_job {
     } index[3];
     struct table_schema *table; /* (LIMIT_TABLES), owned */
     bool told;                  /* by a worker: yaml and spec have the names of all there is */
-    char without[WIRE_WITHOUT]; /* of LOAD: rows of the checkpoint that begin anew */
+    char without[WIRE_WITHOUT]; /* of LOAD or FIELD_DROP: rows that begin anew */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
     uint32_t tablets;    /* of its tables: the map has these, and may have more; 0: not in it yet */
@@ -257,6 +257,7 @@ struct coord {
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
     struct coord_fresh fresh;
+    struct coord_fresh_fields fresh_fields;
     struct coord_job job;
     struct {
         /* start; a worker was there; last said who is missing */
