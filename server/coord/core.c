@@ -114,6 +114,15 @@ uint32_t coord_retry_ms(const struct coord *c)
     return ms < 20 ? 20 : ms > 500 ? 500 : ms;
 }
 
+int coord_drop_check(const struct coord *c, struct err *e)
+{
+    return c->drop.asker == 0 ? 0
+                              : err_set(e, SHOAL_E_BUSY,
+                                        "%s is being dropped from all servers (shoal drop): ask "
+                                        "again when it is done",
+                                        c->drop.name);
+}
+
 /* ---- call ---- */
 
 void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,

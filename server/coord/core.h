@@ -299,6 +299,8 @@ void coord_send(struct coord *c, peer_t to, struct msg *m);
 /* With a frame of bytes behind it; false: out of memory. */
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
+/* BUSY: a field is being dropped (drop.h). */
+int coord_drop_check(const struct coord *c, struct err *e);
 uint64_t coord_lease_ns(const struct coord *c);
 /* Whether the shards have still to load the checkpoint that the job goes on from, or begins
  * with. */

@@ -84,8 +84,8 @@ bool coord_fresh_begin(struct coord *c)
     return !coord_fresh_due(c) || put(c, to);
 }
 
-/* With all that was there, or with a checkpoint's tables, which go into empty ones, fields that were
- * half gone are gone too. */
+/* With all that was there, or with a checkpoint's tables, which go into empty ones, fields that
+ * were half gone are gone too. */
 bool coord_fresh_done(struct coord *c)
 {
     static const struct coord_fresh none;

@@ -9,8 +9,8 @@
  *  1. CLEAR is sent only until all shards are set up for the job's first time: after that its own
  *     rows are there. [test: coord_clears_once]
  *  2. Begun and not done, what is left is nobody's: no job goes on with it, whatever became of the
- *     one that began it. [test: coord_half_cleared_is_nobodys] Fields that are half gone go wholly in
- *     the next job that begins with the tables, whether it says so or not.
+ *     one that began it. [test: coord_half_cleared_is_nobodys] Fields that are half gone go
+ *     wholly in the next job that begins with the tables, whether it says so or not.
  *     [test: coord_half_fresh_fields_are_carried] */
 #ifndef SERVER_COORD_FRESH_H
 #define SERVER_COORD_FRESH_H
