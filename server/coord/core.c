@@ -114,6 +114,15 @@ uint32_t coord_retry_ms(const struct coord *c)
     return ms < 20 ? 20 : ms > 500 ? 500 : ms;
 }
 
+int coord_drop_check(const struct coord *c, struct err *e)
+{
+    return c->drop.asker == 0 ? 0
+                              : err_set(e, SHOAL_E_BUSY,
+                                        "%s is being dropped from all servers (shoal drop): ask "
+                                        "again when it is done",
+                                        c->drop.name);
+}
+
 /* ---- call ---- */
 
 void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
@@ -325,6 +334,7 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
     struct coord_shard *s = &c->members->shard[shard];
     SHOAL_ASSERT(shard < c->members->shards && !(s->set_up && s->busy));
     coord_call_cancel(c, WIRE_TYPE_CLEAR, shard);
+    coord_call_cancel(c, WIRE_TYPE_FIELD_DROP, shard);
     coord_call_cancel(c, WIRE_TYPE_MAP_SET, shard);
     coord_call_cancel(c, WIRE_TYPE_TABLE_CREATE, shard);
     coord_call_cancel(c, WIRE_TYPE_RUN_OPEN, shard);

@@ -208,7 +208,7 @@ struct coord_job {
     } index[3];
     struct table_schema *table; /* (LIMIT_TABLES), owned */
     bool told;                  /* by a worker: yaml and spec have the names of all there is */
-    char without[WIRE_WITHOUT]; /* of LOAD: rows of the checkpoint that begin anew */
+    char without[WIRE_WITHOUT]; /* of LOAD or FIELD_DROP: rows that begin anew */
     bool declared[LIMIT_TABLES];
     uint32_t declared_total;
     uint32_t tablets;    /* of its tables: the map has these, and may have more; 0: not in it yet */
@@ -257,6 +257,7 @@ struct coord {
     struct coord_checkpoint checkpoint;
     struct coord_leases leases;
     struct coord_fresh fresh;
+    struct coord_fresh_fields fresh_fields;
     struct coord_job job;
     struct {
         /* start; a worker was there; last said who is missing */
@@ -298,6 +299,8 @@ void coord_send(struct coord *c, peer_t to, struct msg *m);
 /* With a frame of bytes behind it; false: out of memory. */
 bool coord_send_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
                       size_t count);
+/* BUSY: a field is being dropped (drop.h). */
+int coord_drop_check(const struct coord *c, struct err *e);
 uint64_t coord_lease_ns(const struct coord *c);
 /* Whether the shards have still to load the checkpoint that the job goes on from, or begins
  * with. */

@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
+#include "server/coord/submit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -150,6 +151,25 @@ static void rows_of(void *context, const struct coord_call *call, uint32_t shard
     c->drop.rows += reply->u.FIELD_DROP_reply.rows;
 }
 
+/* A checkpoint of the job that is done has the job's text. */
+static int job_forget(struct coord *c, enum legend_list list, const char *name, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    struct legend without;
+    if (c->job.at.phase != PHASE_DONE || !j->parsed ||
+        legend_find(&j->spec.legend, list, name) == LEGEND_NONE)
+        return 0;
+    int rc = legend_copy(&j->spec.legend, &without, e);
+    if (rc != 0)
+        return rc;
+    legend_remove(&without, list, name);
+    rc = coord_submit_name(j, &without, without.learnt, e);
+    legend_free(&without);
+    if (rc == 0 && !coord_put(c, "job", j->yaml, j->yaml_bytes))
+        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return rc;
+}
+
 static void rows_gone(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
@@ -157,8 +177,13 @@ static void rows_gone(void *context, const struct coord_call *call, int status, 
     struct err e = {0};
     (void)call;
     SHOAL_ASSERT(d->asker != 0 && !coord_phase_running(c)); /* 2 */
-    if (status == 0 && (status = coord_names_forget(c, d->list, d->name, told, &e)) != 0)
+    if (status == 0) {
+        /* first: until the names are stored it can be said again */
+        status = job_forget(c, d->list, d->name, &e);
+        if (status == 0)
+            status = coord_names_forget(c, d->list, d->name, told, &e);
         text = e.text;
+    }
     if (status != 0)
         answer(c, status, text);
 }
@@ -215,13 +240,4 @@ void coord_drop_step(struct coord *c)
     (void)snprintf(why, sizeof why, "server %s is not heard any more: say it again when it is back",
                    silent->server);
     answer(c, rows ? SHOAL_E_UNAVAILABLE : 0, rows ? why : "");
-}
-
-int coord_drop_check(const struct coord *c, struct err *e)
-{
-    return c->drop.asker == 0 ? 0
-                              : err_set(e, SHOAL_E_BUSY,
-                                        "%s is being dropped from all servers (shoal drop): ask "
-                                        "again when it is done",
-                                        c->drop.name);
 }

@@ -5,10 +5,11 @@
  *
  * Nothing of it is stored before its names are, so a coordinator that dies on the way has forgotten
  * nothing: the field is still there by name, with the rows that it had left, and is dropped again.
- * So it is where a server goes away; one that only has to hear the names hears them when it is back.
+ * So it is where a server goes away; one that only has to hear the names hears them later.
  *
  * Invariants:
- *  1. A number is given back only when no shard has rows of it. [test: coord_drops_before_it_forgets]
+ *  1. A number is given back only when no shard has rows of it.
+ *     [test: coord_drops_before_it_forgets]
  *  2. While one goes on no job begins, nor a checkpoint. [test: coord_drops_before_it_forgets] */
 #ifndef SERVER_COORD_DROP_H
 #define SERVER_COORD_DROP_H
@@ -41,7 +42,5 @@ struct coord_drop {
 int coord_drop_request(struct coord *c, struct coord_ask *a);
 /* One that waits for a server which is not heard any more is given up. Cheap. */
 void coord_drop_step(struct coord *c);
-/* BUSY: one goes on. */
-int coord_drop_check(const struct coord *c, struct err *e);
 
 #endif

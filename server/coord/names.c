@@ -7,7 +7,6 @@
 #include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
-#include "server/coord/submit.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -272,25 +271,6 @@ bool coord_names_settled(struct coord *c)
 
 /* ---- one that is dropped --------------------------------------------------------------------- */
 
-/* A checkpoint of the job that is done has the job's text. */
-static int job_forget(struct coord *c, enum legend_list list, const char *name, struct err *e)
-{
-    struct coord_job *j = &c->job;
-    struct legend without;
-    if (c->job.at.phase != PHASE_DONE || !j->parsed ||
-        legend_find(&j->spec.legend, list, name) == LEGEND_NONE)
-        return 0;
-    int rc = legend_copy(&j->spec.legend, &without, e);
-    if (rc != 0)
-        return rc;
-    legend_remove(&without, list, name);
-    rc = coord_submit_name(j, &without, without.learnt, e);
-    legend_free(&without);
-    if (rc == 0 && !coord_put(c, "job", j->yaml, j->yaml_bytes))
-        rc = err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    return rc;
-}
-
 int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
                        coord_call_done done, struct err *e)
 {
@@ -299,9 +279,7 @@ int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
     if (!coord_names_ready(&c->names))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "a server has come that knows newer names of fields: ask again in a moment");
-    int rc = job_forget(c, list, name, e); /* first: until the names are stored it goes on */
-    if (rc == 0)
-        rc = legend_copy(&c->names.legend, &without, e);
+    int rc = legend_copy(&c->names.legend, &without, e);
     if (rc != 0)
         return rc;
     legend_remove(&without, list, name);

@@ -195,6 +195,13 @@ static bool step_start(struct coord *c, uint32_t shard)
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
         return shard_ask(c, shard, &w, NULL, 0, step_done);
     }
+    const char *fields = coord_fresh_fields_due(c);
+    if (fields != NULL && step == j->at.tables + 1) {
+        w.type = WIRE_TYPE_FIELD_DROP;
+        w.u.FIELD_DROP.run = j->at.run;
+        (void)snprintf(w.u.FIELD_DROP.what, sizeof w.u.FIELD_DROP.what, "%s", fields);
+        return shard_ask(c, shard, &w, NULL, 0, step_done);
+    }
     w.type = WIRE_TYPE_RUN_OPEN;
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
@@ -209,7 +216,8 @@ static void step_next(struct coord *c, uint32_t shard)
     struct coord_shard *s = &c->members.shard[shard];
     uint32_t steps =
         /* RESTORE opens the new run by itself */
-        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2) + coord_fresh_due(c);
+        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2) + coord_fresh_due(c) +
+        (coord_fresh_fields_due(c) != NULL);
     SHOAL_ASSERT(!s->busy && !s->set_up);
     /* past it: it was opening the run before when RESTORE began */
     if (s->step >= steps) {

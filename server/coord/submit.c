@@ -108,7 +108,7 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
 }
 
 static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
-                     const struct coord_from *from, struct err *e)
+                     const struct coord_from *from, bool fleet, struct err *e)
 {
     SHOAL_ASSERT(!coord_phase_running(c) && j->parsed);
     uint64_t run = c->counters.next_run++;
@@ -118,7 +118,7 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
     if (rc != 0)
         return rc;
     if (!coord_put(c, "counters", &c->counters, sizeof c->counters) ||
-        !coord_fresh_want(c, run, j->spec.fresh_all) ||
+        !coord_fresh_want(c, run, j->spec.fresh_all, fleet ? j->without : "") ||
         !coord_put(c, "without", j->without, sizeof j->without) ||
         !coord_put(c, "job", j->yaml, j->yaml_bytes))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -143,51 +143,56 @@ static bool is_fresh(const struct string_list *fresh, const char *name)
     return false;
 }
 
-/* Where rows of the name lie; LIMIT_TABLES: nowhere, or in a table that the job has not. */
-static uint32_t table_of(const struct coord_job *j, enum legend_list list,
-                         const struct legend_name *x)
+/* In which table rows of the name lie; NULL: it has none. */
+static const char *table_of(enum legend_list list, const struct legend_name *x)
 {
-    uint32_t network = (uint32_t)j->spec.table_count;
-    if (list == LEGEND_TENSORS || list == LEGEND_STATISTICS)
-        return network + (list == LEGEND_STATISTICS);
-    for (uint32_t t = 0; list == LEGEND_FIELDS && t < network; t++)
-        if (strcmp(j->spec.table[t].name, x->table) == 0)
-            return t;
-    return LIMIT_TABLES;
+    static const char *const network[LEGEND_LISTS] = {
+        [LEGEND_TENSORS] = "dense", [LEGEND_STATISTICS] = "dense_stats"};
+    return list == LEGEND_FIELDS ? x->table : network[list];
 }
 
-/* Of a checkpoint's rows those that the job begins anew, as LOAD takes it: tables have the numbers
- * that the job gives them, the network's come behind the sparse ones. */
-static int without_make(struct coord_job *j, const struct legend *was, struct err *e)
+/* Adds a word, unless it is there; false: there is no room. */
+static bool without_add(struct coord_job *j, const char *word)
+{
+    size_t bytes = strlen(word);
+    for (const char *p = j->without; (p = strstr(p, word)) != NULL; p += bytes)
+        if ((p == j->without || p[-1] == ' ') && (p[bytes] == 0 || p[bytes] == ' '))
+            return true;
+    size_t at = strlen(j->without), most = sizeof j->without - at;
+    int n = snprintf(j->without + at, most, "%s%s", at > 0 ? " " : "", word);
+    return n >= 0 && (size_t)n < most;
+}
+
+/* Of the rows that it begins with those that the job begins anew, as LOAD and FIELD_DROP take them:
+ * `half` are those that a former job has begun to drop. */
+static int without_make(struct coord_job *j, const struct legend *was, const char *half,
+                        struct err *e)
 {
     const struct string_list *fresh = &j->spec.fresh;
-    size_t at = 0;
-    uint32_t network = (uint32_t)j->spec.table_count;
-    if (is_fresh(fresh, "dense")) {
-        (void)snprintf(j->without, sizeof j->without, "%u:* %u:*", network, network + 1);
-        at = strlen(j->without);
-    }
+    char word[2 * LIMIT_NAME];
+    bool room = half[0] == 0 || without_add(j, half);
+    if (is_fresh(fresh, "dense"))
+        room = room && without_add(j, "dense:*") && without_add(j, "dense_stats:*");
     for (uint32_t l = 0; l < LEGEND_LISTS; l++)
         for (uint32_t i = 0; i < was->count[l]; i++) {
             const struct legend_name *x = &was->name[l][i];
-            uint32_t table = table_of(j, (enum legend_list)l, x);
-            if (table == LIMIT_TABLES || !is_fresh(fresh, x->name))
+            const char *table = table_of((enum legend_list)l, x);
+            if (table == NULL || !is_fresh(fresh, x->name))
                 continue;
-            int n = snprintf(j->without + at, sizeof j->without - at, "%s%u:%u", at > 0 ? " " : "",
-                             table, x->number);
-            at += (size_t)n;
-            if (at >= sizeof j->without)
-                return err_set(e, SHOAL_E_CONFIG,
-                               "fresh names too much at once: say dense for the whole network");
+            (void)snprintf(word, sizeof word, "%s:%u", table, x->number);
+            room = room && without_add(j, word);
         }
-    return 0;
+    return room ? 0
+                : err_set(e, SHOAL_E_CONFIG,
+                          "fresh names too much at once: say dense for the whole network");
 }
 
 /* Whether a job that begins with these tables begins with a network that has learnt: of what is
  * fresh all are fields. */
-static bool network_goes_on(const struct string_list *fresh, const struct legend *was)
+static bool network_goes_on(const struct string_list *fresh, const struct legend *was,
+                            const char *half)
 {
-    bool fields = true;
+    bool fields = strncmp(half, "dense", 5) != 0 && strstr(half, " dense") == NULL;
     for (size_t i = 0; i < fresh->count; i++)
         fields &= legend_find(was, LEGEND_FIELDS, fresh->item[i]) != LEGEND_NONE;
     return legend_known(was) && fields;
@@ -224,21 +229,20 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
     int rc = fleet ? coord_names_of_fleet(c, &was, e) : 0;
     if (rc != 0)
         return rc;
-    if (j->spec.fresh.count > 0 && from == NULL)
+    if (j->spec.fresh.count > 0 && from == NULL && !fleet)
         return err_set(e, SHOAL_E_CONFIG,
-                       "fresh: %s: only a job that begins with a checkpoint leaves some of its "
-                       "rows out: take the key away, or make one (shoal checkpoint create) and "
-                       "start_from it on servers that are new",
+                       "fresh: %s: only a job that begins with tables (start_from) leaves some of "
+                       "their rows out: take the key away",
                        j->spec.fresh.item[0]);
     if (j->spec.fresh.count > 0 && !legend_known(was))
         return err_set(e, SHOAL_E_CONFIG,
-                       "fresh: %s: the checkpoint is of a release that kept no names; take the "
-                       "key away",
-                       j->spec.fresh.item[0]);
-    rc = begins ? without_make(j, was, e) : 0;
+                       "fresh: %s: the %s of a release that kept no names; take the key away",
+                       j->spec.fresh.item[0], fleet ? "tables are" : "checkpoint is");
+    const char *half = fleet ? coord_fresh_fields_half(c) : "";
+    rc = begins || fleet ? without_make(j, was, half, e) : 0;
     if (fleet && !legend_known(was))
         rc = older_check(c, &j->spec, e);
-    bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was) : was->learnt;
+    bool learnt = begins || fleet ? network_goes_on(&j->spec.fresh, was, half) : was->learnt;
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
 
@@ -319,7 +323,7 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     if (rc == 0)
         rc = legend_begin(c, j, goes_on ? &from : NULL, fleet, e);
     if (rc == 0)
-        rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, e);
+        rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, fleet, e);
     if (rc == 0 && fleet) {
         j->at.from = FROM_FLEET;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", COORD_FROM_FLEET);

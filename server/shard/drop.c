@@ -51,8 +51,7 @@ static bool on_disk(struct shard *s)
         engine_stats_get(s->engine, &stats);
         d->through = stats.sequence;
     }
-    return engine_synced(s->engine) >= d->through || !engine_sync_due(s->engine) ||
-           PLANTED("unsynced_drop");
+    return engine_synced(s->engine) >= d->through || !engine_sync_due(s->engine);
 }
 
 static void step_cb(struct env_timer *t)

@@ -124,6 +124,21 @@ def a_stopped_job_and_a_restart_lose_no_names(space):
         assert abs(json.loads((space / "report.json").read_text())["test"]["logloss"] - report["test"]["logloss"]) < 1e-12
 
 
+def what_is_fresh_begins_anew_in_a_fleet(space):
+    """As from the checkpoint with the same `fresh`, on new servers."""
+    prepared(space)
+    run_job(job(space, "first"), space / "first")
+    made = max((space / "first/checkpoints").iterdir())
+    alone = {"checkpoint.at_end": None}
+    for change in ("field dropped", "hidden widened", "layer added", "model changed"):
+        name, (keys, _, _, fresh, _) = change.replace(" ", "-"), CELLS[change]
+        anew = {**keys, "fresh": fresh}
+        right = digests(run_job(job(space, name, **anew), space / name, 1, 1, ["--start-from", str(made)]))
+        with Fleet(space, name, 1).up() as fleet:
+            fleet.job(job(space, "alone", **alone))
+            assert fleet.job(job(space, name, **anew, **alone), "--start-from", "fleet") == right, change
+
+
 def a_fleet_is_translated_by_way_of_a_checkpoint(space):
     """What `start_from: fleet` refuses by the schema goes through `shoal checkpoint create` and `fresh: [all]`, as into new servers."""
     prepared(space)
@@ -145,5 +160,6 @@ def a_fleet_is_translated_by_way_of_a_checkpoint(space):
 
 
 if __name__ == "__main__":
-    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, other_rates_and_rules_count_from_then_on, a_fleet_is_translated_by_way_of_a_checkpoint,
+    main([checkpoints_take_what_fits, a_fleet_takes_what_fits, other_rates_and_rules_count_from_then_on,
+          what_is_fresh_begins_anew_in_a_fleet, a_fleet_is_translated_by_way_of_a_checkpoint,
           a_stopped_job_and_a_restart_lose_no_names])

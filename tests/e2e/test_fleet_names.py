@@ -157,6 +157,26 @@ def dropped_field_leaves_no_trace(space):
         assert row(fleet, "a:x3")["field"] == 3 and row(fleet, "0:x3") is None  # it is new
 
 
+def fields_of_a_fleet_begin_anew(space):
+    """`start_from: fleet` with `fresh` is what a checkpoint with the same `fresh` is on new servers; and stays so when a server dies."""
+    first = job(space, "first", ["a", "b", "c"], **{"checkpoint.dir": str(space / "kept")})
+    for fresh in ("[a]", "[b, dense]"):
+        with Fleet(space, f"f{fresh[1]}").up() as fleet, Fleet(space, f"g{fresh[1]}").up() as other:
+            fleet.job(first)
+            made = shoal("checkpoint", "create", "--coordinator", fleet.endpoint, "--json")
+            assert made.returncode == 0, made
+            at = json.loads(made.stdout)["path"]
+            anew = other.job(first, "--start-from", at, "--set", f"fresh={fresh}")
+            goes_on = other.job(first, "--start-from", "fleet")
+            assert fleet.job(first, "--start-from", "fleet", "--set", f"fresh={fresh}") == anew, fresh
+            fleet.running["s0"].kill()
+            fleet.running.pop("s0").wait()
+            fleet.server("s0")
+            fleet.fits()
+            assert fleet.job(first, "--start-from", "fleet") == goes_on, fresh
+
+
 if __name__ == "__main__":
     main([names_of_a_job_file_are_the_tables_own, buckets_are_read_by_the_job_that_made_them, lost_coordinator_reads_rows_as_they_were_meant,
-          nobody_guesses, dropped_field_leaves_no_trace])
+          nobody_guesses, dropped_field_leaves_no_trace,
+          fields_of_a_fleet_begin_anew])

@@ -4,6 +4,7 @@
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
+#include "server/coord/phase.h"
 #include "server/coord/submit.h"
 #include "tests/lib/server_fake.h"
 
@@ -832,6 +833,37 @@ START_TEST(coord_drops_before_it_forgets)
 }
 END_TEST
 
+/* A job ends while one server has dropped a field and the other has not: the next one does, without
+ * a word of it. */
+START_TEST(coord_half_fresh_fields_are_carried)
+{
+    fleet_start(2);
+    named_run("abc", NULL);
+    r.shard[1].drop_slow = true;
+    named_start("abc", "fleet");
+    ck_assert(coord_fresh_want(r.coord, r.coord->job.at.number, false, "emb:1"));
+    go(3000);
+    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP);
+    ck_assert_uint_eq(r.shard[0].drops, 1);
+    ck_assert_str_eq(r.shard[0].what, "emb:1");
+    (void)coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped");
+    r.shard[1].drop_slow = false;
+    if (_i == 1) {
+        struct coord_store *same = store_copy();
+        store_change(same);
+        go(1000);
+    }
+    named_run("abc", "fleet");
+    ck_assert_uint_eq(r.shard[1].drops, 1);
+    ck_assert_str_eq(r.shard[1].what, "emb:1");
+    uint32_t drops = r.shard[0].drops;
+    named_run("abc", "fleet"); /* no more */
+    ck_assert_uint_eq(r.shard[0].drops, drops);
+    ck_assert_uint_eq(r.shard[1].drops, 1);
+    rig_stop();
+}
+END_TEST
+
 /* _i 0: the store is lost; 1: it is that of before the second job. */
 START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones)
 {
@@ -987,6 +1019,7 @@ int main(void)
     tcase_add_test(t, coord_map_of_more_tables_keeps_the_owners);
     tcase_add_test(t, coord_names_are_kept_by_the_shards);
     tcase_add_loop_test(t, coord_drops_before_it_forgets, 0, 3);
+    tcase_add_loop_test(t, coord_half_fresh_fields_are_carried, 0, 2);
     tcase_add_loop_test(t, coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones,
                         0, 2);
     tcase_add_test(t, coord_names_that_are_newer_end_a_job_that_began_without_them);
