@@ -64,10 +64,18 @@ static int argument_take(struct option_line *l, const char *argument, const char
     return joined ? 1 : 2;
 }
 
+static int options_of(const struct option_command *c)
+{
+    int count = 0;
+    while (c->option[count].path != NULL)
+        count++;
+    return count;
+}
+
 int option_parse(const char *command, int argc, char **argv, struct option_line *l, struct err *e)
 {
     *l = (struct option_line){.command = command_find(command)};
-    SHOAL_ASSERT(l->command->words <= OPTION_WORDS_MAX);
+    SHOAL_ASSERT(l->command->words <= OPTION_WORDS_MAX && options_of(l->command) <= OPTION_MAX);
     for (int i = 1; i < argc;) {
         int rc = 1;
         if (strncmp(argv[i], "--", 2) == 0)

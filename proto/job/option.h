@@ -21,13 +21,14 @@ struct option_command {
     const char *usage; /* what stands behind the name; a line for each way to say it */
     const char *about; /* paragraphs before the options */
     const char *notes; /* after them, or NULL */
-    const struct config_key *option; /* ended by a NULL path; always has "help" */
-    int words;                       /* at most so many that are no option */
+    /* OPTION_MAX at most, ended by a NULL path; always has "help" */
+    const struct config_key *option;
+    int words; /* at most so many that are no option */
 };
 
 extern const struct option_command option_commands[]; /* ended by a NULL name */
 
-enum { OPTION_MAX = 24, OPTION_WORDS_MAX = 2 };
+enum { OPTION_MAX = 32, OPTION_WORDS_MAX = 2 };
 
 struct option_line { /* a command line; its values are argv's */
     const struct option_command *command;
