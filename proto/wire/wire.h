@@ -172,10 +172,10 @@
 #define WIRE_CLEAR(U32, U64, I32, F32, F64, B, STR) U64(job)
 #define WIRE_CLEAR_REPLY(U32, U64, I32, F32, F64, B, STR) U64(job)
 
-/* All rows of the fields in `what` (as LOAD's without; tables that are not here are passed over)
- * go. run: that of the job which begins them anew; once it was opened here nothing is done, and names
- * of their keys stay. 0: the fields are nobody's, and names of their keys go too. Answered when it
- * is durable: rows that went since it was asked first, or since a restart. */
+/* All rows of the fields in `what` go (as LOAD's without; tables that are not here are passed
+ * over). run: that of the job which begins them anew; once it was opened here nothing is done, and
+ * names of their keys stay. 0: the fields are nobody's, and names of their keys go too. Answered
+ * when it is durable: rows that went since it was asked first, or since a restart. */
 #define WIRE_FIELD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run) STR(what, WIRE_WITHOUT)
 #define WIRE_FIELD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
