@@ -189,6 +189,7 @@ struct json *key_fields(const struct key_place *at)
         struct json *j = json_new_object();
         (void)json_set_string(j, "name", n->name[LEGEND_FIELDS][i].name);
         (void)json_set_int(j, "field", n->name[LEGEND_FIELDS][i].number);
+        (void)json_set_string(j, "kind", n->name[LEGEND_FIELDS][i].what);
         (void)json_append(fields, j);
     }
     return fields;

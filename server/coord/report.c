@@ -94,12 +94,12 @@ static struct json *evaluations_json(const struct coord_job *j)
     return list;
 }
 
-/* Of all examples before they were learnt; null: none were scored. */
+/* Of all examples before they were learnt; null: none were scored, or (train.skip) another job did. */
 static void train_set(struct json *to, const struct coord_job *j)
 {
     struct metric of[LIMIT_TASKS];
     uint64_t seen = 0;
-    if (!coord_window_all(&j->windows, of)) {
+    if (j->spec.train.skip || !coord_window_all(&j->windows, of)) {
         json_set_null(to, "train");
         return;
     }

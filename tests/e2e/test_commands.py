@@ -49,7 +49,7 @@ CANNOT = {
         "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py CASE...": CTEST,
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
-        "tests/long [kills] [points] [budget] [plant] [checkpoints] [sim] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
+        "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
         "tests/plants [NAME...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG},
@@ -96,6 +96,8 @@ AS = {
         "shoal blame ... TABLE KEY|FIELD:VALUE [--limit N]": f"shoal blame {RUN} emb C1:VALUE --limit 3",
         "shoal erase ... TABLE --keys FILE":
             f"echo C1:VALUE > keys && shoal erase --coordinator tcp://GOING emb --keys keys --job job.yaml --receipt receipt.json --checkpoints {KEPT}",
+        "shoal drop TABLE/FIELD --coordinator EP":  # e2e/test_fleet_names drops; here no field is gone
+            "! shoal drop emb/C1 --coordinator tcp://GOING 2> refused && grep -q 'shoal drop: ' refused",
         "shoal report REPORT.json [--html FILE]": "shoal report runs/kept/report.json --html page.html",
         "shoal synth --out FILE [--kind criteo|sequence|tasks] [--rows N]": "shoal synth --out made.csv --kind sequence --rows 1000",
     },

@@ -62,8 +62,7 @@ def buckets_are_read_by_the_job_that_made_them(space):
         at = row(fleet, "--field", "c", "--value", "9")
         assert at is not None and at["field"] == 1 and row(fleet, "c:12") == at != row(fleet, "c:3")
         copy = path.rename(space / "moved.csv")
-        lost = shoal("inspect", "emb", "c:9", "--coordinator", fleet.endpoint)
-        assert lost.returncode == 66 and "give --job JOB.yaml with paths that hold on this machine" in lost.stderr, lost
+        assert row(fleet, "c:9") == at  # names make up for the file
         mine = job_file(space / "mine.yaml", copy, **{"data.format": "csv", "data.label": "label", **MODEL, **over})
         assert row(fleet, "c:9", "--job", mine) == at
         other = job_file(space / "other.yaml", copy, **{"data.format": "csv", "data.label": "label", **MODEL})
