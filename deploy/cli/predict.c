@@ -354,7 +354,9 @@ static int worker_copy(const char *path, FILE *to, struct err *e)
     int in = open(path, O_RDONLY | O_CLOEXEC);
     fflush(to);
     int64_t n = in < 0 ? -1 : file_copy(in, fileno(to), UINT64_MAX);
-    int rc = n >= 0 ? 0 : err_set(e, SHOAL_E_IO, "cannot copy %s: %s", path, strerror(errno));
+    int rc = n >= 0 ? 0
+                    : err_set(e, SHOAL_E_IO, "cannot copy %s to %s: %s", path,
+                              to == stdout ? "standard output" : "--out", strerror(errno));
     if (in >= 0)
         close(in);
     return rc;
