@@ -94,7 +94,8 @@ static struct json *evaluations_json(const struct coord_job *j)
     return list;
 }
 
-/* Of all examples before they were learnt; null: none were scored, or (train.skip) another job did. */
+/* Of all examples before they were learnt; null: none were scored, or (train.skip) by another
+ * job. */
 static void train_set(struct json *to, const struct coord_job *j)
 {
     struct metric of[LIMIT_TASKS];
