@@ -38,7 +38,9 @@ def changed(blocks, rows):
     wire, coord = (ROOT / p for p in ("proto/wire/wire.h", "server/coord/coord.c"))
     lists = before(wire.read_text(encoding="utf-8"), "/* X(NAME, wire number,", blocks[0])
     handler = before(coord.read_text(encoding="utf-8"), "/* ---- dispatch ---", blocks[1])
-    return {"proto/wire/wire.h": row_into(lists, "WIRE_MAP", rows[0]),
+    taken = re.findall(r"^    X\([A-Z_]+, (\d+), \d, \d\)", lists, re.M)
+    row = rows[0].replace(", N,", f", {max(map(int, taken)) + 1},")
+    return {"proto/wire/wire.h": row_into(lists, "WIRE_MAP", row),
             "server/coord/coord.c": row_into(handler, "DISPATCH_MAP", rows[1]),
             "tests/wire/walk_call.h": blocks[2]}
 
