@@ -102,6 +102,11 @@ static int not_ended(const char *run, struct err *e)
     return rc;
 }
 
+bool local_run_kept(const char *run)
+{
+    return run_has(run, "server-0/shard-0/rows");
+}
+
 static int reopen(struct local *l, const char *folder, struct err *e)
 {
     char name[48], run[LIMIT_PATH], *whole;

@@ -73,8 +73,9 @@ static int write_first(struct engine *g, uint32_t table, struct err *e)
         engine_job_begin(g, JOB_CHANGE, &c->job, &ops);
     engine_flush_step(g);
     return err_set(e, SHOAL_E_AGAIN,
-                   "the rows of table %s are written to the disk before it changes; ask again",
-                   table_schema_of(g->table[table].table)->name);
+                   "the rows of table %s are written to the disk before it changes%s",
+                   table_schema_of(g->table[table].table)->name,
+                   g->space.stopped ? ", which has no room for them: free some" : "");
 }
 
 static int refuse(const struct table_schema *is, const char *what, const char *why, struct err *e)

@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool stored(struct coord *c, int status, const struct err *e)
@@ -276,6 +277,10 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
         (call->target != COORD_NOBODY && call->target != shard))
         return; /* late, twice, or nobody we asked */
     if (status_waits(reply->status)) {
+        call->waits_ns = call->waits_ns == 0 ? env_now_ns(c->env) : call->waits_ns;
+        c->waits.shard = shard;
+        (void)snprintf(c->waits.text, sizeof c->waits.text, "%s",
+                       reply->error[0] != 0 ? reply->error : err_text(reply->status));
         log_debug("%s of shard %u: %s, asked again later", wire_type_name(reply->type), shard,
                   err_text(reply->status));
         return;
@@ -292,6 +297,15 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
     call_unlink(c, call);
     call->on_done(c->context, call, reply->status, reply->error);
     call_free(call);
+}
+
+uint64_t coord_call_put_off_ns(const struct coord_calls *c)
+{
+    uint64_t longest = 0, now = env_now_ns(c->env);
+    for (const struct coord_call *call = c->head; call != NULL; call = call->next)
+        if (call->waits_ns != 0 && now - call->waits_ns > longest)
+            longest = now - call->waits_ns;
+    return longest;
 }
 
 void coord_call_tick(struct coord_calls *c)

@@ -61,7 +61,8 @@ struct coord_call {
     coord_call_reply on_reply; /* may be NULL */
     coord_call_done on_done;
     uint64_t sent_ns;
-    uint32_t missing; /* answers */
+    uint64_t waits_ns; /* since then a shard has said "not now"; 0: none has */
+    uint32_t missing;  /* answers */
     uint8_t answered[LIMIT_SHARDS / 8];
     struct coord_call *next;
 };
@@ -74,8 +75,14 @@ struct coord_calls {
     uint64_t next_id;
     struct coord_call *head; /* owned */
     uint32_t count;
+    struct { /* the newest "not now": who, why */
+        uint32_t shard;
+        char text[ERR_TEXT_MAX];
+    } waits;
 };
 
+/* For how long the call that has been put off longest has been; 0: none is. */
+uint64_t coord_call_put_off_ns(const struct coord_calls *c);
 void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
                      void *context, uint64_t resend_ns, uint64_t lease_ns);
 /* asked: filled in from `request` (type and u) to `on_done`; the frame is copied. Never calls back

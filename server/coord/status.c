@@ -252,6 +252,9 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
                        "waits for disk: %s takes no pushes, too little is free; free some, or "
                        "lower its disk_free%s",
                        s->server, s->figures.disk_max > 0 ? ", or raise its disk" : "");
+    else if (coord_call_put_off_ns(&c->calls) > SHORT_NS)
+        (void)snprintf(text, bytes, "waits for server %s: %.400s",
+                       c->members.shard[c->calls.waits.shard].server, c->calls.waits.text);
     else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
         (void)snprintf(text, bytes, "waits for a worker: none is there");
     else if (c->job.at.phase == PHASE_WAITING && c->members.workers < c->job.at.workers_wanted &&

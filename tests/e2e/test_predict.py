@@ -306,9 +306,9 @@ def asking(space, *words):
                             env={**os.environ, "TMPDIR": str(space.path)})
 
 
-def going(space, name, epochs):
+def going(space, name, epochs, **keys):
     train = synth(space / "train.tsv", 6000, 1)
-    run = Run(job_file(space / f"{name}.yaml", train, **{"data.test": str(train), "train.epochs": epochs}), space / name)
+    run = Run(job_file(space / f"{name}.yaml", train, **{"data.test": str(train), "train.epochs": epochs, **keys}), space / name)
     while run.running() and "epoch" not in run.output():
         time.sleep(0.05)
     still_going(run)
@@ -335,6 +335,12 @@ def run_that_ends_meanwhile_is_not_waited_for(space):
     for one in asked:
         ended(one, "has ended meanwhile: the same line now reads what it left", rows)
     shoal("predict", "--from", run.dir, "--in", "-", stdin=rows)
+    run, _ = going(space, "forgotten", longer(12), durability="memory")
+    asked = [asking(space, "predict", "--from", run.dir)]
+    time.sleep(1.5)
+    still_going(run)
+    assert run.wait() == 0, run.output()
+    ended(asked[0], "has ended meanwhile, and its servers kept nothing (durability: memory)", rows)
     run, coordinator = going(space, "killed", 20000)
     asked = [asking(space, "predict", "--from", run.dir),
              asking(space, "predict", space / "killed.yaml", "--from", "fleet", "--coordinator", coordinator)]

@@ -284,6 +284,10 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         w->u.NAMES_HELD_reply.version = s->names_version;
         return 0;
     case WIRE_TYPE_TABLE_CREATE:
+        if (s->create_later != NULL) {
+            (void)snprintf(w->error, sizeof w->error, "%s", s->create_later);
+            return SHOAL_E_AGAIN;
+        }
         s->tablets[q->u.TABLE_CREATE.table] = 1u << q->u.TABLE_CREATE.tablet_bits;
         return s->map_count == 0 ? SHOAL_E_INTERNAL : 0; /* order: the map first */
     case WIRE_TYPE_RUN_OPEN:

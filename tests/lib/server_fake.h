@@ -59,11 +59,12 @@ struct fake_shard {
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     uint64_t names_version;
-    uint32_t names_asked;                   /* times */
-    char names[512];                        /* as told; an empty one: none */
-    bool names_slow;                        /* NAMES_SET is BUSY as long */
-    struct fake_run run;                    /* open now */
-    uint64_t newest_run;                    /* ever opened */
+    uint32_t names_asked;     /* times */
+    char names[512];          /* as told; an empty one: none */
+    bool names_slow;          /* NAMES_SET is BUSY as long */
+    struct fake_run run;      /* open now */
+    uint64_t newest_run;      /* ever opened */
+    const char *create_later; /* TABLE_CREATE is AGAIN for that reason; NULL: it is not */
     uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */
     struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
     uint32_t exports, loads, unloads, clears, clears_asked;

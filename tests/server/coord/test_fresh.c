@@ -3,6 +3,7 @@
 #include "proto/base/log.h"
 #include "server/coord/coord.h"
 #include "server/coord/core.h"
+#include "server/coord/status.h"
 #include "server/coord/submit.h"
 #include "tests/lib/server_fake.h"
 
@@ -247,6 +248,33 @@ START_TEST(coord_half_cleared_is_nobodys)
 }
 END_TEST
 
+static bool status_has(const char *words)
+{
+    char *told = coord_status_text(r.coord);
+    bool has = strstr(told, words) != NULL;
+    free(told);
+    return has;
+}
+
+/* A server that says "not now" for seconds is named, with its reason: its disk may be full. */
+START_TEST(coord_says_what_a_server_puts_off)
+{
+    rig_start();
+    r.shard[1].create_later = "there is no room for the rows of table emb";
+    job_begin("");
+    until(PHASE_SETUP);
+    go(2000);
+    ck_assert(!status_has("waiting"));
+    go(2000);
+    ck_assert(status_has("waits for server server-1: there is no room for the rows of table emb"));
+    r.shard[1].create_later = NULL;
+    go(2000);
+    ck_assert(!status_has("waiting"));
+    ck_assert_uint_eq(job_end(), WIRE_JOB_DONE);
+    rig_stop();
+}
+END_TEST
+
 static uint32_t number_of(const char *field)
 {
     const struct legend *n = &r.coord->job.spec.legend;
@@ -301,6 +329,7 @@ int main(void)
     Suite *suite = suite_create("fresh");
     TCase *t = tcase_create("fresh");
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, coord_says_what_a_server_puts_off);
     tcase_add_test(t, coord_a_job_says_what_becomes_of_rows);
     tcase_add_loop_test(t, coord_clears_once, 0, 4);
     tcase_add_loop_test(t, coord_half_cleared_is_nobodys, 0, 2);
