@@ -15,7 +15,10 @@
 static const struct {
     const char *name;
     const struct config_key *keys;
-} files[] = {{"job", keys_job}, {"server", keys_server}, {"coordinator", keys_coordinator}};
+} files[] = {{"job", keys_job},
+             {"server", keys_server},
+             {"coordinator", keys_coordinator},
+             {"worker", keys_worker}};
 enum { FILES = sizeof files / sizeof files[0] };
 
 /* ---- Markdown -------------------------------------------------------------------------------- */

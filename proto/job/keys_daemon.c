@@ -1,4 +1,4 @@
-/* keys_daemon.c: every key of server.yaml and of coordinator.yaml. */
+/* keys_daemon.c: every key of server.yaml, coordinator.yaml and worker.yaml. */
 #include "proto/job/keys.h"
 
 #include "proto/base/limits.h"
@@ -77,5 +77,30 @@ const struct config_key keys_coordinator[] = {
              "commands as this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on an address that is not loopback: [Security](#security)"},
+    {0},
+};
+
+const struct config_key keys_worker[] = {
+    {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7000",
+     .values = "endpoint"},
+    {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "HOST-PID", .values = "name",
+     .text = "what the coordinator calls the worker"},
+    {"lanes", CONFIG_INT, 1, LIMIT_LANES, NULL, .fallback = "2",
+     .text = "how many it works on, a computing thread each"},
+    {"cores", CONFIG_INT, 0, 1024, NULL, .fallback = "0", .otherwise = "as many as the CPUs",
+     .text = "batches that it parses at a time"},
+    {"backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda", .fallback = "auto"},
+    {"device", CONFIG_INT, 0, 1e6, NULL, .otherwise = "`SHOAL_DEVICE`, else 0",
+     .text = "its GPU, counted round"},
+    {"io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
+    {"cache", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "that of the job",
+     .values = "folder", .text = "`data.cache` of every job: what was decoded"},
+    {"set", CONFIG_LIST, 0, 0, NULL, .values = "`KEY=VALUE`",
+     .text = "over keys of every job: where the input lies on this machine"},
+    {"allow_commands", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "whether jobs may run `{cmd: ...}` here: whoever submits one then runs commands as "
+             "this user"},
+    {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "talk to an address that is not loopback: [Security](#security)"},
     {0},
 };
