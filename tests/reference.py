@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 BIN = os.environ.get("SHOAL_BIN", "build/release/bin")
-PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator"), "deploy/manual/run.md": ()}
+PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator", "worker"), "deploy/manual/run.md": ()}
 SCHEMA = "deploy/job.schema.json"
 COMPLETION = "deploy/completion.bash"
 

@@ -1,6 +1,7 @@
 /* worker_config.c: worker.yaml. */
 #include "worker/worker_config.h"
 
+#include "proto/job/instance.h"
 #include "proto/job/keys.h"
 
 #include <stdio.h>
@@ -30,7 +31,11 @@ static int take_set(const struct config *c, const char *file, struct string_list
                     struct err *e)
 {
     struct string_list own = {0};
-    const char *cache = config_string(c, "cache");
+    char cache[LIMIT_PATH + 8], folder[LIMIT_PATH];
+    instance_folder("CACHE_DIRECTORY", folder, sizeof folder);
+    (void)snprintf(cache, sizeof cache, "%.*s", LIMIT_PATH, config_string(c, "cache"));
+    if (!config_has(c, "cache") && folder[0] != '\0')
+        (void)snprintf(cache, sizeof cache, "%s/data", folder);
     int rc = config_list(c, "set", &own) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (rc == 0 && strlen(cache) >= LIMIT_PATH)
         rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: cache is longer than %d bytes", file,

@@ -1,7 +1,7 @@
 /* worker_config.h: worker.yaml, the file of a daemon that waits for jobs (shoal-worker run), as a
  * plain value. It says what this machine gives; what is to be done comes from the coordinator. An
- * unknown key, a wrong type or a value out of range is refused with file, line and the nearest known
- * key (SHOAL_E_CONFIG).
+ * unknown key, a wrong type or a value out of range is refused with file, line and the nearest
+ * known key (SHOAL_E_CONFIG).
  *
  *     coordinator: tcp://10.0.0.1:7000
  *     name: gpu-3               # by default HOST-PID

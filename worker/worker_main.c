@@ -15,7 +15,10 @@
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
+#include "proto/job/instance.h"
 #include "proto/job/job.h"
+#include "proto/job/keys.h"
+#include "proto/job/live.h"
 #include "proto/job/option.h"
 #include "proto/metric/measure.h"
 #include "proto/net/net.h"
@@ -44,7 +47,7 @@
 #define REPORT_BYTES_MAX ((size_t)32 << 20)
 
 struct arguments {
-    const char *verb, *coordinator, *config, *name, *field, *value, *made_by;
+    const char *verb, *coordinator, *config, *instance, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
     struct string_list *in, *column; /* likewise; the line's */
     uint32_t part, parts;            /* likewise; 0 parts: all */
@@ -55,7 +58,8 @@ struct arguments {
     int64_t device; /* -1: not given */
     enum backend_kind backend;
     bool backend_given, insecure, commands;
-    bool stay; /* run */
+    bool stay;         /* run */
+    struct live *live; /* its file */
 };
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -92,6 +96,7 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
     const struct string_list *set = option_list(o, "set");
     *a = (struct arguments){.coordinator = option_text(o, "coordinator"),
                             .config = option_text(o, "config"),
+                            .instance = option_text(o, "instance"),
                             .name = option_text(o, "name"),
                             .field = option_text(o, "field"),
                             .value = option_text(o, "value"),
@@ -165,6 +170,8 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     a->stay = strcmp(a->verb, "run") == 0;
     if (a->stay)
         return run_alone(o, e);
+    if (a->instance != NULL)
+        return err_set(e, SHOAL_E_USAGE, "--instance is of run, whose file it names");
     bool train = strcmp(a->verb, "train") == 0;
     if (!train && strcmp(a->verb, "eval") != 0 && strcmp(a->verb, "predict") != 0 &&
         !stands_alone(a))
@@ -252,9 +259,14 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
 }
 
 /* run: all of it stands in the worker's file, which outlives the arguments. */
-static int file_take(struct arguments *a, struct worker_config *c, struct err *e)
+static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_config *c,
+                     struct err *e)
 {
-    int rc = worker_config_load(a->config, a->set, c, e);
+    int rc = instance_file(a->config, a->instance, "worker", path, e);
+    if (rc != 0)
+        return rc;
+    a->config = path[0] != '\0' ? path : NULL;
+    rc = worker_config_load(a->config, a->set, c, e);
     if (rc != 0)
         return rc;
     a->coordinator = c->coordinator;
@@ -280,11 +292,28 @@ struct daemon {
     struct trainer *trainer;          /* train */
     struct evaluator *evaluator;      /* eval, predict */
     struct env_timer status;
+    struct live *live; /* run; or NULL */
 };
+
+/* SIGHUP: a closed terminal is no stop; run has a file. */
+static void reload(struct daemon *d)
+{
+    struct err e;
+    if (d->live == NULL)
+        return;
+    notify_reloading();
+    if (live_read(d->live, &e) != 0)
+        log_error("%s; what was read before stays", e.text);
+    notify_ready("reloaded");
+}
 
 static void daemon_signal(void *context, int signo)
 {
     struct daemon *d = context;
+    if (signo == SIGHUP) {
+        reload(d);
+        return;
+    }
     log_info("%s: leaving", strsignal(signo));
     notify_stopping();
     if (d->trainer != NULL)
@@ -525,9 +554,8 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
 static int run(const struct arguments *a, struct job *job, struct err *e)
 {
     struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
-    struct daemon d = {0};
+    struct daemon d = {.live = a->live};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
-    signal(SIGHUP, SIG_IGN);  /* a closed terminal is no stop, and there is nothing to reload */
     environment_set(a, job);
     int rc = backend_take(a, &d, e);
     if (rc != 0)
@@ -648,19 +676,29 @@ int main(int argc, char **argv)
     struct err e = {0};
     struct job job;
     struct worker_config file = {.device = -1};
+    struct live live = {.may = (const char *const[]){NULL}};
+    char path[LIMIT_PATH];
     bool have_job = false;
     log_init("shoal-worker");
     umask(077); /* rows, logs and jobs are nobody else's */
     (void)machine_files();
     int rc = arguments_take(argc, argv, &o, &a, &e);
     if (rc == 0)
-        rc = a.stay ? file_take(&a, &file, &e) : settings_take(&a, &job, &have_job, &e);
+        rc = a.stay ? file_take(&a, path, &file, &e) : settings_take(&a, &job, &have_job, &e);
+    if (rc == 0 && a.stay) {
+        a.live = &live;
+        live.path = a.config;
+        live.set = option_list(&o, "set");
+        live.keys = keys_worker;
+        rc = live_open(&live, &e);
+    }
     if (rc == 0)
         rc = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
     if (rc < 0)
         log_error("%s", e.text[0] != '\0' ? e.text : err_text(rc));
     if (have_job)
         job_free(&job);
+    live_close(&live);
     worker_config_free(&file);
     option_free(&o);
     return rc < 0 ? err_exit_status(rc) : 0;
