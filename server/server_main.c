@@ -94,12 +94,12 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
 
 static void fatal_cb(void *context, const struct err *e)
 {
-    (void)context;
+    const struct member *m = context;
     /* then it will be next time, too */
     bool damaged =
         e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA;
     int status = err_exit_status(SHOAL_E_IO);
-    log_error("%s; leaving with status %d%s", e->text, status,
+    log_event(DISK_FAILED, m->server->name, "%s; leaving with status %d%s", e->text, status,
               damaged ? "" : ", the next start recovers");
     _exit(status);
 }
@@ -263,8 +263,7 @@ static void reload(struct server *sv)
 {
     struct err e;
     notify_reloading();
-    if (live_read(&sv->live, &e) != 0)
-        log_error("%s; what was read before stays", e.text);
+    (void)live_read(&sv->live, &e); /* it says what is wrong */
     notify_ready("serving");
 }
 
@@ -431,10 +430,12 @@ static int serve(struct server *sv, struct err *e)
     }
     heap_bound(memory, heaps);
     if (!rc) {
-        log_info("server %s: %u shards ready", sv->name, sv->config.shards);
+        log_event(SERVER_READY, sv->name, "server %s: %u shards ready", sv->name,
+                  sv->config.shards);
         notify_ready("serving");
         serve_until(sv);
-        log_info("server %s stops: every changed tablet is written first", sv->name);
+        log_event(SERVER_STOPS, sv->name, "server %s stops: every changed tablet is written first",
+                  sv->name);
         notify_stopping();
     }
     if (sv->member != NULL)

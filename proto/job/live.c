@@ -60,12 +60,15 @@ int live_read(struct live *l, struct err *e)
     if (l->path == NULL)
         return 0;
     int rc = config_load(l->path, l->set, l->keys, &next, e);
-    if (rc != 0)
+    if (rc != 0) {
+        log_event(SETTINGS_REFUSED, l->path, "%s; what was read before stays", e->text);
         return rc;
+    }
     changes_tell(l, next, l->now, false);
     changes_tell(l, l->now, next, true);
     config_free(l->now);
     l->now = next;
+    log_event(SETTINGS_READ, l->path, "%s has been read again", l->path);
     level_set(next);
     return 0;
 }

@@ -327,5 +327,5 @@ void coord_watch_tick(struct coord *c)
     if (now - c->watch.said_ns < SAY_NS || !watch_missing(c, text, sizeof text))
         return;
     c->watch.said_ns = now;
-    log_warn("job %s %s", c->job.spec.name, text);
+    log_event(JOB_WAITS, c->job.spec.name, "job %s %s", c->job.spec.name, text);
 }

@@ -72,7 +72,8 @@ START_TEST(changes_are_told_by_key)
     put("coordinator.yaml", "shards: 1\nlease: 10s\nreport: /tmp/r\n");
     ck_assert_int_eq(live_open(&l, &e), 0);
     ck_assert_int_eq(read_again(&l, &e), 0);
-    ck_assert_str_eq(said, "");
+    ck_assert_ptr_null(strstr(said, "changed"));
+    ck_assert_ptr_nonnull(strstr(said, "has been read again"));
     put("coordinator.yaml", "shards: 2\nlease: 20s\n");
     ck_assert_int_eq(read_again(&l, &e), 0);
     ck_assert_msg(strstr(said, "shards has changed, which counts from the next start") != NULL,
@@ -82,7 +83,7 @@ START_TEST(changes_are_told_by_key)
     ck_assert_msg(strstr(said, "lease has changed\n") != NULL, "%s", said);
     ck_assert_int_eq(config_size(l.now, "lease"), 20000);
     ck_assert_int_eq(read_again(&l, &e), 0);
-    ck_assert_str_eq(said, "");
+    ck_assert_ptr_null(strstr(said, "changed"));
     live_close(&l);
 }
 END_TEST
@@ -115,7 +116,7 @@ START_TEST(the_command_line_stands)
     ck_assert_int_eq(live_open(&l, &e), 0);
     put("coordinator.yaml", "shards: 2\n");
     ck_assert_int_eq(read_again(&l, &e), 0);
-    ck_assert_str_eq(said, "");
+    ck_assert_ptr_null(strstr(said, "changed"));
     ck_assert_int_eq(config_int(l.now, "shards"), 7);
     live_close(&l);
     config_list_free(&set);

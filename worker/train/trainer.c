@@ -124,7 +124,8 @@ static void wait_fire(struct env_timer *timer)
 static enum request_verdict join_refused(struct trainer *t, const struct err *e)
 {
     if (!t->refused || strcmp(t->end.text, e->text) != 0)
-        log_error("%s; this worker asks again and again", e->text);
+        log_event(WORKER_REFUSED, client_coordinator(t->client),
+                  "%s; this worker asks again and again", e->text);
     t->refused = true;
     t->end = *e;
     t->join.pause_ms = REFUSED_PAUSE_MS;
@@ -190,14 +191,16 @@ void trainer_break(struct trainer *t, int status, const char *text)
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
     if (device_replaceable(t, status)) {
-        log_error("%s: the device (%s) is lost: this worker gives its lanes back and goes on by "
+        log_event(DEVICE_LOST, about,
+                  "%s: the device (%s) is lost: this worker gives its lanes back and goes on by "
                   "another backend, as "
                   "train.backend is auto",
                   text, about);
         err_set(&t->lost, status, "%s", text);
         trainer_clear(t, true, 0, "");
     } else {
-        log_error("%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and "
+        log_event(DEVICE_LOST, about,
+                  "%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and "
                   "may be started again",
                   text, about, err_exit_status(status));
         t->broken = true;
