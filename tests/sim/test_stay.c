@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -163,6 +164,29 @@ START_TEST(a_silent_coordinator_is_waited_for)
 }
 END_TEST
 
+/* Hours without a job, hundreds of answers that there is none: it has been answered. */
+START_TEST(waiting_is_not_silence)
+{
+    struct cluster_result done;
+    char line[256];
+    job_make("train.csv", "{kind: probe}", "lanes: 2", "");
+    cluster_open(true);
+    job_ends(WIRE_JOB_DONE, &done);
+    FILE *said = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(fileno(said), STDERR_FILENO);
+    pass(3600 * SECOND);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(said);
+    while (fgets(line, sizeof line, said) != NULL)
+        ck_assert_msg(strstr(line, "has not been answered") == NULL, "%s", line);
+    fclose(said);
+    all_tell("waiting for a job");
+}
+END_TEST
+
 START_TEST(work_is_told)
 {
     job_make("train.csv", "{kind: probe}", "lanes: 2", "");
@@ -201,6 +225,7 @@ int main(void)
     tcase_add_test(t, the_next_job_needs_no_worker_started);
     tcase_add_test(t, a_job_that_fails_here_is_not_the_end);
     tcase_add_test(t, a_silent_coordinator_is_waited_for);
+    tcase_add_test(t, waiting_is_not_silence);
     tcase_add_test(t, work_is_told);
     tcase_add_test(t, who_waits_leaves_at_once);
     suite_add_tcase(s, t);

@@ -232,6 +232,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
         return;
     SHOAL_ASSERT(r->id == 0); /* 3 */
     r->id = id;
+    r->tries = 0; /* it was answered */
     request_link(c, r);
     if (verdict == REQUEST_NOW) {
         request_send(c, r);
