@@ -56,9 +56,9 @@ _shoal()
     'shoal report') words='--html --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
     'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --train-rows --dir --json --help' ;;
-    'shoal-server') words='--config --set --help --version' ;;
+    'shoal-server') words='--config --instance --set --help --version' ;;
     'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
-    'shoal-worker') words='--coordinator --config --set --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --insecure-plaintext --allow-commands --help --version' ;;
+    'shoal-worker') words='--coordinator --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --insecure-plaintext --allow-commands --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -154,6 +154,7 @@ _shoal()
     'shoal bench --train-rows') words=''; file=yes ;;
     'shoal bench --dir') words=''; file=yes ;;
     'shoal-server --config') words=''; file=yes ;;
+    'shoal-server --instance') words=''; file=yes ;;
     'shoal-server --set') words=''; file=yes ;;
     'shoal-coordinator --config') words=''; file=yes ;;
     'shoal-coordinator --set') words=''; file=yes ;;
@@ -161,6 +162,7 @@ _shoal()
     'shoal-worker --coordinator') words=''; file=yes ;;
     'shoal-worker --config') words=''; file=yes ;;
     'shoal-worker --set') words=''; file=yes ;;
+    'shoal-worker --instance') words=''; file=yes ;;
     'shoal-worker --lanes') words=''; file=yes ;;
     'shoal-worker --name') words=''; file=yes ;;
     'shoal-worker --backend') words='auto cpu cuda'; file=yes ;;

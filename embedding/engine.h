@@ -73,9 +73,9 @@ struct engine_options {
     /* engine_open and engine_restore may return before all tablets are back (engine_back), and this
      * says that they are; on the loop. NULL: they are when it returns */
     void (*on_recovered)(void *context);
-    /* long work in one call moves (opening, a restore, a copy of all images, the last flush); on
-     * the loop. NULL: nobody asks */
-    void (*on_pulse)(void *context);
+    /* long work in one call moves (opening, a restore, a copy of all images, the last flush): it
+     * has done so much `of` that; of 0: it does not know. On the loop. NULL: nobody asks */
+    void (*on_pulse)(void *context, uint64_t done, uint64_t of);
     void (*on_fatal)(void *context,
                      /* disk broken: stop acknowledging, exit 74, recover at restart */
                      const struct err *e);
@@ -391,7 +391,8 @@ struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;
     /* recovered_ns: until all tablets were back; 0 before */
     uint64_t sequence, flushed_sequence, replayed, recovered_ns;
-    uint32_t tables, tablets_dirty, tablets_away;
+    uint32_t tables, tablets_dirty;
+    uint32_t tablets_away, tablets_awaited; /* not back yet; of how many at the start */
     /* among `rows`: those in the store, aged ones that nobody has noticed yet too */
     uint64_t cold_rows;
     /* rows that came from the store; that went to it, of them without a write */

@@ -1,11 +1,13 @@
 /* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has
  * its I/O thread. A kill at any time is fine: the store has what was promised, and the next start
  * goes on. */
+#include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
+#include "proto/job/live.h"
 #include "proto/job/option.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
@@ -31,6 +33,11 @@ static void help(const struct option_command *c)
 
 struct daemon {
     const struct coord_config *config;
+    struct live *live;
+    struct net *net;
+    struct coord *coord;
+    struct env *env;
+    struct env_timer status;
     struct coord_tensorboard tensorboard;
     struct coord_hook hook;
 };
@@ -83,12 +90,34 @@ static int report_write(void *context, const char *text, struct err *e)
     return good ? 0 : err_set(e, SHOAL_E_IO, "report %s: %s", config->report, strerror(saved));
 }
 
+/* SIGHUP. */
+static void reload(struct daemon *d)
+{
+    struct err e;
+    notify_reloading();
+    (void)live_read(d->live, &e); /* it says what is wrong */
+    notify_ready("serving");
+}
+
 static void on_signal(void *context, int signo)
 {
-    struct net *net = context;
+    struct daemon *d = context;
+    if (signo == SIGHUP) {
+        reload(d);
+        return;
+    }
     log_info("stops on signal %d; its state stays in data_dir", signo);
     notify_stopping();
-    net_interrupt(net);
+    net_interrupt(d->net);
+}
+
+static void status_fire(struct env_timer *timer)
+{
+    struct daemon *d = container_of(timer, struct daemon, status);
+    char text[240];
+    coord_describe(d->coord, text, sizeof text);
+    notify_status("%s", text);
+    env_timer_start(d->env, timer, UINT64_C(2000000000));
 }
 
 /* Workers, shards and tools: half of the files that there may be. */
@@ -98,9 +127,9 @@ static uint32_t connections_most(void)
     return half > 2 * LIMIT_WORKERS ? 2 * LIMIT_WORKERS : (uint32_t)half;
 }
 
-static int serve(const struct coord_config *config, struct err *e)
+static int serve(const struct coord_config *config, struct live *live, struct err *e)
 {
-    struct daemon daemon = {.config = config};
+    struct daemon daemon = {.config = config, .live = live};
     struct net_options no = {.drop_sends = config->drop,
                              .connections_max = connections_most(),
                              .insecure_plaintext = config->insecure_plaintext};
@@ -121,7 +150,6 @@ static int serve(const struct coord_config *config, struct err *e)
     struct net *net = NULL;
     char bound[256];
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* a closed terminal is no stop, and there is nothing to reload */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
     int rc = coord_store_open(config->data_dir, &store, e);
     if (rc == 0)
@@ -130,7 +158,8 @@ static int serve(const struct coord_config *config, struct err *e)
         rc = coord_new(&co, net_env(net), store, &coord, e);
     if (rc == 0) {
         net_set_handler(net, &coord_handler, coord);
-        rc = net_signals(net, on_signal, net);
+        daemon.net = net;
+        rc = net_signals(net, on_signal, &daemon);
     }
     if (rc == 0)
         rc = net_listen(net, config->listen, bound, e);
@@ -138,8 +167,13 @@ static int serve(const struct coord_config *config, struct err *e)
         log_info("listens at %s for %u shards, state in %s", bound, config->shards,
                  config->data_dir);
         notify_watchdog_start(net_env(net));
+        daemon.coord = coord;
+        daemon.env = net_env(net);
+        daemon.status.fire = status_fire;
         notify_ready("serving");
+        status_fire(&daemon.status);
         net_run(net);
+        env_timer_stop(daemon.env, &daemon.status);
         if (coord_fatal(coord) != 0)
             rc = err_set(e, coord_fatal(coord), "the store in %s failed", config->data_dir);
     }
@@ -180,13 +214,20 @@ int main(int argc, char **argv)
     }
     const char *tensorboard = option_text(&o, "tensorboard");
     rc = server_config_coordinator(option_text(&o, "config"), option_list(&o, "set"), &config, &e);
-    option_free(&o);
+    struct live live = {.path = option_text(&o, "config"),
+                        .set = option_list(&o, "set"),
+                        .keys = keys_coordinator,
+                        .may = (const char *const[]){NULL}};
+    if (rc == 0)
+        rc = live_open(&live, &e);
     if (rc == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
         rc = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
                      sizeof config.tensorboard - 1);
     if (rc == 0 && tensorboard != NULL)
         (void)snprintf(config.tensorboard, sizeof config.tensorboard, "%s", tensorboard);
     if (rc == 0)
-        rc = serve(&config, &e);
+        rc = serve(&config, &live, &e);
+    live_close(&live);
+    option_free(&o);
     return finish(rc, &e);
 }

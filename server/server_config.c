@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
+#include "proto/job/instance.h"
 #include "proto/job/keys.h"
 
 #include <inttypes.h>
@@ -26,6 +27,23 @@ static int take_string(const struct config *c, const char *name, const char *key
                            config_line(c, key), key);
     memcpy(out, s, strlen(s) + 1);
     return 0;
+}
+
+/* A key that names one of our folders, or what lies in it: in a unit that of the unit, unless the
+ * file says another. form: of the folder, "ipc://%s/socket". */
+static int take_of_unit(const struct config *c, const char *name, const char *key,
+                        const char *variable, const char *form, char *out, size_t capacity,
+                        struct err *e)
+{
+    char folder[LIMIT_PATH];
+    instance_folder(variable, folder, sizeof folder);
+    if (config_has(c, key) || folder[0] == 0)
+        return take_string(c, name, key, out, capacity, e);
+    const char *at = strstr(form, "%s");
+    int n = snprintf(out, capacity, "%.*s%s%s", (int)(at - form), form, folder, at + 2);
+    return n >= 0 && (size_t)n < capacity
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG, "%s is too long for %s", variable, key);
 }
 
 /* Keys of the design that this build cannot honour are refused rather than passed over in
@@ -117,9 +135,11 @@ static int take_server(const struct config *c, const char *name, void *to, struc
     *out = (struct server_config){0};
     if ((rc = refuse_sync_ms(c, name, e)) || (rc = refuse_keys(c, name, e)) ||
         (rc = take_string(c, name, "name", out->name, sizeof out->name - 14, e)) ||
-        (rc = take_string(c, name, "listen", out->listen, sizeof out->listen - 8, e)) ||
+        (rc = take_of_unit(c, name, "listen", "RUNTIME_DIRECTORY", "ipc://%s/socket", out->listen,
+                           sizeof out->listen - 8, e)) ||
         (rc = take_string(c, name, "advertise", out->advertise, sizeof out->advertise - 16, e)) ||
-        (rc = take_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e)) ||
+        (rc = take_of_unit(c, name, "data_dir", "STATE_DIRECTORY", "%s", out->data_dir,
+                           sizeof out->data_dir - 64, e)) ||
         (rc = take_string(c, name, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
         (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)))
         return rc;
@@ -228,8 +248,10 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
     int rc;
     *out = (struct coord_config){0};
     if ((rc = refuse_keys(c, name, e)) ||
-        (rc = take_string(c, name, "listen", out->listen, sizeof out->listen, e)) ||
-        (rc = take_string(c, name, "data_dir", out->data_dir, sizeof out->data_dir - 64, e)) ||
+        (rc = take_of_unit(c, name, "listen", "RUNTIME_DIRECTORY", "ipc://%s/socket", out->listen,
+                           sizeof out->listen, e)) ||
+        (rc = take_of_unit(c, name, "data_dir", "STATE_DIRECTORY", "%s", out->data_dir,
+                           sizeof out->data_dir - 64, e)) ||
         (rc = take_string(c, name, "report", out->report, sizeof out->report - 8, e)) ||
         (rc = take_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard, e)) ||
         (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)))

@@ -17,11 +17,14 @@
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
+#include "proto/job/instance.h"
 #include "proto/job/keys.h"
+#include "proto/job/live.h"
 #include "proto/job/option.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
+#include "server/server_status.h"
 #include "server/shard/server_dir.h"
 #include "server/shard/shard.h"
 
@@ -51,6 +54,7 @@ struct member {            /* one shard and its thread */
     pthread_t thread;
     _Atomic int state;       /* of the thread, with what stands below it up to pulses */
     struct net *net;         /* net_interrupt from main, once opened */
+    struct shard *shard;     /* its thread's alone */
     int status;              /* 0 or SHOAL_E_*, once opened */
     struct err error;        /* its words */
     _Atomic uint64_t pulses; /* of the thread: it gets on */
@@ -62,8 +66,11 @@ struct server {
     struct server_config config;
     char name[LIMIT_NAME];
     struct budget budget;
-    sigset_t signals;      /* blocked in every thread; main takes them */
-    struct member *member; /* owned, (config.shards) */
+    sigset_t signals;                 /* blocked in every thread; main takes them */
+    struct member *member;            /* owned, (config.shards) */
+    struct server_progress *progress; /* owned, (config.shards) */
+    struct server_told told;
+    struct live live;
 };
 
 /* ---- figures of the process ---- */
@@ -87,27 +94,43 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
 
 static void fatal_cb(void *context, const struct err *e)
 {
-    (void)context;
+    const struct member *m = context;
     /* then it will be next time, too */
     bool damaged =
         e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA;
     int status = err_exit_status(SHOAL_E_IO);
-    log_error("%s; leaving with status %d%s", e->text, status,
+    log_event(DISK_FAILED, m->server->name, "%s; leaving with status %d%s", e->text, status,
               damaged ? "" : ", the next start recovers");
     _exit(status);
 }
 
 /* A shard gets on: its loop turns, or long work in it moves. */
-static void pulse_cb(void *context)
+static void pulse_cb(void *context, uint64_t done, uint64_t of)
 {
     struct member *m = context;
+    struct server_progress *p = &m->server->progress[m->index];
+    p->done = done;
+    p->of = of;
     m->pulses++;
+}
+
+static void figures_note(struct member *m)
+{
+    struct server_progress *p = &m->server->progress[m->index];
+    struct engine_stats g;
+    engine_stats_get(m->shard->engine, &g);
+    p->rows = g.rows;
+    p->away = g.tablets_away;
+    p->tablets = g.tablets_awaited;
+    p->pulled = m->shard->counts.keys_pulled;
+    p->pushed = m->shard->counts.keys_pushed;
 }
 
 static void pulse_timer_cb(struct env_timer *t)
 {
     struct member *m = container_of(t, struct member, pulse);
-    pulse_cb(m);
+    pulse_cb(m, 0, 0);
+    figures_note(m);
     file_reserve_fill();
     env_timer_start(net_env(m->net), t, UINT64_C(1000000000));
 }
@@ -117,7 +140,7 @@ static void reach(struct member *m, enum member_state state)
 {
     SHOAL_ASSERT((int)state == m->state + 1);
     m->state = (int)state;
-    pulse_cb(m);
+    m->pulses++;
     kill(getpid(), SIGUSR1);
 }
 
@@ -185,6 +208,7 @@ static void *member_thread(void *argument)
     (void)snprintf(name, sizeof name, "shard-%u", m->index);
     (void)pthread_setname_np(pthread_self(), name);
     int rc = m->status = open_member(m, &shard);
+    m->shard = shard;
     if (!rc) {
         m->pulse.fire = pulse_timer_cb;
         pulse_timer_cb(&m->pulse);
@@ -207,6 +231,11 @@ static int start_members(struct server *sv, struct err *e)
 {
     SHOAL_ASSERT(sv->config.shards > 0);
     sv->member = calloc(sv->config.shards, sizeof *sv->member);
+    sv->progress = calloc(sv->config.shards, sizeof *sv->progress);
+    if (sv->progress == NULL) {
+        free(sv->member);
+        sv->member = NULL;
+    }
     if (sv->member == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u shards", sv->config.shards);
     for (uint32_t i = 0; i < sv->config.shards; i++) {
@@ -230,11 +259,21 @@ static uint32_t reached(const struct server *sv, enum member_state state)
     return count;
 }
 
+static void reload(struct server *sv)
+{
+    struct err e;
+    notify_reloading();
+    (void)live_read(&sv->live, &e); /* it says what is wrong */
+    notify_ready("serving");
+}
+
 /* A second, or until a shard gets further. Whether somebody asks to stop. */
-static bool asked_to_stop(const struct server *sv)
+static bool asked_to_stop(struct server *sv)
 {
     struct timespec second = {.tv_sec = 1};
     int signo = sigtimedwait(&sv->signals, NULL, &second);
+    if (signo == SIGHUP && reached(sv, MEMBER_OPENED) == sv->config.shards)
+        reload(sv);
     return signo == SIGTERM || signo == SIGINT;
 }
 
@@ -272,6 +311,23 @@ static void more_time(struct server *sv)
         notify_extend_timeout(MORE_TIME_US);
 }
 
+static void work_tell(const struct server *sv, const char *what, const char *of)
+{
+    char text[128];
+    server_status_work(sv->progress, sv->config.shards, what, of, text, sizeof text);
+    notify_status("%s", text);
+}
+
+static void serving_tell(struct server *sv)
+{
+    char text[160];
+    uint64_t now_ns = time_monotonic_ns();
+    if (now_ns - sv->told.ns < UINT64_C(2000000000))
+        return;
+    server_status_serving(sv->progress, sv->config.shards, now_ns, &sv->told, text, sizeof text);
+    notify_status("%s", text);
+}
+
 /* All have opened, or one has failed. */
 static int wait_opened(struct server *sv, struct err *e)
 {
@@ -279,6 +335,7 @@ static int wait_opened(struct server *sv, struct err *e)
         if (asked_to_stop(sv))
             leave_now(sv, "its recovery");
         more_time(sv);
+        work_tell(sv, "recovers", "the journal is read");
     }
     for (uint32_t i = 0; i < sv->config.shards; i++)
         if (sv->member[i].status) {
@@ -293,11 +350,13 @@ static int wait_opened(struct server *sv, struct err *e)
 static void serve_until(struct server *sv)
 {
     uint64_t every_ns = notify_watchdog_ns(), pinged = time_monotonic_ns();
-    while (reached(sv, MEMBER_LEAVES) == 0 && !asked_to_stop(sv))
+    while (reached(sv, MEMBER_LEAVES) == 0 && !asked_to_stop(sv)) {
+        serving_tell(sv);
         if (every_ns != 0 && time_monotonic_ns() - pinged >= every_ns && all_move(sv)) {
             notify_watchdog_ping();
             pinged = time_monotonic_ns();
         }
+    }
 }
 
 static void stop_members(struct server *sv)
@@ -310,12 +369,14 @@ static void stop_members(struct server *sv)
         if (asked_to_stop(sv))
             leave_now(sv, "its last writes");
         more_time(sv);
+        work_tell(sv, "stops", "what changed is written");
     }
     for (uint32_t i = 0; i < sv->config.shards; i++)
         pthread_join(sv->member[i].thread, NULL);
     for (uint32_t i = 0; i < sv->config.shards; i++)
         net_free(sv->member[i].net);
     free(sv->member);
+    free(sv->progress);
 }
 
 /* The rest is for messages, RocksDB's own and the kernel's. */
@@ -344,9 +405,9 @@ static int serve(struct server *sv, struct err *e)
     sigaddset(&sv->signals, SIGTERM);
     sigaddset(&sv->signals, SIGINT);
     sigaddset(&sv->signals, SIGUSR1);
+    sigaddset(&sv->signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &sv->signals, NULL); /* inherited by every thread */
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* a closed terminal is no stop, and there is nothing to reload */
     rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name,
                          &lock_fd, e);
     if (rc)
@@ -369,10 +430,12 @@ static int serve(struct server *sv, struct err *e)
     }
     heap_bound(memory, heaps);
     if (!rc) {
-        log_info("server %s: %u shards ready", sv->name, sv->config.shards);
+        log_event(SERVER_READY, sv->name, "server %s: %u shards ready", sv->name,
+                  sv->config.shards);
         notify_ready("serving");
         serve_until(sv);
-        log_info("server %s stops: every changed tablet is written first", sv->name);
+        log_event(SERVER_STOPS, sv->name, "server %s stops: every changed tablet is written first",
+                  sv->name);
         notify_stopping();
     }
     if (sv->member != NULL)
@@ -416,9 +479,20 @@ int main(int argc, char **argv)
         option_free(&o);
         return finish(rc, &e);
     }
-    rc = server_config_load(option_text(&o, "config"), option_list(&o, "set"), &sv.config, &e);
-    option_free(&o);
+    char path[LIMIT_PATH];
+    rc = instance_file(option_text(&o, "config"), option_text(&o, "instance"), "server", path, &e);
+    const char *file = path[0] != 0 ? path : NULL;
+    if (!rc)
+        rc = server_config_load(file, option_list(&o, "set"), &sv.config, &e);
+    sv.live = (struct live){.path = file,
+                            .set = option_list(&o, "set"),
+                            .keys = keys_server,
+                            .may = (const char *const[]){NULL}};
+    if (!rc)
+        rc = live_open(&sv.live, &e);
     if (!rc)
         rc = serve(&sv, &e);
+    live_close(&sv.live);
+    option_free(&o);
     return finish(rc, &e);
 }

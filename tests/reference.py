@@ -12,9 +12,10 @@ import sys
 import tempfile
 
 BIN = os.environ.get("SHOAL_BIN", "build/release/bin")
-PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator"), "deploy/manual/run.md": ()}
+PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", "coordinator", "worker"), "deploy/manual/run.md": ()}
 SCHEMA = "deploy/job.schema.json"
 COMPLETION = "deploy/completion.bash"
+CATALOG = "deploy/systemd/shoal.catalog"
 
 
 def made(*words, program="shoal"):
@@ -31,6 +32,14 @@ def schema_faults(path):
 
 def completion_faults(path):
     return [] if made("reference", "completion") == open(path).read() else [f"{path}: shoal reference completion"]
+
+
+def catalog_faults(path):
+    """As generated; no id is another's; nothing is named that the event does not have."""
+    text = open(path).read()
+    ids = re.findall(r"^-- (\w+)$", text, re.M)
+    faults = [] if made("reference", "catalog") == text else [f"{path}: shoal reference catalog"]
+    return faults + [f"{path}: {one} is no id, or stands twice" for one in ids if not re.fullmatch("[0-9a-f]{32}", one) or ids.count(one) > 1]
 
 
 def completed(*words):
@@ -99,6 +108,7 @@ def write():
         open(path, "w").write(text)
     open(SCHEMA, "w").write(made("reference", "schema"))
     open(COMPLETION, "w").write(made("reference", "completion"))
+    open(CATALOG, "w").write(made("reference", "catalog"))
 
 
 def jobs_faults():
@@ -123,7 +133,7 @@ def main():
     options = [line.split("\t") for line in made("reference", "options").splitlines()]
     helps = {command: help_of(command) for command in {row[0] for row in options} - {"shoal", "shoal checkpoint"}}
     assert len(options) > 100, options
-    faults += completion_faults(COMPLETION) + offers_faults(options) + option_faults(options, helps)
+    faults += catalog_faults(CATALOG) + completion_faults(COMPLETION) + offers_faults(options) + option_faults(options, helps)
     for file in "server", "coordinator":
         faults += help_faults(keys, made("--help", program=f"shoal-{file}"), file)
     if sorted(leaves(json.load(open(SCHEMA)))) != sorted(key for file, key in keys if file == "job"):
@@ -138,6 +148,9 @@ def main():
         assert schema_faults(spoilt), "control: a changed schema is not found"
         open(spoilt, "w").write(open(COMPLETION).read().replace("--servers", "--server", 1))
         assert completion_faults(spoilt), "control: a changed completion is not found"
+        twice = open(CATALOG).read()
+        open(spoilt, "w").write(twice + "\n" + twice.split("\n\n", 1)[1])
+        assert len(catalog_faults(spoilt)) > 2, "control: ids that stand twice are not found"
     for old, new in (("1..16", "1..17"), ("--workers N", "--worker N"), ("default 1)", "default 2)"), ("  --no-restart", "  no-restart")):
         spoilt = {"shoal local": helps["shoal local"].replace(old, new, 1)}
         assert option_faults(options, spoilt), f"control: {old} changed in a help is not found"

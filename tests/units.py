@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """units.py: what the shipped units promise together with the code: MemoryHigh= and MemoryMax= stand above what a server with the default budget
-takes, on machines of every size; no two daemons are one user or share a folder of state; what coordinator.yaml and server.yaml name is theirs to
-write. Control: units with one line changed are found."""
+takes, on machines of every size; no two daemons are one user or share a folder of state; a worker may not write checkpoints; each unit has what it
+must not lack, and users and folders that are not made. Control: units with one line changed are found."""
 import pathlib
 import re
 import sys
@@ -9,7 +9,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIB, GIB = 1 << 20, 1 << 30
 MACHINES = [GIB, 2 * GIB, 3 * GIB, 8 * GIB, 64 * GIB, 1024 * GIB, 8192 * GIB]
-UNITS = ["shoal-server", "shoal-coordinator", "shoal-worker"]
+UNITS = {"shoal-server": "shoal-server@", "shoal-coordinator": "shoal-coordinator", "shoal-worker": "shoal-worker@"}
+# What every unit says.
+ALL = {"Type": "notify", "ExecReload": "/bin/kill -HUP $MAINPID", "Restart": "on-failure", "RestartPreventExitStatus": "64 65 77 78", "WatchdogSec": "30",
+       "Group": "shoal", "LimitCORE": "0", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
+       "IPAddressDeny": "any", "MemorySwapMax": "0"}
 
 
 def lines(text):
@@ -35,33 +39,49 @@ def memory_faults(unit, share):
                 yield f"shoal-server on {machine // GIB} GiB, cgroup {kind}: takes {takes / MIB:.0f} MiB, may have {machine * allowed / MIB:.0f}"
 
 
-def folder_faults(units, settings):
+def folder_faults(units):
     users = [unit["User"][0] for unit in units.values()]
-    states = [unit[key][0] for unit in units.values() for key in ("StateDirectory", "CacheDirectory") if key in unit]
-    if len(set(users)) < len(users) or len(set(states)) < len(states) or any(other.startswith(state + "/") for state in states for other in states):
+    states = [unit[key][0] for unit in units.values() for key in ("StateDirectory", "CacheDirectory", "RuntimeDirectory") if key in unit]
+    if len(set(users)) < len(users) or any(other.startswith(state + "/") for state in states for other in states):
         yield f"units share a user or a folder: {users}, {states}"
-    for name, folder in settings.items():
-        if folder != "/var/lib/" + units[name]["StateDirectory"][0].replace("%i", ""):
-            yield f"{name}: data_dir {folder} is not its StateDirectory"
-    if "Group" in units["shoal-worker"]:
+    for kind in ("StateDirectory", "CacheDirectory", "RuntimeDirectory"):
+        of_kind = [unit[kind][0] for unit in units.values() if kind in unit]
+        if len(set(of_kind)) < len(of_kind):
+            yield f"two units have one {kind}: {of_kind}"
+    if "shoal-store" in units["shoal-worker"].get("SupplementaryGroups", []):
         yield "shoal-worker: it has the group that may change checkpoints"
 
 
-def faults(texts, settings):
+def line_faults(units, users, folders):
+    for name, unit in units.items():
+        yield from (f"{name}: {key}={unit.get(key)}, not {value}" for key, value in ALL.items() if unit.get(key) != [value])
+        for who, kind in ((unit["User"][0], "u"), (unit["Group"][0], "g"), *((g, "g") for g in unit.get("SupplementaryGroups", []))):
+            if not re.search(rf"^{kind} {who} ", users, re.M):
+                yield f"{name}: nobody makes {kind} {who}"
+        for root, kind in (("/var/lib", "StateDirectory"), ("/var/cache", "CacheDirectory"), ("/run", "RuntimeDirectory")):
+            for folder in unit.get(kind, []):
+                if f"d {root}/{folder.rsplit('/', 1)[0]} " not in folders:
+                    yield f"{name}: nobody makes the folder of {root}/{folder}"
+
+
+def faults(texts, users, folders):
     units = {name: lines(text) for name, text in texts.items()}
-    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units, settings)]
+    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units), *line_faults(units, users, folders)]
 
 
 def main():
-    texts = {name: (ROOT / f"deploy/systemd/{name}.service").read_text(encoding="utf-8") for name in UNITS}
-    settings = {f"shoal-{name}": re.search(r"^data_dir: (\S+)", (ROOT / f"deploy/systemd/{name}.yaml").read_text(encoding="utf-8"), re.M).group(1)
-                for name in ("server", "coordinator")}
-    found = faults(texts, settings)
+    read = lambda name: (ROOT / "deploy/systemd" / name).read_text(encoding="utf-8")
+    texts = {name: read(f"{file}.service") for name, file in UNITS.items()}
+    made = read("shoal.sysusers"), read("shoal.tmpfiles")
+    found = faults(texts, *made)
     planted = [("shoal-server", "MemoryHigh=85%", "MemoryHigh=15%"), ("shoal-server", "MemoryMax=90%", "MemoryMax=10%"),
-               ("shoal-server", "User=shoal-server", "User=shoal-coordinator"), ("shoal-server", "shoal/server%i", "shoal"),
-               ("shoal-coordinator", "StateDirectory=shoal/coordinator", "StateDirectory=shoal/other"),
-               ("shoal-worker", "User=shoal-worker", "User=shoal-worker\nGroup=shoal")]
-    missed = [line for name, line, wrong in planted if not faults({**texts, name: texts[name].replace(line, wrong)}, settings)]
+               ("shoal-server", "User=shoal-server", "User=shoal-coordinator"), ("shoal-server", "shoal/server-%i", "shoal"),
+               ("shoal-coordinator", "Directory=shoal/coordinator", "Directory=other/coordinator"),
+               ("shoal-server", "Directory=shoal/server-%i", "Directory=shoal/coordinator"),
+               ("shoal-worker", "Group=shoal", "Group=shoal\nSupplementaryGroups=shoal-store"),
+               ("shoal-worker", "RestartPreventExitStatus=64 65 77 78", ""), ("shoal-coordinator", "ProtectHome=yes", "ProtectHome=read-only"),
+               ("shoal-server", "SupplementaryGroups=shoal-store", "SupplementaryGroups=shoal-stores")]
+    missed = [line for name, line, wrong in planted if not faults({**texts, name: texts[name].replace(line, wrong)}, *made)]
     for line in found + [f"control: a wrong {line} is not found" for line in missed]:
         print(line)
     return 1 if found or missed else 0

@@ -1,5 +1,8 @@
 /* worker_main.c: shoal-worker: the daemon around the trainer, and around the evaluator.
  *
+ * train ends with the job; run, a unit's, waits for the next one, and has its settings in a file of
+ * its own.
+ *
  * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches:
  * for each seat two threads that compute and look up the cache and lane_readers that read, so that
  * none waits for a thread of another, and one for the rest (UV_THREADPOOL_SIZE overrides it);
@@ -12,7 +15,10 @@
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
 #include "proto/job/config.h"
+#include "proto/job/instance.h"
 #include "proto/job/job.h"
+#include "proto/job/keys.h"
+#include "proto/job/live.h"
 #include "proto/job/option.h"
 #include "proto/metric/measure.h"
 #include "proto/net/net.h"
@@ -27,6 +33,7 @@
 #include "worker/train/lane.h"
 #include "worker/train/score_file.h"
 #include "worker/train/trainer.h"
+#include "worker/worker_config.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -40,7 +47,7 @@
 #define REPORT_BYTES_MAX ((size_t)32 << 20)
 
 struct arguments {
-    const char *verb, *coordinator, *config, *name, *field, *value, *made_by;
+    const char *verb, *coordinator, *config, *instance, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
     struct string_list *in, *column; /* likewise; the line's */
     uint32_t part, parts;            /* likewise; 0 parts: all */
@@ -51,6 +58,8 @@ struct arguments {
     int64_t device; /* -1: not given */
     enum backend_kind backend;
     bool backend_given, insecure, commands;
+    bool stay;         /* run */
+    struct live *live; /* its file */
 };
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -87,6 +96,7 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
     const struct string_list *set = option_list(o, "set");
     *a = (struct arguments){.coordinator = option_text(o, "coordinator"),
                             .config = option_text(o, "config"),
+                            .instance = option_text(o, "instance"),
                             .name = option_text(o, "name"),
                             .field = option_text(o, "field"),
                             .value = option_text(o, "value"),
@@ -112,6 +122,29 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
     return predict_take(o, a, e);
 }
 
+static bool trains(const struct arguments *a)
+{
+    return strcmp(a->verb, "train") == 0 || a->stay;
+}
+
+/* run has its settings in its file: one that is said beside it would be passed over. */
+static int run_alone(const struct option_line *o, struct err *e)
+{
+    static const char *const others[] = {
+        "coordinator",   "lanes",      "name",    "backend", "device",
+        "cores",         "io-threads", "wait",    "split",   "in",
+        "out",           "format",     "column",  "part",    "report",
+        "field",         "value",      "made-by", "share",   "insecure-plaintext",
+        "allow-commands"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (option_given(o, others[i]))
+            return err_set(e, SHOAL_E_USAGE,
+                           "run takes --config and --set alone: its settings, not --%s, stand in "
+                           "the worker's file",
+                           others[i]);
+    return 0;
+}
+
 /* 0; 1: help or version was told; or an error. */
 static int arguments_take(int argc, char **argv, struct option_line *o, struct arguments *a,
                           struct err *e)
@@ -130,17 +163,21 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (rc != 0)
         return rc;
     if (o->words != 1)
-        return err_set(
-            e, SHOAL_E_USAGE,
-            "say what to do: train, eval, predict, fields, count, check or values; shoal-worker "
-            "--help tells more");
+        return err_set(e, SHOAL_E_USAGE,
+                       "say what to do: run, train, eval, predict, fields, count, check or values; "
+                       "shoal-worker --help tells more");
     a->verb = o->word[0];
+    a->stay = strcmp(a->verb, "run") == 0;
+    if (a->stay)
+        return run_alone(o, e);
+    if (a->instance != NULL)
+        return err_set(e, SHOAL_E_USAGE, "--instance is of run, whose file it names");
     bool train = strcmp(a->verb, "train") == 0;
     if (!train && strcmp(a->verb, "eval") != 0 && strcmp(a->verb, "predict") != 0 &&
         !stands_alone(a))
         return err_set(
             e, SHOAL_E_USAGE,
-            "%s: a worker can train, eval, predict, tell fields or values, count or check",
+            "%s: a worker can run, train, eval, predict, tell fields or values, count or check",
             a->verb);
     if (a->coordinator == NULL && !stands_alone(a))
         return err_set(e, SHOAL_E_USAGE,
@@ -221,6 +258,31 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
     return 0;
 }
 
+/* run: all of it stands in the worker's file, which outlives the arguments. */
+static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_config *c,
+                     struct err *e)
+{
+    int rc = instance_file(a->config, a->instance, "worker", path, e);
+    if (rc != 0)
+        return rc;
+    a->config = path[0] != '\0' ? path : NULL;
+    rc = worker_config_load(a->config, a->set, c, e);
+    if (rc != 0)
+        return rc;
+    a->coordinator = c->coordinator;
+    a->name = c->name[0] != '\0' ? c->name : NULL;
+    a->lanes = c->lanes;
+    a->cores = c->cores != 0 ? c->cores : machine_cores("");
+    a->io_threads = c->io_threads;
+    a->device = c->device;
+    a->backend = c->backend;
+    a->backend_given = c->backend_given;
+    a->insecure = c->insecure_plaintext;
+    a->commands = c->allow_commands;
+    a->set = &c->set;
+    return 0;
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 struct daemon {
@@ -230,11 +292,27 @@ struct daemon {
     struct trainer *trainer;          /* train */
     struct evaluator *evaluator;      /* eval, predict */
     struct env_timer status;
+    struct live *live; /* run; or NULL */
 };
+
+/* SIGHUP: a closed terminal is no stop; run has a file. */
+static void reload(struct daemon *d)
+{
+    struct err e;
+    if (d->live == NULL)
+        return;
+    notify_reloading();
+    (void)live_read(d->live, &e); /* it says what is wrong */
+    notify_ready("reloaded");
+}
 
 static void daemon_signal(void *context, int signo)
 {
     struct daemon *d = context;
+    if (signo == SIGHUP) {
+        reload(d);
+        return;
+    }
     log_info("%s: leaving", strsignal(signo));
     notify_stopping();
     if (d->trainer != NULL)
@@ -281,7 +359,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .context = d,
                                       .cores = a->cores,
                                       .clock_ns = time_monotonic_ns,
-                                      .wait_ms = a->wait_s * 1000};
+                                      .wait_ms = a->wait_s * 1000,
+                                      .stay = a->stay};
     int rc = trainer_new(net_env(d->net), &options, &d->trainer, e);
     if (rc != 0)
         return rc;
@@ -426,7 +505,7 @@ static int predict(const struct arguments *a, struct job *job, struct daemon *d,
  * as its file is here. */
 static uint32_t seats_expected(const struct arguments *a, const struct job *job)
 {
-    bool all = job != NULL && job->train.mode == WIRE_BSP && strcmp(a->verb, "train") == 0;
+    bool all = job != NULL && job->train.mode == WIRE_BSP && trains(a);
     return all && job->train.lanes > a->lanes ? job->train.lanes : a->lanes;
 }
 
@@ -458,7 +537,9 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
         log_error("%s", e->text);
     if (a->backend != BACKEND_AUTO)
         snprintf(d->why, sizeof d->why,
-                 a->backend_given ? "chosen by --backend %s" : "chosen by train.backend: %s",
+                 a->stay            ? "chosen by the worker's file: %s"
+                 : a->backend_given ? "chosen by --backend %s"
+                                    : "chosen by train.backend: %s",
                  names[a->backend]);
     else if (strcmp(backend_name(d->backend), "cpu") != 0)
         snprintf(d->why, sizeof d->why, "auto: there is a device");
@@ -472,9 +553,8 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
 static int run(const struct arguments *a, struct job *job, struct err *e)
 {
     struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
-    struct daemon d = {0};
+    struct daemon d = {.live = a->live};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
-    signal(SIGHUP, SIG_IGN);  /* a closed terminal is no stop, and there is nothing to reload */
     environment_set(a, job);
     int rc = backend_take(a, &d, e);
     if (rc != 0)
@@ -487,7 +567,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     }
     if (rc == 0) {
         notify_watchdog_start(net_env(d.net));
-        rc = strcmp(a->verb, "train") == 0     ? train(a, &d, e)
+        rc = trains(a)                         ? train(a, &d, e)
              : strcmp(a->verb, "predict") == 0 ? predict(a, job, &d, e)
                                                : evaluate(a, job, &d, e);
         net_free(d.net); /* no message borrows from a backend's memory any more */
@@ -594,19 +674,31 @@ int main(int argc, char **argv)
     struct option_line o;
     struct err e = {0};
     struct job job;
+    struct worker_config file = {.device = -1};
+    struct live live = {.may = (const char *const[]){NULL}};
+    char path[LIMIT_PATH];
     bool have_job = false;
     log_init("shoal-worker");
     umask(077); /* rows, logs and jobs are nobody else's */
     (void)machine_files();
     int rc = arguments_take(argc, argv, &o, &a, &e);
     if (rc == 0)
-        rc = settings_take(&a, &job, &have_job, &e);
+        rc = a.stay ? file_take(&a, path, &file, &e) : settings_take(&a, &job, &have_job, &e);
+    if (rc == 0 && a.stay) {
+        a.live = &live;
+        live.path = a.config;
+        live.set = option_list(&o, "set");
+        live.keys = keys_worker;
+        rc = live_open(&live, &e);
+    }
     if (rc == 0)
         rc = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
     if (rc < 0)
         log_error("%s", e.text[0] != '\0' ? e.text : err_text(rc));
     if (have_job)
         job_free(&job);
+    live_close(&live);
+    worker_config_free(&file);
     option_free(&o);
     return rc < 0 ? err_exit_status(rc) : 0;
 }

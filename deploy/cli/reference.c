@@ -3,6 +3,7 @@
 #include "deploy/cli/reference.h"
 
 #include "deploy/cli/cli.h"
+#include "proto/base/log.h"
 #include "proto/job/keys.h"
 
 #include <stdio.h>
@@ -15,7 +16,10 @@
 static const struct {
     const char *name;
     const struct config_key *keys;
-} files[] = {{"job", keys_job}, {"server", keys_server}, {"coordinator", keys_coordinator}};
+} files[] = {{"job", keys_job},
+             {"server", keys_server},
+             {"coordinator", keys_coordinator},
+             {"worker", keys_worker}};
 enum { FILES = sizeof files / sizeof files[0] };
 
 /* ---- Markdown -------------------------------------------------------------------------------- */
@@ -322,6 +326,41 @@ static void schema_print(const struct config_key *keys)
     json_free(top);
 }
 
+/* ---- events ---- */
+
+/* A word of the catalog's text after another, in lines of 80. */
+static void text_fold(const char *text)
+{
+    size_t column = 0;
+    while (*text != '\0') {
+        size_t n = strcspn(text, " ");
+        if (column > 0 && column + 1 + n > 80) {
+            putchar('\n');
+            column = 0;
+        }
+        printf("%s%.*s", column > 0 ? " " : "", (int)n, text);
+        column += n + (column > 0);
+        text += n + strspn(text + n, " ");
+    }
+    putchar('\n');
+}
+
+/* For journalctl -x. */
+static void catalog_print(void)
+{
+    puts("# What each event means and what to do (journalctl -x): made by `shoal reference "
+         "catalog`\n"
+         "# from proto/base/log_events.h; tests/reference.py holds it.");
+    for (int i = LOG_EVENT_NONE + 1; i < LOG_EVENT_COUNT; i++) {
+        const struct log_event_text *t = &log_events[i];
+        printf("\n-- %s\nSubject: %s\nDefined-By: shoal\nDocumentation: man:shoal(7)\n\n", t->id,
+               t->subject);
+        text_fold(t->meaning);
+        putchar('\n');
+        text_fold(t->advice);
+    }
+}
+
 int reference_main(int argc, char **argv)
 {
     struct err e;
@@ -338,8 +377,11 @@ int reference_main(int argc, char **argv)
         options_list();
     else if (argc == 2 && strcmp(argv[1], "completion") == 0)
         completion_print();
+    else if (argc == 2 && strcmp(argv[1], "catalog") == 0)
+        catalog_print();
     else
         rc = err_set(&e, SHOAL_E_USAGE,
-                     "usage: shoal reference page FILE.md | schema | keys | options | completion");
+                     "usage: shoal reference page FILE.md | schema | keys | options | completion | "
+                     "catalog");
     return rc != 0 ? cli_fail("reference", &e) : 0;
 }

@@ -117,6 +117,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
                                  .recovered_ns = g->recovered_ns,
                                  .tablets_dirty = flush_dirty(g),
                                  .tablets_away = reload_left(g),
+                                 .tablets_awaited = reload_awaited(g),
                                  .fetched = g->tier.fetched,
                                  .evicted = g->tier.evicted,
                                  .evicted_clean = g->tier.evicted_clean,

@@ -117,10 +117,10 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
     }
 }
 
-void engine_pulse(const struct engine *g)
+void engine_pulse(const struct engine *g, uint64_t done, uint64_t of)
 {
     if (g->options.on_pulse != NULL)
-        g->options.on_pulse(g->options.context);
+        g->options.on_pulse(g->options.context, done, of);
 }
 
 bool engine_back(const struct engine *g)

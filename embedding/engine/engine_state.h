@@ -234,8 +234,8 @@ void engine_refresh_marks(struct engine *g);
  * take[tablet]. */
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
                   uint64_t sequence);
-/* Long work in one call moves: who watches for hangs is told. */
-void engine_pulse(const struct engine *g);
+/* Long work in one call moves (engine_options.on_pulse): who watches for hangs is told. */
+void engine_pulse(const struct engine *g, uint64_t done, uint64_t of);
 /* Starts what sits in a struct of the caller's, on another thread (work.h). */
 void engine_work(struct engine *g, struct work *w, void (*run)(struct work *w),
                  void (*done)(struct work *w));

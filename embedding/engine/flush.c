@@ -479,6 +479,7 @@ int flush_all(struct engine *g, struct err *e)
 {
     uint32_t table, tablet;
     bool more = true;
+    uint32_t dirty = flush_dirty(g);
     SHOAL_ASSERT(!g->flush.busy); /* its batch would be gathered over */
     while (more) {
         uint64_t images = flush_image_bytes(g);
@@ -493,7 +494,8 @@ int flush_all(struct engine *g, struct err *e)
                        g->journal, e);
         if (rc != 0)
             return rc;
-        engine_pulse(g);
+        uint32_t left = flush_dirty(g);
+        engine_pulse(g, dirty - (left < dirty ? left : dirty), dirty);
     }
     flush_trim(g);
     return 0;

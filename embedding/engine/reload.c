@@ -43,6 +43,7 @@ int reload_begin(struct engine *g, const struct replay *r, struct err *e)
         for (uint32_t k = 0; good && k < tablets; k++)
             l->place[i][k] = PLACE_AWAY;
         l->left += tablets;
+        l->awaited = l->left;
     }
     if (!good || (l->asked = malloc((l->left + 1) * sizeof *l->asked)) == NULL) {
         reload_free(g);

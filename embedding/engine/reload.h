@@ -25,7 +25,7 @@ struct reload {
     struct replay replay;
     struct spill spill;
     uint8_t *place[LIMIT_TABLES]; /* owned; (tablets); NULL: all of the table are back */
-    uint32_t left;                /* not back */
+    uint32_t left, awaited;       /* not back; at first */
     struct tier_tablet *asked;    /* owned; in the order in which they were */
     uint32_t asked_first, asked_count;
     uint32_t table, tablet; /* where the round stands */
@@ -48,6 +48,11 @@ static inline bool reload_is_away(const struct engine *g, uint32_t table, uint32
 static inline uint32_t reload_left(const struct engine *g) /* tablets that are away */
 {
     return reload_of(g) == NULL ? 0 : reload_of(g)->left;
+}
+
+static inline uint32_t reload_awaited(const struct engine *g)
+{
+    return reload_of(g) == NULL ? 0 : reload_of(g)->awaited;
 }
 
 /* From here on the stored tablets of the tables that there are count as away. r is copied. 0 or

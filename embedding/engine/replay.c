@@ -94,7 +94,7 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
                        tablet, table);
     if (r->to.base[table][tablet] == UINT64_MAX)
         return 0;
-    engine_pulse(r->to.g);
+    engine_pulse(r->to.g, 0, 0);
     uint64_t flushed;
     int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
     if (rc == 0 && (flushed > r->until || flushed > r->to.control))
@@ -240,7 +240,7 @@ static int replay_records(struct replay *r, struct journal *j, uint64_t *first, 
         *first = *first == 0 ? record.head->sequence : *first;
         *last = record.head->sequence;
         r->to.g->replayed += !r->to.of_cut;
-        engine_pulse(r->to.g);
+        engine_pulse(r->to.g, cursor_done(&c), cursor_of(&c));
     }
     if (rc == SHOAL_E_END) {
         rc = 0;

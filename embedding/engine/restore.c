@@ -355,7 +355,7 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
     int rc = restore_new(g, record, sequence, past, &s, e);
     if (rc != 0)
         return rc;
-    for (; rc == 0 && s->part < PART_END; engine_pulse(g))
+    for (; rc == 0 && s->part < PART_END; engine_pulse(g, (uint64_t)s->part, PART_END))
         rc = step(s, g->reload_rows, e);
     restore_free(s);
     return rc;

@@ -419,15 +419,18 @@ static void say(struct engine *g, enum space_short now)
     uint64_t left = 0, least = 0;
     bool known = ask_disk(g, &left, &least);
     if (now == SPACE_ENOUGH)
-        log_info("%s: there is room on the disk again; pushes are taken", g->dir);
+        log_event(PUSHES_AGAIN, g->dir, "%s: there is room on the disk again; pushes are taken",
+                  g->dir);
     else if (now == SPACE_BOUND)
-        log_warn("%s: %" PRIu64 " bytes are taken of the `disk` budget of %" PRIu64 ", and %" PRIu64
-                 " are kept for rewriting; pushes are refused",
-                 g->dir, space_taken(g), g->options.disk, kept(g));
+        log_event(PUSHES_REFUSED, g->dir,
+                  "%s: %" PRIu64 " bytes are taken of the `disk` budget of %" PRIu64
+                  ", and %" PRIu64 " are kept for rewriting; pushes are refused",
+                  g->dir, space_taken(g), g->options.disk, kept(g));
     else if (known)
-        log_warn("%s: %" PRIu64 " bytes are free on the disk, below the watermark of %" PRIu64
-                 "; pushes are refused",
-                 g->dir, left, least);
+        log_event(PUSHES_REFUSED, g->dir,
+                  "%s: %" PRIu64 " bytes are free on the disk, below the watermark of %" PRIu64
+                  "; pushes are refused",
+                  g->dir, left, least);
 }
 
 static void judge(struct engine *g)

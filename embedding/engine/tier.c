@@ -117,9 +117,10 @@ int tier_check_room(struct engine *g, struct err *e)
     g->tier.refused = true;
     g->tier.full = !can_move(g) || g->tier.stuck;
     if (g->tier.full && !full)
-        log_warn("%s: pushes are refused: rows fill the memory budget of %" PRIu64
-                 " bytes and none can move to the store; raise `memory` or add servers",
-                 g->dir == NULL ? "memory" : g->dir, g->options.memory);
+        log_event(PUSHES_REFUSED, g->dir == NULL ? "memory" : g->dir,
+                  "%s: pushes are refused: rows fill the memory budget of %" PRIu64
+                  " bytes and none can move to the store; raise `memory` or add servers",
+                  g->dir == NULL ? "memory" : g->dir, g->options.memory);
     if (g->tier.full)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "rows fill the memory budget of %" PRIu64

@@ -82,6 +82,16 @@ int cursor_whole(struct journal_cursor *c, void **payload, struct err *e);
 /* After cursor_whole, with a changed payload of the same length: sealed, and written where it
  * stood. The file must be open for that. */
 int cursor_rewrite(struct journal_cursor *c, struct err *e);
+/* How far it is, in thousandths of a file, of how many. */
+static inline uint64_t cursor_done(const struct journal_cursor *c)
+{
+    return (uint64_t)c->file * 1000 +
+           (c->size == 0 ? 0 : (c->at < c->size ? c->at : c->size) * 1000 / c->size);
+}
+static inline uint64_t cursor_of(const struct journal_cursor *c)
+{
+    return (uint64_t)c->files->count * 1000;
+}
 void cursor_close(struct journal_cursor *c);
 
 #endif

@@ -3,6 +3,7 @@
 #include "proto/base/log.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/log_journald.h"
 #include "proto/base/sm.h"
 #include "proto/base/text.h"
 #include "proto/base/time.h"
@@ -13,11 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 static const char *program_name = "shoal";
-static bool under_systemd;
+static bool under_journald;
 static atomic_int level_max = LOG_LEVEL_INFO;
 static const char *const level_name[] = {"error", "warn", "info", "debug"};
 static const int level_priority[] = {3, 4, 6, 7};
@@ -26,7 +28,7 @@ void log_init(const char *program)
 {
     const char *wish = getenv("SHOAL_LOG");
     program_name = program;
-    under_systemd = getenv("JOURNAL_STREAM") != NULL;
+    under_journald = log_journald_listens();
     for (int i = 0; wish != NULL && i < 4; i++)
         if (strcmp(wish, level_name[i]) == 0)
             atomic_store(&level_max, i);
@@ -37,13 +39,26 @@ void log_set_level(enum log_level level)
     atomic_store(&level_max, (int)level);
 }
 
+const struct log_event_text log_events[LOG_EVENT_COUNT] = {
+#define X(NAME, ID, LEVEL, FIELD, SUBJECT, MEANING, ADVICE)                                        \
+    [LOG_EVENT_##NAME] = {.name = #NAME,                                                           \
+                          .id = ID,                                                                \
+                          .field = FIELD,                                                          \
+                          .subject = SUBJECT,                                                      \
+                          .meaning = MEANING,                                                      \
+                          .advice = ADVICE,                                                        \
+                          .level = LOG_LEVEL_##LEVEL},
+    LOG_EVENTS(X)
+#undef X
+};
+
 static int line_prefix(char *out, size_t size, enum log_level level)
 {
     uint64_t now = time_wall_ns();
     time_t seconds = (time_t)(now / 1000000000u);
     struct tm utc;
-    if (under_systemd)
-        return snprintf(out, size, "<%d>%s: ", level_priority[level], program_name);
+    if (under_journald)
+        return 0;
     gmtime_r(&seconds, &utc);
     return snprintf(out, size, "%-5s %02d:%02d:%02d.%03u %s: ", level_name[level], utc.tm_hour,
                     utc.tm_min, utc.tm_sec, (unsigned)(now / 1000000u % 1000u), program_name);
@@ -65,10 +80,36 @@ static bool place_may(struct log_place *p)
     return true;
 }
 
-void log_line(struct log_place *place, enum log_level level, const char *format, ...)
+/* What the journal does not take goes to its stream, with the priority in front (sd-daemon(3)). */
+static void line_put(const struct log_place *place, enum log_level level, enum log_event event,
+                     const char *about, char *line)
+{
+    const struct log_event_text *t = &log_events[event];
+    const struct log_record r = {.program = program_name,
+                                 .text = line,
+                                 .priority = level_priority[level],
+                                 .file = place->file,
+                                 .function = place->function,
+                                 .line = place->line,
+                                 .message_id = t->id,
+                                 .field = t->field,
+                                 .about = about};
+    char prefix[64] = "";
+    if (under_journald && log_journald_send(&r))
+        return;
+    if (under_journald)
+        (void)snprintf(prefix, sizeof prefix, "<%d>%s: ", level_priority[level], program_name);
+    size_t length = strlen(line);
+    line[length++] = '\n';
+    const struct iovec parts[] = {{prefix, strlen(prefix)}, {line, length}};
+    if (writev(STDERR_FILENO, parts, 2) < 0)
+        return; /* nobody is left to tell */
+}
+
+static void line_say(struct log_place *place, enum log_level level, enum log_event event,
+                     const char *about, const char *format, va_list arguments)
 {
     char line[2048];
-    va_list arguments;
     if ((int)level > atomic_load_explicit(&level_max, memory_order_relaxed) ||
         (level != LOG_LEVEL_DEBUG && !place_may(place)))
         return;
@@ -77,16 +118,31 @@ void log_line(struct log_place *place, enum log_level level, const char *format,
     if (left_out > 0)
         used += snprintf(line + used, sizeof line - (size_t)used,
                          "(%u lines like this one were left out) ", left_out);
-    va_start(arguments, format);
     int body = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
-    va_end(arguments);
     if (body < 0)
         return;
     text_clean(line + used);
-    size_t length = strlen(line);
-    line[length++] = '\n';
-    if (write(STDERR_FILENO, line, length) < 0)
-        return; /* nobody is left to tell */
+    line_put(place, level, event, about, line);
+}
+
+void log_line(struct log_place *place, enum log_level level, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    line_say(place, level, LOG_EVENT_NONE, NULL, format, arguments);
+    va_end(arguments);
+}
+
+void log_event_line(struct log_place *place, enum log_event event, const char *about,
+                    const char *format, ...)
+{
+    va_list arguments;
+    char clean[256];
+    (void)snprintf(clean, sizeof clean, "%s", about);
+    text_clean(clean); /* a peer's name */
+    va_start(arguments, format);
+    line_say(place, log_events[event].level, event, clean, format, arguments);
+    va_end(arguments);
 }
 
 /* ---- what a broken assumption of our own does: one line, then abort -------------------------- */

@@ -1,8 +1,11 @@
-/* log.h: one line an event, to stderr: "<level> <time> <program>: text". Under systemd
- * (JOURNAL_STREAM set) the line begins with the sd-daemon priority instead of level and time.
- * Threads may log at any time. */
+/* log.h: one line an event, to stderr: "<level> <time> <program>: text". Where stderr is the
+ * journal's the line goes there with fields (log_journald.h): priority, place in the code, and of
+ * an event that an operator may look up (log_events.h) its id and what it is about. Threads may log
+ * at any time. */
 #ifndef PROTO_BASE_LOG_H
 #define PROTO_BASE_LOG_H
+
+#include "proto/base/log_events.h"
 
 #include <stdatomic.h>
 
@@ -18,6 +21,8 @@ void log_set_level(enum log_level level);
 #define LOG_BURST 200u
 #define LOG_RATE 50u
 struct log_place {
+    const char *file, *function;
+    int line;
     atomic_uint_least64_t next_ns; /* lines are this far ahead of their rate */
     atomic_uint left_out;
 };
@@ -26,11 +31,31 @@ struct log_place {
 void log_line(struct log_place *place, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-#define LOG_AT(level, ...)                                                                         \
+enum log_event {
+    LOG_EVENT_NONE,
+#define X(name, id, level, field, subject, meaning, advice) LOG_EVENT_##name,
+    LOG_EVENTS(X)
+#undef X
+        LOG_EVENT_COUNT
+};
+struct log_event_text {
+    const char *name, *id, *field, *subject, *meaning, *advice;
+    enum log_level level;
+};
+extern const struct log_event_text log_events[LOG_EVENT_COUNT]; /* [LOG_EVENT_NONE] is empty */
+/* about: the value of the event's field. */
+void log_event_line(struct log_place *place, enum log_event event, const char *about,
+                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+#define LOG_WITH(call, ...)                                                                        \
     do {                                                                                           \
-        static struct log_place log_place_;                                                        \
-        log_line(&log_place_, level, __VA_ARGS__);                                                 \
+        static struct log_place log_place_ = {                                                     \
+            .file = __FILE__, .function = __func__, .line = __LINE__};                             \
+        call(&log_place_, __VA_ARGS__);                                                            \
     } while (0)
+#define LOG_AT(level, ...) LOG_WITH(log_line, level, __VA_ARGS__)
+/* log_event(JOB_DONE, name, "job %s is done", name) */
+#define log_event(name, about, ...) LOG_WITH(log_event_line, LOG_EVENT_##name, about, __VA_ARGS__)
 #define log_error(...) LOG_AT(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warn(...) LOG_AT(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_info(...) LOG_AT(LOG_LEVEL_INFO, __VA_ARGS__)

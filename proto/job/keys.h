@@ -11,6 +11,7 @@
 extern const struct config_key keys_job[];         /* job.yaml */
 extern const struct config_key keys_server[];      /* server.yaml */
 extern const struct config_key keys_coordinator[]; /* coordinator.yaml */
+extern const struct config_key keys_worker[];      /* worker.yaml */
 
 /* What a preset of a table (tables[].preset) gives to a key, as a file would say it; a NULL preset
  * ends the list. */

@@ -1,4 +1,4 @@
-/* keys_daemon.c: every key of server.yaml and of coordinator.yaml. */
+/* keys_daemon.c: every key of server.yaml, coordinator.yaml and worker.yaml. */
 #include "proto/job/keys.h"
 
 #include "proto/base/limits.h"
@@ -8,11 +8,13 @@ const struct config_key keys_server[] = {
      .otherwise = "drawn once, kept in `data_dir/name`", .values = "name",
      .text = "what the coordinator knows the server by"},
     {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7070",
+     .otherwise = "a unit's `ipc://$RUNTIME_DIRECTORY/socket`, else `tcp://127.0.0.1:7070`",
      .values = "`tcp://HOST:PORT`, `ipc://PATH`",
      .text = "shard i listens on PORT + i (`*`: any port), or PATH-i"},
     {"advertise", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "that of `listen`",
      .values = "host", .text = "what workers are told"},
-    {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-data", .values = "folder",
+    {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-data",
+     .otherwise = "a unit's `$STATE_DIRECTORY`, else `shoal-data`", .values = "folder",
      .text = "journal, rows, cuts; locked while the server runs"},
     {"shards", CONFIG_INT, 1, 256, NULL, .fallback = "1",
      .text = "a thread each; fixed once `data_dir` is in use"},
@@ -47,12 +49,17 @@ const struct config_key keys_server[] = {
     {"net.io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on an address that is not loopback: [Security](#security)"},
+    {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
+     .text = "what is said; counts at once after a reload"},
     {0},
 };
 
 const struct config_key keys_coordinator[] = {
-    {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7000", .values = "endpoint"},
-    {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-coordinator", .values = "folder",
+    {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7000",
+     .otherwise = "a unit's `ipc://$RUNTIME_DIRECTORY/socket`, else `tcp://127.0.0.1:7000`",
+     .values = "endpoint"},
+    {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-coordinator",
+     .otherwise = "a unit's `$STATE_DIRECTORY`, else `shoal-coordinator`", .values = "folder",
      .text = "`state.log`: what it must not forget"},
     {"report", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none", .values = "file",
      .text = "`report.json` of each job that ends"},
@@ -77,5 +84,35 @@ const struct config_key keys_coordinator[] = {
              "commands as this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "listen on an address that is not loopback: [Security](#security)"},
+    {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
+     .text = "what is said; counts at once after a reload"},
+    {0},
+};
+
+const struct config_key keys_worker[] = {
+    {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7000",
+     .values = "endpoint"},
+    {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "HOST-PID", .values = "name",
+     .text = "what the coordinator calls the worker"},
+    {"lanes", CONFIG_INT, 1, LIMIT_LANES, NULL, .fallback = "2",
+     .text = "how many it works on, a computing thread each"},
+    {"cores", CONFIG_INT, 0, 1024, NULL, .fallback = "0", .otherwise = "as many as the CPUs",
+     .text = "batches that it parses at a time"},
+    {"backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda", .fallback = "auto"},
+    {"device", CONFIG_INT, 0, 1e6, NULL, .otherwise = "`SHOAL_DEVICE`, else 0",
+     .text = "its GPU, counted round"},
+    {"io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
+    {"cache", CONFIG_STRING, 0, 0, NULL, .fallback = "",
+     .otherwise = "a unit's `$CACHE_DIRECTORY/data`, else that of the job", .values = "folder",
+     .text = "`data.cache` of every job: what was decoded"},
+    {"set", CONFIG_LIST, 0, 0, NULL, .values = "`KEY=VALUE`",
+     .text = "over keys of every job: where the input lies on this machine"},
+    {"allow_commands", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "whether jobs may run `{cmd: ...}` here: whoever submits one then runs commands as "
+             "this user"},
+    {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "talk to an address that is not loopback: [Security](#security)"},
+    {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
+     .text = "what is said; counts at once after a reload"},
     {0},
 };

@@ -65,6 +65,13 @@
     {                                                                                              \
         "set", CONFIG_LIST, .values = "KEY=VALUE", .text = "over a key of the file: " example      \
     }
+#define OPTION_INSTANCE(kind)                                                                      \
+    {                                                                                              \
+        "instance", CONFIG_STRING, .values = "NAME",                                               \
+                                   .text = "of several on this machine: /etc/shoal/" kind          \
+                                           "-NAME.yaml where it is there, "                        \
+                                           "else /etc/shoal/" kind ".yaml"                         \
+    }
 #define OPTION_TENSORBOARD                                                                         \
     {                                                                                              \
         "tensorboard", CONFIG_STRING,                                                              \
@@ -343,6 +350,7 @@ static const struct config_key options_shoal[] = {OPTION_HELP, OPTION_VERSION, {
 
 static const struct config_key options_server[] = {
     OPTION_CONFIG("server.yaml"),
+    OPTION_INSTANCE("server"),
     OPTION_SET_FILE("journal.max=4GiB"),
     OPTION_HELP,
     OPTION_VERSION,
@@ -362,8 +370,10 @@ static const struct config_key options_worker[] = {
     {"coordinator", CONFIG_STRING, .values = "EP", .text = "tcp://HOST:PORT of shoal-coordinator"},
     {"config", CONFIG_STRING, .values = "FILE",
      .text = "job file: train takes train.lanes and train.backend from it, the job itself comes "
-             "from the coordinator"},
-    {"set", CONFIG_LIST, .values = "KEY=VALUE", .text = "over a key of the job on this machine"},
+             "from the coordinator; run: the worker's file"},
+    {"set", CONFIG_LIST, .values = "KEY=VALUE",
+     .text = "over a key of the job on this machine; run: of the worker's file"},
+    OPTION_INSTANCE("worker"),
     {"lanes", CONFIG_INT, 1, LIMIT_LANES, .otherwise = "the job file's, or 2",
      .text = "lanes to work on at the same time"},
     {"name", CONFIG_STRING, .values = "NAME", .otherwise = "HOST-PID", .text = "of this worker"},
@@ -551,6 +561,7 @@ const struct option_command option_commands[] = {
      "report.",
      NULL, options_coordinator, 1},
     {"shoal-worker", NULL,
+     "run [--config WORKER.yaml | --instance NAME] [--set KEY=VALUE]...\n"
      "train --coordinator EP [options]\n"
      "eval --coordinator EP --config JOB.yaml [--split train|valid|test] [options]\n"
      "predict --coordinator EP --config JOB.yaml [--in FILE] [--out FILE] [options]\n"
@@ -558,6 +569,7 @@ const struct option_command option_commands[] = {
      "count --config JOB.yaml [--share P]\n"
      "check --config JOB.yaml\n"
      "values --config JOB.yaml --report REPORT.json",
+     "run: works on the lanes of each job of the coordinator, and waits between jobs; a unit's.\n"
      "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
      "eval: scores a split with the tables as the servers have them now and prints one JSON "
      "object.\n"

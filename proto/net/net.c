@@ -60,7 +60,7 @@ struct net {
     uv_idle_t idle;
     uv_async_t interrupt;
     uv_timer_t retry;
-    uv_signal_t terminated, interrupted;
+    uv_signal_t terminated, interrupted, hung_up;
     struct later later;
     struct net_options options;
     struct rng rng;
@@ -466,8 +466,9 @@ static int loop_open(struct net *n, struct err *e)
     uv_timer_init(&n->loop, &n->retry);
     uv_signal_init(&n->loop, &n->terminated);
     uv_signal_init(&n->loop, &n->interrupted);
+    uv_signal_init(&n->loop, &n->hung_up);
     n->interrupt.data = n->prepare.data = n->check.data = n->terminated.data = n->interrupted.data =
-        n;
+        n->hung_up.data = n;
     uv_prepare_start(&n->prepare, prepare_cb);
     uv_check_start(&n->check, check_cb);
     later_init(&n->later, &n->loop);
@@ -519,10 +520,10 @@ void net_free(struct net *n)
     }
     while (n->lines != NULL)
         line_close(n->lines);
-    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,  (uv_handle_t *)&n->prepare,
-                              (uv_handle_t *)&n->check,      (uv_handle_t *)&n->idle,
-                              (uv_handle_t *)&n->retry,      (uv_handle_t *)&n->terminated,
-                              (uv_handle_t *)&n->interrupted};
+    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,   (uv_handle_t *)&n->prepare,
+                              (uv_handle_t *)&n->check,       (uv_handle_t *)&n->idle,
+                              (uv_handle_t *)&n->retry,       (uv_handle_t *)&n->terminated,
+                              (uv_handle_t *)&n->interrupted, (uv_handle_t *)&n->hung_up};
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
         uv_close(handles[i], NULL);
     uv_run(&n->loop, UV_RUN_DEFAULT);
@@ -669,5 +670,7 @@ int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void
     int rc = uv_signal_start(&n->terminated, signal_cb, SIGTERM);
     if (rc == 0)
         rc = uv_signal_start(&n->interrupted, signal_cb, SIGINT);
+    if (rc == 0)
+        rc = uv_signal_start(&n->hung_up, signal_cb, SIGHUP);
     return rc == 0 ? 0 : SHOAL_E_INTERNAL;
 }

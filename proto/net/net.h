@@ -50,7 +50,7 @@ void net_set_handler(struct net *n, const struct env_handler *handler, void *cor
  * may still call back. It may be run again. Connections, timers and handler stay. */
 void net_run(struct net *n);
 void net_interrupt(struct net *n);
-/* Calls on_signal(context, signo) on the loop for SIGTERM and SIGINT. */
+/* Calls on_signal(context, signo) on the loop for SIGTERM, SIGINT and SIGHUP. */
 int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void *context);
 
 #endif

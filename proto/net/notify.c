@@ -2,6 +2,8 @@
  * returns at once. */
 #include "proto/net/notify.h"
 
+#include "proto/base/time.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,6 +39,13 @@ void notify_status(const char *format, ...)
 void notify_stopping(void)
 {
     sd_notify(0, "STOPPING=1");
+}
+
+/* With the time, by which systemd 253 and newer (Type=notify-reload) tell this reload from one
+ * before. */
+void notify_reloading(void)
+{
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, time_monotonic_ns() / 1000);
 }
 
 void notify_extend_timeout(uint64_t usec)

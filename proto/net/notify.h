@@ -10,6 +10,8 @@
 void notify_ready(const char *status);
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void notify_stopping(void);
+/* Settings are read again; notify_ready says that they have been. */
+void notify_reloading(void);
 /* Pings the watchdog from the loop of env, six times in its interval, when systemd asked for one. A
  * hung loop stops pinging. */
 void notify_watchdog_start(struct env *env);

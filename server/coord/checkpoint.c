@@ -107,8 +107,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
     k->end_failed += k->of_end;
     k->of_end = false;
-    log_warn("checkpoint %s is given up: %s%s", k->name, why,
-             status == SHOAL_E_STOPPED || !coord_phase_running(c) ? "" : "; training goes on");
+    log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
+              status == SHOAL_E_STOPPED || !coord_phase_running(c) ? "" : "; training goes on");
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state == CHECKPOINT_EXPORTING)
         coord_cut_drop(c, k->cut);
@@ -135,8 +135,9 @@ static void finish(struct coord *c)
         return;
     }
     (void)snprintf(record.name, sizeof record.name, "%s", k->name);
-    log_info("checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
-             k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
+    log_event(CHECKPOINT_MADE, k->path,
+              "checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
+              k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
     coord_cut_drop(c, k->cut);
     forget(c);
     run_close(c);

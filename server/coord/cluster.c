@@ -175,7 +175,7 @@ static void stranger_note(struct coord *c, const struct wire_SHARD_BEAT *b, cons
     if (to == NULL)
         to = stranger_place(&c->cluster);
     if (strcmp(to->text, text) != 0)
-        log_warn("server %s is not taken: %s", b->server, text);
+        log_event(SERVER_NOT_TAKEN, b->server, "server %s is not taken: %s", b->server, text);
     memcpy(to->server, b->server, sizeof to->server);
     (void)snprintf(to->text, sizeof to->text, "%s", text);
     to->index = b->shard_index;

@@ -30,7 +30,8 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
     const struct coord_shard *s = &c->members.shard[shard];
     SHOAL_ASSERT(shard < c->members.shards && (what != COORD_BEAT_SAME || !s->ready));
     if (what == COORD_BEAT_RESTARTED) {
-        log_warn("server %s (shard %u) has started again", s->server, shard);
+        log_event(SERVER_AGAIN, s->server, "server %s (shard %u) has started again", s->server,
+                  shard);
         coord_checkpoint_shard_lost(c, shard);
         if (coord_phase_running(c))
             c->job.at.restarts++;

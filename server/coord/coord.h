@@ -61,6 +61,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
 void coord_free(struct coord *c); /* stops its timer; NULL is fine */
 /* With the coordinator as `core`. */
 extern const struct env_handler coord_handler;
+/* What it is doing, in one line for people (systemctl status). */
+void coord_describe(struct coord *c, char *text, size_t bytes);
 /* 0, or why the core stopped its env: the store failed. */
 int coord_fatal(const struct coord *c);
 

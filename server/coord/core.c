@@ -4,8 +4,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool stored(struct coord *c, int status, const struct err *e)

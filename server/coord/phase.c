@@ -138,7 +138,11 @@ bool coord_phase_enter(struct coord *c, enum coord_phase phase)
     sm_move(&coord_phase_moves, &c->job.at.phase, phase);
     SHOAL_ASSERT(phase_ready(&c->job, phase));
     c->job.phase_ns = env_now_ns(c->env);
-    log_info("job %s, epoch %u: %s", c->job.spec.name, c->job.at.epoch, names[phase]);
+    if (phase == PHASE_DONE)
+        log_event(JOB_DONE, c->job.spec.name, "job %s, epoch %u: %s", c->job.spec.name,
+                  c->job.at.epoch, names[phase]);
+    else
+        log_info("job %s, epoch %u: %s", c->job.spec.name, c->job.at.epoch, names[phase]);
     return coord_phase_put(c);
 }
 
@@ -229,7 +233,8 @@ bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     coord_end_work(c, "the job has ended");
     coord_from_let_go(c, &c->job);
     bool run = c->job.at.phase >= PHASE_SETUP;
-    log_error("job %s failed in %s: %s", c->job.spec.name, coord_phase_name(c), c->job.at.text);
+    log_event(JOB_FAILED, c->job.spec.name, "job %s failed in %s: %s", c->job.spec.name,
+              coord_phase_name(c), c->job.at.text);
     /* once it is stored: a run that is dropped cannot be gone on with */
     if (!coord_phase_enter(c, PHASE_FAILED))
         return false;

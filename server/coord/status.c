@@ -171,6 +171,26 @@ char *coord_status_text(struct coord *c)
     return text;
 }
 
+void coord_describe(struct coord *c, char *text, size_t bytes)
+{
+    const struct coord_job *j = &c->job;
+    char missing[ERR_TEXT_MAX];
+    uint32_t ready = 0;
+    for (uint32_t i = 0; i < c->members.shards; i++)
+        ready += c->members.shard[i].ready && !shard_silent(c, &c->members.shard[i]);
+    bool waits = watch_missing(c, missing, sizeof missing);
+    if (coord_phase_running(c))
+        (void)snprintf(
+            text, bytes, "job %s: %s, epoch %u of %u, %" PRIu64 " examples, %.0f/s, %u workers%s%s",
+            j->spec.name, coord_phase_name(c), j->at.epoch, j->spec.train.epochs, coord_examples(j),
+            rate_of(c), c->members.workers, waits ? "; " : "", waits ? missing : "");
+    else
+        (void)snprintf(text, bytes, "no job, %u of %u shards ready%s%s%s%s", ready,
+                       c->members.shards, j->parsed ? "; the last, " : "",
+                       j->parsed ? j->spec.name : "", j->parsed ? ": " : "",
+                       j->parsed ? coord_phase_name(c) : "");
+}
+
 /* ---- watch ---- */
 
 #define SAY_NS UINT64_C(10000000000)
@@ -310,5 +330,5 @@ void coord_watch_tick(struct coord *c)
     if (now - c->watch.said_ns < SAY_NS || !watch_missing(c, text, sizeof text))
         return;
     c->watch.said_ns = now;
-    log_warn("job %s %s", c->job.spec.name, text);
+    log_event(JOB_WAITS, c->job.spec.name, "job %s %s", c->job.spec.name, text);
 }

@@ -167,8 +167,10 @@ void coord_work_expire(struct coord *c)
     uint64_t number;
     while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) !=
            0) {
-        log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number,
-                 coord_member_worker(&c->members, number)->name, coord_lease_ns(c) / 1000000);
+        const char *name = coord_member_worker(&c->members, number)->name;
+        log_event(WORKER_DEAD, name,
+                  "worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number, name,
+                  coord_lease_ns(c) / 1000000);
         if (coord_phase_running(c))
             c->job.at.worker_deaths++;
         worker_gone(c, number);

@@ -240,11 +240,11 @@ static void shard_recovered_cb(void *context)
     beat_now(s);
 }
 
-static void shard_pulse_cb(void *context)
+static void shard_pulse_cb(void *context, uint64_t done, uint64_t of)
 {
     struct shard *s = context;
     if (s->options.pulse != NULL)
-        s->options.pulse(s->options.context);
+        s->options.pulse(s->options.context, done, of);
     beat_due(s);
 }
 

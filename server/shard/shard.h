@@ -42,7 +42,8 @@ struct shard_options {
     struct engine_options engine; /* dir, durability, sizes; callbacks are the shard's own */
     uint64_t waiting_max;         /* bytes of requests waiting; 0: 1 GiB */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
-    void (*pulse)(void *context); /* long work in the loop moves; NULL: nobody asks */
+    /* long work in the loop moves: engine_options.on_pulse */
+    void (*pulse)(void *context, uint64_t done, uint64_t of);
     void (*on_fatal)(void *context,
                      /* the disk is broken: log and leave; NULL: the env is stopped */
                      const struct err *e);

@@ -53,6 +53,31 @@ def submitted_job_is_shown_until_its_end(space):
         assert report["tables"][0]["digest"] in seen.stdout, (report["tables"], seen)
 
 
+def a_worker_of_a_file_waits_for_each_job(space):
+    """shoal-worker run: one process for a job, for one that fails, for the next; its own file is checked; it stops while it waits."""
+    train = synth(space / "train.tsv", 6000, 1)
+    job = job_file(space / "job.yaml", train)
+    own = space / "worker.yaml"
+    with Fleet(space) as fleet:
+        own.write_text(f"coordinator: {fleet.endpoint}\nlanes: 1\ncores: 1\nbackend: cpu\nname: here\ncache: {space / 'cache'}\nset: [data.train={train}]\n")
+        worker = fleet.start("shoal-worker", "run", "--config", own)
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "data.train=/nowhere").returncode == 0, "the file's input is taken"
+        report = json.loads((space / "report.json").read_text())
+
+        failed = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "data.test=/nowhere", "--start-from", "fleet")
+        assert failed.returncode == 66 and "/nowhere" in failed.stderr, failed
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--start-from", "fleet").returncode == 0
+        assert worker.poll() is None and any((space / "cache").iterdir())
+        worker.terminate()
+        assert worker.wait(10) == 0
+    for line, words in (("lanes: 0", "lanes"), ("lane: 1", "the nearest known key is lanes"), ("set: [data]", "expected KEY=VALUE"), ("device: x", "device")):
+        own.write_text(line + "\n")
+        got = subprocess.run([BIN / "shoal-worker", "run", "--config", own], capture_output=True, text=True, timeout=20, check=False)
+        assert got.returncode == 78 and words in got.stderr and f"{own}" in got.stderr, got
+    got = subprocess.run([BIN / "shoal-worker", "run", "--config", own, "--lanes", "2"], capture_output=True, text=True, timeout=20, check=False)
+    assert got.returncode == 64 and "not --lanes" in got.stderr, got
+
+
 def stopped_job_leaves_the_fleet_to_the_next(space):
     train = synth(space / "train.tsv", 6000, 1)
     job = job_file(space / "job.yaml", train, **{"train.epochs": 1000})
@@ -155,6 +180,6 @@ def ended_run_shows_its_report(space):
 
 
 if __name__ == "__main__":
-    main([submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next,
+    main([a_worker_of_a_file_waits_for_each_job, submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next,
           a_job_begins_with_what_the_last_one_left, a_job_drops_what_the_last_one_left, a_field_called_all_is_not_meant, failed_job_ends_submit_with_its_status,
           ended_run_shows_its_report])

@@ -142,6 +142,7 @@ uint32_t cluster_worker_start(struct cluster *c)
                                 .backend = c->backend,
                                 .why = "a test",
                                 .replace = c->options.replace,
+                                .stay = c->options.stay,
                                 .wait_ms = 600000};
     w->node = sim_node_new(c->sim, name, NULL, NULL);
     ck_assert_msg(trainer_new(sim_node_env(w->node), &o, &w->trainer, &e) == 0, "%s", e.text);

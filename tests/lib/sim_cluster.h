@@ -31,6 +31,7 @@ struct cluster_options {
     uint64_t waiting_max; /* of a shard's pool of requests; 0: its default */
     uint32_t durability;  /* enum durability */
     bool idle;            /* nothing is submitted yet: cluster_submit */
+    bool stay;            /* the workers wait between jobs */
     /* of the workers' options; may be NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
 };

@@ -150,7 +150,8 @@ static void request_send(struct client *c, struct request *r)
         return;
     }
     r->order = ++c->last_order;
-    if (++r->tries % TRIES_SAID == 0)
+    /* each time twice as many as the last: a coordinator may be away for days */
+    if (++r->tries >= TRIES_SAID && (r->tries & (r->tries - 1)) == 0)
         log_warn("%s has not been answered by %s after %u tries; sent again",
                  wire_type_name(r->type),
                  r->target == CLIENT_COORDINATOR ? c->coordinator.endpoint
@@ -231,6 +232,7 @@ static void request_answer(struct client *c, struct request *r, const struct wir
         return;
     SHOAL_ASSERT(r->id == 0); /* 3 */
     r->id = id;
+    r->tries = 0; /* it was answered */
     request_link(c, r);
     if (verdict == REQUEST_NOW) {
         request_send(c, r);

@@ -494,7 +494,8 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
     if (r->refused++ > 0)
         return;
     snprintf(r->refused_where, sizeof r->refused_where, "shard %u: %s", p->shard, text);
-    log_warn("a push is refused, and sent again without gradients: %s", r->refused_where);
+    log_event(GRADIENT_REFUSED, r->refused_where,
+              "a push is refused, and sent again without gradients: %s", r->refused_where);
 }
 
 static void transfer_took(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low)

@@ -12,6 +12,9 @@
 #define MS UINT64_C(1000000)
 enum {
     JOIN_PAUSE_MS = 200,
+    /* options.stay, where days may pass; both grow to 32 times that (client.c) */
+    WAIT_PAUSE_MS = 50,
+    REFUSED_PAUSE_MS = 300,
     LEAVE_MS = 2000,
     LANES_DEFAULT = 2,
     LEASE_MS_MIN = 30,
@@ -69,6 +72,14 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     trainer_wake(t);
 }
 
+void trainer_end(struct trainer *t, int status, const char *text)
+{
+    if (t->over) /* the first reason stands */
+        return;
+    t->over = true;
+    trainer_clear(t, t->options.stay, status, text);
+}
+
 void trainer_forgotten(struct trainer *t)
 {
     log_warn("worker %" PRIu64 " gives up its lanes and joins again", t->host.worker);
@@ -109,20 +120,39 @@ static void wait_fire(struct env_timer *timer)
     trainer_clear(t, false, e.code, e.text);
 }
 
+/* With options.stay: whoever may mend it, the list of keys or the next job, tells no worker. */
+static enum request_verdict join_refused(struct trainer *t, const struct err *e)
+{
+    if (!t->refused || strcmp(t->end.text, e->text) != 0)
+        log_event(WORKER_REFUSED, client_coordinator(t->client),
+                  "%s; this worker asks again and again", e->text);
+    t->refused = true;
+    t->end = *e;
+    t->join.pause_ms = REFUSED_PAUSE_MS;
+    return REQUEST_LATER;
+}
+
 static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct trainer *t = container_of(r, struct trainer, join);
     const struct wire_WORKER_JOIN_reply *reply = &w->u.WORKER_JOIN_reply;
     struct err e = {0};
-    if (client_passing(w->status))
-        return REQUEST_LATER; /* AGAIN: there is no job yet */
+    if (client_passing(w->status)) { /* AGAIN: there is no job yet */
+        t->join.pause_ms = t->options.stay ? WAIT_PAUSE_MS : JOIN_PAUSE_MS;
+        t->refused = false;
+        return REQUEST_LATER;
+    }
     if (w->status != 0) {
         err_set(&e, w->status, "the coordinator at %s refused this worker: %s",
                 client_coordinator(t->client),
                 w->error[0] != '\0' ? w->error : err_text(w->status));
-        trainer_clear(t, false, e.code, e.text);
+        if (t->options.stay)
+            return join_refused(t, &e);
+        trainer_end(t, e.code, e.text);
         return REQUEST_DONE;
     }
+    t->refused = false;
+    t->end = (struct err){.code = 0};
     t->host.worker = t->host.base.worker = reply->worker;
     t->host.pass = reply->pass;
     t->lanes = reply->lanes;
@@ -131,7 +161,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     memset(&t->stats, 0, sizeof t->stats);
     int rc = trainer_job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
     if (rc != 0) {
-        trainer_clear(t, false, rc, e.text);
+        trainer_end(t, rc, e.text);
         return REQUEST_DONE;
     }
     sm_move(&trainer_moves, &t->state, PREPARING);
@@ -161,14 +191,16 @@ void trainer_break(struct trainer *t, int status, const char *text)
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
     if (device_replaceable(t, status)) {
-        log_error("%s: the device (%s) is lost: this worker gives its lanes back and goes on by "
+        log_event(DEVICE_LOST, about,
+                  "%s: the device (%s) is lost: this worker gives its lanes back and goes on by "
                   "another backend, as "
                   "train.backend is auto",
                   text, about);
         err_set(&t->lost, status, "%s", text);
         trainer_clear(t, true, 0, "");
     } else {
-        log_error("%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and "
+        log_event(DEVICE_LOST, about,
+                  "%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and "
                   "may be started again",
                   text, about, err_exit_status(status));
         t->broken = true;
@@ -351,12 +383,27 @@ void trainer_replaced(struct trainer *t)
     trainer_join(t);
 }
 
+/* For the next job nothing of this one is needed: neither its rows nor its memory on a device. */
+static void job_over(struct trainer *t)
+{
+    if (t->end.code != 0)
+        log_error("%s; this worker waits for another job", t->end.text);
+    else
+        log_info("the job is over: worker %" PRIu64 " waits for another", t->host.worker);
+    trainer_job_drop(t);
+    t->host.worker = t->host.base.worker = 0;
+    t->end = (struct err){.code = 0};
+    t->over = false;
+}
+
 /* Farewell is said, or nobody listens. */
 static void trainer_left(struct trainer *t)
 {
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->leave_timer);
+    if (t->again && t->over)
+        job_over(t);
     if (!t->again) {
         trainer_stop(t);
     } else if (t->lost.code != 0) {
@@ -530,7 +577,8 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
         return rc;
     }
     trainer_host_init(t);
-    env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
+    if (!t->options.stay)
+        env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
     trainer_join(t);
     *out = t;
     return 0;
@@ -568,11 +616,29 @@ int trainer_status(const struct trainer *t, struct err *e)
     return t->end.code;
 }
 
-void trainer_describe(const struct trainer *t, char *text, size_t bytes)
+static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
 {
-    uint32_t lanes = 0;
-    for (uint32_t i = 0; i < t->seat_count; i++)
-        lanes += seat_lane(t->seat[i]) != SEAT_NO_LANE;
-    snprintf(text, bytes, "%s: %u lanes, %" PRIu64 " examples", names[t->state], lanes,
-             t->stats.examples);
+    if (t->refused)
+        snprintf(text, bytes, "%s", t->end.text);
+    else if (client_heard_ns(t->client) == 0)
+        snprintf(text, bytes, "waiting for the coordinator at %s", client_coordinator(t->client));
+    else
+        snprintf(text, bytes, "waiting for a job");
+}
+
+void trainer_describe(struct trainer *t, char *text, size_t bytes)
+{
+    uint64_t now = env_now_ns(t->env), examples = t->stats.examples,
+             since = examples >= t->told_examples ? examples - t->told_examples : 0;
+    double seconds = t->told_ns == 0 ? 0 : (double)(now - t->told_ns) * 1e-9;
+    t->told_ns = now;
+    t->told_examples = examples;
+    if (t->state == JOINING)
+        describe_waiting(t, text, bytes);
+    else if (t->state == WORKING)
+        snprintf(text, bytes, "job %s: %u lanes, %" PRIu64 " examples, %.0f/s", t->job.name,
+                 t->host.lanes(t->host.context), examples,
+                 seconds > 0 ? (double)since / seconds : 0);
+    else
+        snprintf(text, bytes, "%s", names[t->state]);
 }

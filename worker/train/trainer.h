@@ -10,8 +10,8 @@
  *    |                        |
  *    |                        | trainer_farewell: lanes are idle (trainer_settled)
  *    |                        v
- *    +--trainer_left: again--LEAVING --trainer_left--> DONE
- *    |                        |
+ *    +--trainer_left: again, LEAVING --trainer_left--> DONE
+ *    |  or options.stay       |
  *    |                        | trainer_left: again, the device is lost
  *    |                        v
  *    +--trainer_replaced--- REPLACING --trainer_replaced: there is no other backend--> DONE
@@ -65,6 +65,9 @@ struct trainer_options {
     /* for any thread, to time reads of files with; NULL: not told from parsing */
     uint64_t (*clock_ns)(void);
     uint32_t wait_ms; /* for the first answer of the coordinator; 0: 30 s */
+    /* A job that is over, or that failed here, or a coordinator that is silent or refuses this
+     * worker, is not the end: what it had of the job is freed, and it waits for the next. */
+    bool stay;
     /* after which a step that does not come back from a device is its end; 0: 60 s */
     uint32_t step_ms;
 };
@@ -83,7 +86,8 @@ void trainer_leave(struct trainer *t);
 bool trainer_settled(const struct trainer *t);
 /* After env_stop: 0, or the status (err_exit_status of it is the process's) with the sentence. */
 int trainer_status(const struct trainer *t, struct err *e);
-/* One line for people: "2 lanes, 81920 examples". */
-void trainer_describe(const struct trainer *t, char *text, size_t bytes);
+/* One line for people: "job quickstart: 2 lanes, 81920 examples, 40211/s"; the rate is that since
+ * the last call. */
+void trainer_describe(struct trainer *t, char *text, size_t bytes);
 
 #endif

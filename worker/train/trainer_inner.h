@@ -29,6 +29,8 @@ struct trainer {
     char name[LIMIT_NAME], why[WIRE_WHY];
     enum trainer_state state;
     bool again;     /* CLEARING: join again afterwards, else leave */
+    bool over;      /* ... and its part of the job is: of that nothing is kept */
+    bool refused;   /* JOINING: the coordinator does not take it; end says why */
     struct err end; /* why it leaves; code 0: in good order */
     bool broken;    /* ... because of its own device: the job goes on without it */
     /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0:
@@ -52,7 +54,8 @@ struct trainer {
     uint32_t declared; /* tables */
     struct request join, tell, declare, beat, leave;
     struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
-    struct env_work prepare; /* looks at the input, makes model and seats */
+    uint64_t told_ns, told_examples; /* what trainer_describe told last */
+    struct env_work prepare;         /* looks at the input, makes model and seats */
     bool preparing;
     struct trainer_made made; /* its result: the thread's while preparing */
     struct env_work replace;
@@ -69,6 +72,9 @@ void trainer_wake(struct trainer *t);
 /* Gives up everything; afterwards joins again, or leaves with this status. The first reason
  * stands. */
 void trainer_clear(struct trainer *t, bool again, int status, const char *text);
+
+/* Its part of the job is over; status 0: in good order. Leaves, or waits for the next job. */
+void trainer_end(struct trainer *t, int status, const char *text);
 
 /* The device failed. The lanes go back, the job goes on elsewhere; this process ends with its
  * status, or goes on by another backend. */

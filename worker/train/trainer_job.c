@@ -168,7 +168,7 @@ static void prepare_done(struct env_work *w)
                 t->made.error.text);
         trainer_break(t, e.code, e.text);
     } else if (t->made.status != 0) {
-        trainer_clear(t, false, t->made.status, t->made.error.text);
+        trainer_end(t, t->made.status, t->made.error.text);
     }
     trainer_tick(t);
 }
@@ -237,7 +237,7 @@ static bool answered_well(struct trainer *t, const struct wire *w, enum request_
     else if (client_passing(w->status))
         *verdict = REQUEST_LATER;
     else if (w->status != 0)
-        trainer_clear(t, false, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+        trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
     return w->status == 0;
 }
 
@@ -354,7 +354,7 @@ static uint32_t host_lanes(void *context)
 
 static void host_end(void *context)
 {
-    trainer_clear(context, false, 0, "");
+    trainer_end(context, 0, "");
 }
 
 static void host_unknown(void *context)
@@ -364,7 +364,7 @@ static void host_unknown(void *context)
 
 static void host_fatal(void *context, int status, const char *text)
 {
-    trainer_clear(context, false, status, text);
+    trainer_end(context, status, text);
 }
 
 static void host_broken(void *context, int status, const char *text)

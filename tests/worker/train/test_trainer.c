@@ -22,6 +22,7 @@
 static struct backend *backend;
 static uint32_t step_ms; /* of the workers that are added next */
 static bool commands;    /* these may run */
+static bool stay;        /* they wait between jobs */
 static struct fake fake;
 static char text[4096];
 static struct trainer *worker[MAX_WORKERS];
@@ -104,7 +105,8 @@ static struct trainer *worker_add(uint32_t lanes)
                                       .backend = backend,
                                       .wait_ms = 5000,
                                       .step_ms = step_ms,
-                                      .commands = commands};
+                                      .commands = commands,
+                                      .stay = stay};
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
     ck_assert_int_eq(
@@ -295,6 +297,30 @@ START_TEST(trainer_joins_again_when_it_is_forgotten)
     run_to_the_end();
     ends_well(worker[0]);
     ck_assert_uint_eq(fake.workers, 2);
+    rows_check();
+}
+END_TEST
+
+/* One that waits between jobs asks again, whatever the refusal, and works once it is taken. */
+START_TEST(trainer_that_stays_asks_again_where_it_is_refused)
+{
+    char told[256];
+    job_make(400, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 2, 2);
+    fake.refuse_status[WIRE_TYPE_WORKER_JOIN] = SHOAL_E_CONFIG;
+    fake.refuse_count[WIRE_TYPE_WORKER_JOIN] = 5;
+    stay = true;
+    struct trainer *t = worker_add(2);
+    stay = false;
+    sim_run(fake.sim, 1 * SECOND, all_stopped, NULL);
+    trainer_describe(t, told, sizeof told);
+    ck_assert_msg(strstr(told, "refused this worker: ") != NULL, "%s", told);
+    sim_run(fake.sim, 60 * SECOND, all_stopped, NULL);
+    ck_assert(!sim_stopped(worker_node[0]));
+    ck_assert_uint_eq(fake.examples, 400);
+    trainer_leave(t);
+    run_to_the_end();
+    ends_well(t);
     rows_check();
 }
 END_TEST
@@ -674,6 +700,7 @@ int main(void)
     tcase_add_test(c, trainer_goes_on_after_a_dead_worker);
     tcase_add_test(c, trainer_drops_a_fenced_lane_without_a_write);
     tcase_add_test(c, trainer_joins_again_when_it_is_forgotten);
+    tcase_add_test(c, trainer_that_stays_asks_again_where_it_is_refused);
     tcase_add_test(c, trainer_follows_the_map);
     tcase_add_test(c, trainer_evaluates);
     tcase_add_loop_test(c, trainer_trains_dense_tables, 0, 2);

@@ -1,0 +1,48 @@
+/* server_status.c: what a server says of itself in one line. */
+#include "server/server_status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void server_status_work(const struct server_progress *p, uint32_t shards, const char *what,
+                        const char *of, char *text, size_t bytes)
+{
+    double share = 0;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < shards; i++) {
+        uint64_t done = p[i].done, all = p[i].of;
+        known += all != 0;
+        share += all == 0 ? 0 : (double)(done < all ? done : all) / (double)all;
+    }
+    if (known == 0)
+        (void)snprintf(text, bytes, "%s", what);
+    else
+        (void)snprintf(text, bytes, "%s: %.0f %% of %s", what, 100 * share / shards, of);
+}
+
+/* A second by a second; a count that begins anew has none. */
+static double rate(uint64_t now, uint64_t before, uint64_t ns)
+{
+    return ns == 0 || now < before ? 0 : (double)(now - before) * 1e9 / (double)ns;
+}
+
+void server_status_serving(const struct server_progress *p, uint32_t shards, uint64_t now_ns,
+                           struct server_told *told, char *text, size_t bytes)
+{
+    uint64_t rows = 0, pulled = 0, pushed = 0, away = 0, tablets = 0,
+             ns = told->ns == 0 ? 0 : now_ns - told->ns;
+    for (uint32_t i = 0; i < shards; i++) {
+        rows += p[i].rows;
+        pulled += p[i].pulled;
+        pushed += p[i].pushed;
+        away += p[i].away;
+        tablets += p[i].tablets;
+    }
+    int used = snprintf(text, bytes, "serving: %" PRIu64 " rows, %.0f keys/s pulled, %.0f pushed",
+                        rows, rate(pulled, told->pulled, ns), rate(pushed, told->pushed, ns));
+    if (away > 0 && tablets >= away && used > 0 && (size_t)used < bytes)
+        (void)snprintf(text + used, bytes - (size_t)used,
+                       "; recovers: %.0f %% of the rows are back",
+                       100 * (double)(tablets - away) / (double)tablets);
+    *told = (struct server_told){now_ns, pulled, pushed};
+}

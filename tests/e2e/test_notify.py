@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""test_notify: what systemd is told by daemons that are units: READY, STATUS, RELOADING, STOPPING, time; their folders; SIGHUP."""
+import re
+import socket
+
+from fleet import within
+from lib import *
+
+
+class Unit:
+    """A daemon with a notify socket and the folders that systemd gives a unit."""
+
+    def __init__(self, space, name, program, *words):
+        self.folder, self.socket = space / name, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        for kind in ("state", "run", "cache"):
+            (self.folder / kind).mkdir(parents=True, exist_ok=True)
+        path = self.folder / "notify"
+        path.unlink(missing_ok=True)
+        self.socket.bind(str(path))
+        self.socket.setblocking(False)
+        self.told = []
+        environment = dict(os.environ, NOTIFY_SOCKET=str(path), STATE_DIRECTORY=str(self.folder / "state"), RUNTIME_DIRECTORY=str(self.folder / "run"),
+                           CACHE_DIRECTORY=str(self.folder / "cache"), SHOAL_CONFIG_DIR=str(space.path))
+        self.log = open(self.folder / "log", "a", encoding="utf-8")
+        self.process = subprocess.Popen([BIN / program, *map(str, words)], env=environment, stdout=self.log, stderr=self.log)
+
+    def lines(self):
+        """All that was told so far, a line each."""
+        while True:
+            try:
+                self.told += self.socket.recv(4096).decode().split("\n")
+            except BlockingIOError:
+                return self.told
+
+    def says(self, pattern, seconds=30):
+        return within(seconds, f"{pattern} of {self.folder.name}", lambda: next((m for line in self.lines() if (m := re.search(pattern, line))), None))
+
+    def said(self):
+        return (self.folder / "log").read_text(encoding="utf-8")
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        status = self.process.wait(30)
+        self.lines()
+        self.socket.close()
+        self.log.close()
+        return status
+
+
+def fleet(space):
+    """Three units, with no settings but what a unit gives and whom to talk to."""
+    endpoint = f"ipc://{space / 'coordinator'}/run/socket"
+    (space / "server.yaml").write_text(f"coordinator: {endpoint}\n")
+    (space / "worker.yaml").write_text(f"coordinator: {endpoint}\ncores: 1\nlanes: 1\n")
+    report = space / "report.json"
+    return endpoint, report, {"coordinator": lambda: Unit(space, "coordinator", "shoal-coordinator", "--set", f"report={report}"),
+                              "server": lambda: Unit(space, "server", "shoal-server", "--instance", "1"),
+                              "worker": lambda: Unit(space, "worker", "shoal-worker", "run", "--instance", "1")}
+
+
+def units_tell_what_they_do(space):
+    endpoint, report, start = fleet(space)
+    train = synth(space / "train.tsv", longer(200000), 1)
+    job = job_file(space / "job.yaml", train, **{"data.cache": None})
+    units = {name: begin() for name, begin in start.items()}
+    try:
+        for unit in units.values():
+            unit.says("^READY=1$")
+        units["worker"].says("^STATUS=waiting for a job$")
+        units["coordinator"].says("^STATUS=no job, 1 of 1 shards ready$")
+        got = subprocess.run([SHOAL, "submit", job, "--coordinator", endpoint, "--no-wait"], capture_output=True, text=True, timeout=60, check=False)
+        assert got.returncode == 0, got
+        units["worker"].says(r"^STATUS=job e2e: 1 lanes, \d+ examples, [1-9]\d*/s$", 60)
+        units["coordinator"].says(r"^STATUS=job e2e: train, epoch 1 of \d+, \d+ examples, [1-9]\d*/s, 1 workers$")
+        units["server"].says(r"^STATUS=serving: [1-9]\d* rows, [1-9]\d* keys/s pulled, [1-9]\d* pushed$")
+        assert (space / "server/state/name").exists() and (space / "coordinator/state/state.log").exists()
+        within(60, "the job's end", report.exists)
+        assert any((space / "worker/cache/data").iterdir())
+        units["coordinator"].says("^STATUS=no job, 1 of 1 shards ready; the last, e2e: done$")
+        before = subprocess.run([SHOAL, "digest", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, check=False).stdout
+        units["server"].process.kill()  # what it has in its journal is read back
+        units["server"].end()
+        units["server"] = start["server"]()
+        units["server"].says(r"^STATUS=(recovers|serving: .*)")
+        units["server"].says("^READY=1$")
+        within(30, "the rows", lambda: subprocess.run([SHOAL, "digest", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, check=False).stdout == before)
+    finally:
+        ended = {name: (unit.end(), unit.told) for name, unit in units.items()}
+    assert {name: status for name, (status, _) in ended.items()} == dict.fromkeys(units, 0), ended
+    assert all("STOPPING=1" in told for _, told in ended.values()), ended
+
+
+def a_hang_up_reads_the_file_again(space):
+    _, _, start = fleet(space)
+    units = {name: start[name]() for name in ("server", "worker")}
+    try:
+        for name, unit in units.items():
+            unit.says("^READY=1$")
+            file = space / f"{name}.yaml"
+            good = file.read_text()
+            file.write_text(good.replace("cores: 1\n", "") + "log: debug\n" + ("shards: 4\n" if name == "server" else "cores: 7\n"))
+            unit.process.send_signal(signal.SIGHUP)
+            unit.says("^RELOADING=1$")
+            unit.says(r"^MONOTONIC_USEC=\d+$")
+            within(10, "READY again", lambda unit=unit: unit.lines().count("READY=1") == 2)
+            assert "log has changed\n" in unit.said(), unit.said()
+            assert ("shards" if name == "server" else "cores") + " has changed, which counts from the next start" in unit.said(), unit.said()
+            file.write_text("nothing: 1\n")
+            unit.process.send_signal(signal.SIGHUP)
+            within(10, "READY once more", lambda unit=unit: unit.lines().count("READY=1") == 3)
+            assert "unknown key nothing" in unit.said() and "what was read before stays" in unit.said(), unit.said()
+            assert unit.process.poll() is None
+    finally:
+        ended = {name: unit.end() for name, unit in units.items()}
+    assert ended == dict.fromkeys(units, 0), ended
+
+
+if __name__ == "__main__":
+    main([units_tell_what_they_do, a_hang_up_reads_the_file_again])

@@ -1,0 +1,94 @@
+/* worker_config.c: worker.yaml. */
+#include "worker/worker_config.h"
+
+#include "proto/job/instance.h"
+#include "proto/job/keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int take_string(const struct config *c, const char *file, const char *key, char *out,
+                       size_t capacity, struct err *e)
+{
+    const char *s = config_string(c, key);
+    if (strlen(s) >= capacity)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", file,
+                       config_line(c, key), key, capacity - 1);
+    memcpy(out, s, strlen(s) + 1);
+    return 0;
+}
+
+static int set_add(struct string_list *set, const char *key, const char *value, struct err *e)
+{
+    char line[LIMIT_PATH + LIMIT_NAME];
+    (void)snprintf(line, sizeof line, "%s%s", key, value);
+    int rc = config_list_add(set, line);
+    return rc == 0 ? 0 : err_set(e, rc, "out of memory");
+}
+
+/* The cache first: a line of `set` may say another. */
+static int take_set(const struct config *c, const char *file, struct string_list *out,
+                    struct err *e)
+{
+    struct string_list own = {0};
+    char cache[LIMIT_PATH + 8], folder[LIMIT_PATH];
+    instance_folder("CACHE_DIRECTORY", folder, sizeof folder);
+    (void)snprintf(cache, sizeof cache, "%.*s", LIMIT_PATH, config_string(c, "cache"));
+    if (!config_has(c, "cache") && folder[0] != '\0')
+        (void)snprintf(cache, sizeof cache, "%s/data", folder);
+    int rc = config_list(c, "set", &own) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (rc == 0 && strlen(cache) >= LIMIT_PATH)
+        rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: cache is longer than %d bytes", file,
+                     config_line(c, "cache"), LIMIT_PATH - 1);
+    if (rc == 0 && cache[0] != '\0')
+        rc = set_add(out, "data.cache=", cache, e);
+    for (size_t i = 0; i < own.count && rc == 0; i++)
+        rc = strchr(own.item[i], '=') != NULL
+                 ? set_add(out, "", own.item[i], e)
+                 : err_set(e, SHOAL_E_CONFIG, "%s:%d: set: %s: expected KEY=VALUE", file,
+                           config_line(c, "set"), own.item[i]);
+    config_list_free(&own);
+    return rc;
+}
+
+static int take(const struct config *c, const char *file, struct worker_config *out, struct err *e)
+{
+    int rc;
+    if ((rc = take_string(c, file, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
+        (rc = take_string(c, file, "name", out->name, sizeof out->name, e)) ||
+        (rc = take_set(c, file, &out->set, e)))
+        return rc;
+    if (out->coordinator[0] == '\0')
+        return err_set(e, SHOAL_E_CONFIG, "%s: coordinator must not be empty", file);
+    out->lanes = (uint32_t)config_int(c, "lanes");
+    out->cores = (uint32_t)config_int(c, "cores");
+    out->io_threads = (uint32_t)config_int(c, "io_threads");
+    out->device = config_has(c, "device") ? config_int(c, "device") : -1;
+    out->backend_given = config_has(c, "backend");
+    out->backend = (enum backend_kind)config_enum(c, "backend");
+    out->allow_commands = config_bool(c, "allow_commands");
+    out->insecure_plaintext = config_bool(c, "insecure_plaintext");
+    return 0;
+}
+
+int worker_config_load(const char *path, const struct string_list *set, struct worker_config *out,
+                       struct err *e)
+{
+    struct config *c;
+    const char *file = path != NULL ? path : "defaults";
+    *out = (struct worker_config){.device = -1};
+    int rc = path != NULL ? config_load(path, set, keys_worker, &c, e)
+                          : config_parse("{}", 2, file, set, keys_worker, &c, e);
+    if (rc != 0)
+        return rc;
+    rc = take(c, file, out, e);
+    config_free(c);
+    if (rc != 0)
+        worker_config_free(out);
+    return rc;
+}
+
+void worker_config_free(struct worker_config *c)
+{
+    config_list_free(&c->set);
+}

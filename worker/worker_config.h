@@ -1,0 +1,42 @@
+/* worker_config.h: worker.yaml, the file of a daemon that waits for jobs (shoal-worker run), as a
+ * plain value. It says what this machine gives; what is to be done comes from the coordinator. An
+ * unknown key, a wrong type or a value out of range is refused with file, line and the nearest
+ * known key (SHOAL_E_CONFIG).
+ *
+ *     coordinator: tcp://10.0.0.1:7000
+ *     name: gpu-3               # by default HOST-PID
+ *     lanes: 2                  # at a time, a computing thread each
+ *     cores: 0                  # batches parsed at the same time; 0: as many as the CPUs
+ *     backend: auto             # auto | cpu | cuda
+ *     device: 0                 # of several GPUs, counted round
+ *     io_threads: 1
+ *     cache: DIR                # where what was decoded is kept: data.cache of every job
+ *     set: [data.train=/mnt/log-*.gz]  # over keys of every job, as --set of train
+ *     allow_commands: false     # whether jobs may run {cmd: ...} here
+ *     insecure_plaintext: false */
+#ifndef WORKER_WORKER_CONFIG_H
+#define WORKER_WORKER_CONFIG_H
+
+#include "proto/base/limits.h"
+#include "proto/job/config.h"
+#include "proto/job/job.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct worker_config {
+    char coordinator[256];
+    char name[LIMIT_NAME]; /* empty: HOST-PID */
+    uint32_t lanes, cores, io_threads;
+    int64_t device; /* -1: not given */
+    enum backend_kind backend;
+    bool backend_given, allow_commands, insecure_plaintext;
+    struct string_list set; /* owned; with data.cache=CACHE at its head where there is one */
+};
+
+/* path NULL: defaults and `set` ("key=value") alone. After 0 worker_config_free. */
+int worker_config_load(const char *path, const struct string_list *set, struct worker_config *out,
+                       struct err *e);
+void worker_config_free(struct worker_config *c);
+
+#endif
