@@ -64,4 +64,7 @@ extern const struct env_handler coord_handler;
 /* 0, or why the core stopped its env: the store failed. */
 int coord_fatal(const struct coord *c);
 
+/* Of what the messages are made: "protobuf-c 1.4.1", and their version. */
+const char *coord_library(unsigned *protocol);
+
 #endif
