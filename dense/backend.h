@@ -19,8 +19,8 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e);
 void backend_unload(struct backend *b);
 const char *backend_name(const struct backend *b);
 const char *backend_kernel(const struct backend *b);
-/* One line for people of device and libraries, "OpenBLAS SkylakeX kernels"; "" when the module says
- * nothing. */
+/* One line for people of device and libraries, "OpenBLAS 0.3.21 SkylakeX kernels, others AVX-512";
+ * "" when the module says nothing. */
 const char *backend_about(const struct backend *b);
 /* Steps are computed on a device, and not by the thread that waits for them. */
 bool backend_is_device(const struct backend *b);

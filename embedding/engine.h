@@ -411,5 +411,7 @@ void engine_flush_step(struct engine *g);
 
 /* How the files of its store are checked, in words. */
 const char *engine_checksums(void);
+/* "RocksDB 7.8.3" */
+const char *engine_library(void);
 
 #endif

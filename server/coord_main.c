@@ -3,8 +3,11 @@
  * goes on. */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
+#include "proto/base/hash.h"
+#include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
+#include "proto/base/version.h"
 #include "proto/job/config.h"
 #include "proto/job/keys.h"
 #include "proto/job/live.h"
@@ -29,6 +32,14 @@ static void help(const struct option_command *c)
     option_help(c, stdout);
     puts("\nKeys, what they hold and (by default):");
     keys_print(keys_coordinator, stdout);
+}
+
+static void version(void)
+{
+    unsigned protocol;
+    const char *library[] = {net_libraries(),  coord_library(&protocol), json_library(),
+                             config_library(), hash_library(),           NULL};
+    version_print("shoal-coordinator", protocol, library);
 }
 
 struct daemon {
@@ -205,7 +216,7 @@ int main(int argc, char **argv)
     if (rc == 0 && option_given(&o, "help"))
         help(o.command);
     else if (rc == 0 && option_given(&o, "version"))
-        puts("shoal-coordinator " SHOAL_VERSION);
+        version();
     else if (rc == 0 && o.words > 0)
         rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
     if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {

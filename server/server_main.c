@@ -13,9 +13,12 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
+#include "proto/base/hash.h"
+#include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
+#include "proto/base/version.h"
 #include "proto/job/config.h"
 #include "proto/job/instance.h"
 #include "proto/job/keys.h"
@@ -451,6 +454,16 @@ static void help(const struct option_command *c)
     keys_print(keys_server, stdout);
 }
 
+static void version(void)
+{
+    unsigned protocol;
+    const char *library[] = {net_libraries(), shard_libraries(&protocol),
+                             json_library(),  config_library(),
+                             hash_library(),  NULL};
+    version_print("shoal-server", protocol, library);
+    printf("store checksums: %s\n", shard_checksums());
+}
+
 static int finish(int rc, const struct err *e)
 {
     if (rc)
@@ -472,7 +485,7 @@ int main(int argc, char **argv)
     if (rc == 0 && option_given(&o, "help"))
         help(o.command);
     else if (rc == 0 && option_given(&o, "version"))
-        puts("shoal-server " SHOAL_VERSION);
+        version();
     else if (rc == 0 && o.words > 0)
         rc = err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", o.word[0]);
     if (rc != 0 || option_given(&o, "help") || option_given(&o, "version")) {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """reference.py: what is generated from the tables of keys and options is committed as it is: the manual's tables, the JSON
-Schema and the completion of bash; every key stands in the manual once; --help of the daemons names theirs, and --help of
+Schema and the completions of bash and zsh; the manual pages have all of them; every key stands in the manual once; --help of the daemons names theirs, and --help of
 every command its options, each with its range and default. Control: a page, a schema, a completion and a help that were
 changed by hand are found. With --write they are made anew instead."""
 import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ PAGES = {"deploy/manual/job.md": ("job",), "deploy/manual/fleet.md": ("server", 
 SCHEMA = "deploy/job.schema.json"
 COMPLETION = "deploy/completion.bash"
 CATALOG = "deploy/systemd/shoal.catalog"
+ZSH = "deploy/completion.zsh"
 
 
 def made(*words, program="shoal"):
@@ -42,6 +44,19 @@ def catalog_faults(path):
     return faults + [f"{path}: {one} is no id, or stands twice" for one in ids if not re.fullmatch("[0-9a-f]{32}", one) or ids.count(one) > 1]
 
 
+def zsh_faults(path):
+    return [] if made("reference", "completion", "zsh") == open(path).read() else [f"{path}: shoal reference completion zsh"]
+
+
+def zsh_completed(*words):
+    """The options that zsh offers for the last word, or None without zsh."""
+    if shutil.which("zsh") is None:
+        return None
+    script = '_arguments() { print -rl -- "$@" }; words=("$@"); CURRENT=$#; f() { source ' + ZSH + ' }; f'
+    told = subprocess.run(["zsh", "-fc", script, "zsh", *words], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^\*?(--[a-z-]+)=?\[", told, re.M)
+
+
 def completed(*words):
     """What bash offers for the last word."""
     script = f'source {COMPLETION}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shoal; echo "${{COMPREPLY[@]}}"'
@@ -54,7 +69,41 @@ def offers_faults(options):
     for command in {row[0] for row in options}:
         told, own = completed(*command.split(), "--"), [row[1] for row in options if row[0] == command]
         faults += [] if told == own else [f"{COMPLETION}: {command} is offered {told}, has {own}"]
+        told = zsh_completed(*command.split(), "--")
+        faults += [] if told in (None, own) else [f"{ZSH}: {command} is offered {told}, has {own}"]
     return faults
+
+
+def plain(text):
+    """A page as it is read, without its fonts and lines."""
+    return " ".join(re.sub(r"\\f.|\\(?=-)|\\&", "", text).split())
+
+
+def man_faults(pages, options, keys):
+    """Each option of a command stands in its page, each key in its file's; mandoc, where it is, has nothing to say."""
+    faults = []
+    for command, _, form, values in options:
+        page = pages.get(page_of(command), "")
+        if f".B {form} " not in plain(page) + " ":
+            faults.append(f"{page_of(command)} does not have {form} of {command}")
+    for file, key in keys:
+        if f".B {key} " not in plain(pages[f"shoal-{file}.yaml.5"]):
+            faults.append(f"shoal-{file}.yaml.5 does not have {key}")
+    for name, text in pages.items() if shutil.which("mandoc") else ():
+        said = subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=text, capture_output=True, text=True, check=False).stdout
+        faults += [f"{name}: {line}" for line in said.splitlines()]
+    return faults
+
+
+def page_of(command):
+    """The page of a command: "shoal checkpoint list" is told in that of "shoal checkpoint"."""
+    words = command.split()
+    return f"{'-'.join(words[:2])}.1" if words[0] == "shoal" else f"{words[0]}.8"
+
+
+def man_pages(options):
+    pages = {os.path.basename(path): made("reference", "man", path) for path in glob.glob("deploy/man/*.[0-9]")}
+    return pages | {page_of(c): made("reference", "man", c.split()[1]) for c in {row[0] for row in options} if re.fullmatch(r"shoal \w+", c)}
 
 
 def option_faults(options, helps):
@@ -109,6 +158,7 @@ def write():
     open(SCHEMA, "w").write(made("reference", "schema"))
     open(COMPLETION, "w").write(made("reference", "completion"))
     open(CATALOG, "w").write(made("reference", "catalog"))
+    open(ZSH, "w").write(made("reference", "completion", "zsh"))
 
 
 def jobs_faults():
@@ -133,6 +183,8 @@ def main():
     options = [line.split("\t") for line in made("reference", "options").splitlines()]
     helps = {command: help_of(command) for command in {row[0] for row in options} - {"shoal", "shoal checkpoint"}}
     assert len(options) > 100, options
+    pages = man_pages(options)
+    faults += zsh_faults(ZSH) + man_faults(pages, options, keys)
     faults += catalog_faults(CATALOG) + completion_faults(COMPLETION) + offers_faults(options) + option_faults(options, helps)
     for file in "server", "coordinator":
         faults += help_faults(keys, made("--help", program=f"shoal-{file}"), file)
@@ -151,12 +203,18 @@ def main():
         twice = open(CATALOG).read()
         open(spoilt, "w").write(twice + "\n" + twice.split("\n\n", 1)[1])
         assert len(catalog_faults(spoilt)) > 2, "control: ids that stand twice are not found"
+        open(spoilt, "w").write(open(ZSH).read().replace("--servers", "--server", 1))
+        assert zsh_faults(spoilt), "control: a changed completion of zsh is not found"
+    for name, old, new in (("shoal-bench.1", "growth", "grown"), ("shoal-job.yaml.5", ".B train.batch\n", ".B train.batches\n")):
+        assert man_faults({**pages, name: pages[name].replace(old, new)}, options, keys), f"control: {old} gone from {name} is not found"
+    if shutil.which("mandoc") is None:
+        print("manual pages are not linted: no mandoc here")
     for old, new in (("1..16", "1..17"), ("--workers N", "--worker N"), ("default 1)", "default 2)"), ("  --no-restart", "  no-restart")):
         spoilt = {"shoal local": helps["shoal local"].replace(old, new, 1)}
         assert option_faults(options, spoilt), f"control: {old} changed in a help is not found"
     assert offers_faults(options + [["shoal stop", "--none", "--none N", ""]]), "control: an option that completion lacks"
     assert keys_faults(keys + [("job", "train.none")], PAGES) and help_faults([("server", "none")], "", "server"), "control"
-    print("\n".join(faults) or f"{len(keys)} keys, {len(options)} options: pages, schema, completion and helps are as generated")
+    print("\n".join(faults) or f"{len(keys)} keys, {len(options)} options: pages, schema, completions and helps are as generated")
     return 1 if faults else 0
 
 

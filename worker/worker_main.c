@@ -11,9 +11,12 @@
  * lanes back and leave; a second one leaves at once. */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
+#include "proto/base/hash.h"
+#include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
+#include "proto/base/version.h"
 #include "proto/job/config.h"
 #include "proto/job/instance.h"
 #include "proto/job/job.h"
@@ -27,6 +30,7 @@
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
+#include "worker/data/source.h"
 #include "worker/data/values.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/known_names.h"
@@ -145,6 +149,26 @@ static int run_alone(const struct option_line *o, struct err *e)
     return 0;
 }
 
+/* What computes is loaded as a job with `train.backend: auto` would have it. */
+static void version(void)
+{
+    const char *library[] = {net_libraries(),
+                             wire_library(),
+                             json_library(),
+                             config_library(),
+                             hash_library(),
+                             source_libraries(),
+                             NULL};
+    struct backend *b;
+    struct err e = {0};
+    version_print("shoal-worker", WIRE_VERSION, library);
+    if (backend_load(BACKEND_AUTO, &b, &e) == 0)
+        printf("dense kernels: %s, %s%s%s\n", backend_name(b), backend_about(b),
+               e.text[0] != '\0' ? "; " : "", e.text);
+    else
+        printf("dense kernels: none: %s\n", e.text);
+}
+
 /* 0; 1: help or version was told; or an error. */
 static int arguments_take(int argc, char **argv, struct option_line *o, struct arguments *a,
                           struct err *e)
@@ -153,7 +177,7 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (rc == 0 && option_given(o, "help"))
         option_help(o->command, stdout);
     else if (rc == 0 && option_given(o, "version"))
-        puts("shoal-worker " SHOAL_VERSION);
+        version();
     if (rc == 0 && (option_given(o, "help") || option_given(o, "version")))
         return 1;
     if (rc == 0)

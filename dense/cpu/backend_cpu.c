@@ -22,7 +22,7 @@ static const char *cpu_kernel(void)
     return openblas_get_corename();
 }
 
-static char about_text[96];
+static char about_text[128];
 
 static const char *cpu_about(void)
 {
@@ -149,21 +149,33 @@ static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
                  a->add ? 1.0f : 0.0f, a->dx, a->lddx);
 }
 
+/* "OpenBLAS 0.3.21 SkylakeX kernels, others AVX-512" */
+static void about_write(const char *others)
+{
+    const char *config = openblas_get_config(), *version = strchr(config, ' ');
+    size_t bytes = version != NULL ? strcspn(version + 1, " ") + 1 : 0;
+    snprintf(about_text, sizeof about_text, "OpenBLAS%.*s %s kernels, others %s",
+             (int)(bytes < 16 ? bytes : 0), version != NULL ? version : "", openblas_get_corename(),
+             others);
+}
+
 /* Called once, by backend_load, right after dlopen. */
 const struct backend_ops *shoal_backend_v5(void)
 {
     /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on
      * a thread count. */
     openblas_set_num_threads(1);
-    snprintf(about_text, sizeof about_text, "OpenBLAS %s kernels", openblas_get_corename());
+    about_write("of any processor");
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         kernels_avx512(&cpu_ops);
+        about_write("AVX-512");
         return &cpu_ops;
     }
     if (__builtin_cpu_supports("avx2")) {
         kernels_avx2(&cpu_ops);
+        about_write("AVX2");
         return &cpu_ops;
     }
 #endif

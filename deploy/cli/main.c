@@ -2,7 +2,10 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/reference.h"
 #include "embedding/engine.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/version.h"
+#include "proto/net/net.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +42,19 @@ static void usage(FILE *f)
           f);
 }
 
+static void version(void)
+{
+    const char *library[] = {net_libraries(),
+                             wire_library(),
+                             engine_library(),
+                             json_library(),
+                             config_library(),
+                             hash_library(),
+                             NULL};
+    version_print("shoal", WIRE_VERSION, library);
+    printf("store checksums: %s\n", engine_checksums());
+}
+
 int main(int argc, char **argv)
 {
     log_init("shoal");
@@ -52,7 +68,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("shoal %s\nstore checksums: %s\n", SHOAL_VERSION, engine_checksums());
+        version();
         return 0;
     }
     int rc = cli_verb(verbs, argc, argv);

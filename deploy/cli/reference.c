@@ -1,5 +1,5 @@
 /* reference.c: the tables of keys and options, as Markdown, as JSON Schema, and as completion for
- * bash. */
+ * bash. As manual pages: reference_man.c; as completion for zsh: reference_zsh.c. */
 #include "deploy/cli/reference.h"
 
 #include "deploy/cli/cli.h"
@@ -21,6 +21,14 @@ static const struct {
              {"coordinator", keys_coordinator},
              {"worker", keys_worker}};
 enum { FILES = sizeof files / sizeof files[0] };
+
+const struct config_key *reference_keys(const char *name)
+{
+    for (int i = 0; i < FILES; i++)
+        if (strcmp(files[i].name, name) == 0)
+            return files[i].keys;
+    return NULL;
+}
 
 /* ---- Markdown -------------------------------------------------------------------------------- */
 
@@ -182,14 +190,14 @@ static int table_print(char *mark, struct err *e)
         options_table_print();
         return 0;
     }
-    for (int i = 0; i < FILES && count > 0; i++)
-        if (strcmp(files[i].name, word[0]) == 0) {
-            puts("key|values|default|meaning\n---|---|---|---");
-            for (const struct config_key *k = files[i].keys; k->path != NULL; k++)
-                if (chosen(k->path, word + 1, count - 1))
-                    row_print(k);
-            return 0;
-        }
+    const struct config_key *keys = count > 0 ? reference_keys(word[0]) : NULL;
+    if (keys != NULL) {
+        puts("key|values|default|meaning\n---|---|---|---");
+        for (const struct config_key *k = keys; k->path != NULL; k++)
+            if (chosen(k->path, word + 1, count - 1))
+                row_print(k);
+        return 0;
+    }
     return err_set(e, SHOAL_E_DATA, "%s%s: name job, server, coordinator or options", MARK, mark);
 }
 
@@ -379,9 +387,13 @@ int reference_main(int argc, char **argv)
         completion_print();
     else if (argc == 2 && strcmp(argv[1], "catalog") == 0)
         catalog_print();
+    else if (argc == 3 && strcmp(argv[1], "completion") == 0 && strcmp(argv[2], "zsh") == 0)
+        reference_zsh();
+    else if (argc == 3 && strcmp(argv[1], "man") == 0)
+        rc = reference_man(argv[2], &e);
     else
         rc = err_set(&e, SHOAL_E_USAGE,
-                     "usage: shoal reference page FILE.md | schema | keys | options | completion | "
-                     "catalog");
+                     "usage: shoal reference page FILE.md | schema | keys | options | completion "
+                     "[zsh] | man VERB | man FOLDER/PAGE | catalog");
     return rc != 0 ? cli_fail("reference", &e) : 0;
 }

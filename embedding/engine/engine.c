@@ -307,3 +307,8 @@ const char *engine_checksums(void)
 {
     return rocks_crc32c_words();
 }
+
+const char *engine_library(void)
+{
+    return rocks_crc32c_library();
+}

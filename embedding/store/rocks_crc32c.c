@@ -3,8 +3,13 @@
 
 #include "proto/base/hash.h"
 
-#if defined(__x86_64__)
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
 #include <stdatomic.h>
 
 typedef uint32_t (*extend_fn)(uint32_t crc, const char *bytes, size_t count);
@@ -39,3 +44,15 @@ const char *rocks_crc32c_words(void)
     return "xxh3 blocks, crc32c blobs by RocksDB's own";
 }
 #endif
+
+const char *rocks_crc32c_library(void)
+{
+    static char text[64];
+    char path[PATH_MAX];
+    Dl_info of;
+    void *place = dlsym(RTLD_DEFAULT, "rocksdb_open");
+    bool found = place != NULL && dladdr(place, &of) != 0 && realpath(of.dli_fname, path) != NULL;
+    const char *version = found ? strstr(path, ".so.") : NULL;
+    (void)snprintf(text, sizeof text, "RocksDB %.40s", version != NULL ? version + 4 : "(unknown)");
+    return text;
+}

@@ -23,5 +23,7 @@ uint32_t rocks_crc32c_extend(uint32_t crc, const char *bytes,
 
 /* How the store's files are checked, in words. */
 const char *rocks_crc32c_words(void);
+/* "RocksDB 7.8.3", by the name of the file that was loaded: its C interface does not tell. */
+const char *rocks_crc32c_library(void);
 
 #endif

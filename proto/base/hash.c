@@ -6,6 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 uint64_t key_unmix(uint64_t mixed)
@@ -182,4 +183,12 @@ uint32_t hash_crc32c_extend(uint32_t crc, const void *bytes, size_t count)
 uint32_t hash_crc32c(const void *data, size_t bytes)
 {
     return hash_crc32c_extend(0, data, bytes);
+}
+
+const char *hash_library(void)
+{
+    static char text[32];
+    unsigned v = XXH_versionNumber();
+    (void)snprintf(text, sizeof text, "xxHash %u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+    return text;
 }

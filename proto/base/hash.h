@@ -26,4 +26,7 @@ uint32_t hash_crc32c_by_table(uint32_t crc, const void *bytes, size_t count);
 /* Whether this processor has the instructions for it. */
 bool hash_crc32c_is_fast(void);
 
+/* "xxHash 0.8.1" */
+const char *hash_library(void);
+
 #endif

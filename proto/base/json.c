@@ -245,3 +245,10 @@ const char *json_as_string(const struct json *j, const char *fallback)
 {
     return json_is_string(in(j)) ? json_string_value(in(j)) : fallback;
 }
+
+const char *json_library(void)
+{
+    static char text[32];
+    (void)snprintf(text, sizeof text, "jansson %s", jansson_version_str());
+    return text;
+}

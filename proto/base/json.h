@@ -66,4 +66,7 @@ int64_t json_as_int(const struct json *j, int64_t fallback); /* fallback also be
 bool json_as_bool(const struct json *j, bool fallback);
 const char *json_as_string(const struct json *j, const char *fallback); /* lent */
 
+/* "jansson 2.14" */
+const char *json_library(void);
+
 #endif

@@ -318,3 +318,10 @@ char *config_text(const struct config *c)
     }
     return text;
 }
+
+const char *config_library(void)
+{
+    static char text[32];
+    (void)snprintf(text, sizeof text, "libyaml %s", yaml_get_version_string());
+    return text;
+}

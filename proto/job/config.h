@@ -89,4 +89,7 @@ const char *config_where(const struct config *c, const char *path, char out[CONF
 int config_list_add(struct string_list *l, const char *s);
 void config_list_free(struct string_list *l);
 
+/* "libyaml 0.2.5" */
+const char *config_library(void);
+
 #endif

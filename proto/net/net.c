@@ -22,10 +22,12 @@
 #include "proto/net/sock.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <uv.h>
+#include <zmq.h>
 
 #define DRAIN_BUDGET 64
 #define STOP_NS UINT64_C(1000000000)
@@ -673,4 +675,14 @@ int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void
     if (rc == 0)
         rc = uv_signal_start(&n->hung_up, signal_cb, SIGHUP);
     return rc == 0 ? 0 : SHOAL_E_INTERNAL;
+}
+
+const char *net_libraries(void)
+{
+    static char text[64];
+    int major, minor, patch;
+    zmq_version(&major, &minor, &patch);
+    (void)snprintf(text, sizeof text, "libzmq %d.%d.%d, libuv %s", major, minor, patch,
+                   uv_version_string());
+    return text;
 }

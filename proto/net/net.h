@@ -53,4 +53,7 @@ void net_interrupt(struct net *n);
 /* Calls on_signal(context, signo) on the loop for SIGTERM, SIGINT and SIGHUP. */
 int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void *context);
 
+/* "libzmq 4.3.4, libuv 1.44.2" */
+const char *net_libraries(void);
+
 #endif

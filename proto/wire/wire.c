@@ -392,3 +392,10 @@ int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *fie
         memcpy(out->field_rule, field_rule->data, field_rule->bytes);
     return schema_check(out, e);
 }
+
+const char *wire_library(void)
+{
+    static char text[32];
+    (void)snprintf(text, sizeof text, "protobuf-c %s", protobuf_c_version());
+    return text;
+}

@@ -556,4 +556,7 @@ void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
 int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule,
                      struct table_schema *out, struct err *e);
 
+/* "protobuf-c 1.4.1" */
+const char *wire_library(void);
+
 #endif

@@ -394,3 +394,9 @@ void coord_free(struct coord *c)
     free(c->told.text);
     free(c);
 }
+
+const char *coord_library(unsigned *protocol)
+{
+    *protocol = WIRE_VERSION;
+    return wire_library();
+}

@@ -66,4 +66,7 @@ void coord_describe(struct coord *c, char *text, size_t bytes);
 /* 0, or why the core stopped its env: the store failed. */
 int coord_fatal(const struct coord *c);
 
+/* Of what the messages are made: "protobuf-c 1.4.1", and their version. */
+const char *coord_library(unsigned *protocol);
+
 #endif

@@ -332,3 +332,16 @@ int shard_close(struct shard *s, bool flush_all)
     free(s);
     return rc;
 }
+
+const char *shard_libraries(unsigned *protocol)
+{
+    static char text[128];
+    *protocol = WIRE_VERSION;
+    (void)snprintf(text, sizeof text, "%s, %s", wire_library(), engine_library());
+    return text;
+}
+
+const char *shard_checksums(void)
+{
+    return engine_checksums();
+}

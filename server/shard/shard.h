@@ -135,4 +135,9 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
 void shard_fatal(struct shard *s, const struct err *e);
 
+/* Of what messages and store are made, "protobuf-c 1.4.1, RocksDB 7.8.3"; the messages' version. */
+const char *shard_libraries(unsigned *protocol);
+/* How the store's files are checked, in words. */
+const char *shard_checksums(void);
+
 #endif

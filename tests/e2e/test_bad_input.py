@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """test_bad_input: wrong data, files, configuration and bytes end in the right exit status and a sentence that says what to do."""
+import re
+
 from lib import *
 
 
@@ -72,7 +74,12 @@ def help_and_version_of_every_program(space):
         assert got.returncode == 0 and "usage" in got.stdout.lower(), (words, got)
     for program in (SHOAL, BIN / "shoal-server", BIN / "shoal-coordinator", BIN / "shoal-worker"):
         got = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-        assert got.returncode == 0 and any(c.isdigit() for c in got.stdout), (program, got)
+        name, lines = pathlib.Path(program).name, got.stdout.splitlines()
+        assert got.returncode == 0 and re.fullmatch(rf"{name} \d+\.\d+\.\d+", lines[0]), (program, got)
+        told = dict(line.split(": ", 1) for line in lines[1:])
+        assert re.fullmatch(r"\d+", told["protocol"]) and all(re.fullmatch(r"\S+ \d+(\.\d+)+", one) for one in told["libraries"].split(", ")), told
+        assert ("RocksDB" in told["libraries"]) == ("store checksums" in told) == (name in ("shoal", "shoal-server")), told
+        assert (name == "shoal-worker") == told.get("dense kernels", "").startswith("cpu, OpenBLAS "), told
 
 
 def port_in_use_is_said(space):

@@ -550,3 +550,10 @@ int source_head(const struct string_list *list, const char *what, const struct c
     *bytes = sink.bytes;
     return 0;
 }
+
+const char *source_libraries(void)
+{
+    static char text[64];
+    (void)snprintf(text, sizeof text, "zlib %s, zstd %s", zlibVersion(), ZSTD_versionString());
+    return text;
+}

@@ -56,4 +56,7 @@ bool source_is_stream(const char *name);
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e);
 
+/* "zlib 1.2.13, zstd 1.5.4" */
+const char *source_libraries(void);
+
 #endif

@@ -1,0 +1,312 @@
+#compdef shoal shoal-server shoal-coordinator shoal-worker
+# made by `shoal reference completion zsh`; tests/reference.py holds it.
+local at=${words[1]:t}
+local -a takes
+while (( CURRENT > 2 )); do
+    case "$at ${words[2]}" in
+    ('shoal local') ;;
+    ('shoal submit') ;;
+    ('shoal stop') ;;
+    ('shoal checkpoint') ;;
+    ('shoal checkpoint create') ;;
+    ('shoal checkpoint list') ;;
+    ('shoal checkpoint verify') ;;
+    ('shoal checkpoint diff') ;;
+    ('shoal checkpoint restore') ;;
+    ('shoal checkpoint export') ;;
+    ('shoal predict') ;;
+    ('shoal eval') ;;
+    ('shoal status') ;;
+    ('shoal doctor') ;;
+    ('shoal digest') ;;
+    ('shoal tables') ;;
+    ('shoal inspect') ;;
+    ('shoal blame') ;;
+    ('shoal erase') ;;
+    ('shoal drop') ;;
+    ('shoal report') ;;
+    ('shoal synth') ;;
+    ('shoal bench') ;;
+    (*) break ;;
+    esac
+    at+=" ${words[2]}"
+    shift words
+    (( CURRENT-- ))
+done
+case $at in
+    ('shoal')
+        takes=(
+            '--help[this text]'
+            '--version[print it]'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+        ) ;;
+    ('shoal local')
+        takes=(
+            '--servers=[server processes]:N:'
+            '--shards=[of each server, a thread each]:N:'
+            '--workers=[worker processes]:N:'
+            '--run-dir=[where everything of this run is kept; must be new or empty]:DIR:_files'
+            '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
+            '*--server-set=[change a key of each server'\''s file, such as memory=4GiB]:KEY=VALUE:_files'
+            '--worker-io-threads=[threads that carry a worker'\''s messages]:N:'
+            '--tensorboard=[write event files for TensorBoard into DIR/JOB-NUMBER]:DIR:_files'
+            '--no-restart[do not start a dead server or worker again]'
+            '--resume=[go on at the very batch: from a checkpoint, or the newest of a run'\''s folder; as `resume` of the job file]:WHERE:_files'
+            '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
+            '--from=[refused: say --resume or --start-from]:FOLDER:_files'
+            '--warm-start=[refused: say --start-from]:DIR:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal submit')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--workers=[begin when N workers have joined]:N:'
+            '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
+            '--resume=[go on at the very batch: from a checkpoint, or the newest of a run'\''s folder; as `resume` of the job file]:WHERE:_files'
+            '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
+            '--from=[refused: say --resume or --start-from]:FOLDER:_files'
+            '--warm-start=[refused: say --start-from]:DIR:_files'
+            '--no-wait[return as soon as the job is taken]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal stop')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint')
+        takes=(
+            '--help[this text]'
+            '1:verb:((create\:"make one, of a job that goes on or that is done" list\:"the checkpoints in a folder" verify\:"read every file of one and compare checksums" diff\:"what changed from one to another, by field" restore\:"go on with a job from one, at the very batch" export\:"write the rows of a table as text or as numbers"))'
+        ) ;;
+    ('shoal checkpoint create')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint list')
+        takes=(
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint verify')
+        takes=(
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint diff')
+        takes=(
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint restore')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--workers=[begin when N workers have joined]:N:'
+            '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
+            '--no-wait[return as soon as the job is taken]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint export')
+        takes=(
+            '--out=[where to; must not exist]:FILE:_files'
+            '--format=[what is written]:format:(tsv csv binary)'
+            '--state[the optimizer'\''s state too: s0, s1, ... behind the weights; and where rows have statistics show, click, delta_score, time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal predict')
+        takes=(
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, or `fleet`]:WHERE:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
+            '--out=[where the scores go; must not exist; -: standard output]:FILE:_files'
+            '--format=[csv, tsv: a line of names first; npy: float32, NaN for a malformed row]:format:(csv tsv npy)'
+            '*--column=[of the input, to be passed on before the score]:NAME:_files'
+            '--workers=[that score a part each; the file is the same]:N:'
+            '--servers=[that load a checkpoint]:N:'
+            '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal eval')
+        takes=(
+            '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, or `fleet`]:WHERE:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
+            '--split=[what is measured, without --in]:split:(train valid test)'
+            '--servers=[that load a checkpoint]:N:'
+            '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal status')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal doctor')
+        takes=(
+            '--cluster[the shards, what each owns, and who was refused]'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal digest')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal tables')
+        takes=(
+            '*--what-if=[what would be left if rows went, a dry run, nothing changes: shows=N: with fewer shows; score=S: with a lower score; ttl=DAYS: without an event for longer; memory=SIZE: all but as many rows as fit SIZE (over all shards): the newest stay, or those of the highest score where the table'\''s evict.by says so]:RULE=VALUE:_files'
+            '--sample=[instead: reads the job'\''s training input and tells how many rows it makes, by field, with admission by count 1, 2, 3, 5 and 10; no cluster is needed]:JOB.yaml:_files'
+            '--share=[of --sample: share of the input that is read; the whole log is reckoned from it]:P:'
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal inspect')
+        takes=(
+            '--field=[with --value: not a KEY]:NAME:_files'
+            '--value=[of the field, as it stands in the input]:TEXT:_files'
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal blame')
+        takes=(
+            '--limit=[at most so many]:N:'
+            '--field=[with --value: not a KEY]:NAME:_files'
+            '--value=[of the field, as it stands in the input]:TEXT:_files'
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of `shoal local`, running or ended (an ended one does not know workers any more)]:DIR:_files'
+            '--json[JSON instead of text]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal erase')
+        takes=(
+            '--keys=[a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536]:FILE:_files'
+            '--field=[with --value: values of a field instead]:NAME:_files'
+            '*--value=[of the field, as it stands in the input]:TEXT:_files'
+            '--receipt=[where the receipt goes, JSON]:FILE:_files'
+            '--checkpoints=[folder of checkpoints: those that still hold any of the keys are listed in the receipt]:DIR:_files'
+            '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal drop')
+        takes=(
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal report')
+        takes=(
+            '--html=[where to write it]:FILE:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal synth')
+        takes=(
+            '--out=[the log to write]:FILE:_files'
+            '--kind=[what a line is]:kind:(criteo sequence tasks)'
+            '--rows=[rows of it]:N:'
+            '--seed=[the same seed gives the same files]:N:'
+            '--part=[other rows of the same teacher (1 is what --valid-out has): a log in several files, each by a process of its own]:N:'
+            '--valid-out=[another log of the same teacher, with other rows]:FILE:_files'
+            '--valid-rows=[rows of that]:N:'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal bench')
+        takes=(
+            '--rows=[rows of the table]:N:'
+            '--seconds=[length of each in-memory phase]:N:'
+            '--journal-seconds=[length of the journal phase after 10 s of warm-up]:N:'
+            '--only=[of growth,checkpoint,cold,shards,memory,journal,fsync,train]:LIST:_files'
+            '--growth-rows=[rows that a table in this process grows to]:N:'
+            '--checkpoint-rows=[rows of the table whose checkpoints are measured]:N:'
+            '--cold-rows=[rows of the table that is four times its memory budget]:N:'
+            '--shards-rows=[rows of each of the servers with 1, 2 and 4 shards]:N:'
+            '--train-rows=[examples of the training log]:N:'
+            '--dir=[where server and log keep their files; on the disk to be measured]:DIR:_files'
+            '--json[one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal-server')
+        takes=(
+            '--config=[server.yaml]:FILE:_files'
+            '*--set=[over a key of the file: journal.max=4GiB]:KEY=VALUE:_files'
+            '--help[this text]'
+            '--version[print it]'
+            '*:file:_files'
+        ) ;;
+    ('shoal-coordinator')
+        takes=(
+            '--config=[coordinator.yaml]:FILE:_files'
+            '*--set=[over a key of the file: shards=4]:KEY=VALUE:_files'
+            '--tensorboard=[write event files for TensorBoard into DIR/JOB-NUMBER]:DIR:_files'
+            '--help[this text]'
+            '--version[print it]'
+            '*:file:_files'
+        ) ;;
+    ('shoal-worker')
+        takes=(
+            '--coordinator=[tcp://HOST:PORT of shoal-coordinator]:EP:_files'
+            '--config=[job file: train takes train.lanes and train.backend from it, the job itself comes from the coordinator]:FILE:_files'
+            '*--set=[over a key of the job on this machine]:KEY=VALUE:_files'
+            '--lanes=[lanes to work on at the same time]:N:'
+            '--name=[of this worker]:NAME:_files'
+            '--backend=[what computes]:backend:(auto cpu cuda)'
+            '--device=[which GPU: N modulo the number of GPUs of this machine]:N:'
+            '--cores=[cores that parsing may keep busy]:N:'
+            '--io-threads=[threads that carry messages; more for one worker with many lanes on a fast device]:N:'
+            '--wait=[seconds to wait for the coordinator'\''s first answer]:N:'
+            '--split=[eval: what is scored]:split:(train valid test)'
+            '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
+            '--out=[where the scores go; must not exist; -: standard output]:FILE:_files'
+            '--format=[csv, tsv: a line of names first; npy: float32, NaN for a malformed row]:format:(csv tsv npy)'
+            '*--column=[of the input, to be passed on before the score]:NAME:_files'
+            '--part=[predict: only the I-th of N parts, from 0; all of them one behind another are the whole file]:I/N:_files'
+            '--report=[predict: JSON: rows, bad_lines and where the first of these is; values: what is read]:FILE:_files'
+            '--field=[fields: a column'\''s name, or a field'\''s number]:NAME:_files'
+            '--value=[fields: a value of it as it stands in the input]:TEXT:_files'
+            '--made-by=[fields: text of the job that made the tables, with the names that they know]:FILE:_files'
+            '--share=[count: share of the input]:P:'
+            '--insecure-plaintext[allow an endpoint that is not loopback]'
+            '--allow-commands[train: run the commands of a job'\''s input ({cmd: ...}), whoever submitted it]'
+            '--help[this text]'
+            '--version[print it]'
+            '*:file:_files'
+        ) ;;
+esac
+_arguments : $takes
