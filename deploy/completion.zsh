@@ -265,6 +265,7 @@ case $at in
     ('shoal-server')
         takes=(
             '--config=[server.yaml]:FILE:_files'
+            '--instance=[of several on this machine: /etc/shoal/server-NAME.yaml where it is there, else /etc/shoal/server.yaml]:NAME:_files'
             '*--set=[over a key of the file: journal.max=4GiB]:KEY=VALUE:_files'
             '--help[this text]'
             '--version[print it]'
@@ -282,8 +283,9 @@ case $at in
     ('shoal-worker')
         takes=(
             '--coordinator=[tcp://HOST:PORT of shoal-coordinator]:EP:_files'
-            '--config=[job file: train takes train.lanes and train.backend from it, the job itself comes from the coordinator]:FILE:_files'
-            '*--set=[over a key of the job on this machine]:KEY=VALUE:_files'
+            '--config=[job file: train takes train.lanes and train.backend from it, the job itself comes from the coordinator; run: the worker'\''s file]:FILE:_files'
+            '*--set=[over a key of the job on this machine; run: of the worker'\''s file]:KEY=VALUE:_files'
+            '--instance=[of several on this machine: /etc/shoal/worker-NAME.yaml where it is there, else /etc/shoal/worker.yaml]:NAME:_files'
             '--lanes=[lanes to work on at the same time]:N:'
             '--name=[of this worker]:NAME:_files'
             '--backend=[what computes]:backend:(auto cpu cuda)'

@@ -1,7 +1,7 @@
 /* reference.h: `shoal reference`, for those who build: what is generated from the tables of keys
  * and options (proto/job/keys.h, option.h): the manual's tables, a JSON Schema of job.yaml,
- * completion for bash and zsh, manual pages; and the catalog of events. tests/reference.py holds the
- * committed ones against it. */
+ * completion for bash and zsh, manual pages, and the catalog of events. tests/reference.py holds
+ * the committed ones against it. */
 #ifndef DEPLOY_CLI_REFERENCE_H
 #define DEPLOY_CLI_REFERENCE_H
 
