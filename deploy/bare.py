@@ -1,4 +1,4 @@
-"""bare: a bare Debian in a folder and this tree in it, for test-bare and test-systemd."""
+"""bare: a bare Debian in a folder and this tree in it, for test-bare, test-systemd, package and test-package."""
 import contextlib
 import os
 import pathlib
@@ -38,13 +38,21 @@ def debian(root, suite, *packages):
     (root / "bare").touch()
 
 
-def tree_put(root):
-    """Copies what git has of this tree, changes included, to /root/shoal."""
-    tree = root / "root/shoal"
+def tree_files():
+    """What git has of this tree, changes included; of one without git all but what was built or run in it."""
+    if (HERE / ".git").exists():
+        files = run("git", "-C", HERE, "ls-files", "-z", "--cached", "--others", "--exclude-standard", stdout=subprocess.PIPE).stdout
+        return [f for f in files.split(b"\0") if f and (HERE / os.fsdecode(f)).exists()]
+    made = [HERE / "runs", HERE / "shoal-bench", *HERE.glob("build*")]
+    return [os.fsencode(p.relative_to(HERE)) for p in sorted(HERE.rglob("*"))
+            if not p.is_dir() and not any(p.is_relative_to(m) for m in made) and "__pycache__" not in p.parts]
+
+
+def tree_put(root, at="root/shoal"):
+    """Copies this tree to `at` below root."""
+    tree = root / at
     tree.mkdir(parents=True, exist_ok=True)
-    files = run("git", "-C", HERE, "ls-files", "-z", "--cached", "--others", "--exclude-standard", stdout=subprocess.PIPE).stdout
-    there = b"\0".join(f for f in files.split(b"\0") if f and (HERE / os.fsdecode(f)).exists())
-    packed = run("tar", "-C", HERE, "--null", "-T", "-", "-c", input=there, stdout=subprocess.PIPE).stdout
+    packed = run("tar", "-C", HERE, "--null", "-T", "-", "-c", input=b"\0".join(tree_files()), stdout=subprocess.PIPE).stdout
     run("tar", "-C", tree, "-x", input=packed)
 
 

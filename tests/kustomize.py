@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""kustomize.py: deploy/kustomize/base fits itself and the daemons: names that refer to each other, ports, probes, users, shards, options that the
+programs have. The manifests are read by a loader of the part of YAML that they use; where kubectl is, it renders them, too. Control: each fault
+planted is found."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BASE = ROOT / "deploy/kustomize/base"
+
+
+# ---- the part of YAML that the manifests use: mappings and lists in blocks, [a, b], {a: b}, "text", | blocks
+
+def scalar(text):
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        return [scalar(part) for part in re.findall(r'"[^"]*"|[^,]+', text[1:-1]) if part.strip()]
+    if text == "{}":
+        return {}
+    if text[:1] == '"' and text[-1:] == '"':
+        return text[1:-1]
+    if text[:1] in ("{", "'", "&", "*", "!", ">", "%", "@", "`"):
+        raise ValueError(f"the loader does not read {text!r}")
+    return {"true": True, "false": False, "": None}.get(text, int(text) if re.fullmatch(r"-?\d+", text) else text)
+
+
+def depth(line):
+    return len(line) - len(line.lstrip(" "))
+
+
+def block(lines, indent):
+    """The value whose lines stand at `indent`; takes them off the list."""
+    if lines[0].lstrip().startswith("- "):
+        items = []
+        while lines and depth(lines[0]) == indent and lines[0].lstrip().startswith("- "):
+            lines[0] = lines[0].replace("- ", "  ", 1)
+            rest = lines[0].strip()
+            inner = depth(lines[0])
+            items.append(block(lines, inner) if re.match(r"[\w./-]+:( |$)", rest) else scalar(lines.pop(0)))
+        return items
+    found = {}
+    while lines and depth(lines[0]) == indent:
+        key, value = re.fullmatch(r"([\w./-]+):(?: (.*))?", lines.pop(0).strip()).groups()
+        if key in found:
+            raise ValueError(f"{key} stands twice")
+        if value == "|":
+            text = []
+            while lines and depth(lines[0]) > indent:
+                text.append(lines.pop(0))
+            found[key] = "\n".join(line[depth(text[0]):] for line in text) + "\n"
+        elif value is None:
+            deeper = lines and (depth(lines[0]) > indent or depth(lines[0]) == indent and lines[0].lstrip().startswith("- "))
+            found[key] = block(lines, depth(lines[0])) if deeper else None
+        else:
+            found[key] = scalar(value)
+    return found
+
+
+def load(text):
+    """Documents of a file."""
+    documents = []
+    for part in re.split(r"^---\n", text, flags=re.M):
+        lines = [line for line in part.split("\n") if line.strip() and not line.lstrip().startswith("#")]
+        if lines:
+            documents.append(block(lines, 0))
+            if lines:
+                raise ValueError(f"cannot place {lines[0]!r}")
+    return documents
+
+
+# ---- what has to fit
+
+def containers(all_, kind):
+    return [(d, c) for d in all_ if d["kind"] == kind for c in d["spec"]["template"]["spec"]["containers"]]
+
+
+def named(all_, kind, name):
+    return next((d for d in all_ if d["kind"] == kind and d["metadata"]["name"] == name), None)
+
+
+def options():
+    """Program -> its options, of the table that parses them."""
+    text = (ROOT / "proto/job/option_commands.c").read_text(encoding="utf-8")
+    common = {"config", "set", "help", "version", "tensorboard", "in", "out", "format", "column"}
+    return {f"shoal-{p}": common | set(re.findall(r'\{"([\w-]+)", CONFIG', re.search(rf"options_{p}\[\] = \{{(.*?)\n\}};", text, re.S)[1]))
+            for p in ("server", "coordinator", "worker")}
+
+
+def pod_faults(d, c, all_, has):
+    name, pod = d["metadata"]["name"], d["spec"]["template"]["spec"]
+    program = c["command"][0].rsplit("/", 1)[-1]
+    if program not in has:
+        yield f"{name}: {program} is no program"
+    for word in c["command"] + c.get("args", []):
+        if isinstance(word, str) and word.startswith("--") and word[2:] not in has.get(program, ()):
+            yield f"{name}: {program} has no option {word}"
+    if not pod["securityContext"]["runAsNonRoot"] or not c["securityContext"]["readOnlyRootFilesystem"] or c["securityContext"]["allowPrivilegeEscalation"] \
+            or c["securityContext"]["capabilities"]["drop"] != ["ALL"]:
+        yield f"{name}: it may too much"
+    if c["resources"]["requests"]["memory"] != c["resources"]["limits"]["memory"]:
+        yield f"{name}: memory asked for and allowed differ"
+    mounts, volumes = {m["name"]: m for m in c["volumeMounts"]}, {v["name"] for v in pod["volumes"]} | {v["metadata"]["name"] for v in d["spec"].get("volumeClaimTemplates", [])}
+    if set(mounts) != volumes:
+        yield f"{name}: mounts {sorted(mounts)}, has {sorted(volumes)}"
+    for volume in pod["volumes"]:
+        for kind, key, label in (("ConfigMap", "configMap", "name"), ("Secret", "secret", "secretName")):
+            if key in volume and named(all_, kind, volume[key][label]) is None:
+                yield f"{name}: no {kind} {volume[key][label]}"
+    file = next((w for a, w in zip(c["command"], c["command"][1:]) if a == "--config"), None)
+    settings = named(all_, "ConfigMap", "shoal")["data"]
+    if file is None or mounts["settings"]["mountPath"] != file or mounts["settings"]["subPath"] not in settings or mounts["keys"]["mountPath"] != "/etc/shoal/keys":
+        yield f"{name}: {file} is not mounted"
+    if d["spec"]["template"]["metadata"]["labels"].get("app.kubernetes.io/part-of") != "shoal":
+        yield f"{name}: the network's rule does not see it"
+
+
+def set_faults(d, c, all_):
+    """Of a StatefulSet."""
+    name = d["metadata"]["name"]
+    service = named(all_, "Service", d["spec"]["serviceName"])
+    if service is None or service["spec"]["clusterIP"] != "None" or service["spec"]["selector"] != d["spec"]["selector"]["matchLabels"]:
+        yield f"{name}: no headless service has its pods"
+        return
+    port = c["ports"][0]["containerPort"]
+    settings = named(all_, "ConfigMap", "shoal")["data"][c["command"][-1].rsplit("/", 1)[-1]]
+    listens = int(re.search(r"^listen: tcp://[\d.]+:(\d+)$", settings, re.M)[1])
+    if not port == listens == service["spec"]["ports"][0]["port"]:
+        yield f"{name}: listens at {listens}, shows {port}, its service {service['spec']['ports'][0]['port']}"
+    if port not in [p["port"] for p in named(all_, "NetworkPolicy", "shoal")["spec"]["ingress"][0]["ports"]]:
+        yield f"{name}: the network's rule shuts {port}"
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        how = c.get(probe, {})
+        if "exec" in how and how["exec"]["command"][0] != "/usr/lib/shoal/healthy" or "tcpSocket" in how and how["tcpSocket"]["port"] != c["ports"][0]["name"] \
+                or not {"exec", "tcpSocket"} & set(how):
+            yield f"{name}: {probe} asks nobody"
+    folder = re.search(r"^data_dir: (\S+)$", settings, re.M)[1]
+    state = next(m["mountPath"] for m in c["volumeMounts"] if m["name"] == "state")
+    if not folder.startswith(state + "/"):
+        yield f"{name}: data_dir {folder} is not on its volume {state}"
+    if d["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] != d["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"]:
+        yield f"{name}: it does not select its pods"
+
+
+def faults(texts):
+    try:
+        parts = {path: load(text) for path, text in texts.items()}
+    except (ValueError, AttributeError, IndexError) as e:
+        return [f"not read: {e}"]
+    kustomization = parts["kustomization.yaml"][0]
+    found = []
+    if sorted(kustomization["resources"]) != sorted(set(parts) - {"kustomization.yaml"}):
+        found.append("kustomization.yaml does not have the files that are there")
+    all_ = [d for name in parts if name != "kustomization.yaml" for d in parts[name]]
+    has = options()
+    sets = containers(all_, "StatefulSet")
+    for d, c in sets + containers(all_, "Job"):
+        found += pod_faults(d, c, all_, has)
+    for d, c in sets:
+        found += set_faults(d, c, all_)
+    users = [d["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for d in all_ if d["kind"] in ("StatefulSet", "Job")]
+    if len(set(users)) != 3 or any(f" {user} " not in (ROOT / "deploy/image").read_text(encoding="utf-8") for user in users):
+        found.append(f"users {users} are not those of deploy/image")
+    server = named(all_, "StatefulSet", "shoal-server")
+    settings = named(all_, "ConfigMap", "shoal")["data"]
+    shards = {name: int(re.search(r"^shards: (\d+)$", settings[f"{name}.yaml"], re.M)[1]) for name in ("coordinator", "server")}
+    if shards["coordinator"] != server["spec"]["replicas"] * shards["server"]:
+        found.append(f"the coordinator waits for {shards['coordinator']} shards, servers have {server['spec']['replicas']} times {shards['server']}")
+    budget = next((d for d in all_ if d["kind"] == "PodDisruptionBudget"), None)
+    if budget is None or budget["spec"]["selector"] != server["spec"]["selector"] or budget["spec"]["maxUnavailable"] != 1:
+        found.append("no budget holds the servers")
+    jobs = [d["spec"] for d in all_ if d["kind"] == "Job"]
+    if not jobs or jobs[0]["completionMode"] != "Indexed" or jobs[0]["completions"] != jobs[0]["parallelism"]:
+        found.append("workers are no indexed job")
+    version = re.search(r"project\(shoal VERSION (\S+) ", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+    if kustomization["images"][0]["newTag"] != version:
+        found.append(f"the image is not of version {version}")
+    if {d["kind"] for d in all_} != {"Namespace", "ConfigMap", "Secret", "Service", "StatefulSet", "PodDisruptionBudget", "Job", "NetworkPolicy"}:
+        found.append("kinds are missing")
+    return found
+
+
+def rendered(texts):
+    """Where kubectl is: it takes the base, and makes as many objects of it."""
+    if shutil.which("kubectl") is None:
+        print("not rendered: no kubectl here")
+        return []
+    got = subprocess.run(["kubectl", "kustomize", BASE], capture_output=True, text=True, check=False)
+    if got.returncode:
+        return [f"kubectl kustomize: {got.stderr.strip()}"]
+    objects = sum(len(load(text)) for name, text in texts.items() if name != "kustomization.yaml")
+    kinds = re.findall(r"^kind: (\w+)$", got.stdout, re.M)
+    if len(kinds) != objects or got.stdout.count("namespace: shoal") != objects - 1 or "image: shoal:" not in got.stdout:
+        return [f"kubectl kustomize makes {len(kinds)} objects of {objects}, {got.stdout.count('namespace: shoal')} with the namespace"]
+    return []
+
+
+PLANTED = [("coordinator.yaml", "containerPort: 7000", "containerPort: 7001"), ("server.yaml", "serviceName: shoal-server", "serviceName: shoal-servers"),
+           ("server.yaml", "replicas: 2", "replicas: 3"), ("worker.yaml", "--wait", "--waits"), ("server.yaml", "secretName: shoal-keys", "secretName: shoal"),
+           ("network.yaml", "port: 7070", "port: 7071"), ("server.yaml", "maxUnavailable: 1", "maxUnavailable: 2"), ("worker.yaml", "runAsUser: 4713", "runAsUser: 4712"),
+           ("settings.yaml", "data_dir: /var/lib/shoal/server/data", "data_dir: /srv"), ("kustomization.yaml", "newTag: 0", "newTag: 9"),
+           ("coordinator.yaml", "/usr/lib/shoal/healthy, c", "/bin/true, c"), ("worker.yaml", "Indexed", "NonIndexed"),
+           ("coordinator.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"), ("kustomization.yaml", "  - keys.yaml\n", "")]
+
+
+def main():
+    texts = {p.name: p.read_text(encoding="utf-8") for p in sorted(BASE.glob("*.yaml"))}
+    found = faults(texts)
+    for path, right, wrong in PLANTED:
+        assert right in texts[path], (path, right)
+        if not faults({**texts, path: texts[path].replace(right, wrong, 1)}):
+            found.append(f"control: {wrong or 'nothing'} for {right} in {path} is not found")
+    found += rendered(texts)
+    print("\n".join(found) or "the manifests fit")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

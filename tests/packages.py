@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""packages.py: deploy/debian is of one mind with the tree: it builds with the packages of deploy/packages, has its version and day, a package for every
+unit, and what it installs by name is there. Control: each fault planted is found."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ESSENTIAL = {"gcc", "g++", "libc6-dev"}  # build-essential, which is not named
+MADE = re.compile(r"usr/(bin|lib|share/(man|bash-completion|zsh))/.*|usr/share/man/man1")  # by cmake --install
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def files():
+    return {path: read(path) for path in ("deploy/packages", "CMakeLists.txt", *(str(p.relative_to(ROOT)) for p in (ROOT / "deploy/debian").glob("*") if p.is_file()))}
+
+
+def build_list(text):
+    part = text.split("# build\n")[1].split("# tests\n")[0]
+    return set(re.sub("#.*", "", part).split())
+
+
+def build_depends(text):
+    return set(re.findall(r"[a-z0-9+.-]+(?: \([^)]*\))?", re.search(r"^Build-Depends:(.*?)^\S", text, re.S | re.M)[1]))
+
+
+def build_faults(of):
+    listed, depends = build_list(of["deploy/packages"]), build_depends(of["deploy/debian/control"])
+    wanted = listed - ESSENTIAL | {"debhelper-compat (= 13)"}
+    return [f"Build-Depends lacks {name}, which deploy/packages has" for name in sorted(wanted - depends)] + \
+        [f"Build-Depends has {name}, which deploy/packages lacks" for name in sorted(depends - wanted)]
+
+
+def version_faults(of):
+    version = re.search(r"project\(shoal VERSION (\S+) ", of["CMakeLists.txt"])[1]
+    day = re.search(r"SHOAL_DATE (\S+)\)", of["CMakeLists.txt"])[1]
+    log = re.match(r"shoal \((\S+)\) .*?\n -- .*?>  \w+, (\d+) (\w+) (\d+) ", of["deploy/debian/changelog"], re.S)
+    months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+    told = f"{log[4]}-{months.index(log[3]) + 1:02}-{int(log[2]):02}"
+    return [f"debian/changelog has version {log[1]} of {told}, CMakeLists.txt {version} of {day}"] if (log[1], told) != (version, day) else []
+
+
+def packages(of):
+    return set(re.findall(r"^Package: (\S+)", of["deploy/debian/control"], re.M))
+
+
+def unit_faults(of):
+    units = {p.name.split(".")[0].rstrip("@") for p in (ROOT / "deploy/systemd").glob("*.service")}
+    return [f"unit {name} has no package of its name" for name in sorted(units - packages(of))]
+
+
+def install_faults(of):
+    found = []
+    for name in sorted(packages(of)):
+        for line in of.get(f"deploy/debian/{name}.install", "").splitlines():
+            source = line.split()[0]
+            if not MADE.fullmatch(source) and not list(ROOT.glob(source)):
+                found.append(f"{name}.install: {source} is not there")
+            if (m := re.fullmatch(r"usr/share/man/man\d/(.*)", source)) and not (ROOT / "deploy/man" / m[1]).exists():
+                found.append(f"{name}.install: deploy/man/{m[1]} is not there")
+    owned = "".join(of.get(f"deploy/debian/{name}.install", "") for name in packages(of))
+    pages = [p.name for p in (ROOT / "deploy/man").glob("*.[578]")]
+    return found + [f"no package installs deploy/man/{page}" for page in pages if not re.search(rf"/{re.escape(page)}$", owned, re.M)]
+
+
+def faults(of):
+    return build_faults(of) + version_faults(of) + unit_faults(of) + install_faults(of)
+
+
+def main():
+    of = files()
+    found = faults(of)
+    planted = [("deploy/packages", "libyaml-dev\n", ""), ("deploy/debian/control", "libyaml-dev,\n", "libyaml-dev,\n               libfoo-dev,\n"),
+               ("deploy/debian/changelog", "shoal (0", "shoal (9"), ("CMakeLists.txt", "SHOAL_DATE 2", "SHOAL_DATE 3"),
+               ("deploy/debian/control", "Package: shoal-worker\n", "Package: shoal-workers\n"), ("deploy/debian/shoal-common.install", "deploy/takeover", "deploy/takeovers"),
+               ("deploy/debian/shoal-server.install", "shoal-server.8", "shoal-servers.8")]
+    for path, right, wrong in planted:
+        assert right in of[path], (path, right)
+        if not faults({**of, path: of[path].replace(right, wrong, 1)}):
+            found.append(f"control: {wrong.strip() or 'nothing'} for {right.strip()} in {path} is not found")
+    print("\n".join(found) or "packages, tree and deploy/packages fit")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
