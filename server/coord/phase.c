@@ -228,11 +228,11 @@ bool coord_end_fail(struct coord *c, int status, const char *format, ...)
     va_end(arguments);
     coord_end_work(c, "the job has ended");
     coord_from_let_go(c, &c->job);
-    if (c->job.at.phase >= PHASE_SETUP)
-        coord_end_tidy(c);
-    coord_call_forget(&c->calls);
+    bool set_up = c->job.at.phase >= PHASE_SETUP;
     log_error("job %s failed in %s: %s", c->job.spec.name, coord_phase_name(c), c->job.at.text);
-    (void)coord_phase_enter(c, PHASE_FAILED);
+    if (coord_phase_enter(c, PHASE_FAILED) && set_up)
+        coord_end_tidy(c); /* once it is stored: a run that is dropped cannot be gone on with */
+    coord_call_forget(&c->calls);
     dismiss(c);
     return false;
 }
