@@ -400,7 +400,7 @@ struct engine_stats {
     uint64_t store_memory; /* among memory_bytes: buffers of the store */
     /* of DIR and of exported parts on its file system, as far as it knows; 0 without a folder */
     uint64_t disk_bytes;
-    bool disk_short;   /* pushes are refused for lack of disk */
+    bool disk_short;   /* for lack of disk pushes are refused, or a change of schema waits */
     bool memory_short; /* the last push was, for lack of memory: no row could go */
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);

@@ -3,6 +3,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/job/keys.h"
+#include "proto/job/legend.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -332,16 +333,43 @@ static int live_job(struct cluster *c, char **text, size_t *bytes, struct err *e
     return *text != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
+/* The names that a shard keeps, the newest; job.yaml has none before its run trains. */
+static int names_kept(const struct cluster *c, struct legend *out, struct err *e)
+{
+    const struct engine_names *newest = NULL;
+    for (uint32_t i = 0; i < c->engines; i++) {
+        const struct engine_names *n = engine_names(c->engine[i]);
+        if (n->version > (newest == NULL ? 0 : newest->version))
+            newest = n;
+    }
+    return newest == NULL ? 0 : legend_parse(newest->line, newest->bytes, out, e);
+}
+
+static int offline_job(struct cluster *c, char **text, size_t *bytes, struct err *e)
+{
+    struct legend names = {.input = NULL};
+    char *named = NULL;
+    size_t named_bytes;
+    if (file_read_whole(c->job, LIMIT_CONFIG_BYTES + LEGEND_BYTES_MAX, text, bytes) != 0)
+        return errno == ENOENT
+                   ? 0
+                   : err_set(e, SHOAL_E_IO, "cannot read %s: %s", c->job, strerror(errno));
+    int rc = names_kept(c, &names, e);
+    if (rc == 0 && legend_known(&names)) {
+        rc = legend_put(*text, *bytes, &names, &named, &named_bytes, e);
+        free(*text);
+        *text = named;
+        *bytes = rc == 0 ? named_bytes : 0;
+    }
+    legend_free(&names);
+    return rc;
+}
+
 int cluster_job(struct cluster *c, char **text, size_t *bytes, struct err *e)
 {
     *text = NULL;
     *bytes = 0;
-    if (cluster_live(c))
-        return live_job(c, text, bytes, e);
-    if (file_read_whole(c->job, LIMIT_CONFIG_BYTES, text, bytes) == 0)
-        return 0;
-    return errno == ENOENT ? 0
-                           : err_set(e, SHOAL_E_IO, "cannot read %s: %s", c->job, strerror(errno));
+    return cluster_live(c) ? live_job(c, text, bytes, e) : offline_job(c, text, bytes, e);
 }
 
 int cluster_status(struct cluster *c, struct json **out, struct err *e)

@@ -102,9 +102,26 @@ static int not_ended(const char *run, struct err *e)
     return rc;
 }
 
-bool local_run_kept(const char *run)
+int local_run_kept(const char *run, struct err *e)
 {
-    return run_has(run, "server-0/shard-0/rows");
+    char name[48];
+    struct begin newest;
+    struct err silent;
+    for (int i = 0; i < LIMIT_LOCAL_SERVERS; i++) {
+        (void)snprintf(name, sizeof name, "server-%d.yaml", i);
+        if (!run_has(run, name))
+            break;
+        (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", i);
+        if (run_has(run, name))
+            continue;
+        bool made = begin_find(run, false, &newest, &silent) == 0;
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the servers of %s kept nothing (durability: memory): %s%s", run,
+                       made ? "take its newest checkpoint, "
+                            : "it has no checkpoint either; checkpoint.at_end: true makes one",
+                       made ? newest.path : "");
+    }
+    return 0;
 }
 
 static int reopen(struct local *l, const char *folder, struct err *e)
@@ -122,19 +139,15 @@ static int reopen(struct local *l, const char *folder, struct err *e)
         return err_set(e, SHOAL_E_NOINPUT, "%s is no folder of a run of `shoal local`", run);
     if (!run_has(run, "report.json"))
         return not_ended(run, e);
+    rc = local_run_kept(run, e);
+    if (rc != 0)
+        return rc;
     (void)snprintf(l->coordinator, sizeof l->coordinator, "ipc://%s/coordinator", l->sockets);
     rc = reopen_daemon(l, run, "shoal-coordinator", "coordinator", e);
     for (l->servers = 0; l->servers < LIMIT_LOCAL_SERVERS && rc == 0; l->servers++) {
-        (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", l->servers);
-        bool rows = run_has(run, name);
         (void)snprintf(name, sizeof name, "server-%d.yaml", l->servers);
         if (!run_has(run, name))
             break;
-        if (!rows)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "the servers of %s kept nothing (durability: memory); take a checkpoint "
-                           "of such a run while it goes on",
-                           run);
         (void)snprintf(name, sizeof name, "server-%d", l->servers);
         rc = reopen_daemon(l, run, "shoal-server", name, e);
     }

@@ -69,8 +69,8 @@ int local_start(struct local *l, struct err *e); /* all children */
  * runs; of an ended run it and the servers are started on what it left. NOINPUT: no such run;
  * CONFIG: it left nothing. */
 int local_run_open(struct local *l, const char *run, char endpoint[256], struct err *e);
-/* Whether its servers kept rows on the disk: not with durability memory. */
-bool local_run_kept(const char *run);
+/* Whether its servers left rows; CONFIG: they had them in memory. */
+int local_run_kept(const char *run, struct err *e);
 
 /* local_watch.c. Children that die meanwhile are started again. */
 int local_submit(struct local *l, const char *text, struct err *e);

@@ -307,11 +307,12 @@ static int other_missed(struct local *l, struct err *e)
     if (l->other_run != NULL) {
         (void)snprintf(path, sizeof path, "%s/report.json", l->other_run);
         if (now > OTHER_ENDED_NS && access(path, F_OK) == 0)
-            return err_set(e, SHOAL_E_UNAVAILABLE, "the run in %s has ended meanwhile%s",
-                           l->other_run,
-                           local_run_kept(l->other_run)
-                               ? ": the same line now reads what it left"
-                               : ", and its servers kept nothing (durability: memory)");
+            return local_run_kept(l->other_run, e) == 0
+                       ? err_set(e, SHOAL_E_UNAVAILABLE,
+                                 "the run in %s has ended meanwhile: the same line now reads what "
+                                 "it left",
+                                 l->other_run)
+                       : err_wrap(e, SHOAL_E_CONFIG, "the run has ended meanwhile");
     }
     if (now <= OTHER_GONE_NS)
         return 0;

@@ -125,7 +125,8 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
     SHOAL_ASSERT(out->flushed_sequence <= out->sequence);
     out->memory_bytes += out->store_memory;
     out->disk_bytes = space_taken(g);
-    out->disk_short = g->space.refusing != SPACE_ENOUGH;
+    out->disk_short = g->space.refusing != SPACE_ENOUGH ||
+                      (g->space.stopped && g->job[JOB_CHANGE] != NULL); /* without a push to ask */
     out->memory_short = g->tier.full;
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         out->memory_bytes += arena_bytes(g->loaded_arena[i]);

@@ -17,6 +17,7 @@
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS UINT64_C(1000000000)
+#define END_KEY "end"                 /* stored: the last job of whose end there is one */
 #define END_TRIES 5u                  /* of the one at a job's end, RETRY_NS apart */
 #define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
@@ -141,7 +142,7 @@ static void finish(struct coord *c)
     coord_cut_drop(c, k->cut);
     forget(c);
     run_close(c);
-    k->end_made |= k->of_end;
+    bool of_end = k->of_end;
     k->of_end = false;
     k->last_ns = k->begun_ns;
     k->last_batches = k->begun_batches;
@@ -149,6 +150,10 @@ static void finish(struct coord *c)
     k->list->record[at] = record;
     coord_checkpoint_publish(c, at);
     (void)coord_checkpoint_list_note(c);
+    if (of_end) {
+        k->end_made = true; /* stored: or the next coordinator makes another one */
+        (void)coord_put(c, END_KEY, &c->job.at.number, sizeof c->job.at.number);
+    }
     coord_checkpoint_prune(c);
     struct wire_CHECKPOINT_reply made = {.rows = record.rows, .bytes = record.bytes};
     (void)snprintf(made.path, sizeof made.path, "%s", k->path);
@@ -517,6 +522,11 @@ int coord_checkpoint_open(struct coord *c, struct err *e)
         return rc;
     if (rc != 0 || k->list->number != c->job.at.number)
         *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
+    uint64_t ended = 0;
+    rc = coord_store_get_fixed(c->store, END_KEY, &ended, sizeof ended, e);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    k->end_made = rc == 0 && ended == c->job.at.number;
     coord_checkpoint_publish_lost(c);
     struct err failed = {0};
     if (coord_phase_running(c) && c->job.spec.checkpoint.dir[0] != 0 && dir_open(c, &failed) != 0)

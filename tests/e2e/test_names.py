@@ -71,6 +71,16 @@ def order_says_nothing(space):
     assert row(space, "turned", "city", "c3") == row(space, "first", "city", "c3") is not None
 
 
+def folder_without_names_in_its_job_is_read_by_those_of_its_servers(space):
+    """As one of a run that was killed before it trained: by the order of its job it would be another field's row."""
+    first(space)
+    begin(space, "turned", job(space, "turned", log(space / "turned.csv", ["city", "age", "label", "item", "user"]), **{"train.skip": True}), servers=2)
+    text = space / "turned/job.yaml"
+    text.write_text("".join(line for line in text.read_text().splitlines(True) if not line.startswith("names: ")))
+    for field, value in (("city", "c3"), ("user", "u7"), ("item", "i9")):
+        assert row(space, "turned", field, value) == row(space, "first", field, value) is not None, field
+
+
 def new_field_starts_empty(space):
     """What the network reads has grown: refused by the tensor's name, and what the refusal advises works."""
     first(space)
@@ -154,4 +164,4 @@ def a_table_of_another_name_leaves_the_network_alone(space):
 
 
 if __name__ == "__main__":
-    main([columns_by_place_are_not_taken_for_others, two_columns_of_one_name_are_told_apart_or_refused, a_table_of_another_name_leaves_the_network_alone, order_says_nothing, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])
+    main([columns_by_place_are_not_taken_for_others, two_columns_of_one_name_are_told_apart_or_refused, a_table_of_another_name_leaves_the_network_alone, order_says_nothing, folder_without_names_in_its_job_is_read_by_those_of_its_servers, new_field_starts_empty, dropped_field_keeps_its_rows_and_its_number, what_means_something_else_is_refused])

@@ -306,23 +306,23 @@ def asking(space, *words):
                             env={**os.environ, "TMPDIR": str(space.path)})
 
 
-def going(space, name, epochs, **keys):
+def going(space, name, epochs, **over):
     train = synth(space / "train.tsv", 6000, 1)
-    run = Run(job_file(space / f"{name}.yaml", train, **{"data.test": str(train), "train.epochs": epochs, **keys}), space / name)
+    run = Run(job_file(space / f"{name}.yaml", train, **{"data.test": str(train), "train.epochs": epochs, **over}), space / name)
     while run.running() and "epoch" not in run.output():
         time.sleep(0.05)
     still_going(run)
     return run, f"ipc://{next(path for path in run.sockets() if path.endswith('/coordinator'))}"
 
 
-def ended(asked, words, rows="", seconds=60):
+def ended(asked, words, rows="", seconds=60, status=69):
     try:
         text = asked.communicate(rows, timeout=seconds)[1]
     except subprocess.TimeoutExpired:
         asked.kill()
         asked.communicate()
         raise AssertionError(f"nothing ended {asked.args}") from None
-    assert asked.returncode == 69 and words in text, (asked.args, asked.returncode, text)
+    assert asked.returncode == status and words in text, (asked.args, asked.returncode, text)
 
 
 def run_that_ends_meanwhile_is_not_waited_for(space):
@@ -335,12 +335,6 @@ def run_that_ends_meanwhile_is_not_waited_for(space):
     for one in asked:
         ended(one, "has ended meanwhile: the same line now reads what it left", rows)
     shoal("predict", "--from", run.dir, "--in", "-", stdin=rows)
-    run, _ = going(space, "forgotten", longer(12), durability="memory")
-    asked = [asking(space, "predict", "--from", run.dir)]
-    time.sleep(1.5)
-    still_going(run)
-    assert run.wait() == 0, run.output()
-    ended(asked[0], "has ended meanwhile, and its servers kept nothing (durability: memory)", rows)
     run, coordinator = going(space, "killed", 20000)
     asked = [asking(space, "predict", "--from", run.dir),
              asking(space, "predict", space / "killed.yaml", "--from", "fleet", "--coordinator", coordinator)]
@@ -349,6 +343,20 @@ def run_that_ends_meanwhile_is_not_waited_for(space):
     for one, words in zip(asked, ("the coordinator of the run in", f"the coordinator at {coordinator} does not answer")):
         ended(one, words, rows)
     assert not list(space.path.glob("shoal-look-*")), "its folder is left behind, and no word names it"
+
+
+def run_that_keeps_nothing_is_not_said_to_be_readable(space):
+    """Once it has ended only its checkpoint can be asked: whoever waited is told of that one, and it serves."""
+    run, _ = going(space, "run", longer(12), **{"durability": "memory", "checkpoint.at_end": True})
+    asked = asking(space, "predict", "--from", run.dir)
+    rows = (space / "train.tsv").read_text()
+    time.sleep(1.5)
+    still_going(run)
+    assert run.wait() == 0, run.output()
+    made = str(run.dir.resolve() / "checkpoints" / "000001")
+    ended(asked, f"kept nothing (durability: memory): take its newest checkpoint, {made}", rows, status=78)
+    assert made in shoal("predict", "--from", run.dir, "--in", "-", stdin=rows, status=78).stderr
+    shoal("predict", "--from", made, "--in", "-", stdin=rows)
 
 
 def signal_ends_an_evaluation(space):
@@ -429,5 +437,5 @@ if __name__ == "__main__":
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
           scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, two_at_once_leave_one_whole_file,
           jobs_that_evaluate_within_epochs_are_loaded, endings_of_other_formats_are_refused, full_disk_behind_standard_output_is_told,
-          run_that_ends_meanwhile_is_not_waited_for, signal_ends_an_evaluation,
+          run_that_ends_meanwhile_is_not_waited_for, run_that_keeps_nothing_is_not_said_to_be_readable, signal_ends_an_evaluation,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])

@@ -93,6 +93,29 @@ START_TEST(it_waits_until_what_was_pushed_is_on_disk)
 }
 END_TEST
 
+START_TEST(a_full_disk_that_it_waits_for_is_told)
+{
+    struct table_schema other = with_rate(0.2f);
+    struct engine_stats stats;
+    struct err e = {0};
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    uint64_t watermark = s.g->options.disk_watermark;
+    s.g->options.disk_watermark = UINT64_MAX;
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(engine_table_create(s.g, &other, &e), SHOAL_E_AGAIN);
+        embedding_env_run(&s.env);
+    }
+    engine_stats_get(s.g, &stats);
+    ck_assert(stats.disk_short);
+    s.g->options.disk_watermark = watermark;
+    (void)change(&other);
+    engine_stats_get(s.g, &stats);
+    ck_assert(!stats.disk_short);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(in_memory_it_is_there_at_once)
 {
     struct table_schema other = with_rate(0.2f);
@@ -370,6 +393,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 300);
     tcase_add_test(c, it_waits_until_what_was_pushed_is_on_disk);
+    tcase_add_test(c, a_full_disk_that_it_waits_for_is_told);
     tcase_add_test(c, in_memory_it_is_there_at_once);
     tcase_add_test(c, what_rows_go_by_stays);
     tcase_add_test(c, killed_at_any_step_it_comes_back_as_if_it_had_not_been);

@@ -415,6 +415,23 @@ START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
 }
 END_TEST
 
+/* The coordinator dies once the checkpoint of the job's end is there, before the job is done: no
+ * second one is made of the same end. */
+START_TEST(checkpoint_of_the_end_is_made_once)
+{
+    rig_start("epochs: 1, consistency: ssp", ", at_end: true", NULL);
+    while (!r.coord->checkpoint.end_made)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_ne(r.coord->job.at.phase, PHASE_DONE);
+    coord_kill();
+    coord_start();
+    job_done();
+    ck_assert_uint_eq(entries(""), 1);
+    ck_assert_double_eq(report_number("checkpoints_made"), 1);
+    rig_stop();
+}
+END_TEST
+
 /* What goes wrong with one costs that one alone, and the next job waits until it is there. */
 START_TEST(checkpoint_of_a_job_that_is_done_may_fail)
 {
@@ -1399,6 +1416,7 @@ int main(void)
     tcase_add_test(t, checkpoint_without_a_folder_or_a_job_is_refused);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done);
     tcase_add_loop_test(t, checkpoint_of_a_job_that_is_done_keeps_its_figures, 0, 4);
+    tcase_add_test(t, checkpoint_of_the_end_is_made_once);
     tcase_add_test(t, checkpoint_of_a_job_that_is_done_may_fail);
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
     tcase_add_test(t, checkpoint_by_minutes);

@@ -1149,6 +1149,29 @@ static void die_at_put(uint32_t put)
     coord_restart();
 }
 
+/* The job is to fail, and the coordinator dies before that is stored: the one that comes back knows
+ * nothing of it, and has to find the run. */
+START_TEST(coord_death_before_a_failure_is_stored_goes_on)
+{
+    static const struct coord_store_ops ops = {mortal_put, mortal_get, mortal_remove, NULL};
+    struct mortal m = {.base = {&ops}};
+    rig_start(_i == 0 ? "epochs: 2, consistency: bsp, lanes: 2"
+                      : "epochs: 2, consistency: ssp, lanes: 2",
+              2, 2, NULL);
+    while (r.worker[0].batches + r.worker[1].batches < 20)
+        ck_assert(sim_step(r.sim));
+    m.real = r.store;
+    r.coord->store = &m.base;
+    coord_end_fail(r.coord, SHOAL_E_STOPPED, "stopped by request");
+    ck_assert_int_ne(r.coord->fatal, 0);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, NULL, NULL); /* what it sent arrives */
+    coord_restart();
+    run_job(240);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
 /* At an epoch's end, its training and its evaluation, likewise. */
 START_TEST(coord_death_at_an_epochs_end_changes_nothing)
 {
@@ -1942,6 +1965,7 @@ int main(void)
     tcase_add_test(t, coord_one_epoch_stops_early_and_keeps_the_best);
     tcase_add_loop_test(t, coord_death_within_an_epoch_changes_no_evaluation, 0, 24);
     tcase_add_loop_test(t, coord_minutes_end_a_job, 0, 2);
+    tcase_add_loop_test(t, coord_death_before_a_failure_is_stored_goes_on, 0, 2);
     tcase_add_loop_test(t, coord_death_at_an_epochs_end_changes_nothing, 0, 40);
     tcase_add_loop_test(t, coord_death_at_the_end_within_an_epoch_changes_nothing, 0, 36);
     tcase_add_test(t, coord_evaluates_every_so_many_minutes);
