@@ -359,6 +359,52 @@ def run_that_keeps_nothing_is_not_said_to_be_readable(space):
     shoal("predict", "--from", made, "--in", "-", stdin=rows)
 
 
+def folders_of_who_was_killed_go_with_the_next(space):
+    """And nobody else's: of one that still asks, of another user, behind a link, without our mark."""
+    train = synth(space / "train.tsv", 2000, 1)
+    for name in ("run", "other"):
+        run_job(job_file(space / "job.yaml", train), space / name)
+    tmp = space / "tmp"
+    tmp.mkdir()
+    there = {**os.environ, "TMPDIR": str(tmp), "XDG_RUNTIME_DIR": str(tmp)}
+    folders = lambda: {p.name for p in tmp.iterdir() if p.name.startswith("shoal-")}
+
+    def begun(run):
+        before = folders()
+        one = subprocess.Popen([str(SHOAL), "predict", "--from", str(space / run), "--in", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=there)
+        end = time.monotonic() + 60
+        while not any((tmp / name / "server-0").exists() for name in folders() - before):
+            assert one.poll() is None and time.monotonic() < end, (folders(), one.poll())
+            time.sleep(0.05)
+        return one, folders() - before
+
+    lives, of_it = begun("other")
+    for name in ("shoal-look-nomark", "shoal-nomark", "shoal-look-others", "shoal-others", "elsewhere"):
+        (tmp / name).mkdir()
+        if "nomark" not in name:
+            (tmp / name / ".shoal-lock").touch()
+    (tmp / "shoal-look-linked").symlink_to(tmp / "elsewhere")
+    (tmp / "shoal-look-writes").mkdir(mode=0o700)
+    (tmp / "shoal-look-writes/.shoal-lock").symlink_to(tmp / "elsewhere/.shoal-lock")
+    if os.geteuid() == 0:
+        os.chown(tmp / "shoal-look-others", 12345, -1)
+        os.chown(tmp / "shoal-others/.shoal-lock", 12345, -1)
+    else:
+        (tmp / "shoal-look-others").chmod(0o777)
+        (tmp / "shoal-others/.shoal-lock").chmod(0o666)
+    others = folders()
+    killed, left = begun("run")
+    killed.kill()
+    killed.communicate()
+    assert len(left) == 2 and left <= folders(), (left, folders())
+    rows = train.read_text()
+    got = subprocess.run([str(SHOAL), "predict", "--from", str(space / "run"), "--in", "-"], input=rows, capture_output=True, text=True, env=there,
+                         timeout=100, check=True).stdout
+    assert folders() == others, (folders(), others)
+    assert len(lives.communicate(rows, timeout=100)[0].splitlines()) == len(got.splitlines()) == 2001 and folders() == others - of_it
+
+
 def signal_ends_an_evaluation(space):
     run, _ = going(space, "run", 20000)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -437,5 +483,5 @@ if __name__ == "__main__":
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
           scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, two_at_once_leave_one_whole_file,
           jobs_that_evaluate_within_epochs_are_loaded, endings_of_other_formats_are_refused, full_disk_behind_standard_output_is_told,
-          run_that_ends_meanwhile_is_not_waited_for, run_that_keeps_nothing_is_not_said_to_be_readable, signal_ends_an_evaluation,
+          run_that_ends_meanwhile_is_not_waited_for, run_that_keeps_nothing_is_not_said_to_be_readable, folders_of_who_was_killed_go_with_the_next, signal_ends_an_evaluation,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])
