@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """test_predict: scores of an input by the tables of a run, of a checkpoint, of a fleet. Figures are recomputed here, by no code of ours."""
+import atexit
 import csv
+import functools
 import struct
 
 from lib import *
@@ -42,6 +44,14 @@ def trained(space, servers=1, **over):
     return job, test, run_job(job, space / "run", servers)
 
 
+@functools.cache
+def trained_once():
+    """Where the run of `trained` lies that all cases read which change nothing of it, its job, test input and report."""
+    space = Space()
+    atexit.register(space.remove)
+    return space, *trained(space, servers=2)
+
+
 def checkpoints(space):
     return sorted(p for p in (space / "kept").iterdir() if (p / "manifest.json").exists())
 
@@ -55,27 +65,27 @@ def of_the_end(checkpoint, report):
 
 
 def scores_give_the_reported_figures(space):
-    job, test, report = trained(space)
+    made, job, test, report = trained_once()
     out = space / "scores.csv"
-    shoal("predict", "--from", space / "run", "--out", out, "--column", "label", "--column", "C2")
+    shoal("predict", "--from", made / "run", "--out", out, "--column", "label", "--column", "C2")
     rows = [line.split("\t") for line in lines_of(test)]
     got = [line.split(",") for line in lines_of(out)]
     assert got[0] == ["label", "C2", "score"] and len(got) == len(rows) + 1
     assert [g[:2] for g in got[1:]] == [[r[0], r[15]] for r in rows]
     mine = auc([int(g[0]) for g in got[1:]], [float(g[2]) for g in got[1:]])
     assert abs(mine - report["test"]["auc"]) < 1e-12, (mine, report["test"]["auc"])
-    measured = json.loads(shoal("eval", job, "--from", space / "run").stdout)
+    measured = json.loads(shoal("eval", job, "--from", made / "run").stdout)
     for name in ("auc", "logloss", "calibration", "examples"):
         assert measured[name] == report["test"][name], (name, measured[name], report["test"][name])
     assert measured["by"] == report["test"]["by"] and measured["by"]["C1"][0]["value"]
-    inner = json.loads(shoal("eval", "--from", checkpoints(space)[-1], "--in", test).stdout)
+    inner = json.loads(shoal("eval", "--from", checkpoints(made)[-1], "--in", test).stdout)
     assert [v["value"] for v in inner["by"]["C1"] if v["key"] != "other"] == [v["value"] for v in measured["by"]["C1"] if v["key"] != "other"]
-    assert digests(json.loads((space / "run/report.json").read_text())) == digests(report)
+    assert digests(json.loads((made / "run/report.json").read_text())) == digests(report)
 
 
 def file_is_the_same_however_many_write_it(space):
-    _, test, report = trained(space, servers=2)
-    last = checkpoints(space)[-1]
+    made, _, test, report = trained_once()
+    last = checkpoints(made)[-1]
     wanted = {}
     for servers, workers in ((1, 1), (3, 4)):
         for suffix in ("csv", "npy"):
@@ -87,19 +97,19 @@ def file_is_the_same_however_many_write_it(space):
     floats = struct.unpack("<3000f", body)
     assert [struct.pack("<f", float(text)) for text in scores_of(space / "1-1.csv")] == [struct.pack("<f", f) for f in floats]
     a, b = space / "run-1.csv", space / "run-3.csv"
-    shoal("predict", "--from", space / "run", "--out", a)
-    shoal("predict", "--from", space / "run", "--out", b, "--workers", 3)
+    shoal("predict", "--from", made / "run", "--out", a)
+    shoal("predict", "--from", made / "run", "--out", b, "--workers", 3)
     assert a.read_bytes() == b.read_bytes()
     assert of_the_end(last, report) or a.read_bytes() != (space / "1-1.csv").read_bytes()
 
 
 def labels_may_be_missing(space):
     """In each format the scores are those of the labelled input."""
-    job, test, _ = trained(space)
-    shoal("predict", "--from", space / "run", "--out", space / "all.csv")
+    made, _, test, _ = trained_once()
+    shoal("predict", "--from", made / "run", "--out", space / "all.csv")
     bare = space / "bare.tsv"
     bare.write_text("".join(line.split("\t", 1)[1] + "\n" for line in lines_of(test)))
-    shoal("predict", "--from", space / "run", "--in", bare, "--out", space / "bare.csv")
+    shoal("predict", "--from", made / "run", "--in", bare, "--out", space / "bare.csv")
     assert lines_of(space / "bare.csv") == lines_of(space / "all.csv")
     header = ["label", "time", "user", "item"]
     rows = [[r[0], str(1700000000 + i), r[14], r[15]] for i, r in enumerate(line.split("\t") for line in lines_of(test))]
@@ -122,30 +132,30 @@ def labels_may_be_missing(space):
 
 
 def malformed_rows_keep_their_place(space):
-    _, test, _ = trained(space)
+    made, _, test, _ = trained_once()
     rows, broken = lines_of(test)[:20], space / "broken.tsv"
     broken.write_text("".join(row + "\n" for row in rows[:5] + ["torn"] + rows[5:]))
-    shoal("predict", "--from", space / "run", "--in", test, "--out", space / "good.csv")
-    said = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "broken.csv", "--set", "data.max_bad=0.1")
+    shoal("predict", "--from", made / "run", "--in", test, "--out", space / "good.csv")
+    said = shoal("predict", "--from", made / "run", "--in", broken, "--out", space / "broken.csv", "--set", "data.max_bad=0.1")
     good, got = scores_of(space / "good.csv")[:20], scores_of(space / "broken.csv")
     assert got[5] == '""'
     with open(space / "broken.csv", newline="", encoding="utf-8") as file:
         assert [row["score"] for row in csv.DictReader(file)] == got[:5] + [""] + got[6:]  # readers skip a line of nothing
     assert all(abs(float(g) - float(w)) < 1e-6 for g, w in zip(got[:5] + got[6:], good, strict=True))  # another batch, other last bits
     assert "1 of 21 rows are malformed and have no score; the first: " in said.stderr and "broken.tsv:6:" in said.stderr
-    refused = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "none.csv", "--workers", 2, status=65)
+    refused = shoal("predict", "--from", made / "run", "--in", broken, "--out", space / "none.csv", "--workers", 2, status=65)
     assert "data.max_bad" in refused.stderr and not list(space.path.glob("none.csv*"))
 
 
 def input_and_output_may_be_streams(space):
-    _, test, _ = trained(space)
+    made, _, test, _ = trained_once()
     out = space / "file.csv"
-    shoal("predict", "--from", space / "run", "--in", test, "--out", out)
-    got = shoal("predict", "--from", space / "run", "--in", "-", stdin=test.read_text())
+    shoal("predict", "--from", made / "run", "--in", test, "--out", out)
+    got = shoal("predict", "--from", made / "run", "--in", "-", stdin=test.read_text())
     assert got.stdout == out.read_text() and got.stderr == ""
-    two = shoal("predict", "--from", space / "run", "--in", test, "--workers", 2, "--format", "tsv")
+    two = shoal("predict", "--from", made / "run", "--in", test, "--workers", 2, "--format", "tsv")
     assert two.stdout == out.read_text()
-    shoal("predict", "--from", space / "run", "--in", "-", "--workers", 2, stdin="", status=64)
+    shoal("predict", "--from", made / "run", "--in", "-", "--workers", 2, stdin="", status=64)
 
 
 def weight_and_time_may_be_missing(space):
@@ -208,11 +218,11 @@ def places_make_up_for_training_data_that_has_gone(space):
 
 
 def label_cells_may_be_empty(space):
-    _, test, _ = trained(space)
+    made, _, test, _ = trained_once()
     empty = space / "empty.tsv"
     empty.write_text("".join("\t" + line.split("\t", 1)[1] + "\n" for line in lines_of(test)))
-    shoal("predict", "--from", space / "run", "--out", space / "all.csv")
-    shoal("predict", "--from", space / "run", "--in", empty, "--out", space / "empty.csv")
+    shoal("predict", "--from", made / "run", "--out", space / "all.csv")
+    shoal("predict", "--from", made / "run", "--in", empty, "--out", space / "empty.csv")
     assert lines_of(space / "empty.csv") == lines_of(space / "all.csv")
 
 
