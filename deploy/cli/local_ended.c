@@ -2,6 +2,7 @@
  * has ended, started again on what it left. Logs and sockets lie in folders of this verb's own. */
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ int local_scratch_make(struct local *l, struct err *e)
     char log[LIMIT_PATH + 8];
     (void)snprintf(l->dir, sizeof l->dir, "%s/shoal-look-XXXXXX",
                    where != NULL && where[0] == '/' ? where : "/tmp");
-    if (mkdtemp(l->dir) == NULL)
+    if (scratch_make(l->dir) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", l->dir,
                        strerror(errno));
     (void)snprintf(l->scratch, sizeof l->scratch, "%s", l->dir);
@@ -31,7 +32,9 @@ void local_scratch_remove(struct local *l, bool keep_logs)
 {
     if (l->sockets[0] != 0)
         (void)file_remove_tree(l->sockets);
-    if (l->scratch[0] != 0 && (!keep_logs || l->children == 0))
+    if (l->scratch[0] != 0 && keep_logs && l->children > 0)
+        scratch_keep(l->scratch);
+    else if (l->scratch[0] != 0)
         (void)file_remove_tree(l->scratch);
 }
 

@@ -1,6 +1,7 @@
 /* local_setup.c: what `shoal local` makes before anything runs: the run folder, that of the
  * sockets, the daemons' configuration and command lines, the job with what this run adds to it. */
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/scratch.h"
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
@@ -71,10 +72,10 @@ int local_sockets_make(struct local *l, struct err *e)
     const char *own = getenv("XDG_RUNTIME_DIR");
     bool fits = own != NULL && own[0] == '/' && strlen(own) <= sizeof l->sockets - 32;
     (void)snprintf(l->sockets, sizeof l->sockets, "%s/shoal-XXXXXX", fits ? own : "/tmp");
-    if (mkdtemp(l->sockets) != NULL)
+    if (scratch_make(l->sockets) == 0)
         return 0;
     (void)snprintf(l->sockets, sizeof l->sockets, "/tmp/shoal-XXXXXX");
-    if (mkdtemp(l->sockets) != NULL)
+    if (scratch_make(l->sockets) == 0)
         return 0;
     l->sockets[0] = 0;
     return err_set(e, SHOAL_E_CANTCREATE, "cannot make a folder for sockets in /tmp: %s",

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """test_predict: scores of an input by the tables of a run, of a checkpoint, of a fleet. Figures are recomputed here, by no code of ours."""
+import atexit
 import csv
+import functools
 import struct
 
 from lib import *
@@ -42,6 +44,14 @@ def trained(space, servers=1, **over):
     return job, test, run_job(job, space / "run", servers)
 
 
+@functools.cache
+def trained_once():
+    """Where the run of `trained` lies that all cases read which change nothing of it, its job, test input and report."""
+    space = Space()
+    atexit.register(space.remove)
+    return space, *trained(space, servers=2)
+
+
 def checkpoints(space):
     return sorted(p for p in (space / "kept").iterdir() if (p / "manifest.json").exists())
 
@@ -55,27 +65,27 @@ def of_the_end(checkpoint, report):
 
 
 def scores_give_the_reported_figures(space):
-    job, test, report = trained(space)
+    made, job, test, report = trained_once()
     out = space / "scores.csv"
-    shoal("predict", "--from", space / "run", "--out", out, "--column", "label", "--column", "C2")
+    shoal("predict", "--from", made / "run", "--out", out, "--column", "label", "--column", "C2")
     rows = [line.split("\t") for line in lines_of(test)]
     got = [line.split(",") for line in lines_of(out)]
     assert got[0] == ["label", "C2", "score"] and len(got) == len(rows) + 1
     assert [g[:2] for g in got[1:]] == [[r[0], r[15]] for r in rows]
     mine = auc([int(g[0]) for g in got[1:]], [float(g[2]) for g in got[1:]])
     assert abs(mine - report["test"]["auc"]) < 1e-12, (mine, report["test"]["auc"])
-    measured = json.loads(shoal("eval", job, "--from", space / "run").stdout)
+    measured = json.loads(shoal("eval", job, "--from", made / "run").stdout)
     for name in ("auc", "logloss", "calibration", "examples"):
         assert measured[name] == report["test"][name], (name, measured[name], report["test"][name])
     assert measured["by"] == report["test"]["by"] and measured["by"]["C1"][0]["value"]
-    inner = json.loads(shoal("eval", "--from", checkpoints(space)[-1], "--in", test).stdout)
+    inner = json.loads(shoal("eval", "--from", checkpoints(made)[-1], "--in", test).stdout)
     assert [v["value"] for v in inner["by"]["C1"] if v["key"] != "other"] == [v["value"] for v in measured["by"]["C1"] if v["key"] != "other"]
-    assert digests(json.loads((space / "run/report.json").read_text())) == digests(report)
+    assert digests(json.loads((made / "run/report.json").read_text())) == digests(report)
 
 
 def file_is_the_same_however_many_write_it(space):
-    _, test, report = trained(space, servers=2)
-    last = checkpoints(space)[-1]
+    made, _, test, report = trained_once()
+    last = checkpoints(made)[-1]
     wanted = {}
     for servers, workers in ((1, 1), (3, 4)):
         for suffix in ("csv", "npy"):
@@ -87,19 +97,19 @@ def file_is_the_same_however_many_write_it(space):
     floats = struct.unpack("<3000f", body)
     assert [struct.pack("<f", float(text)) for text in scores_of(space / "1-1.csv")] == [struct.pack("<f", f) for f in floats]
     a, b = space / "run-1.csv", space / "run-3.csv"
-    shoal("predict", "--from", space / "run", "--out", a)
-    shoal("predict", "--from", space / "run", "--out", b, "--workers", 3)
+    shoal("predict", "--from", made / "run", "--out", a)
+    shoal("predict", "--from", made / "run", "--out", b, "--workers", 3)
     assert a.read_bytes() == b.read_bytes()
     assert of_the_end(last, report) or a.read_bytes() != (space / "1-1.csv").read_bytes()
 
 
 def labels_may_be_missing(space):
     """In each format the scores are those of the labelled input."""
-    job, test, _ = trained(space)
-    shoal("predict", "--from", space / "run", "--out", space / "all.csv")
+    made, _, test, _ = trained_once()
+    shoal("predict", "--from", made / "run", "--out", space / "all.csv")
     bare = space / "bare.tsv"
     bare.write_text("".join(line.split("\t", 1)[1] + "\n" for line in lines_of(test)))
-    shoal("predict", "--from", space / "run", "--in", bare, "--out", space / "bare.csv")
+    shoal("predict", "--from", made / "run", "--in", bare, "--out", space / "bare.csv")
     assert lines_of(space / "bare.csv") == lines_of(space / "all.csv")
     header = ["label", "time", "user", "item"]
     rows = [[r[0], str(1700000000 + i), r[14], r[15]] for i, r in enumerate(line.split("\t") for line in lines_of(test))]
@@ -122,30 +132,30 @@ def labels_may_be_missing(space):
 
 
 def malformed_rows_keep_their_place(space):
-    _, test, _ = trained(space)
+    made, _, test, _ = trained_once()
     rows, broken = lines_of(test)[:20], space / "broken.tsv"
     broken.write_text("".join(row + "\n" for row in rows[:5] + ["torn"] + rows[5:]))
-    shoal("predict", "--from", space / "run", "--in", test, "--out", space / "good.csv")
-    said = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "broken.csv", "--set", "data.max_bad=0.1")
+    shoal("predict", "--from", made / "run", "--in", test, "--out", space / "good.csv")
+    said = shoal("predict", "--from", made / "run", "--in", broken, "--out", space / "broken.csv", "--set", "data.max_bad=0.1")
     good, got = scores_of(space / "good.csv")[:20], scores_of(space / "broken.csv")
     assert got[5] == '""'
     with open(space / "broken.csv", newline="", encoding="utf-8") as file:
         assert [row["score"] for row in csv.DictReader(file)] == got[:5] + [""] + got[6:]  # readers skip a line of nothing
     assert all(abs(float(g) - float(w)) < 1e-6 for g, w in zip(got[:5] + got[6:], good, strict=True))  # another batch, other last bits
     assert "1 of 21 rows are malformed and have no score; the first: " in said.stderr and "broken.tsv:6:" in said.stderr
-    refused = shoal("predict", "--from", space / "run", "--in", broken, "--out", space / "none.csv", "--workers", 2, status=65)
+    refused = shoal("predict", "--from", made / "run", "--in", broken, "--out", space / "none.csv", "--workers", 2, status=65)
     assert "data.max_bad" in refused.stderr and not list(space.path.glob("none.csv*"))
 
 
 def input_and_output_may_be_streams(space):
-    _, test, _ = trained(space)
+    made, _, test, _ = trained_once()
     out = space / "file.csv"
-    shoal("predict", "--from", space / "run", "--in", test, "--out", out)
-    got = shoal("predict", "--from", space / "run", "--in", "-", stdin=test.read_text())
+    shoal("predict", "--from", made / "run", "--in", test, "--out", out)
+    got = shoal("predict", "--from", made / "run", "--in", "-", stdin=test.read_text())
     assert got.stdout == out.read_text() and got.stderr == ""
-    two = shoal("predict", "--from", space / "run", "--in", test, "--workers", 2, "--format", "tsv")
+    two = shoal("predict", "--from", made / "run", "--in", test, "--workers", 2, "--format", "tsv")
     assert two.stdout == out.read_text()
-    shoal("predict", "--from", space / "run", "--in", "-", "--workers", 2, stdin="", status=64)
+    shoal("predict", "--from", made / "run", "--in", "-", "--workers", 2, stdin="", status=64)
 
 
 def weight_and_time_may_be_missing(space):
@@ -208,11 +218,11 @@ def places_make_up_for_training_data_that_has_gone(space):
 
 
 def label_cells_may_be_empty(space):
-    _, test, _ = trained(space)
+    made, _, test, _ = trained_once()
     empty = space / "empty.tsv"
     empty.write_text("".join("\t" + line.split("\t", 1)[1] + "\n" for line in lines_of(test)))
-    shoal("predict", "--from", space / "run", "--out", space / "all.csv")
-    shoal("predict", "--from", space / "run", "--in", empty, "--out", space / "empty.csv")
+    shoal("predict", "--from", made / "run", "--out", space / "all.csv")
+    shoal("predict", "--from", made / "run", "--in", empty, "--out", space / "empty.csv")
     assert lines_of(space / "empty.csv") == lines_of(space / "all.csv")
 
 
@@ -359,6 +369,52 @@ def run_that_keeps_nothing_is_not_said_to_be_readable(space):
     shoal("predict", "--from", made, "--in", "-", stdin=rows)
 
 
+def folders_of_who_was_killed_go_with_the_next(space):
+    """And nobody else's: of one that still asks, of another user, behind a link, without our mark."""
+    train = synth(space / "train.tsv", 2000, 1)
+    for name in ("run", "other"):
+        run_job(job_file(space / "job.yaml", train), space / name)
+    tmp = space / "tmp"
+    tmp.mkdir()
+    there = {**os.environ, "TMPDIR": str(tmp), "XDG_RUNTIME_DIR": str(tmp)}
+    folders = lambda: {p.name for p in tmp.iterdir() if p.name.startswith("shoal-")}
+
+    def begun(run):
+        before = folders()
+        one = subprocess.Popen([str(SHOAL), "predict", "--from", str(space / run), "--in", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=there)
+        end = time.monotonic() + 60
+        while not any((tmp / name / "server-0").exists() for name in folders() - before):
+            assert one.poll() is None and time.monotonic() < end, (folders(), one.poll())
+            time.sleep(0.05)
+        return one, folders() - before
+
+    lives, of_it = begun("other")
+    for name in ("shoal-look-nomark", "shoal-nomark", "shoal-look-others", "shoal-others", "elsewhere"):
+        (tmp / name).mkdir()
+        if "nomark" not in name:
+            (tmp / name / ".shoal-lock").touch()
+    (tmp / "shoal-look-linked").symlink_to(tmp / "elsewhere")
+    (tmp / "shoal-look-writes").mkdir(mode=0o700)
+    (tmp / "shoal-look-writes/.shoal-lock").symlink_to(tmp / "elsewhere/.shoal-lock")
+    if os.geteuid() == 0:
+        os.chown(tmp / "shoal-look-others", 12345, -1)
+        os.chown(tmp / "shoal-others/.shoal-lock", 12345, -1)
+    else:
+        (tmp / "shoal-look-others").chmod(0o777)
+        (tmp / "shoal-others/.shoal-lock").chmod(0o666)
+    others = folders()
+    killed, left = begun("run")
+    killed.kill()
+    killed.communicate()
+    assert len(left) == 2 and left <= folders(), (left, folders())
+    rows = train.read_text()
+    got = subprocess.run([str(SHOAL), "predict", "--from", str(space / "run"), "--in", "-"], input=rows, capture_output=True, text=True, env=there,
+                         timeout=100, check=True).stdout
+    assert folders() == others, (folders(), others)
+    assert len(lives.communicate(rows, timeout=100)[0].splitlines()) == len(got.splitlines()) == 2001 and folders() == others - of_it
+
+
 def signal_ends_an_evaluation(space):
     run, _ = going(space, "run", 20000)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -437,5 +493,5 @@ if __name__ == "__main__":
           moved_run_is_scored_as_it_is, checkpoint_serves_many_workers_and_touches_nothing_of_its_job, names_make_up_for_training_data_that_has_gone, places_make_up_for_training_data_that_has_gone,
           scoring_leaves_a_running_job_alone, weight_and_time_may_be_missing, two_at_once_leave_one_whole_file,
           jobs_that_evaluate_within_epochs_are_loaded, endings_of_other_formats_are_refused, full_disk_behind_standard_output_is_told,
-          run_that_ends_meanwhile_is_not_waited_for, run_that_keeps_nothing_is_not_said_to_be_readable, signal_ends_an_evaluation,
+          run_that_ends_meanwhile_is_not_waited_for, run_that_keeps_nothing_is_not_said_to_be_readable, folders_of_who_was_killed_go_with_the_next, signal_ends_an_evaluation,
           what_does_not_fit_is_refused, skip_measures_a_checkpoint])

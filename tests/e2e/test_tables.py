@@ -231,12 +231,12 @@ def users_of(folder):
 
 def restores_translate_values(space):
     """Users e0 to e89 are in the first lines alone: what changes their rows afterwards is the restore."""
-    log_file(space / "train.csv", longer(30000))
+    log_file(space / "train.csv", longer(12000))
     head, *lines = (space / "train.csv").read_text().splitlines()
     lines = [re.sub(",u[0-9]+,", f",e{i % 90}," if i < 900 else ",late,", line) for i, line in enumerate(lines)]
     (space / "train.csv").write_text("\n".join([head, *lines]) + "\n")
     table = {"name": "emb", "dim": 5, "optimizer": {"kind": "adagrad", "lr": 0.05}, **COMMON}
-    over = {"data.shuffle": False, "checkpoint.every_batches": 80, "checkpoint.keep": 0}
+    over = {"data.shuffle": False, "checkpoint.every_batches": 40, "checkpoint.keep": 0}
 
     def made_by(values, name, servers, extra=(), at_least=1):
         """The checkpoints of a run, and what it said of the restore."""
