@@ -7,7 +7,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ESSENTIAL = {"gcc", "g++", "libc6-dev"}  # build-essential, which is not named
-MADE = re.compile(r"usr/(bin|lib|share/(man|bash-completion|zsh))/.*|usr/share/man/man1")  # by cmake --install
+MADE = re.compile(r"usr/(bin|lib|share/(man|bash-completion|zsh|shoal))/.*|usr/share/man/man1")  # by cmake --install
 
 
 def read(path):
