@@ -120,13 +120,13 @@ static void pulse_cb(void *context, uint64_t done, uint64_t of)
 static void figures_note(struct member *m)
 {
     struct server_progress *p = &m->server->progress[m->index];
-    struct engine_stats g;
-    engine_stats_get(m->shard->engine, &g);
-    p->rows = g.rows;
-    p->away = g.tablets_away;
-    p->tablets = g.tablets_awaited;
-    p->pulled = m->shard->counts.keys_pulled;
-    p->pushed = m->shard->counts.keys_pushed;
+    struct shard_figures f;
+    shard_figures(m->shard, &f);
+    p->rows = f.rows;
+    p->away = f.tablets_away;
+    p->tablets = f.tablets_awaited;
+    p->pulled = f.keys_pulled;
+    p->pushed = f.keys_pushed;
 }
 
 static void pulse_timer_cb(struct env_timer *t)

@@ -314,6 +314,17 @@ int shard_start(struct shard *s, const char *endpoint, struct err *e)
     return beat_start(s, e);
 }
 
+void shard_figures(const struct shard *s, struct shard_figures *out)
+{
+    struct engine_stats g;
+    engine_stats_get(s->engine, &g);
+    *out = (struct shard_figures){.rows = g.rows,
+                                  .keys_pulled = s->counts.keys_pulled,
+                                  .keys_pushed = s->counts.keys_pushed,
+                                  .tablets_away = g.tablets_away,
+                                  .tablets_awaited = g.tablets_awaited};
+}
+
 int shard_close(struct shard *s, bool flush_all)
 {
     group_settle(s);

@@ -108,6 +108,13 @@ int shard_start(struct shard *s, const char *endpoint, struct err *e);
 /* The loop has ended. flush_all: write every dirty tablet first (a clean stop). Frees s. */
 int shard_close(struct shard *s, bool flush_all);
 
+/* What a server tells of itself in one line. */
+struct shard_figures {
+    uint64_t rows, keys_pulled, keys_pushed;
+    uint32_t tablets_away, tablets_awaited; /* engine_stats */
+};
+void shard_figures(const struct shard *s, struct shard_figures *out);
+
 /* ---- for the shard's own modules: shard_answer.c ---- */
 /* A reply in s->out with type and id filled in and status 0; the caller fills the union, then
  * shard_send_reply. */
