@@ -44,7 +44,6 @@ def build_suite(roots, suite, out, tree=TREE, jobs=os.cpu_count()):
     with layer(roots / suite) as root:
         tree_put(root, tree)
         debian_put(root / tree, suite)
-        say(suite, "build dependencies")
         log = roots / f"{suite}-package.log"
         with open(log, "w", encoding="utf-8") as said:
             for what, line in (("build dependencies", "apt-get update -q && apt-get install -q -y --no-install-recommends build-essential fakeroot && "

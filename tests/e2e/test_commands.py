@@ -45,7 +45,7 @@ CANNOT = {
         "chgrp -R shoal /var/lib/shoal/checkpoints && chmod -R g+rwX /var/lib/shoal/checkpoints")},
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
-        **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare")},
+        **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-package")},
         "SHOAL_BIN=build/release/bin python3 tests/e2e/test_kill.py CASE...": CTEST,
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
