@@ -19,7 +19,7 @@ NO_COMMANDS = {
     "CONTRIBUTING.md": ["int rc = journal_commit(j, e);", "if (p == NULL || !j->open)", 'log_warn("cut %" PRIu64 " was not made", cut);',
                         "struct shard *s = container_of(t, struct shard, park.timer);", "journal.h: journal_append        server/coord/flow.h: coord_flow_step",
                         "/*  1. A generation is never used twice. [assert: segment_make]"],
-    "deploy/manual/fleet.md": ["# systemctl edit shoal-server (and shoal-coordinator, shoal-worker)"],
+    "deploy/manual/fleet.md": ["# systemctl edit shoal-server@ (and shoal-coordinator, shoal-worker@)"],
     "deploy/manual/job.md": ["tables:", "tables:"],
 }
 
@@ -33,16 +33,8 @@ CANNOT = {
     },
     "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
     "deploy/manual/fleet.md": {command: ROOT for command in (
-        "cmake --install build/release --prefix /usr", "install -d /etc/shoal", "install -D -m 644 README.md /usr/share/doc/shoal/README.md",
-        "install -m 644 deploy/systemd/*.service /etc/systemd/system/", "install -m 644 deploy/systemd/*.yaml /etc/shoal/",
-        "groupadd -f --system shoal", "install -d -m 2770 -g shoal /var/lib/shoal/checkpoints", "systemctl daemon-reload",
-        "systemctl enable --now shoal-coordinator", "systemctl enable --now shoal-server",
-        "install -m 644 JOB.yaml /etc/shoal/job.yaml && systemctl enable --now shoal-worker",
-        "cp -r deploy/systemd/shoal-worker.service.d /etc/systemd/system/", "systemctl daemon-reload && systemctl restart shoal-worker",
-        "systemctl stop 'shoal-*'", "rm /var/lib/shoal", "install -d /var/lib/shoal",
-        "chown root:root /var/lib/private/shoal && chmod 755 /var/lib/private/shoal",
-        "test ! -d /var/lib/private/shoal/checkpoints || mv /var/lib/private/shoal/checkpoints /var/lib/shoal",
-        "chgrp -R shoal /var/lib/shoal/checkpoints && chmod -R g+rwX /var/lib/shoal/checkpoints")},
+        "cmake --install build/release --prefix /usr", "systemd-sysusers && systemd-tmpfiles --create shoal.conf", "cp -n /usr/share/shoal/*.yaml /etc/shoal/",
+        "systemctl daemon-reload", "systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1")},
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
         **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-package")},
@@ -67,7 +59,7 @@ AS = {
         "shoal predict --from RUN --in FILE": "shoal predict --from runs/kept --in day_1.tsv",
     },
     "deploy/manual/fleet.md": {
-        "shoal submit /etc/shoal/job.yaml --coordinator tcp://127.0.0.1:7000": "shoal submit next.yaml --no-wait --coordinator tcp://EMPTY",
+        "shoal submit JOB.yaml --coordinator ipc:///run/shoal/coordinator/socket": "shoal submit next.yaml --no-wait --coordinator tcp://EMPTY",
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
         "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",

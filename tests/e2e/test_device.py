@@ -242,7 +242,7 @@ def auto_without_the_module_is_an_error_in_the_log(space):
 
 
 def the_unit_starts_a_worker_again_whose_device_failed(space):
-    unit = (pathlib.Path(__file__).parents[2] / "deploy/systemd/shoal-worker.service").read_text()
+    unit = (pathlib.Path(__file__).parents[2] / "deploy/systemd/shoal-worker@.service").read_text()
     assert "\nRestart=on-failure\n" in unit
     never = re.search(r"^RestartPreventExitStatus=(.*)$", unit, re.M).group(1).split()
     assert "SuccessExitStatus" not in unit and not {"69", "70", "74"} & set(never) and "78" in never, never
