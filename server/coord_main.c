@@ -161,6 +161,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     struct net *net = NULL;
     char bound[256];
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* until it is watched: a closed terminal is no stop */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
     int rc = coord_store_open(config->data_dir, &store, e);
     if (rc == 0)

@@ -579,6 +579,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
     struct daemon d = {.live = a->live};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
+    signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no stop */
     environment_set(a, job);
     int rc = backend_take(a, &d, e);
     if (rc != 0)

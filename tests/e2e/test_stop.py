@@ -180,7 +180,7 @@ def a_closed_terminal_ends_no_daemon(space):
         fleet.serve().hear("READY=1", 30)
         worker = fleet.worker(job)
         assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
-        worker.hear("STATUS=working", 30)
+        worker.hear("STATUS=job ", 30)
         for daemon in fleet.daemons:
             daemon.signal(signal.SIGHUP)
         assert worker.ended(120)[0] == 0, worker.said()
