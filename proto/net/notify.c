@@ -17,22 +17,30 @@ static void one_line(char *text)
         *c = ' ';
 }
 
+/* The status that was told last. */
+static char told[256];
+
 void notify_ready(const char *status)
 {
     char line[256];
     snprintf(line, sizeof(line), "%s", status);
     one_line(line);
+    memcpy(told, line, sizeof told);
     sd_notifyf(0, "READY=1\nSTATUS=%s", line);
 }
 
+/* Of one thread. What has not changed is not told again: a message waits for its reader. */
 void notify_status(const char *format, ...)
 {
-    char line[256];
+    char line[256] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     one_line(line);
+    if (strcmp(line, told) == 0)
+        return;
+    memcpy(told, line, sizeof told);
     sd_notifyf(0, "STATUS=%s", line);
 }
 

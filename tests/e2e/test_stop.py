@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """test_stop: signals, and what the service manager hears of a start and of a stop that take long. Daemons as units start them, on a disk that may
 be slow (slow_disk.c); the socket that NOTIFY_SOCKET names is the test's."""
+import threading
+
 from lib import *
 
 SLOW = BIN / "libslow_disk.so"
@@ -15,19 +17,22 @@ class Daemon:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(self.log) + ".notify")
         self.heard = []
+        threading.Thread(target=self.take, daemon=True).start()  # one that nobody reads blocks who tells
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.log) + ".notify", **{f"SHOAL_SLOW_{what}": str(ms) for what, ms in slow}}
         if slow:
             environment["LD_PRELOAD"] = str(SLOW)
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen([BIN / program, *map(str, words)], stdout=out or log, stderr=out or log, env=environment)
 
+    def take(self):
+        while True:
+            self.heard += self.socket.recv(4096).decode().split("\n")
+
     def listen(self, seconds):
         """What it says in the next so many seconds, or until it ends."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
-            self.socket.settimeout(0.1)
-            with contextlib.suppress(TimeoutError):
-                self.heard += self.socket.recv(4096).decode().split("\n")
+            time.sleep(0.05)
         return self
 
     def hear(self, word, seconds):
