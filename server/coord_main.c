@@ -1,6 +1,7 @@
 /* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has
  * its I/O thread. A kill at any time is fine: the store has what was promised, and the next start
  * goes on. */
+#include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
 #include "proto/base/machine.h"
@@ -13,11 +14,13 @@
 #include "server/coord/folder.h"
 #include "server/coord/tensorboard.h"
 #include "server/server_config.h"
+#include "server/server_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +34,11 @@ static void help(const struct option_command *c)
 
 struct daemon {
     const struct coord_config *config;
+    struct keyfile *keys; /* owned; NULL: none */
+    struct net *net;
+    struct coord *coord;
+    struct server_list list;
+    struct env_timer look; /* at the list */
     struct coord_tensorboard tensorboard;
     struct coord_hook hook;
 };
@@ -91,6 +99,63 @@ static void on_signal(void *context, int signo)
     net_interrupt(net);
 }
 
+/* ---- who may come ---------------------------------------------------------------------------- */
+
+#define LOOK_NS UINT64_C(250000000) /* what is taken away counts within a second */
+
+static volatile sig_atomic_t asked_again; /* SIGHUP */
+
+static void on_hangup(int signo)
+{
+    (void)signo;
+    asked_again = 1;
+}
+
+/* Counts here at once, and is told to the shards. */
+static int list_take(struct daemon *d, struct err *e)
+{
+    struct keylist *list;
+    char *text;
+    size_t bytes;
+    int rc = server_keys_list_read(&d->list, &list, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    log_info("%u keys are allowed by %s", list->count, d->list.path);
+    net_allow(d->net, list);
+    rc = coord_keys_set(d->coord, text, bytes, e);
+    free(text);
+    return rc;
+}
+
+static void look_fire(struct env_timer *t)
+{
+    struct daemon *d = container_of(t, struct daemon, look);
+    struct err e = {0};
+    if (server_keys_list_changed(&d->list) || asked_again) {
+        asked_again = 0;
+        int rc = list_take(d, &e);
+        if (rc != 0)
+            log_error("another allow-list is not taken, the former one stays: %s", e.text);
+        log_audit(.operation = "KEYLIST", .object = d->list.path,
+                  .result = rc == 0 ? "ok" : "refused");
+    }
+    env_timer_start(net_env(d->net), t, LOOK_NS);
+}
+
+static int list_begin(struct daemon *d, struct err *e)
+{
+    if (d->config->allow[0] == 0)
+        return 0;
+    d->list.path = d->config->allow;
+    int rc = list_take(d, e);
+    if (rc != 0)
+        return rc;
+    d->look.fire = look_fire;
+    env_timer_start(net_env(d->net), &d->look, LOOK_NS);
+    (void)signal(SIGHUP, on_hangup);
+    return 0;
+}
+
 /* Workers, shards and tools: half of the files that there may be. */
 static uint32_t connections_most(void)
 {
@@ -101,8 +166,14 @@ static uint32_t connections_most(void)
 static int serve(const struct coord_config *config, struct err *e)
 {
     struct daemon daemon = {.config = config};
+    const struct server_keys_ask ask = {config->listen, config->keys, config->allow, true,
+                                        config->insecure_plaintext};
+    int rc = server_keys_open(&ask, &daemon.keys, e);
+    if (rc != 0)
+        return rc;
     struct net_options no = {.drop_sends = config->drop,
                              .connections_max = connections_most(),
+                             .keys = daemon.keys,
                              .insecure_plaintext = config->insecure_plaintext};
     struct coord_options co = {.shards = config->shards,
                                .lease_ms = config->lease_ms,
@@ -115,15 +186,16 @@ static int serve(const struct coord_config *config, struct err *e)
                                .hook_start = config->publish ? hook_start : NULL,
                                .hook_poll = hook_poll,
                                .hook_stop = hook_stop,
+                               .insecure = server_keys_insecure(&ask, daemon.keys),
                                .context = &daemon};
     struct coord_store *store = NULL;
     struct coord *coord = NULL;
     struct net *net = NULL;
     char bound[256];
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN); /* a closed terminal is no stop, and there is nothing to reload */
+    signal(SIGHUP, SIG_IGN); /* a closed terminal is no stop */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
-    int rc = coord_store_open(config->data_dir, &store, e);
+    rc = coord_store_open(config->data_dir, &store, e);
     if (rc == 0)
         rc = net_new(&no, &net, e);
     if (rc == 0)
@@ -134,6 +206,10 @@ static int serve(const struct coord_config *config, struct err *e)
     }
     if (rc == 0)
         rc = net_listen(net, config->listen, bound, e);
+    daemon.net = net;
+    daemon.coord = coord;
+    if (rc == 0)
+        rc = list_begin(&daemon, e);
     if (rc == 0) {
         log_info("listens at %s for %u shards, state in %s", bound, config->shards,
                  config->data_dir);
@@ -146,6 +222,7 @@ static int serve(const struct coord_config *config, struct err *e)
     coord_free(coord);
     if (net != NULL)
         net_free(net);
+    keyfile_free(daemon.keys);
     coord_store_close(store);
     coord_tensorboard_close(&daemon.tensorboard);
     return rc;

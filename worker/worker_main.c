@@ -40,7 +40,7 @@
 #define REPORT_BYTES_MAX ((size_t)32 << 20)
 
 struct arguments {
-    const char *verb, *coordinator, *config, *name, *field, *value, *made_by;
+    const char *verb, *coordinator, *keys, *config, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
     struct string_list *in, *column; /* likewise; the line's */
     uint32_t part, parts;            /* likewise; 0 parts: all */
@@ -85,7 +85,9 @@ static int predict_take(struct option_line *o, struct arguments *a, struct err *
 static int values_take(struct option_line *o, struct arguments *a, struct err *e)
 {
     const struct string_list *set = option_list(o, "set");
+    const char *keys = option_text(o, "keys");
     *a = (struct arguments){.coordinator = option_text(o, "coordinator"),
+                            .keys = keys != NULL ? keys : getenv("SHOAL_KEYS"),
                             .config = option_text(o, "config"),
                             .name = option_text(o, "name"),
                             .field = option_text(o, "field"),
@@ -142,9 +144,6 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
             e, SHOAL_E_USAGE,
             "%s: a worker can train, eval, predict, tell fields or values, count or check",
             a->verb);
-    if (a->coordinator == NULL && !stands_alone(a))
-        return err_set(e, SHOAL_E_USAGE,
-                       "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
     if (!train && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--config is missing: the job file says what the input and the model are");
@@ -469,14 +468,37 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
     return 0;
 }
 
+/* Over tcp the coordinator shows that it is the one, and so do we. */
+static int keys_open(const struct arguments *a, struct keyfile **out, struct err *e)
+{
+    int rc = keyfile_find(a->keys, out, e);
+    if (rc != 0 || strncmp(a->coordinator, "tcp://", 6) != 0)
+        return rc;
+    if (*out == NULL && !a->insecure)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "--coordinator %s: over tcp whoever answers there would be believed; give "
+                       "--keys FILE (shoal keygen FILE --coordinator COORDINATOR.pub), or, in a "
+                       "network that you trust, --insecure-plaintext",
+                       a->coordinator);
+    if (*out == NULL)
+        log_warn("insecure_plaintext: %s is reached without encryption, whoever answers there is "
+                 "believed",
+                 a->coordinator);
+    return 0;
+}
+
 static int run(const struct arguments *a, struct job *job, struct err *e)
 {
-    struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
+    struct keyfile *keys;
     struct daemon d = {0};
+    int rc = keys_open(a, &keys, e);
+    if (rc != 0)
+        return rc;
+    struct net_options options = {.keys = keys, .io_threads = a->io_threads};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
     signal(SIGHUP, SIG_IGN);  /* a closed terminal is no stop, and there is nothing to reload */
     environment_set(a, job);
-    int rc = backend_take(a, &d, e);
+    rc = backend_take(a, &d, e);
     if (rc != 0)
         return rc;
     rc = net_new(&options, &d.net, e);
@@ -494,6 +516,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     }
     backend_unload(d.backend);
     backend_unload(d.second);
+    keyfile_free(keys);
     return rc;
 }
 

@@ -203,7 +203,7 @@ static int connection_open(struct bench *b, struct err *e)
     b->env = net_env(b->net);
     net_set_handler(b->net, &handler, b);
     b->deadline.fire = deadline_fire;
-    return env_connect(b->env, b->server.endpoint, &b->peer);
+    return env_connect(b->env, b->server.endpoint, ENV_COORDINATOR, &b->peer);
 }
 
 /* ---- the measurements ------------------------------------------------------------------------ */

@@ -43,6 +43,10 @@ struct shard_options {
     uint64_t waiting_max;         /* bytes of requests waiting; 0: 1 GiB */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
     void (*pulse)(void *context); /* long work in the loop moves; NULL: nobody asks */
+    /* Another list of who may come, the coordinator's: its text. NULL: nobody is asked for keys. 0,
+     * or why it is not taken. */
+    int (*allow)(void *context, const char *text, size_t bytes, struct err *e);
+    bool insecure; /* it listens on tcp without keys: told in its beats */
     void (*on_fatal)(void *context,
                      /* the disk is broken: log and leave; NULL: the env is stopped */
                      const struct err *e);
@@ -89,6 +93,7 @@ struct shard {
     struct naming naming;
     struct dropping dropping;
     struct beat beat;
+    uint64_t keylist;      /* version of the allow-list that it goes by; 0: none yet */
     struct env_timer sync; /* journal mode: a sync begins so late at most, or after the last */
     struct shard_counts counts;
     struct dispatch_counts dispatched;
