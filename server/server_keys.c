@@ -23,10 +23,6 @@ bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfil
 static int together_check(const struct server_keys_ask *ask, const struct keyfile *keys,
                           struct err *e)
 {
-    if (keys != NULL && keys->pub[0] == 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "keys: %s signs checkpoints; a daemon's key is made without --sign",
-                       ask->keys);
     if (keys != NULL && ask->insecure)
         return err_set(e, SHOAL_E_CONFIG,
                        "keys and insecure_plaintext: the one asks everybody for a key, the other "

@@ -24,6 +24,11 @@ int cli_verb(const struct cli_verb *verbs, int argc, char **argv)
 
 static const struct keyfile *the_keys; /* of --keys or SHOAL_KEYS; NULL: none */
 
+void cli_keys_set(const struct keyfile *keys)
+{
+    the_keys = keys;
+}
+
 static bool has_option(const struct option_command *c, const char *name)
 {
     const struct config_key *k = c->option;
@@ -37,7 +42,7 @@ static int keys_take(const struct option_line *l, struct err *e)
 {
     struct keyfile *keys;
     const char *path = NULL;
-    if (!has_option(l->command, "coordinator") || has_option(l->command, "sign"))
+    if (!has_option(l->command, "coordinator") || has_option(l->command, "role"))
         return 0;
     if (strcmp(l->command->name, "shoal erase") != 0)
         path = option_text(l, "keys");

@@ -89,6 +89,11 @@ double bench_server_cpu(const struct bench_server *s);
 int bench_shards(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
                  struct err *e);
 
+/* bench_curve.c: pulls, pushes and training over tcp with keys beside plain, with 1, 2 and 4
+ * threads of ZeroMQ. */
+int bench_curve(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
+                int64_t train_rows, struct err *e);
+
 /* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
  * grows. */
 int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);

@@ -58,6 +58,9 @@ int cli_options(const char *command, int argc, char **argv, struct option_line *
 /* Of a line that has it: its --coordinator, else the socket where one listens that was told nothing
  * else. USAGE: neither. */
 int cli_coordinator(const struct option_line *l, const char **out, struct err *e);
+/* In the place of the keys that cli_options has read (--keys, SHOAL_KEYS); NULL: none. */
+struct keyfile;
+void cli_keys_set(const struct keyfile *keys);
 /* What a verb ends with, rc being its outcome (1: --help), unless standard output cannot be written
  * (IO); frees l. Returns the exit status. */
 int cli_end(int rc, struct option_line *l, struct err *e);

@@ -16,19 +16,13 @@ int cli_keygen(int argc, char **argv)
 {
     struct option_line o;
     struct err e = {0};
-    char pub[SECRET_SIGN_PUBLIC], name[LIMIT_NAME];
+    char pub[KEYFILE_KEY], name[LIMIT_NAME];
     int rc = cli_options("shoal keygen", argc, argv, &o, &e);
-    bool sign = option_given(&o, "sign");
     if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE, "name the file: shoal keygen FILE");
-    if (rc == 0 && sign && option_given(&o, "coordinator"))
-        rc =
-            err_set(&e, SHOAL_E_USAGE, "--sign and --coordinator: who signs checkpoints asks none");
     if (rc == 0)
-        rc = keyfile_make(o.word[0], option_text(&o, "coordinator"), sign, pub, &e);
-    if (rc == 0 && sign) {
-        printf("%s\n", pub);
-    } else if (rc == 0) {
+        rc = keyfile_make(o.word[0], option_text(&o, "coordinator"), pub, &e);
+    if (rc == 0) {
         name_of(o.word[0], name);
         printf("%s %s %s\n", pub, option_text(&o, "role"),
                option_given(&o, "name") ? option_text(&o, "name") : name);

@@ -316,7 +316,6 @@ static const struct config_key options_keygen[] = {
      .text = "in the line for the list"},
     {"name", CONFIG_STRING, .values = "NAME", .otherwise = "FILE's, without its ending",
      .text = "likewise"},
-    {"sign", CONFIG_BOOL, .text = "a pair that signs checkpoints instead"},
     OPTION_HELP,
     {0},
 };
@@ -354,7 +353,7 @@ static const struct config_key options_bench[] = {
      .text = "length of the journal phase after 10 s of warm-up"},
     {"only", CONFIG_STRING, .values = "LIST",
      .fallback = "growth,checkpoint,cold,shards,memory,journal,train",
-     .text = "of growth,checkpoint,cold,shards,memory,journal,fsync,train"},
+     .text = "of growth,checkpoint,cold,shards,curve,memory,journal,fsync,train"},
     {"growth-rows", CONFIG_INT, 1e6, 2e8, .fallback = "20000000",
      .text = "rows that a table in this process grows to"},
     {"checkpoint-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
@@ -363,6 +362,8 @@ static const struct config_key options_bench[] = {
      .text = "rows of the table that is four times its memory budget"},
     {"shards-rows", CONFIG_INT, 8192, 1e8, .fallback = "4000000",
      .text = "rows of each of the servers with 1, 2 and 4 shards"},
+    {"curve-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
+     .text = "rows of the tables that are reached with keys and without"},
     {"train-rows", CONFIG_INT, 1, 1e9, .fallback = "1000000",
      .text = "examples of the training log"},
     {"dir", CONFIG_STRING, .values = "DIR", .fallback = "shoal-bench",
@@ -564,7 +565,7 @@ const struct option_command option_commands[] = {
      "for numeric fields, which have no rows. Prints how many rows went. Ended half way, it is "
      "typed again. Checkpoints keep the field.",
      NULL, options_drop, 1},
-    {"shoal keygen", "make a key: of a daemon, of a person, or for checkpoints", "FILE [options]",
+    {"shoal keygen", "make a key, of a daemon or a person", "FILE [options]",
      "Makes a new pair of keys: FILE (mode 0400) is its holder's, FILE.pub its public half. Prints "
      "the line for the coordinator's allow-list. Neither file may be there: no key is ever "
      "overwritten.",

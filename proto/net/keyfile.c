@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/secret.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -96,9 +97,7 @@ static int word_take(struct keyfile *k, const char *path, int line, const char *
         size_t bytes;
     } known[] = {{"public", k->pub, sizeof k->pub},
                  {"secret", k->secret, sizeof k->secret},
-                 {"coordinator", k->coordinator, sizeof k->coordinator},
-                 {"sign-public", k->sign_pub, sizeof k->sign_pub},
-                 {"sign-secret", k->sign_secret, sizeof k->sign_secret}};
+                 {"coordinator", k->coordinator, sizeof k->coordinator}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(word, known[i].word) != 0)
             continue;
@@ -109,24 +108,19 @@ static int word_take(struct keyfile *k, const char *path, int line, const char *
         return 0;
     }
     return err_set(e, SHOAL_E_CONFIG,
-                   "%s:%d: not a line of a key file: public, secret, coordinator, sign-public and "
-                   "sign-secret are",
-                   path, line);
+                   "%s:%d: not a line of a key file: public, secret and coordinator are", path,
+                   line);
 }
 
 /* What belongs together is there, and fits. */
 static int whole_check(const struct keyfile *k, const char *path, struct err *e)
 {
     char derived[KEYFILE_KEY] = "";
-    bool curve = k->pub[0] != 0 || k->secret[0] != 0, sign = k->sign_pub[0] != 0;
-    if (!curve && !sign)
+    if (k->pub[0] == 0 && k->secret[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s holds no key: make one with shoal keygen", path);
-    bool good =
-        !curve || (keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
-                   zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0);
-    good = good && (k->coordinator[0] == 0 || keyfile_key_ok(k->coordinator));
-    good =
-        good && sign == (k->sign_secret[0] != 0) && (!sign || secret_sign_public_ok(k->sign_pub));
+    bool good = keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
+                zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
+                (k->coordinator[0] == 0 || keyfile_key_ok(k->coordinator));
     return good ? 0
                 : err_set(e, SHOAL_E_CONFIG,
                           "%s: its keys do not fit each other: make new ones with shoal keygen",
@@ -193,7 +187,8 @@ void keyfile_free(struct keyfile *k)
     secret_free(k);
 }
 
-int keyfile_public_read(const char *path, char *out, size_t capacity, struct err *e)
+/* The key in a file like FILE.pub, its first word. */
+static int public_read(const char *path, char out[KEYFILE_KEY], struct err *e)
 {
     char *text;
     size_t bytes;
@@ -201,13 +196,11 @@ int keyfile_public_read(const char *path, char *out, size_t capacity, struct err
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
     char *word = text + strspn(text, " \t\r\n");
     word[strcspn(word, " \t\r\n")] = 0;
-    bool fits = strlen(word) == capacity - 1;
+    bool fits = keyfile_key_ok(word);
     if (fits)
-        memcpy(out, word, capacity);
+        memcpy(out, word, KEYFILE_KEY);
     free(text);
-    return fits ? 0
-                : err_set(e, SHOAL_E_CONFIG, "%s holds no public key of %zu characters", path,
-                          capacity - 1);
+    return fits ? 0 : err_set(e, SHOAL_E_CONFIG, "%s holds no public key", path);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -243,10 +236,7 @@ static int pinned_take(const char *pinned, char out[KEYFILE_KEY], struct err *e)
         memcpy(out, pinned, KEYFILE_KEY);
         return 0;
     }
-    int rc = keyfile_public_read(pinned, out, KEYFILE_KEY, e);
-    if (rc == 0 && !keyfile_key_ok(out))
-        rc = err_set(e, SHOAL_E_CONFIG, "%s holds no public key", pinned);
-    return rc;
+    return public_read(pinned, out, e);
 }
 
 /* Its public half begins with a letter or a digit: it stands at the head of a line of a list, where
@@ -261,30 +251,23 @@ static int pair_make(char pub[KEYFILE_KEY], char secret[KEYFILE_KEY], struct err
     return 0;
 }
 
-static int text_make(bool sign, const char *pinned, char pub[SECRET_SIGN_PUBLIC], char *text,
-                     struct err *e)
+static int text_make(const char *pinned, char pub[KEYFILE_KEY], char *text, struct err *e)
 {
-    char secret[SECRET_SIGN_SECRET];
-    int rc = 0, n = snprintf(text, FILE_BYTES,
-                             "# made by shoal keygen: whoever reads this file is "
-                             "its owner to Shoal\n");
-    if (sign && !secret_sign_pair(pub, secret))
-        rc = err_set(e, SHOAL_E_INTERNAL, "no random numbers for a key");
-    else if (!sign)
-        rc = pair_make(pub, secret, e);
+    char secret[KEYFILE_KEY];
+    int rc = pair_make(pub, secret, e);
     if (rc == 0)
-        n += snprintf(text + n, FILE_BYTES - (size_t)n, "%spublic %s\n%ssecret %s\n",
-                      sign ? "sign-" : "", pub, sign ? "sign-" : "", secret);
-    if (rc == 0 && pinned[0] != 0)
-        (void)snprintf(text + n, FILE_BYTES - (size_t)n, "coordinator %s\n", pinned);
+        (void)snprintf(text, FILE_BYTES,
+                       "# made by shoal keygen: whoever reads this file is its owner to Shoal\n"
+                       "public %s\nsecret %s\n%s%s%s",
+                       pub, secret, pinned[0] != 0 ? "coordinator " : "", pinned,
+                       pinned[0] != 0 ? "\n" : "");
     secret_wipe(secret, sizeof secret);
     return rc;
 }
 
-int keyfile_make(const char *path, const char *pinned, bool sign, char pub[SECRET_SIGN_PUBLIC],
-                 struct err *e)
+int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e)
 {
-    char other[4096], line[SECRET_SIGN_PUBLIC + 1], coordinator[KEYFILE_KEY];
+    char other[4096], line[KEYFILE_KEY + 1], coordinator[KEYFILE_KEY];
     if (snprintf(other, sizeof other, "%s.pub", path) >= (int)sizeof other)
         return err_set(e, SHOAL_E_USAGE, "the name of the file is too long");
     int rc = pinned_take(pinned, coordinator, e);
@@ -292,7 +275,7 @@ int keyfile_make(const char *path, const char *pinned, bool sign, char pub[SECRE
     if (rc == 0 && text == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
     if (rc == 0)
-        rc = text_make(sign, coordinator, pub, text, e);
+        rc = text_make(coordinator, pub, text, e);
     if (rc == 0)
         rc = file_make(path, text, 0400, e);
     secret_free(text);

@@ -4,8 +4,6 @@
  *     public      Z85              of CURVE; 40 characters
  *     secret      Z85
  *     coordinator Z85              the one that this key's holder takes for its coordinator
- *     sign-public HEX              instead: of checkpoints (proto/base/secret.h)
- *     sign-secret HEX
  *
  * A file that others than its owner may read, or that belongs neither to us nor to root, is
  * refused; what systemd hands over (below $CREDENTIALS_DIRECTORY) may be the group's to read, for
@@ -15,7 +13,6 @@
 #define PROTO_NET_KEYFILE_H
 
 #include "proto/base/err.h"
-#include "proto/base/secret.h"
 
 #include <stdbool.h>
 
@@ -24,7 +21,6 @@
 struct keyfile { /* in memory of secret.h */
     char pub[KEYFILE_KEY], secret[KEYFILE_KEY];
     char coordinator[KEYFILE_KEY]; /* empty: none is pinned */
-    char sign_pub[SECRET_SIGN_PUBLIC], sign_secret[SECRET_SIGN_SECRET];
 };
 
 /* Whether a text is a public key of CURVE: 40 characters of Z85. */
@@ -38,11 +34,8 @@ int keyfile_find(const char *path, struct keyfile **out, struct err *e);
 void keyfile_free(struct keyfile *k); /* NULL is fine */
 
 /* Makes a new pair into path, 0400, and its public half into path.pub; neither may be there.
- * pinned: the coordinator's public key, or the name of a file of it; NULL or empty: none. sign: a
- * pair for checkpoints instead. pub gets the public half. */
-int keyfile_make(const char *path, const char *pinned, bool sign, char pub[SECRET_SIGN_PUBLIC],
-                 struct err *e);
-/* The key in a file like path.pub, its first word. */
-int keyfile_public_read(const char *path, char *out, size_t capacity, struct err *e);
+ * pinned: the coordinator's public key, or the name of a file of it; NULL or empty: none. pub gets
+ * the public half. */
+int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e);
 
 #endif
