@@ -54,10 +54,10 @@ _shoal()
     'shoal blame') words='--limit --field --value --job --coordinator --keys --run-dir --json --help' ;;
     'shoal erase') words='--keys --field --value --receipt --checkpoints --job --coordinator --run-dir --help' ;;
     'shoal drop') words='--coordinator --keys --help' ;;
-    'shoal keygen') words='--coordinator --role --name --sign --help' ;;
+    'shoal keygen') words='--coordinator --role --name --help' ;;
     'shoal report') words='--html --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
-    'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --train-rows --dir --json --help' ;;
+    'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --curve-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --set --help --version' ;;
     'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
     'shoal-worker') words='--coordinator --keys --config --set --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --insecure-plaintext --allow-commands --help --version' ;;
@@ -169,6 +169,7 @@ _shoal()
     'shoal bench --checkpoint-rows') words=''; file=yes ;;
     'shoal bench --cold-rows') words=''; file=yes ;;
     'shoal bench --shards-rows') words=''; file=yes ;;
+    'shoal bench --curve-rows') words=''; file=yes ;;
     'shoal bench --train-rows') words=''; file=yes ;;
     'shoal bench --dir') words=''; file=yes ;;
     'shoal-server --config') words=''; file=yes ;;
