@@ -202,11 +202,10 @@ static int curve_begin(struct sock *s, struct err *e)
 
 int sock_keys_ask(struct sock *s, const struct keyfile *own, const char *domain, struct err *e)
 {
-    int yes = 1, rc = 0;
+    int yes = 1;
     SHOAL_ASSERT(s->router);
     pthread_mutex_lock(&context_lock);
-    if (!PLANTED("nobody_asks_for_keys"))
-        rc = zap_start(context, e);
+    int rc = zap_start(context, e);
     pthread_mutex_unlock(&context_lock);
     if (rc != 0)
         return rc;
