@@ -24,6 +24,7 @@ while (( CURRENT > 2 )); do
     ('shoal blame') ;;
     ('shoal erase') ;;
     ('shoal drop') ;;
+    ('shoal keygen') ;;
     ('shoal report') ;;
     ('shoal synth') ;;
     ('shoal bench') ;;
@@ -38,7 +39,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -60,7 +61,8 @@ case $at in
         ) ;;
     ('shoal submit')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--workers=[begin when N workers have joined]:N:'
             '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
             '--resume=[go on at the very batch: from a checkpoint, or the newest of a run'\''s folder; as `resume` of the job file]:WHERE:_files'
@@ -73,7 +75,8 @@ case $at in
         ) ;;
     ('shoal stop')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
@@ -84,7 +87,8 @@ case $at in
         ) ;;
     ('shoal checkpoint create')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -109,7 +113,8 @@ case $at in
         ) ;;
     ('shoal checkpoint restore')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--workers=[begin when N workers have joined]:N:'
             '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
             '--no-wait[return as soon as the job is taken]'
@@ -127,7 +132,8 @@ case $at in
     ('shoal predict')
         takes=(
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, or `fleet`]:WHERE:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
             '--out=[where the scores go; must not exist; -: standard output]:FILE:_files'
             '--format=[csv, tsv: a line of names first; npy: float32, NaN for a malformed row]:format:(csv tsv npy)'
@@ -141,7 +147,8 @@ case $at in
     ('shoal eval')
         takes=(
             '--from=[where the tables are: a checkpoint'\''s folder, that of a run of `shoal local`, or `fleet`]:WHERE:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '*--in=[what is scored, in the job'\''s format; predict: with or without labels]:FILE:_files'
             '--split=[what is measured, without --in]:split:(train valid test)'
             '--servers=[that load a checkpoint]:N:'
@@ -151,7 +158,8 @@ case $at in
         ) ;;
     ('shoal status')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -160,7 +168,8 @@ case $at in
     ('shoal doctor')
         takes=(
             '--cluster[the shards, what each owns, and who was refused]'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -168,7 +177,8 @@ case $at in
         ) ;;
     ('shoal digest')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -180,7 +190,8 @@ case $at in
             '--sample=[instead: reads the job'\''s training input and tells how many rows it makes, by field, with admission by count 1, 2, 3, 5 and 10; no cluster is needed]:JOB.yaml:_files'
             '--share=[of --sample: share of the input that is read; the whole log is reckoned from it]:P:'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -191,7 +202,8 @@ case $at in
             '--field=[with --value: not a KEY]:NAME:_files'
             '--value=[of the field, as it stands in the input]:TEXT:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -203,7 +215,8 @@ case $at in
             '--field=[with --value: not a KEY]:NAME:_files'
             '--value=[of the field, as it stands in the input]:TEXT:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--run-dir=[run folder of `shoal local`, running or ended (an ended one does not know workers any more)]:DIR:_files'
             '--json[JSON instead of text]'
             '--help[this text]'
@@ -217,14 +230,23 @@ case $at in
             '--receipt=[where the receipt goes, JSON]:FILE:_files'
             '--checkpoints=[folder of checkpoints: those that still hold any of the keys are listed in the receipt]:DIR:_files'
             '--job=[by which values of buckets and shared fields are read]:JOB.yaml:_files'
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
             '--run-dir=[run folder of a running `shoal local`]:DIR:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
     ('shoal drop')
         takes=(
-            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://127.0.0.1:7000]:EP:_files'
+            '--coordinator=[endpoint of a running cluster'\''s coordinator, such as tcp://10.0.0.1:7000]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal keygen')
+        takes=(
+            '--coordinator=[the public key, or the file of it (FILE.pub), of the coordinator that the holder is to trust; all but the coordinator itself need it]:KEY:_files'
+            '--role=[in the line for the list]:role:(serve worker coord metrics admin)'
+            '--name=[likewise]:NAME:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
@@ -251,11 +273,12 @@ case $at in
             '--rows=[rows of the table]:N:'
             '--seconds=[length of each in-memory phase]:N:'
             '--journal-seconds=[length of the journal phase after 10 s of warm-up]:N:'
-            '--only=[of growth,checkpoint,cold,shards,memory,journal,fsync,train]:LIST:_files'
+            '--only=[of growth,checkpoint,cold,shards,curve,memory,journal,fsync,train]:LIST:_files'
             '--growth-rows=[rows that a table in this process grows to]:N:'
             '--checkpoint-rows=[rows of the table whose checkpoints are measured]:N:'
             '--cold-rows=[rows of the table that is four times its memory budget]:N:'
             '--shards-rows=[rows of each of the servers with 1, 2 and 4 shards]:N:'
+            '--curve-rows=[rows of the tables that are reached with keys and without]:N:'
             '--train-rows=[examples of the training log]:N:'
             '--dir=[where server and log keep their files; on the disk to be measured]:DIR:_files'
             '--json[one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s]'
@@ -282,7 +305,8 @@ case $at in
         ) ;;
     ('shoal-worker')
         takes=(
-            '--coordinator=[tcp://HOST:PORT of shoal-coordinator]:EP:_files'
+            '--coordinator=[of shoal-coordinator: tcp://HOST:PORT or ipc://PATH]:EP:_files'
+            '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
             '--config=[job file: train takes train.lanes and train.backend from it, the job itself comes from the coordinator; run: the worker'\''s file]:FILE:_files'
             '*--set=[over a key of the job on this machine; run: of the worker'\''s file]:KEY=VALUE:_files'
             '--instance=[of several on this machine: /etc/shoal/worker-NAME.yaml where it is there, else /etc/shoal/worker.yaml]:NAME:_files'
@@ -304,7 +328,7 @@ case $at in
             '--value=[fields: a value of it as it stands in the input]:TEXT:_files'
             '--made-by=[fields: text of the job that made the tables, with the names that they know]:FILE:_files'
             '--share=[count: share of the input]:P:'
-            '--insecure-plaintext[allow an endpoint that is not loopback]'
+            '--insecure-plaintext[talk over tcp without keys]'
             '--allow-commands[train: run the commands of a job'\''s input ({cmd: ...}), whoever submitted it]'
             '--help[this text]'
             '--version[print it]'

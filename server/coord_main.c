@@ -18,11 +18,13 @@
 #include "server/coord/folder.h"
 #include "server/coord/tensorboard.h"
 #include "server/server_config.h"
+#include "server/server_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,10 +47,13 @@ static void version(void)
 struct daemon {
     const struct coord_config *config;
     struct live *live;
+    struct keyfile *keys; /* owned; NULL: none */
     struct net *net;
     struct coord *coord;
     struct env *env;
     struct env_timer status;
+    struct server_list list;
+    struct env_timer look; /* at the list */
     struct coord_tensorboard tensorboard;
     struct coord_hook hook;
 };
@@ -101,12 +106,66 @@ static int report_write(void *context, const char *text, struct err *e)
     return good ? 0 : err_set(e, SHOAL_E_IO, "report %s: %s", config->report, strerror(saved));
 }
 
+/* ---- who may come ---------------------------------------------------------------------------- */
+
+#define LOOK_NS UINT64_C(250000000) /* what is taken away counts within a second */
+
+/* Counts here at once, and is told to the shards. */
+static int list_take(struct daemon *d, struct err *e)
+{
+    struct keylist *list;
+    char *text;
+    size_t bytes;
+    int rc = server_keys_list_read(&d->list, &list, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    log_info("%u keys are allowed by %s", list->count, d->list.path);
+    net_allow(d->net, list);
+    rc = coord_keys_set(d->coord, text, bytes, e);
+    free(text);
+    return rc;
+}
+
+static void list_again(struct daemon *d)
+{
+    struct err e = {0};
+    int rc = list_take(d, &e);
+    if (rc != 0)
+        log_error("another allow-list is not taken, the former one stays: %s", e.text);
+    log_audit(.operation = "KEYLIST", .object = d->list.path, .result = rc == 0 ? "ok" : "refused");
+}
+
+static void look_fire(struct env_timer *t)
+{
+    struct daemon *d = container_of(t, struct daemon, look);
+    if (server_keys_list_changed(&d->list))
+        list_again(d);
+    env_timer_start(d->env, t, LOOK_NS);
+}
+
+static int list_begin(struct daemon *d, struct err *e)
+{
+    if (d->config->allow[0] == 0)
+        return 0;
+    d->list.path = d->config->allow;
+    int rc = list_take(d, e);
+    if (rc != 0)
+        return rc;
+    d->look.fire = look_fire;
+    env_timer_start(d->env, &d->look, LOOK_NS);
+    return 0;
+}
+
+/* ---- signals and the status ------------------------------------------------------------------ */
+
 /* SIGHUP. */
 static void reload(struct daemon *d)
 {
     struct err e;
     notify_reloading();
     (void)live_read(d->live, &e); /* it says what is wrong */
+    if (d->list.path != NULL)
+        list_again(d);
     notify_ready("serving");
 }
 
@@ -141,8 +200,14 @@ static uint32_t connections_most(void)
 static int serve(const struct coord_config *config, struct live *live, struct err *e)
 {
     struct daemon daemon = {.config = config, .live = live};
+    const struct server_keys_ask ask = {config->listen, config->keys, config->allow, true,
+                                        config->insecure_plaintext};
+    int rc = server_keys_open(&ask, &daemon.keys, e);
+    if (rc != 0)
+        return rc;
     struct net_options no = {.drop_sends = config->drop,
                              .connections_max = connections_most(),
+                             .keys = daemon.keys,
                              .insecure_plaintext = config->insecure_plaintext};
     struct coord_options co = {.shards = config->shards,
                                .lease_ms = config->lease_ms,
@@ -155,6 +220,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
                                .hook_start = config->publish ? hook_start : NULL,
                                .hook_poll = hook_poll,
                                .hook_stop = hook_stop,
+                               .insecure = server_keys_insecure(&ask, daemon.keys),
                                .context = &daemon};
     struct coord_store *store = NULL;
     struct coord *coord = NULL;
@@ -163,7 +229,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until it is watched: a closed terminal is no stop */
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
-    int rc = coord_store_open(config->data_dir, &store, e);
+    rc = coord_store_open(config->data_dir, &store, e);
     if (rc == 0)
         rc = net_new(&no, &net, e);
     if (rc == 0)
@@ -171,16 +237,18 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     if (rc == 0) {
         net_set_handler(net, &coord_handler, coord);
         daemon.net = net;
+        daemon.coord = coord;
+        daemon.env = net_env(net);
         rc = net_signals(net, on_signal, &daemon);
     }
     if (rc == 0)
         rc = net_listen(net, config->listen, bound, e);
+    if (rc == 0)
+        rc = list_begin(&daemon, e);
     if (rc == 0) {
         log_info("listens at %s for %u shards, state in %s", bound, config->shards,
                  config->data_dir);
         notify_watchdog_start(net_env(net));
-        daemon.coord = coord;
-        daemon.env = net_env(net);
         daemon.status.fire = status_fire;
         notify_ready("serving");
         status_fire(&daemon.status);
@@ -192,6 +260,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
     coord_free(coord);
     if (net != NULL)
         net_free(net);
+    keyfile_free(daemon.keys);
     coord_store_close(store);
     coord_tensorboard_close(&daemon.tensorboard);
     return rc;

@@ -46,18 +46,7 @@ static int take_of_unit(const struct config *c, const char *name, const char *ke
                : err_set(e, SHOAL_E_CONFIG, "%s is too long for %s", variable, key);
 }
 
-/* Keys of the design that this build cannot honour are refused rather than passed over in
- * silence. */
-static int refuse_keys(const struct config *c, const char *name, struct err *e)
-{
-    if (config_string(c, "keys")[0] == 0)
-        return 0;
-    return err_set(e, SHOAL_E_CONFIG,
-                   "%s:%d: keys: this release has no encrypted transport; listen on loopback, or "
-                   "set insecure_plaintext: true on a network that you trust",
-                   name, config_line(c, "keys"));
-}
-
+/* Keys that this build cannot honour are refused rather than passed over in silence. */
 static int refuse_sync_ms(const struct config *c, const char *name, struct err *e)
 {
     if (config_int(c, "journal.sync_ms") == 0)
@@ -133,7 +122,9 @@ static int take_server(const struct config *c, const char *name, void *to, struc
     struct server_config *out = to;
     int rc;
     *out = (struct server_config){0};
-    if ((rc = refuse_sync_ms(c, name, e)) || (rc = refuse_keys(c, name, e)) ||
+    if ((rc = refuse_sync_ms(c, name, e)) ||
+        (rc = take_string(c, name, "keys", out->keys, sizeof out->keys, e)) ||
+        (rc = take_string(c, name, "allow", out->allow, sizeof out->allow, e)) ||
         (rc = take_string(c, name, "name", out->name, sizeof out->name - 14, e)) ||
         (rc = take_of_unit(c, name, "listen", "RUNTIME_DIRECTORY", "ipc://%s/socket", out->listen,
                            sizeof out->listen - 8, e)) ||
@@ -162,6 +153,11 @@ static int take_server(const struct config *c, const char *name, void *to, struc
     SHOAL_ASSERT(out->shards > 0 && out->net.io_threads > 0); /* keys.h has their bounds */
     SHOAL_ASSERT(out->journal.segment <= UINT32_MAX);
     char endpoint[256];
+    if (out->allow[0] != 0 && out->coordinator[0] != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:%d: allow: the list is the coordinator's, who sends it to its servers: "
+                       "name it in coordinator.yaml",
+                       name, config_line(c, "allow"));
     rc = check_disk(c, name, out, e);
     return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);
 }
@@ -247,7 +243,8 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
     struct coord_config *out = to;
     int rc;
     *out = (struct coord_config){0};
-    if ((rc = refuse_keys(c, name, e)) ||
+    if ((rc = take_string(c, name, "keys", out->keys, sizeof out->keys, e)) ||
+        (rc = take_string(c, name, "allow", out->allow, sizeof out->allow, e)) ||
         (rc = take_of_unit(c, name, "listen", "RUNTIME_DIRECTORY", "ipc://%s/socket", out->listen,
                            sizeof out->listen, e)) ||
         (rc = take_of_unit(c, name, "data_dir", "STATE_DIRECTORY", "%s", out->data_dir,

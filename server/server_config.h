@@ -3,8 +3,8 @@
  * (SHOAL_E_CONFIG).
  *
  *     name: s1                      # by default drawn once and kept in data_dir/name
- *     listen: tcp://127.0.0.1:7070  # shard i listens on port + i (port 0: any), or PATH-i for
- *                                   ipc://PATH
+ *     listen: ipc:///run/shoal/server/socket  # shard i listens at PATH-i; for tcp://HOST:PORT at
+ *                                   port + i (port 0: any)
  *     advertise: host               # what peers are told instead of the host in `listen`
  *     data_dir: /var/lib/shoal
  *     shards: 2                     # one thread each
@@ -13,12 +13,13 @@
  *                                   bound
  *     disk_free: 0                  # bytes of the file system that stay free; 0: min(5 %, 8 GiB)
  *     journal: {max: 0, keep: 0, sync_ms: 0, segment: 64MiB}
- *     coordinator: tcp://127.0.0.1:7000
+ *     coordinator: ipc:///run/shoal/coordinator/socket
  *     durability: journal           # memory | journal | fsync
- *     keys: ""
+ *     keys: FILE                    # shown, and asked of others, over tcp
+ *     allow: FILE                   # of a server without a coordinator
  *     net: {drop: 0, io_threads: 1}
  *     checkpoint_root: ""           # checkpoints are written and loaded below it alone
- *     insecure_plaintext: false     # allow addresses that are not loopback, without keys */
+ *     insecure_plaintext: false     # listen on tcp without keys */
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H
 
@@ -33,7 +34,8 @@ struct server_config {
     char listen[256];
     char advertise[256]; /* empty: as bound */
     char data_dir[LIMIT_PATH];
-    char coordinator[256]; /* empty: none */
+    char coordinator[256];                    /* empty: none */
+    char keys[LIMIT_PATH], allow[LIMIT_PATH]; /* may be empty */
     uint32_t shards;
     uint64_t memory, disk, disk_free;
     struct {
@@ -83,7 +85,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  * type or a value out of range is refused with file, line and the nearest known key
  * (SHOAL_E_CONFIG).
  *
- *     listen: tcp://127.0.0.1:7000
+ *     listen: ipc:///run/shoal/coordinator/socket
  *     data_dir: /var/lib/shoal/coordinator
  *     shards: 1                 # of all servers together: a job waits until so many are ready
  *     lease: 10s                # a worker silent for so long is dead
@@ -93,12 +95,15 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     checkpoint_root: ""       # jobs' checkpoint.dir and where they begin lie below it
  *     publish: false            # whether jobs may have a command run here (checkpoint.publish)
  *     net: {drop: 0}
- *     insecure_plaintext: false # allow an address that is not loopback */
+ *     keys: FILE                # over tcp
+ *     allow: FILE               # who may come
+ *     insecure_plaintext: false # listen on tcp without keys */
 
 struct coord_config {
     char listen[256];
     char data_dir[LIMIT_PATH];
     char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
+    char keys[LIMIT_PATH], allow[LIMIT_PATH];         /* likewise */
     uint32_t shards, lease_ms, resend_ms;
     double drop;
     char checkpoint_root[LIMIT_PATH - 256];

@@ -27,6 +27,7 @@
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
+#include "server/server_keys.h"
 #include "server/server_status.h"
 #include "server/shard/server_dir.h"
 #include "server/shard/shard.h"
@@ -63,11 +64,14 @@ struct member {            /* one shard and its thread */
     _Atomic uint64_t pulses; /* of the thread: it gets on */
     uint64_t seen;           /* of them, by the main thread when it last told systemd */
     struct env_timer pulse;
+    struct server_list list; /* of a server without a coordinator */
 };
 
 struct server {
     struct server_config config;
     char name[LIMIT_NAME];
+    struct keyfile *keys; /* owned; NULL: none */
+    bool insecure;        /* it listens on tcp without */
     struct budget budget;
     sigset_t signals;                 /* blocked in every thread; main takes them */
     struct member *member;            /* owned, (config.shards) */
@@ -129,11 +133,54 @@ static void figures_note(struct member *m)
     p->pushed = f.keys_pushed;
 }
 
+/* ---- who may come ---- */
+
+static void list_told(const char *of, int rc, const struct err *e)
+{
+    if (rc != 0)
+        log_error("another allow-list is not taken, the former one stays: %s", e->text);
+    log_audit(.operation = "KEYLIST", .object = of, .result = rc == 0 ? "ok" : "refused");
+}
+
+/* shard_options.allow. */
+static int allow_cb(void *context, const char *text, size_t bytes, struct err *e)
+{
+    struct member *m = context;
+    struct keylist *list;
+    int rc = keylist_parse(text, bytes, "the coordinator's list", &list, e);
+    if (rc == 0)
+        net_allow(m->net, list);
+    list_told("the coordinator's", rc, e);
+    return rc;
+}
+
+/* Of a server without a coordinator: its own file. */
+static int list_take(struct member *m, struct err *e)
+{
+    struct keylist *list;
+    char *text;
+    size_t bytes;
+    int rc = server_keys_list_read(&m->list, &list, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    free(text);
+    net_allow(m->net, list);
+    return 0;
+}
+
+static void list_look(struct member *m)
+{
+    struct err e = {0};
+    if (m->list.path != NULL && server_keys_list_changed(&m->list))
+        list_told(m->list.path, list_take(m, &e), &e);
+}
+
 static void pulse_timer_cb(struct env_timer *t)
 {
     struct member *m = container_of(t, struct member, pulse);
     pulse_cb(m, 0, 0);
     figures_note(m);
+    list_look(m);
     file_reserve_fill();
     env_timer_start(net_env(m->net), t, UINT64_C(1000000000));
 }
@@ -164,6 +211,7 @@ static int open_member(struct member *m, struct shard **shard)
                              .queue_bytes = sv->budget.replies,
                              .drop_sends = c->net.drop,
                              .connections_max = connections_most(c->shards),
+                             .keys = sv->keys,
                              .insecure_plaintext = c->insecure_plaintext};
     int rc = net_new(&no, &m->net, &m->error);
     if (rc)
@@ -187,6 +235,8 @@ static int open_member(struct member *m, struct shard **shard)
         .waiting_max = sv->budget.waiting,
         .process = process_figures,
         .pulse = pulse_cb,
+        .allow = sv->keys != NULL ? allow_cb : NULL,
+        .insecure = sv->insecure,
         .on_fatal = fatal_cb,
         .context = m,
     };
@@ -196,6 +246,11 @@ static int open_member(struct member *m, struct shard **shard)
     if ((rc = server_config_endpoint(c, m->index, endpoint, &m->error)) ||
         (rc = net_listen(m->net, endpoint, bound, &m->error)))
         return rc;
+    if (c->allow[0] != 0) {
+        m->list.path = c->allow;
+        if ((rc = list_take(m, &m->error)))
+            return rc;
+    }
     server_config_advertised(c, bound, advertised);
     (*shard)->options.engine.dir = NULL; /* the engine keeps its own copy */
     log_info("shard %s/%u: %s, data in %s", sv->name, m->index, bound, dir);
@@ -401,6 +456,24 @@ static void heap_bound(uint64_t memory, uint32_t heaps)
     mallopt(M_TRIM_THRESHOLD, (int)spare);
 }
 
+/* What the file says of keys. */
+static int keys_open(struct server *sv, struct err *e)
+{
+    const struct server_config *c = &sv->config;
+    const struct server_keys_ask ask = {c->listen, c->keys, c->allow, c->coordinator[0] == 0,
+                                        c->insecure_plaintext};
+    int rc = server_keys_open(&ask, &sv->keys, e);
+    sv->insecure = server_keys_insecure(&ask, sv->keys);
+    if (rc != 0 || sv->keys == NULL || strncmp(c->listen, "tcp://", 6) != 0 ||
+        strncmp(c->coordinator, "ipc://", 6) != 0)
+        return rc;
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "listen: %s and coordinator: %s: a coordinator gives shards their keys a place in "
+        "its map where it sees them, over tcp: let both listen on tcp, or both on ipc",
+        c->listen, c->coordinator);
+}
+
 static int serve(struct server *sv, struct err *e)
 {
     int lock_fd, rc;
@@ -411,6 +484,9 @@ static int serve(struct server *sv, struct err *e)
     sigaddset(&sv->signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &sv->signals, NULL); /* inherited by every thread */
     signal(SIGPIPE, SIG_IGN);
+    rc = keys_open(sv, e);
+    if (rc)
+        return rc;
     rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name,
                          &lock_fd, e);
     if (rc)
@@ -443,6 +519,7 @@ static int serve(struct server *sv, struct err *e)
     }
     if (sv->member != NULL)
         stop_members(sv);
+    keyfile_free(sv->keys);
     close(lock_fd);
     return rc;
 }

@@ -55,6 +55,7 @@ static int take(const struct config *c, const char *file, struct worker_config *
 {
     int rc;
     if ((rc = take_string(c, file, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
+        (rc = take_string(c, file, "keys", out->keys, sizeof out->keys, e)) ||
         (rc = take_string(c, file, "name", out->name, sizeof out->name, e)) ||
         (rc = take_set(c, file, &out->set, e)))
         return rc;

@@ -51,7 +51,7 @@
 #define REPORT_BYTES_MAX ((size_t)32 << 20)
 
 struct arguments {
-    const char *verb, *coordinator, *config, *instance, *name, *field, *value, *made_by;
+    const char *verb, *coordinator, *keys, *config, *instance, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
     struct string_list *in, *column; /* likewise; the line's */
     uint32_t part, parts;            /* likewise; 0 parts: all */
@@ -98,7 +98,11 @@ static int predict_take(struct option_line *o, struct arguments *a, struct err *
 static int values_take(struct option_line *o, struct arguments *a, struct err *e)
 {
     const struct string_list *set = option_list(o, "set");
-    *a = (struct arguments){.coordinator = option_text(o, "coordinator"),
+    const char *keys = option_text(o, "keys"), *coordinator = option_text(o, "coordinator");
+    if (coordinator == NULL)
+        coordinator = getenv("SHOAL_COORDINATOR");
+    *a = (struct arguments){.coordinator = coordinator != NULL ? coordinator : KEYS_COORDINATOR,
+                            .keys = keys != NULL ? keys : getenv("SHOAL_KEYS"),
                             .config = option_text(o, "config"),
                             .instance = option_text(o, "instance"),
                             .name = option_text(o, "name"),
@@ -135,10 +139,9 @@ static bool trains(const struct arguments *a)
 static int run_alone(const struct option_line *o, struct err *e)
 {
     static const char *const others[] = {
-        "coordinator",   "lanes",      "name",    "backend", "device",
-        "cores",         "io-threads", "wait",    "split",   "in",
-        "out",           "format",     "column",  "part",    "report",
-        "field",         "value",      "made-by", "share",   "insecure-plaintext",
+        "coordinator",   "keys",   "lanes", "name",  "backend", "device", "cores",
+        "io-threads",    "wait",   "split", "in",    "out",     "format", "column",
+        "part",          "report", "field", "value", "made-by", "share",  "insecure-plaintext",
         "allow-commands"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
@@ -203,9 +206,6 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
             e, SHOAL_E_USAGE,
             "%s: a worker can run, train, eval, predict, tell fields or values, count or check",
             a->verb);
-    if (a->coordinator == NULL && !stands_alone(a))
-        return err_set(e, SHOAL_E_USAGE,
-                       "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
     if (!train && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--config is missing: the job file says what the input and the model are");
@@ -294,6 +294,7 @@ static int file_take(struct arguments *a, char path[LIMIT_PATH], struct worker_c
     if (rc != 0)
         return rc;
     a->coordinator = c->coordinator;
+    a->keys = c->keys;
     a->name = c->name[0] != '\0' ? c->name : NULL;
     a->lanes = c->lanes;
     a->cores = c->cores != 0 ? c->cores : machine_cores("");
@@ -574,14 +575,44 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
     return 0;
 }
 
+/* Over tcp the coordinator shows that it is the one, and so do we. */
+static int keys_open(const struct arguments *a, struct keyfile **out, struct err *e)
+{
+    int rc = keyfile_find(a->keys, out, e);
+    if (rc != 0 || strncmp(a->coordinator, "tcp://", 6) != 0)
+        return rc;
+    if (*out == NULL && !a->insecure && a->stay)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "coordinator: %s: over tcp whoever answers there would be believed; make a "
+                       "key (shoal keygen /etc/shoal/keys/worker-NAME.key --coordinator "
+                       "COORDINATOR.pub), which shoal-worker@NAME takes, or name one (keys: FILE), "
+                       "or, in a network that you trust, insecure_plaintext: true",
+                       a->coordinator);
+    if (*out == NULL && !a->insecure)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "--coordinator %s: over tcp whoever answers there would be believed; give "
+                       "--keys FILE (shoal keygen FILE --coordinator COORDINATOR.pub), or, in a "
+                       "network that you trust, --insecure-plaintext",
+                       a->coordinator);
+    if (*out == NULL)
+        log_warn("insecure_plaintext: %s is reached without encryption, whoever answers there is "
+                 "believed",
+                 a->coordinator);
+    return 0;
+}
+
 static int run(const struct arguments *a, struct job *job, struct err *e)
 {
-    struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
+    struct keyfile *keys;
     struct daemon d = {.live = a->live};
+    int rc = keys_open(a, &keys, e);
+    if (rc != 0)
+        return rc;
+    struct net_options options = {.keys = keys, .io_threads = a->io_threads};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
     signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no stop */
     environment_set(a, job);
-    int rc = backend_take(a, &d, e);
+    rc = backend_take(a, &d, e);
     if (rc != 0)
         return rc;
     rc = net_new(&options, &d.net, e);
@@ -599,6 +630,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     }
     backend_unload(d.backend);
     backend_unload(d.second);
+    keyfile_free(keys);
     return rc;
 }
 

@@ -73,6 +73,17 @@ static const char *ready_text(const struct json *v, char out[64])
     return out;
 }
 
+/* Who listens on tcp without keys. */
+static void insecure_print(const struct json *list)
+{
+    if (json_count(list) == 0)
+        return;
+    fputs("  insecure_plaintext: whoever reaches these over tcp is obeyed:", stdout);
+    for (size_t i = 0; i < json_count(list); i++)
+        printf("%s %s", i > 0 ? "," : "", json_as_string(json_array_at(list, i), "?"));
+    putchar('\n');
+}
+
 static void status_print(const struct json *s)
 {
     char ready[64];
@@ -85,6 +96,7 @@ static void status_print(const struct json *s)
                json_as_string(json_get(s, "job"), ""), json_as_string(json_get(s, "state"), "?"),
                json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0),
                json_as_number(json_get(s, "rate"), 0));
+    insecure_print(json_get(s, "insecure"));
     if (!json_absent(json_get(s, "warning")))
         printf("  warning: %s\n", json_as_string(json_get(s, "warning"), "?"));
     if (!json_absent(json_get(s, "waiting")))

@@ -2,6 +2,7 @@
 #include "deploy/cli/cli.h"
 #include "proto/base/container_of.h"
 #include "proto/base/text.h"
+#include "proto/job/keys.h"
 #include "proto/net/net.h"
 
 #include <errno.h>
@@ -22,6 +23,53 @@ int cli_verb(const struct cli_verb *verbs, int argc, char **argv)
     return -1;
 }
 
+static const struct keyfile *the_keys; /* of --keys or SHOAL_KEYS; NULL: none */
+
+void cli_keys_set(const struct keyfile *keys)
+{
+    the_keys = keys;
+}
+
+static bool has_option(const struct option_command *c, const char *name)
+{
+    const struct config_key *k = c->option;
+    while (k->path != NULL && strcmp(k->path, name) != 0)
+        k++;
+    return k->path != NULL;
+}
+
+/* --keys, else SHOAL_KEYS, else what systemd hands over. `shoal erase` has another --keys. */
+static int keys_take(const struct option_line *l, struct err *e)
+{
+    struct keyfile *keys;
+    const char *path = NULL;
+    if (!has_option(l->command, "coordinator") || has_option(l->command, "role"))
+        return 0;
+    if (strcmp(l->command->name, "shoal erase") != 0)
+        path = option_text(l, "keys");
+    if (path == NULL)
+        path = getenv("SHOAL_KEYS");
+    int rc = keyfile_find(path, &keys, e);
+    the_keys = keys;
+    return rc;
+}
+
+int cli_coordinator(const struct option_line *l, const char **out, struct err *e)
+{
+    *out = option_text(l, "coordinator");
+    if (*out == NULL)
+        *out = getenv("SHOAL_COORDINATOR");
+    if (*out != NULL && (*out)[0] != 0)
+        return 0;
+    *out = KEYS_COORDINATOR;
+    if (access(KEYS_COORDINATOR + strlen("ipc://"), F_OK) == 0)
+        return 0;
+    return err_set(
+        e, SHOAL_E_USAGE,
+        "say where: --coordinator or SHOAL_COORDINATOR, tcp://HOST:PORT or ipc://PATH; on "
+        "this machine nobody listens at " KEYS_COORDINATOR);
+}
+
 int cli_options(const char *command, int argc, char **argv, struct option_line *l, struct err *e)
 {
     int rc = option_parse(command, argc, argv, l, e);
@@ -29,7 +77,9 @@ int cli_options(const char *command, int argc, char **argv, struct option_line *
         option_help(l->command, stdout);
         return 1;
     }
-    return rc == 0 ? option_check(l, e) : rc;
+    if (rc == 0)
+        rc = option_check(l, e);
+    return rc == 0 ? keys_take(l, e) : rc;
 }
 
 /* Who reads no further (`shoal local | head`) has what he wants. */
@@ -178,10 +228,10 @@ static void ask_on_drained(void *core)
     (void)core;
 }
 
-int cli_ask_open(const char *endpoint, struct ask **out, struct err *e)
+int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct err *e)
 {
     static const struct env_handler handler = {ask_on_message, ask_on_drained, NULL};
-    struct net_options options = {0};
+    struct net_options options = {.keys = the_keys};
     struct ask *a = calloc(1, sizeof *a);
     if (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc://", 6) != 0) {
         free(a);
@@ -200,7 +250,11 @@ int cli_ask_open(const char *endpoint, struct ask **out, struct err *e)
     a->resend.fire = resend_fire;
     a->deadline.fire = deadline_fire;
     a->id = env_random(a->env) >> 1;
-    rc = env_connect(a->env, endpoint, &a->peer);
+    rc = env_connect(a->env, endpoint, key, &a->peer);
+    if (rc == SHOAL_E_DENIED) { /* said already */
+        cli_ask_close(a);
+        return err_set(e, rc, "%s cannot be asked with these keys", endpoint);
+    }
     if (rc != 0) {
         cli_ask_close(a);
         return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",

@@ -203,7 +203,7 @@ static int connection_open(struct bench *b, struct err *e)
     b->env = net_env(b->net);
     net_set_handler(b->net, &handler, b);
     b->deadline.fire = deadline_fire;
-    return env_connect(b->env, b->server.endpoint, &b->peer);
+    return env_connect(b->env, b->server.endpoint, ENV_COORDINATOR, &b->peer);
 }
 
 /* ---- the measurements ------------------------------------------------------------------------ */
@@ -363,8 +363,8 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
 
 static int only_check(const char *list, struct err *e)
 {
-    static const char *const part[] = {"memory", "journal",    "fsync", "train",
-                                       "growth", "checkpoint", "cold",  "shards"};
+    static const char *const part[] = {"memory",     "journal", "fsync",  "train", "growth",
+                                       "checkpoint", "cold",    "shards", "curve"};
     enum { PARTS = sizeof part / sizeof *part };
 
     for (const char *p = list;; p++) {
@@ -374,7 +374,7 @@ static int only_check(const char *list, struct err *e)
         if (i == PARTS)
             return err_set(e, SHOAL_E_USAGE,
                            "--only %s: expected some of "
-                           "growth,checkpoint,cold,shards,memory,journal,fsync,train",
+                           "growth,checkpoint,cold,shards,curve,memory,journal,fsync,train",
                            list);
         p += n;
         if (*p == 0)
@@ -410,6 +410,9 @@ int cli_bench(int argc, char **argv)
         rc = bench_cold(&b.out, b.dir, (uint64_t)option_int(&o, "cold-rows"), b.seconds, &e);
     if (rc == 0 && strstr(only, "shards") != NULL)
         rc = bench_shards(&b.out, b.dir, (uint64_t)option_int(&o, "shards-rows"), b.seconds, &e);
+    if (rc == 0 && strstr(only, "curve") != NULL)
+        rc = bench_curve(&b.out, b.dir, (uint64_t)option_int(&o, "curve-rows"), b.seconds,
+                         option_int(&o, "train-rows"), &e);
     if (rc == 0 && (strstr(only, "memory") != NULL || strstr(only, "journal") != NULL ||
                     strstr(only, "fsync") != NULL))
         rc = keys_make(&b, &e);

@@ -56,6 +56,9 @@ struct bench_server {
     uint32_t shards;               /* 0: one */
     uint64_t memory;               /* its budget; 0: its own choice */
     uint32_t tablet_bits;          /* of its table; 0: BENCH_TABLET_BITS, which is the most */
+    uint32_t io_threads;           /* 0: one */
+    /* files of its keys and of who may come; its public key. Empty: plaintext */
+    char keys[4300], allow[4300], key[48];
 };
 /* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there.
  * Returns when it takes connections. A server that is started again gets its port back. UNAVAILABLE
@@ -85,6 +88,11 @@ double bench_server_cpu(const struct bench_server *s);
 /* bench_shards.c: pulls and pushes of servers with 1, 2 and 4 shards, by turns; files below dir. */
 int bench_shards(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
                  struct err *e);
+
+/* bench_curve.c: pulls, pushes and training over tcp with keys beside plain, with 1, 2 and 4
+ * threads of ZeroMQ. */
+int bench_curve(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
+                int64_t train_rows, struct err *e);
 
 /* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
  * grows. */

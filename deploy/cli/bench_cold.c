@@ -194,7 +194,7 @@ static int connection_open(struct cold *c, struct err *e)
     c->env = net_env(c->net);
     net_set_handler(c->net, &handler, c);
     c->deadline.fire = deadline_fire;
-    return env_connect(c->env, c->server.endpoint, &c->peer);
+    return env_connect(c->env, c->server.endpoint, ENV_COORDINATOR, &c->peer);
 }
 
 static int measure(struct cold *c, struct bench_out *out, const char *dir, double seconds,

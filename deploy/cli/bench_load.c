@@ -113,9 +113,9 @@ int bench_load_connect(struct load *l, struct err *e)
     l->deadline.fire = deadline_fire;
     l->pushes = 0;
     l->pull_began = 0;
-    if (env_connect(l->env, l->server.endpoint, &l->pusher) != 0 ||
-        env_connect(l->env, l->server.endpoint, &l->puller) != 0 ||
-        env_connect(l->env, l->server.endpoint, &l->asker) != 0)
+    if (env_connect(l->env, l->server.endpoint, ENV_COORDINATOR, &l->pusher) != 0 ||
+        env_connect(l->env, l->server.endpoint, ENV_COORDINATOR, &l->puller) != 0 ||
+        env_connect(l->env, l->server.endpoint, ENV_COORDINATOR, &l->asker) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "cannot connect to %s", l->server.endpoint);
     return 0;
 }

@@ -35,8 +35,12 @@ static int config_write(const struct bench_server *s, const char *path, const ch
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fprintf(f,
             "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: %u\ncoordinator: "
-            "\"\"\ndurability: %s\n",
-            s->endpoint, s->data, shards(s), durability);
+            "\"\"\ndurability: %s\nnet: {io_threads: %u}\n",
+            s->endpoint, s->data, shards(s), durability, s->io_threads > 0 ? s->io_threads : 1);
+    if (s->keys[0] != 0)
+        fprintf(f, "keys: \"%s\"\nallow: \"%s\"\n", s->keys, s->allow);
+    else
+        fprintf(f, "insecure_plaintext: true\n");
     if (s->memory > 0)
         fprintf(f, "memory: %" PRIu64 "\n", s->memory);
     fclose(f);
@@ -132,11 +136,11 @@ static int question(struct ask *a, struct wire *w, const void *data, size_t byte
     return cli_ask(a, w, f, QUESTION_MS, &reply, NULL, e);
 }
 
-static int one_question(const char *endpoint, struct wire *w, const void *data, size_t bytes,
-                        struct err *e)
+static int one_question(const struct bench_server *s, const char *endpoint, struct wire *w,
+                        const void *data, size_t bytes, struct err *e)
 {
     struct ask *a;
-    int rc = cli_ask_open(endpoint, &a, e);
+    int rc = cli_ask_open(endpoint, s->key, &a, e);
     if (rc != 0)
         return rc;
     rc = question(a, w, data, bytes, e);
@@ -152,7 +156,7 @@ static int all_questions(struct bench_server *s, struct wire *w, const void *dat
     int rc = 0;
     for (uint32_t i = 0; i < shards(s) && rc == 0; i++) {
         bench_server_endpoint(s, i, endpoint);
-        rc = one_question(endpoint, w, data, bytes, e);
+        rc = one_question(s, endpoint, w, data, bytes, e);
     }
     return rc;
 }
@@ -194,7 +198,7 @@ int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t cou
                                   .bound = WIRE_BOUND_ASYNC,
                                   .key_count = count,
                                   .map_epoch = 1};
-    return one_question(s->endpoint, &w, keys, count * sizeof *keys, e);
+    return one_question(s, s->endpoint, &w, keys, count * sizeof *keys, e);
 }
 
 int bench_server_back(struct bench_server *s, struct err *e)
@@ -231,7 +235,7 @@ int bench_server_status(struct bench_server *s, struct json **out, struct err *e
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
     struct msg *m = NULL;
     struct ask *a;
-    int rc = cli_ask_open(s->endpoint, &a, e);
+    int rc = cli_ask_open(s->endpoint, s->key, &a, e);
     if (rc != 0)
         return rc;
     rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);

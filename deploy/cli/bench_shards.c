@@ -188,7 +188,7 @@ static int server_open(struct shards_bench *b, uint32_t i, const char *dir, cons
         rc = bench_server_arrange(&s->process, e);
     for (uint32_t k = 0; k < shards_of[i] && rc == 0; k++) {
         bench_server_endpoint(&s->process, k, endpoint);
-        rc = env_connect(b->env, endpoint, &s->peer[k]);
+        rc = env_connect(b->env, endpoint, ENV_COORDINATOR, &s->peer[k]);
     }
     return rc != 0 ? rc : turn_run(b, i, true, 0, NULL, e);
 }

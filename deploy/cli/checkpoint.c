@@ -123,17 +123,16 @@ static int moved_check(const char *run_dir, struct err *e)
 static int endpoint_find(const struct option_line *o, struct local *l, char out[256], struct err *e)
 {
     const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
+    int rc = run_dir == NULL ? cli_coordinator(o, &coordinator, e) : 0;
+    if (rc != 0)
+        return rc;
     if (coordinator != NULL && snprintf(out, 256, "%s", coordinator) >= 256)
         return err_set(e, SHOAL_E_USAGE, "--coordinator: an endpoint has at most 255 bytes");
     if (coordinator != NULL)
         return 0;
-    if (run_dir == NULL)
-        return err_set(e, SHOAL_E_USAGE,
-                       "say where: --coordinator tcp://HOST:PORT of a running cluster, or "
-                       "--run-dir DIR of a run");
     local_signals_take();
     umask(077);
-    int rc = moved_check(run_dir, e);
+    rc = moved_check(run_dir, e);
     if (rc == 0)
         rc = local_scratch_make(l, e);
     if (rc == 0)
@@ -148,7 +147,7 @@ static int create(struct local *l, const char *endpoint, const char *name,
     const struct timespec pause = {.tv_nsec = 100000000};
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
     bool own = l->children > 0;
-    int rc = cli_ask_open(endpoint, &l->ask, e);
+    int rc = cli_ask_open(endpoint, NULL, &l->ask, e);
     if (rc != 0)
         return rc;
     cli_ask_silence(l->ask, SILENT_MS);
@@ -307,10 +306,12 @@ static int restore_main(int argc, char **argv)
     struct err e = {0};
     char kept[2 * LIMIT_PATH];
     int rc = cli_options("shoal checkpoint restore", argc, argv, &o, &e);
-    if (rc == 0 && (o.words < 1 || !option_given(&o, "coordinator")))
+    const char *coordinator = NULL;
+    if (rc == 0 && o.words < 1)
         rc = err_set(&e, SHOAL_E_USAGE,
-                     "name the checkpoint's folder and the coordinator; see `shoal checkpoint "
-                     "restore --help`");
+                     "name the checkpoint's folder; see `shoal checkpoint restore --help`");
+    if (rc == 0)
+        rc = cli_coordinator(&o, &coordinator, &e);
     if (rc == 0 && o.words == 1) {
         rc = checkpoint_manifest(o.word[0], &m, &e);
         (void)snprintf(kept, sizeof kept, "%s/" MANIFEST_JOB_FILE, o.word[0]);
@@ -321,7 +322,7 @@ static int restore_main(int argc, char **argv)
     if (rc == 0)
         rc = cli_submit_job(&(struct submit_order){.path = o.words == 2 ? o.word[1] : kept,
                                                    .set = option_list(&o, "set"),
-                                                   .coordinator = option_text(&o, "coordinator"),
+                                                   .coordinator = coordinator,
                                                    .begin = begin,
                                                    .workers = option_int(&o, "workers"),
                                                    .wait = !option_given(&o, "no-wait")},

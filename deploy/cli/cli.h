@@ -32,6 +32,7 @@ int cli_eval(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_report(int argc, char **argv);
+int cli_keygen(int argc, char **argv);
 
 struct cli_verb {
     const char *name; /* NULL ends a list of them */
@@ -54,6 +55,12 @@ int cli_submit_job(const struct submit_order *o, struct err *e);
 /* ---- arguments ---- */
 /* Reads a verb's line. 0: go on; 1: --help was answered; or an error. */
 int cli_options(const char *command, int argc, char **argv, struct option_line *l, struct err *e);
+/* Of a line that has it: its --coordinator, else the socket where one listens that was told nothing
+ * else. USAGE: neither. */
+int cli_coordinator(const struct option_line *l, const char **out, struct err *e);
+/* In the place of the keys that cli_options has read (--keys, SHOAL_KEYS); NULL: none. */
+struct keyfile;
+void cli_keys_set(const struct keyfile *keys);
 /* What a verb ends with, rc being its outcome (1: --help), unless standard output cannot be written
  * (IO); frees l. Returns the exit status. */
 int cli_end(int rc, struct option_line *l, struct err *e);
@@ -64,7 +71,8 @@ int cli_fail(const char *verb, const struct err *e);
 
 /* ---- questions ---- */
 struct ask; /* one connection */
-int cli_ask_open(const char *endpoint, struct ask **out, struct err *e);
+/* key: that of a shard, as the map has it; NULL: of the coordinator, which our own keys pin. */
+int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct err *e);
 void cli_ask_close(struct ask *a);
 /* For answers that take long: from now on who is asked is taken for gone after so long without a
  * word (UNAVAILABLE), whatever the question. */

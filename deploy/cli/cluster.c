@@ -30,7 +30,8 @@ static int live_map(struct cluster *c, struct err *e)
     }
     c->shard_of = malloc(m->frame[1].bytes + 1);
     c->endpoint = calloc(c->shards + 1, sizeof *c->endpoint);
-    if (c->shard_of == NULL || c->endpoint == NULL) {
+    c->key = calloc(c->shards + 1, sizeof *c->key);
+    if (c->shard_of == NULL || c->endpoint == NULL || c->key == NULL) {
         msg_free(m);
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
@@ -40,7 +41,11 @@ static int live_map(struct cluster *c, struct err *e)
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         if (stop == NULL)
             break;
-        (void)snprintf(c->endpoint[i], sizeof c->endpoint[i], "%.*s", (int)(stop - line), line);
+        const char *blank = memchr(line, ' ', (size_t)(stop - line)),
+                   *end_of = blank != NULL ? blank : stop;
+        (void)snprintf(c->endpoint[i], sizeof c->endpoint[i], "%.*s", (int)(end_of - line), line);
+        if (blank != NULL)
+            (void)snprintf(c->key[i], sizeof c->key[i], "%.*s", (int)(stop - blank - 1), blank + 1);
         line = stop + 1;
     }
     msg_free(m);
@@ -81,7 +86,7 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
     if (c->shard[shard] == NULL) { /* long questions are put to those alone that are there */
         struct wire w = {.type = WIRE_TYPE_HELLO, .u.HELLO = {.version = WIRE_VERSION}}, reply;
         (void)snprintf(w.u.HELLO.role, sizeof w.u.HELLO.role, "cli");
-        int rc = cli_ask_open(c->endpoint[shard], &c->shard[shard], e);
+        int rc = cli_ask_open(c->endpoint[shard], c->key[shard], &c->shard[shard], e);
         if (rc == 0)
             rc = cli_ask(c->shard[shard], &w, NULL, QUESTION_MS, &reply, NULL, e);
         if (rc != 0)
@@ -186,7 +191,7 @@ bool cluster_endpoint(const char *run_dir, char out[256])
 static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_ms, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
-    int rc = cli_ask_open(endpoint, &c->coordinator, e);
+    int rc = cli_ask_open(endpoint, NULL, &c->coordinator, e);
     if (rc == 0)
         rc = cli_ask(c->coordinator, &w, NULL, patience_ms, &reply, NULL, e);
     if (rc != 0) {
@@ -199,7 +204,9 @@ static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_
 
 int cluster_open_option(const struct option_line *o, struct cluster **out, struct err *e)
 {
-    return cluster_open(option_text(o, "coordinator"), option_text(o, "run-dir"), out, e);
+    const char *coordinator = option_text(o, "coordinator"), *run_dir = option_text(o, "run-dir");
+    int rc = run_dir == NULL ? cli_coordinator(o, &coordinator, e) : 0;
+    return rc != 0 ? rc : cluster_open(coordinator, run_dir, out, e);
 }
 
 int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e)
@@ -207,10 +214,6 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
     char endpoint[256];
     struct err silent;
     int rc;
-    if (coordinator == NULL && run_dir == NULL)
-        return err_set(e, SHOAL_E_USAGE,
-                       "say where: --coordinator tcp://HOST:PORT of a running cluster, or "
-                       "--run-dir DIR of a run");
     struct cluster *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -247,6 +250,7 @@ void cluster_close(struct cluster *c)
     cli_ask_close(c->coordinator);
     free(c->shard_of);
     free(c->endpoint);
+    free(c->key);
     free(c->folder);
     free(c);
 }

@@ -18,6 +18,7 @@ struct cluster {
     uint32_t tablet_count;
     struct ask *shard[LIMIT_SHARDS];
     char (*endpoint)[256]; /* (shards) */
+    char (*key)[48];       /* likewise: that each has to show; empty: none */
     uint32_t shards;
     /* offline */
     struct net *net;

@@ -33,14 +33,15 @@ int cli_drop(int argc, char **argv)
     struct ask *ask = NULL;
     struct err e = {0};
     int rc = cli_options("shoal drop", argc, argv, &o, &e);
-    const char *endpoint = option_text(&o, "coordinator");
-    if (rc == 0 && (o.words != 1 || endpoint == NULL))
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "name a TABLE/FIELD and the coordinator; see `shoal drop --help`");
+    const char *endpoint = NULL;
+    if (rc == 0 && o.words != 1)
+        rc = err_set(&e, SHOAL_E_USAGE, "name a TABLE/FIELD; see `shoal drop --help`");
+    if (rc == 0)
+        rc = cli_coordinator(&o, &endpoint, &e);
     if (rc == 0)
         rc = name_take(o.word[0], &w.u.DROP, &e);
     if (rc == 0)
-        rc = cli_ask_open(endpoint, &ask, &e);
+        rc = cli_ask_open(endpoint, NULL, &ask, &e);
     if (rc == 0) {
         cli_ask_silence(ask, SILENT_MS);
         rc = cli_ask(ask, &w, NULL, DROP_MS, &reply, NULL, &e);

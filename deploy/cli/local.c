@@ -143,7 +143,7 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     for (int i = 0; i < l->children && rc == 0; i++)
         rc = child_start(&l->child[i], e);
     if (rc == 0)
-        rc = cli_ask_open(l->coordinator, &l->ask, e);
+        rc = cli_ask_open(l->coordinator, NULL, &l->ask, e);
     if (rc == 0) {
         printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
                l->servers, l->servers == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",

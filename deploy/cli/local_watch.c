@@ -288,7 +288,7 @@ static bool other_answers(struct local *l)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct err silent;
-    if (l->ask == NULL && cli_ask_open(l->other, &l->ask, &silent) != 0)
+    if (l->ask == NULL && cli_ask_open(l->other, NULL, &l->ask, &silent) != 0)
         return false;
     return cli_ask(l->ask, &w, NULL, 500, &reply, NULL, &silent) == 0;
 }

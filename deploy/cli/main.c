@@ -25,6 +25,7 @@ static const struct cli_verb verbs[] = {
     {"blame", cli_blame},
     {"erase", cli_erase},
     {"drop", cli_drop},
+    {"keygen", cli_keygen},
     {"report", cli_report},
     {"synth", cli_synth},
     {"doctor", cli_doctor},

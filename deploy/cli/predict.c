@@ -127,7 +127,7 @@ static int checkpoint_open(struct predict *p, struct err *e)
         rc = local_start(l, e);
     (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", l->coordinator);
     if (rc == 0)
-        rc = cli_ask_open(l->coordinator, &l->ask, e);
+        rc = cli_ask_open(l->coordinator, NULL, &l->ask, e);
     if (rc == 0)
         rc = local_submit(l, text, e);
     if (rc == 0)
@@ -161,6 +161,7 @@ static int run_cache(struct predict *p, struct err *e)
 static int tables_open(struct predict *p, struct err *e)
 {
     enum source source;
+    const char *coordinator;
     int rc = source_of(p->from, &source, e);
     if (rc == 0)
         rc = job_choose(p, source, e);
@@ -173,12 +174,9 @@ static int tables_open(struct predict *p, struct err *e)
     case CHECKPOINT:
         return checkpoint_open(p, e);
     default:
-        if (!option_given(p->o, "coordinator"))
-            return err_set(e, SHOAL_E_USAGE,
-                           "--from fleet needs --coordinator tcp://HOST:PORT of it");
-        (void)snprintf(p->coordinator, sizeof p->coordinator, "%s",
-                       option_text(p->o, "coordinator"));
-        return 0;
+        rc = cli_coordinator(p->o, &coordinator, e);
+        (void)snprintf(p->coordinator, sizeof p->coordinator, "%s", coordinator);
+        return rc;
     }
 }
 
@@ -197,6 +195,8 @@ static int more_list(struct predict *p, const char *name, const char *option, st
 static int more_make(struct predict *p, struct err *e)
 {
     int rc = more_add(p, "--coordinator", p->coordinator, e);
+    if (rc == 0 && option_given(p->o, "keys"))
+        rc = more_add(p, "--keys", option_text(p->o, "keys"), e);
     if (rc == 0 && p->l.children > 0) /* large tables take a while to come back */
         rc = more_add(p, "--wait", "600", e);
     if (rc == 0)

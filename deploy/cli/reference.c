@@ -5,6 +5,7 @@
 #include "deploy/cli/cli.h"
 #include "proto/base/log.h"
 #include "proto/job/keys.h"
+#include "proto/wire/allow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,33 @@ static void cell_print(const char *text)
 static const char *owner(const struct option_command *c)
 {
     return strncmp(c->name, "shoal ", 6) == 0 ? c->name + 6 : c->name;
+}
+
+/* Who has a right on one side: "worker, admin". */
+static void roles_print(enum wire_right r, enum wire_side side)
+{
+    uint32_t roles = allow_roles(r, side);
+    const char *comma = "";
+    for (int role = 0; role < ROLES; role++)
+        if ((roles & role_bit((enum role)role)) != 0) {
+            printf("%s%s", comma, role_text((enum role)role));
+            comma = ", ";
+        }
+    if ((roles & WIRE_ALLOW_BOSS) != 0)
+        printf("%sits coordinator", comma);
+}
+
+static void roles_table_print(void)
+{
+    puts("message|a coordinator takes it from|a shard takes it from|in the audit "
+         "log\n---|---|---|---");
+    for (int r = 0; r < WIRE_RIGHTS; r++) {
+        printf("%s|", allow_text((enum wire_right)r));
+        roles_print((enum wire_right)r, WIRE_COORDINATOR);
+        putchar('|');
+        roles_print((enum wire_right)r, WIRE_SHARD);
+        puts(allow_audited((enum wire_right)r) ? "|yes" : "|");
+    }
 }
 
 /* A row an option: commands that have the very same one share it. --help, which all have, has
@@ -190,6 +218,10 @@ static int table_print(char *mark, struct err *e)
         options_table_print();
         return 0;
     }
+    if (count == 1 && strcmp(word[0], "roles") == 0) {
+        roles_table_print();
+        return 0;
+    }
     const struct config_key *keys = count > 0 ? reference_keys(word[0]) : NULL;
     if (keys != NULL) {
         puts("key|values|default|meaning\n---|---|---|---");
@@ -198,7 +230,8 @@ static int table_print(char *mark, struct err *e)
                 row_print(k);
         return 0;
     }
-    return err_set(e, SHOAL_E_DATA, "%s%s: name job, server, coordinator or options", MARK, mark);
+    return err_set(e, SHOAL_E_DATA, "%s%s: name job, server, coordinator, worker, options or roles",
+                   MARK, mark);
 }
 
 static int page_print(const char *path, struct err *e)

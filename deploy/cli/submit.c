@@ -94,7 +94,7 @@ int cli_submit_job(const struct submit_order *o, struct err *e)
     uint64_t run = 0;
     int job_status = 0, rc = job_text(o->path, o->set, &text, e);
     if (rc == 0)
-        rc = cli_ask_open(o->coordinator, &a, e);
+        rc = cli_ask_open(o->coordinator, NULL, &a, e);
     if (rc == 0) {
         rc = job_submit(a, text, o->workers, &o->begin, &run, e);
         if (rc != 0)
@@ -123,19 +123,18 @@ int cli_submit(int argc, char **argv)
     struct option_line o;
     struct begin begin = {.start = false};
     struct err e = {0};
+    const char *coordinator = NULL;
     int rc = cli_options("shoal submit", argc, argv, &o, &e);
     if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
-    if (rc == 0 && !option_given(&o, "coordinator"))
-        rc = err_set(&e, SHOAL_E_USAGE,
-                     "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` "
-                     "needs no coordinator)");
+    if (rc == 0)
+        rc = cli_coordinator(&o, &coordinator, &e);
     if (rc == 0)
         rc = begin_take(&o, o.word[0], option_list(&o, "set"), &begin, &e);
     if (rc == 0)
         rc = cli_submit_job(&(struct submit_order){.path = o.word[0],
                                                    .set = option_list(&o, "set"),
-                                                   .coordinator = option_text(&o, "coordinator"),
+                                                   .coordinator = coordinator,
                                                    .begin = begin,
                                                    .workers = option_int(&o, "workers"),
                                                    .wait = !option_given(&o, "no-wait")},
@@ -150,13 +149,11 @@ int cli_stop(int argc, char **argv)
     struct ask *a = NULL;
     struct err e = {0};
     int rc = cli_options("shoal stop", argc, argv, &o, &e);
-    const char *coordinator = option_text(&o, "coordinator");
-    if (rc == 0 && coordinator == NULL)
-        rc = err_set(
-            &e, SHOAL_E_USAGE,
-            "say where: --coordinator tcp://HOST:PORT (a run of `shoal local` ends with Ctrl-C)");
+    const char *coordinator = NULL;
     if (rc == 0)
-        rc = cli_ask_open(coordinator, &a, &e);
+        rc = cli_coordinator(&o, &coordinator, &e);
+    if (rc == 0)
+        rc = cli_ask_open(coordinator, NULL, &a, &e);
     w.u.STOP.job_only = true;
     if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
         err_wrap(&e, rc, "coordinator %s", coordinator);

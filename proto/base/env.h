@@ -10,6 +10,7 @@
 #define PROTO_BASE_ENV_H
 
 #include "proto/base/msg.h"
+#include "proto/base/role.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +33,14 @@ struct env_work {
     void *impl; /* of the env */
 };
 
+/* Who a peer is, as its key says, not its words. */
+struct env_who {
+    enum role role;
+    char name[LIMIT_NAME]; /* of its key; empty: it has none */
+    char key[48];          /* its public key, Z85; likewise */
+    char address[48];      /* where it comes from: an address, "uid:1000"; empty: not known */
+};
+
 /* What a core answers to. on_message owns m. on_drained follows a batch of on_message calls (at
  * least one, at most a budget): a shard commits its journal there, once, and then replies.
  * on_peer_gone is advice only: a dead peer may stay silent, and a peer_t is never used again. All
@@ -50,10 +59,11 @@ struct env_ops {
     void (*timer_start)(struct env *env, struct env_timer *t, uint64_t delay_ns);
     void (*timer_stop)(struct env *env, struct env_timer *t);
     /* keeps reconnecting by itself */
-    int (*connect)(struct env *env, const char *endpoint, peer_t *out);
+    int (*connect)(struct env *env, const char *endpoint, const char *key, peer_t *out);
     void (*disconnect)(struct env *env, peer_t peer);
     int (*send)(struct env *env, peer_t to, struct msg *m);
-    void (*known)(struct env *env, peer_t peer); /* NULL: the env trusts all alike */
+    void (*known)(struct env *env, peer_t peer);                /* NULL: the env trusts all alike */
+    const struct env_who *(*who)(struct env *env, peer_t peer); /* NULL: nobody has keys */
     void (*work)(struct env *env, struct env_work *w);
     /* the loop returns after the callbacks at hand; queued messages are sent first, 1 s at most */
     void (*stop)(struct env *env);
@@ -85,9 +95,13 @@ static inline void env_timer_stop(struct env *e, struct env_timer *t)
 {
     e->ops->timer_stop(e, t);
 }
-static inline int env_connect(struct env *e, const char *endpoint, peer_t *out)
+#define ENV_COORDINATOR NULL
+/* key: what the other side has to prove that it has (Z85): ENV_COORDINATOR: the one that this
+ * process's own keys pin; "": it has none, so that over tcp, by somebody who has keys, nobody is
+ * reached (DENIED). Without keys of our own it is not looked at. */
+static inline int env_connect(struct env *e, const char *endpoint, const char *key, peer_t *out)
 {
-    return e->ops->connect(e, endpoint, out);
+    return e->ops->connect(e, endpoint, key, out);
 }
 static inline void env_disconnect(struct env *e, peer_t peer)
 {
@@ -105,6 +119,13 @@ static inline void env_known(struct env *e, peer_t peer)
 {
     if (e->ops->known != NULL)
         e->ops->known(e, peer);
+}
+/* Whose messages come under this name, by the list of keys as it is now: borrowed until the next
+ * call of the env. Somebody who has left is NOBODY. */
+static inline const struct env_who *env_who(struct env *e, peer_t peer)
+{
+    static const struct env_who local = {.role = ROLE_LOCAL};
+    return e->ops->who == NULL ? &local : e->ops->who(e, peer);
 }
 static inline void env_work_start(struct env *e, struct env_work *w)
 {

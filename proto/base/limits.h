@@ -37,7 +37,9 @@
 #define LIMIT_PEER_QUEUE 256u        /* messages queued to one peer */
 #define LIMIT_PEER_BYTES (64u << 20) /* bytes queued to one peer */
 #define LIMIT_PEERS 4096u
-#define LIMIT_WAITING 4096u /* pulls and held pushes waiting in a shard */
+#define LIMIT_KEYS_LISTED 8192u     /* of an allow-list */
+#define LIMIT_KEYS_BYTES (1u << 20) /* of its file */
+#define LIMIT_WAITING 4096u         /* pulls and held pushes waiting in a shard */
 
 _Static_assert((uint64_t)LIMIT_TABLES *LIMIT_TABLETS <= UINT32_MAX,
                "global tablet numbers fit 32 bits");

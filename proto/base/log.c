@@ -8,6 +8,7 @@
 #include "proto/base/text.h"
 #include "proto/base/time.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -143,6 +144,33 @@ void log_event_line(struct log_place *place, enum log_event event, const char *a
     va_start(arguments, format);
     line_say(place, log_events[event].level, event, clean, format, arguments);
     va_end(arguments);
+}
+
+/* ---- the audit log --------------------------------------------------------------------------- */
+
+static const char *told(const char *text)
+{
+    return text != NULL && text[0] != 0 ? text : "-";
+}
+
+/* A quote would end the field. */
+static void object_clean(char *out, size_t size, const char *object)
+{
+    (void)snprintf(out, size, "%s", object != NULL ? object : "");
+    for (char *c = out; *c != 0; c++)
+        if (*c == '"')
+            *c = '\'';
+}
+
+void log_audit_line(struct log_place *place, const struct log_deed *deed)
+{
+    static atomic_uint_least64_t number;
+    char object[512];
+    object_clean(object, sizeof object, deed->object);
+    log_line(place, LOG_LEVEL_INFO,
+             "audit %" PRIu64 " key=%.10s role=%s name=%s peer=%s op=%s object=\"%s\" result=%s",
+             (uint64_t)atomic_fetch_add(&number, 1) + 1, told(deed->key), told(deed->role),
+             told(deed->name), told(deed->peer), deed->operation, object, told(deed->result));
 }
 
 /* ---- what a broken assumption of our own does: one line, then abort -------------------------- */

@@ -13,6 +13,9 @@ extern const struct config_key keys_server[];      /* server.yaml */
 extern const struct config_key keys_coordinator[]; /* coordinator.yaml */
 extern const struct config_key keys_worker[];      /* worker.yaml */
 
+/* Where a coordinator listens that was told nothing else. */
+#define KEYS_COORDINATOR "ipc:///run/shoal/coordinator/socket"
+
 /* What a preset of a table (tables[].preset) gives to a key, as a file would say it; a NULL preset
  * ends the list. */
 struct keys_preset {

@@ -3,12 +3,14 @@
 
 #include "proto/base/limits.h"
 
+#define KEYS_OTHERWISE "`$CREDENTIALS_DIRECTORY/shoal.key`, if there is one"
+
 const struct config_key keys_server[] = {
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "",
      .otherwise = "drawn once, kept in `data_dir/name`", .values = "name",
      .text = "what the coordinator knows the server by"},
-    {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7070",
-     .otherwise = "a unit's `ipc://$RUNTIME_DIRECTORY/socket`, else `tcp://127.0.0.1:7070`",
+    {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "ipc:///run/shoal/server/socket",
+     .otherwise = "`ipc://$RUNTIME_DIRECTORY/socket` of a unit",
      .values = "`tcp://HOST:PORT`, `ipc://PATH`",
      .text = "shard i listens on PORT + i (`*`: any port), or PATH-i"},
     {"advertise", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "that of `listen`",
@@ -35,10 +37,11 @@ const struct config_key keys_server[] = {
      .text = "other values are refused"},
     {"journal.segment", CONFIG_SIZE, 65536, 1073741824, NULL, .fallback = "0",
      .otherwise = "64 MiB", .text = "one file of it", .unit = "bytes"},
-    {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7000",
-     .values = "endpoint"},
-    {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "empty", .values = "empty",
-     .text = "other values are refused"},
+    {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR, .values = "endpoint"},
+    {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
+     .values = "file", .text = "this server's, of `shoal keygen`: [Security](#security)"},
+    {"allow", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "the coordinator's",
+     .values = "file", .text = "who may come; of a server without a coordinator alone"},
     {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync", .fallback = "journal",
      .text = "what an acknowledged push survives"},
     {"checkpoint_root", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "anywhere",
@@ -48,16 +51,15 @@ const struct config_key keys_server[] = {
      .text = "share of replies lost on purpose, for tests"},
     {"net.io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
-     .text = "listen on an address that is not loopback: [Security](#security)"},
+     .text = "listen on tcp without keys: [Security](#security)"},
     {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
      .text = "what is said; counts at once after a reload"},
     {0},
 };
 
 const struct config_key keys_coordinator[] = {
-    {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7000",
-     .otherwise = "a unit's `ipc://$RUNTIME_DIRECTORY/socket`, else `tcp://127.0.0.1:7000`",
-     .values = "endpoint"},
+    {"listen", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR,
+     .otherwise = "`ipc://$RUNTIME_DIRECTORY/socket` of a unit", .values = "endpoint"},
     {"data_dir", CONFIG_STRING, 0, 0, NULL, .fallback = "shoal-coordinator",
      .otherwise = "a unit's `$STATE_DIRECTORY`, else `shoal-coordinator`", .values = "folder",
      .text = "`state.log`: what it must not forget"},
@@ -71,8 +73,10 @@ const struct config_key keys_coordinator[] = {
      .text = "a worker silent for so long loses its lanes"},
     {"resend", CONFIG_SIZE, 10, 60000, NULL, .unit = "ms", .fallback = "500ms",
      .text = "requests to shards are sent again after this"},
-    {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "empty", .values = "empty",
-     .text = "other values are refused"},
+    {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
+     .values = "file", .text = "the coordinator's, of `shoal keygen`: [Security](#security)"},
+    {"allow", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none", .values = "file",
+     .text = "who may come, and as what; read again when it changes, and at SIGHUP"},
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL, .fallback = "0",
      .text = "share of replies lost on purpose, for tests"},
     {"checkpoint_root", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "anywhere",
@@ -83,15 +87,16 @@ const struct config_key keys_coordinator[] = {
      .text = "whether jobs may run `checkpoint.publish` here: whoever submits a job then runs "
              "commands as this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
-     .text = "listen on an address that is not loopback: [Security](#security)"},
+     .text = "listen on tcp without keys: [Security](#security)"},
     {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
      .text = "what is said; counts at once after a reload"},
     {0},
 };
 
 const struct config_key keys_worker[] = {
-    {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = "tcp://127.0.0.1:7000",
-     .values = "endpoint"},
+    {"coordinator", CONFIG_STRING, 0, 0, NULL, .fallback = KEYS_COORDINATOR, .values = "endpoint"},
+    {"keys", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = KEYS_OTHERWISE,
+     .values = "file", .text = "this worker's, of `shoal keygen`: [Security](#security)"},
     {"name", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "HOST-PID", .values = "name",
      .text = "what the coordinator calls the worker"},
     {"lanes", CONFIG_INT, 1, LIMIT_LANES, NULL, .fallback = "2",
@@ -111,7 +116,7 @@ const struct config_key keys_worker[] = {
      .text = "whether jobs may run `{cmd: ...}` here: whoever submits one then runs commands as "
              "this user"},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
-     .text = "talk to an address that is not loopback: [Security](#security)"},
+     .text = "reach a coordinator over tcp without keys: [Security](#security)"},
     {"log", CONFIG_ENUM, 0, 0, "error|warn|info|debug", .otherwise = "`SHOAL_LOG`, else `info`",
      .text = "what is said; counts at once after a reload"},
     {0},

@@ -3,6 +3,7 @@
 #include "proto/job/option.h"
 
 #include "proto/base/limits.h"
+#include "proto/job/keys.h"
 
 /* ---- options of several commands ------------------------------------------------------------- */
 
@@ -21,8 +22,13 @@
 #define OPTION_COORDINATOR                                                                         \
     {                                                                                              \
         "coordinator", CONFIG_STRING,                                                              \
-            .values = "EP",                                                                        \
-            .text = "endpoint of a running cluster's coordinator, such as tcp://127.0.0.1:7000"    \
+            .values = "EP", .otherwise = "SHOAL_COORDINATOR, else " KEYS_COORDINATOR,              \
+            .text = "endpoint of a running cluster's coordinator, such as tcp://10.0.0.1:7000"     \
+    }
+#define OPTION_KEYS                                                                                \
+    {                                                                                              \
+        "keys", CONFIG_STRING, .values = "FILE", .otherwise = "SHOAL_KEYS, or none",               \
+                               .text = "of `shoal keygen`, for a coordinator on tcp"               \
     }
 #define OPTION_RUN_DIR                                                                             \
     {                                                                                              \
@@ -125,11 +131,20 @@ static const struct config_key options_local[] = {
 };
 
 static const struct config_key options_submit[] = {
-    OPTION_COORDINATOR, OPTION_WORKERS_JOINED, OPTION_SET,     OPTION_RESUME, OPTION_START_FROM,
-    OPTION_FROM_FORMER, OPTION_WARM_FORMER,    OPTION_NO_WAIT, OPTION_HELP,   {0},
+    OPTION_COORDINATOR,
+    OPTION_KEYS,
+    OPTION_WORKERS_JOINED,
+    OPTION_SET,
+    OPTION_RESUME,
+    OPTION_START_FROM,
+    OPTION_FROM_FORMER,
+    OPTION_WARM_FORMER,
+    OPTION_NO_WAIT,
+    OPTION_HELP,
+    {0},
 };
 
-static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_HELP, {0}};
+static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
@@ -170,6 +185,7 @@ static const struct config_key options_stop[] = {OPTION_COORDINATOR, OPTION_HELP
 static const struct config_key options_predict[] = {
     OPTION_FROM_TABLES,
     OPTION_COORDINATOR,
+    OPTION_KEYS,
     OPTION_IN,
     OPTION_OUT,
     OPTION_FORMAT,
@@ -185,6 +201,7 @@ static const struct config_key options_predict[] = {
 static const struct config_key options_eval[] = {
     OPTION_FROM_TABLES,
     OPTION_COORDINATOR,
+    OPTION_KEYS,
     OPTION_IN,
     {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "test",
      .text = "what is measured, without --in"},
@@ -198,6 +215,7 @@ static const struct config_key options_eval[] = {
 
 static const struct config_key options_create[] = {
     OPTION_COORDINATOR,
+    OPTION_KEYS,
     {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
     OPTION_JSON,
     OPTION_HELP,
@@ -208,7 +226,8 @@ static const struct config_key options_json[] = {OPTION_JSON, OPTION_HELP, {0}};
 static const struct config_key options_none[] = {OPTION_HELP, {0}};
 
 static const struct config_key options_restore[] = {
-    OPTION_COORDINATOR, OPTION_WORKERS_JOINED, OPTION_SET, OPTION_NO_WAIT, OPTION_HELP, {0}};
+    OPTION_COORDINATOR, OPTION_KEYS, OPTION_WORKERS_JOINED, OPTION_SET, OPTION_NO_WAIT,
+    OPTION_HELP,        {0}};
 
 static const struct config_key options_export[] = {
     {"out", CONFIG_STRING, .values = "FILE", .text = "where to; must not exist"},
@@ -224,12 +243,13 @@ static const struct config_key options_export[] = {
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static const struct config_key options_look[] = {
-    OPTION_COORDINATOR, OPTION_RUN_DIR, OPTION_JSON, OPTION_HELP, {0}};
+static const struct config_key options_look[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_RUN_DIR,
+                                                 OPTION_JSON,        OPTION_HELP, {0}};
 
 static const struct config_key options_doctor[] = {
     {"cluster", CONFIG_BOOL, .text = "the shards, what each owns, and who was refused"},
     OPTION_COORDINATOR,
+    OPTION_KEYS,
     OPTION_RUN_DIR,
     OPTION_JSON,
     OPTION_HELP,
@@ -248,6 +268,7 @@ static const struct config_key options_tables[] = {
      .text = "of --sample: share of the input that is read; the whole log is reckoned from it"},
     OPTION_JOB,
     OPTION_COORDINATOR,
+    OPTION_KEYS,
     OPTION_RUN_DIR,
     OPTION_JSON,
     OPTION_HELP,
@@ -255,8 +276,8 @@ static const struct config_key options_tables[] = {
 };
 
 static const struct config_key options_inspect[] = {
-    OPTION_FIELD,   OPTION_VALUE, OPTION_JOB,  OPTION_COORDINATOR,
-    OPTION_RUN_DIR, OPTION_JSON,  OPTION_HELP, {0},
+    OPTION_FIELD, OPTION_VALUE, OPTION_JOB, OPTION_COORDINATOR, OPTION_KEYS, OPTION_RUN_DIR,
+    OPTION_JSON,  OPTION_HELP,  {0},
 };
 
 static const struct config_key options_blame[] = {
@@ -265,6 +286,7 @@ static const struct config_key options_blame[] = {
     OPTION_VALUE,
     OPTION_JOB,
     OPTION_COORDINATOR,
+    OPTION_KEYS,
     {"run-dir", CONFIG_STRING, .values = "DIR",
      .text = "run folder of `shoal local`, running or ended (an ended one does not know workers "
              "any more)"},
@@ -273,7 +295,7 @@ static const struct config_key options_blame[] = {
     {0},
 };
 
-static const struct config_key options_drop[] = {OPTION_COORDINATOR, OPTION_HELP, {0}};
+static const struct config_key options_drop[] = {OPTION_COORDINATOR, OPTION_KEYS, OPTION_HELP, {0}};
 static const struct config_key options_erase[] = {
     {"keys", CONFIG_STRING, .values = "FILE",
      .text = "a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536"},
@@ -287,6 +309,19 @@ static const struct config_key options_erase[] = {
     OPTION_JOB,
     OPTION_COORDINATOR,
     {"run-dir", CONFIG_STRING, .values = "DIR", .text = "run folder of a running `shoal local`"},
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_keygen[] = {
+    {"coordinator", CONFIG_STRING, .values = "KEY",
+     .text =
+         "the public key, or the file of it (FILE.pub), of the coordinator that the holder is to "
+         "trust; all but the coordinator itself need it"},
+    {"role", CONFIG_ENUM, .choices = "serve|worker|coord|metrics|admin", .fallback = "worker",
+     .text = "in the line for the list"},
+    {"name", CONFIG_STRING, .values = "NAME", .otherwise = "FILE's, without its ending",
+     .text = "likewise"},
     OPTION_HELP,
     {0},
 };
@@ -324,7 +359,7 @@ static const struct config_key options_bench[] = {
      .text = "length of the journal phase after 10 s of warm-up"},
     {"only", CONFIG_STRING, .values = "LIST",
      .fallback = "growth,checkpoint,cold,shards,memory,journal,train",
-     .text = "of growth,checkpoint,cold,shards,memory,journal,fsync,train"},
+     .text = "of growth,checkpoint,cold,shards,curve,memory,journal,fsync,train"},
     {"growth-rows", CONFIG_INT, 1e6, 2e8, .fallback = "20000000",
      .text = "rows that a table in this process grows to"},
     {"checkpoint-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
@@ -333,6 +368,8 @@ static const struct config_key options_bench[] = {
      .text = "rows of the table that is four times its memory budget"},
     {"shards-rows", CONFIG_INT, 8192, 1e8, .fallback = "4000000",
      .text = "rows of each of the servers with 1, 2 and 4 shards"},
+    {"curve-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
+     .text = "rows of the tables that are reached with keys and without"},
     {"train-rows", CONFIG_INT, 1, 1e9, .fallback = "1000000",
      .text = "examples of the training log"},
     {"dir", CONFIG_STRING, .values = "DIR", .fallback = "shoal-bench",
@@ -367,7 +404,10 @@ static const struct config_key options_coordinator[] = {
 };
 
 static const struct config_key options_worker[] = {
-    {"coordinator", CONFIG_STRING, .values = "EP", .text = "tcp://HOST:PORT of shoal-coordinator"},
+    {"coordinator", CONFIG_STRING, .values = "EP",
+     .otherwise = "SHOAL_COORDINATOR, else " KEYS_COORDINATOR,
+     .text = "of shoal-coordinator: tcp://HOST:PORT or ipc://PATH"},
+    OPTION_KEYS,
     {"config", CONFIG_STRING, .values = "FILE",
      .text = "job file: train takes train.lanes and train.backend from it, the job itself comes "
              "from the coordinator; run: the worker's file"},
@@ -407,7 +447,7 @@ static const struct config_key options_worker[] = {
      .text = "fields: text of the job that made the tables, with the names that they know"},
     {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
      .text = "count: share of the input"},
-    {"insecure-plaintext", CONFIG_BOOL, .text = "allow an endpoint that is not loopback"},
+    {"insecure-plaintext", CONFIG_BOOL, .text = "talk over tcp without keys"},
     {"allow-commands", CONFIG_BOOL,
      .text = "train: run the commands of a job's input ({cmd: ...}), whoever submitted it"},
     OPTION_HELP,
@@ -425,14 +465,14 @@ const struct option_command option_commands[] = {
      "70 internal error, 73 cannot create output, 74 I/O error, 78 bad configuration.",
      options_local, 1},
     {"shoal submit", "hand a job to a running cluster and show it until it ends",
-     "JOB.yaml --coordinator EP [options]",
+     "JOB.yaml [options]",
      "Hands a job to a running cluster and shows it until it ends; interrupting this command "
      "leaves the job running.\n"
      "The workers read the input: its paths must hold on their machines.",
      "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, "
      "for every job.",
      options_submit, 1},
-    {"shoal stop", "end the job of a running cluster early", "--coordinator EP",
+    {"shoal stop", "end the job of a running cluster early", "[options]",
      "Ends the running job, which then counts as failed; coordinator, servers and workers stay.",
      NULL, options_stop, 0},
     {"shoal checkpoint", "make, list, check, compare, restore and export checkpoints",
@@ -463,7 +503,7 @@ const struct option_command option_commands[] = {
      "name; where the width differs, rows are only counted.",
      NULL, options_json, 2},
     {"shoal checkpoint restore", "go on with a job from one, at the very batch",
-     "FOLDER [JOB.yaml] --coordinator EP [options]",
+     "FOLDER [JOB.yaml] [options]",
      "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are "
      "empty; without JOB.yaml with the job file that is kept in the checkpoint. Servers and "
      "workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --resume "
@@ -528,14 +568,21 @@ const struct option_command option_commands[] = {
      "its rows once. The receipt says what was done, and what else still holds the keys: cuts, and "
      "checkpoints under --checkpoints.",
      NULL, options_erase, 1},
-    {"shoal drop", "a field that no job has any more gone from a fleet",
-     "TABLE/FIELD --coordinator ENDPOINT",
+    {"shoal drop", "a field that no job has any more gone from a fleet", "TABLE/FIELD [options]",
      "Drops all rows of a field that the last job does not have any more, from all servers, and "
      "gives its number back. TABLE is `dense` or `dense_stats` for the network's tensors, "
      "`numbers` "
      "for numeric fields, which have no rows. Prints how many rows went. Ended half way, it is "
      "typed again. Checkpoints keep the field.",
      NULL, options_drop, 1},
+    {"shoal keygen", "make a key, of a daemon or a person", "FILE [options]",
+     "Makes a new pair of keys: FILE (mode 0400) is its holder's, FILE.pub its public half. Prints "
+     "the line for the coordinator's allow-list. Neither file may be there: no key is ever "
+     "overwritten.",
+     "A coordinator's: `keys: FILE` and `allow: LIST` in coordinator.yaml. A server's (role "
+     "coord): "
+     "`keys: FILE` in server.yaml. Others': --keys FILE, or SHOAL_KEYS.",
+     options_keygen, 1},
     {"shoal report", "a report.json as a page of HTML", "REPORT.json [--html FILE]",
      "Writes the report as one page of HTML: learning curves, calibration, where the time went, "
      "tables. It opens from disk and needs no network. `shoal local` leaves one beside its "

@@ -20,6 +20,7 @@
 #include "proto/net/later.h"
 #include "proto/net/peer.h"
 #include "proto/net/sock.h"
+#include "proto/net/zap.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -72,10 +73,11 @@ struct net {
     void (*on_signal)(void *context, int signo);
     void *signal_context;
 
-    struct peers *peers; /* owned */
-    struct line *lines;  /* owned: the open ones */
-    struct line *router; /* one of them, or NULL */
-    struct {             /* of the router's connections */
+    struct peers *peers;       /* owned */
+    struct line *lines;        /* owned: the open ones */
+    struct line *router;       /* one of them, or NULL */
+    struct zap_domain *domain; /* owned; of the router, where it asks for keys; else NULL */
+    struct {                   /* of the router's connections */
         uv_poll_t connections, unfinished;
         uv_timer_t look;
         struct env_work trim; /* of the heap, after a cut */
@@ -352,7 +354,26 @@ static void op_work(struct env *env, struct env_work *w)
     later_work(&net_of(env)->later, w);
 }
 
-static int op_connect(struct env *env, const char *endpoint, peer_t *out)
+/* Who has keys shows his over tcp, and asks for that of the other side. */
+static int keys_show(struct net *n, struct sock *s, const char *endpoint, const char *key,
+                     struct err *e)
+{
+    const struct keyfile *own = n->options.keys;
+    if (own == NULL || !sock_endpoint_tcp(endpoint))
+        return 0;
+    if (key == ENV_COORDINATOR && own->coordinator[0] == 0)
+        return err_set(e, SHOAL_E_DENIED,
+                       "%s: the key file pins no coordinator: make one with shoal keygen FILE "
+                       "--coordinator COORDINATOR.pub",
+                       endpoint);
+    if (key == ENV_COORDINATOR)
+        key = own->coordinator;
+    if (!keyfile_key_ok(key))
+        return err_set(e, SHOAL_E_DENIED, "%s: which key it has is not known", endpoint);
+    return sock_keys_show(s, own, key, e);
+}
+
+static int op_connect(struct env *env, const char *endpoint, const char *key, peer_t *out)
 {
     struct net *n = net_of(env);
     struct err e = {0};
@@ -365,7 +386,9 @@ static int op_connect(struct env *env, const char *endpoint, peer_t *out)
     int rc = l->peer == NULL ? err_set(&e, SHOAL_E_BUSY, "%s: too many connections", endpoint) : 0;
     if (rc == 0) {
         l->peer->owner = l;
-        rc = sock_connect(l->sock, endpoint, &e);
+        rc = keys_show(n, l->sock, endpoint, key, &e);
+        if (rc == 0)
+            rc = sock_connect(l->sock, endpoint, &e);
     }
     if (rc != 0) {
         log_error("connect: %s", e.text);
@@ -430,6 +453,24 @@ static void op_known(struct env *env, peer_t peer)
     sock_known(p->sock, &p->id);
 }
 
+static const struct env_who *op_who(struct env *env, peer_t peer)
+{
+    static const struct env_who nobody = {.role = ROLE_NOBODY};
+    struct net *n = net_of(env);
+    struct peer *p = peers_find(n->peers, peer);
+    uint64_t version = 0;
+    if (p == NULL || !p->incoming)
+        return &nobody;
+    const struct keylist *list = n->domain != NULL ? zap_domain_list(n->domain, &version) : NULL;
+    if (p->who_version == version)
+        return &p->who;
+    const struct keylist_entry *entry = list != NULL ? keylist_find(list, p->who.key) : NULL;
+    p->who_version = version;
+    p->who.role = n->domain == NULL ? ROLE_LOCAL : entry != NULL ? entry->role : ROLE_NOBODY;
+    (void)snprintf(p->who.name, sizeof p->who.name, "%s", entry != NULL ? entry->name : "");
+    return &p->who;
+}
+
 static const struct env_ops net_ops = {
     .now_ns = op_now_ns,
     .random = op_random,
@@ -440,6 +481,7 @@ static const struct env_ops net_ops = {
     .disconnect = op_disconnect,
     .send = op_send,
     .known = op_known,
+    .who = op_who,
     .work = op_work,
     .stop = op_stop,
 };
@@ -533,6 +575,7 @@ void net_free(struct net *n)
     SHOAL_ASSERT(rc == 0);
     later_free(&n->later);
     peers_free(n->peers);
+    zap_domain_free(n->domain);
     sock_context_release();
     free(n);
 }
@@ -626,10 +669,36 @@ static int watch_start(struct net *n, struct err *e)
     return 0;
 }
 
+int net_listen_check(const char *endpoint, bool keys, bool insecure_plaintext, struct err *e)
+{
+    char bindable[256];
+    return sock_endpoint_check(endpoint, keys || insecure_plaintext, bindable, e);
+}
+
+/* Nobody is let in before there is a list (zap.h). */
+static int keys_ask(struct net *n, struct err *e)
+{
+    if (n->domain != NULL)
+        return 0;
+    n->domain = zap_domain_new();
+    if (n->domain == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for a list of keys");
+    return sock_keys_ask(n->router->sock, n->options.keys, zap_domain_name(n->domain), e);
+}
+
+void net_allow(struct net *n, struct keylist *list)
+{
+    if (n->domain != NULL)
+        zap_domain_set(n->domain, list);
+    else
+        keylist_free(list); /* nobody is asked */
+}
+
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e)
 {
     char bindable[256];
-    int rc = sock_endpoint_check(endpoint, n->options.insecure_plaintext, bindable, e);
+    bool keys = n->options.keys != NULL;
+    int rc = sock_endpoint_check(endpoint, keys || n->options.insecure_plaintext, bindable, e);
     if (rc != 0)
         return rc;
     if (n->router == NULL) {
@@ -639,6 +708,8 @@ int net_listen(struct net *n, const char *endpoint, char bound[256], struct err 
         if (n->options.connections_max > 0 && (rc = watch_start(n, e)) != 0)
             return rc;
     }
+    if (keys && sock_endpoint_tcp(endpoint) && (rc = keys_ask(n, e)) != 0)
+        return rc;
     return sock_bind(n->router->sock, bindable, bound, e);
 }
 

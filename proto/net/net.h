@@ -16,6 +16,8 @@
 
 #include "proto/base/env.h"
 #include "proto/base/err.h"
+#include "proto/net/keyfile.h"
+#include "proto/net/keylist.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +31,10 @@ struct net_options {
     uint64_t queue_bytes;  /* messages that wait for their peers, all together; 0: 256 MiB */
     /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
     double drop_sends;
-    bool insecure_plaintext; /* allow an address that is not loopback */
+    /* Over tcp we show this key, and whoever comes has to show one that is listed (net_allow).
+     * Borrowed; NULL: none. Over ipc there are no keys: who may enter the folder may speak. */
+    const struct keyfile *keys;
+    bool insecure_plaintext; /* listen on tcp without keys */
     /* so many at once: one more is cut; and whoever leaves too much of a message unfinished. 0: any
      * number, unwatched */
     uint32_t connections_max;
@@ -41,9 +46,13 @@ int net_new(const struct net_options *options, struct net **out, struct err *e);
 void net_free(struct net *n);
 struct env *net_env(struct net *n);
 /* "tcp://127.0.0.1:7070" (port 0 or *: any) or "ipc://..."; the endpoint really bound goes to bound
- * (256). UNAVAILABLE with a sentence when the port is in use; DENIED for a non-loopback address
- * without insecure_plaintext. */
+ * (256). UNAVAILABLE with a sentence when the port is in use; CONFIG for tcp with neither keys nor
+ * insecure_plaintext. With keys nobody is let in before net_allow. */
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e);
+/* Whether that would be refused for what the address says: CONFIG, with what to do. */
+int net_listen_check(const char *endpoint, bool keys, bool insecure_plaintext, struct err *e);
+/* From now on these may come, and be what the list says, open connections too; takes it over. */
+void net_allow(struct net *n, struct keylist *list);
 void net_set_handler(struct net *n, const struct env_handler *handler, void *core);
 /* Runs the loop until env_stop (from a callback, or before) or net_interrupt (any thread,
  * signal-safe). After a stop no message is delivered; while queues are being sent, timers and work

@@ -3,7 +3,9 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "proto/base/plant.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +230,11 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
     struct peer **bucket = bucket_of(ps, id);
     for (struct peer *p = *bucket; p != NULL; p = p->next) {
         if (p->id.bytes == id->bytes && memcmp(p->id.data, id->data, id->bytes) == 0) {
+            if (strcmp(p->id.key, id->key) != 0 && !PLANTED("routing_id")) {
+                *evicted = p->name;
+                peers_remove(ps, p);
+                break;
+            }
             if (ps->silence[p->known].newest != p) {
                 silence_unlink(ps, p);
                 silence_link(ps, p);
@@ -236,7 +243,7 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
             return p;
         }
     }
-    if (ps->incoming == LIMIT_PEERS) {
+    if (ps->incoming == LIMIT_PEERS) { /* then nobody has just gone */
         struct peer *stranger = ps->silence[false].oldest;
         struct peer *leaves = stranger != NULL ? stranger : ps->silence[true].oldest;
         *evicted = leaves->name;
@@ -248,6 +255,11 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
     p->id.bytes = id->bytes;
     p->id.connection = id->connection;
     memcpy(p->id.data, id->data, id->bytes);
+    memcpy(p->id.key, id->key, sizeof p->id.key);
+    p->who = (struct env_who){.role = ROLE_NOBODY};
+    p->who_version = UINT64_MAX;
+    (void)snprintf(p->who.key, sizeof p->who.key, "%s", id->key);
+    (void)snprintf(p->who.address, sizeof p->who.address, "%s", id->address);
     p->next = *bucket;
     *bucket = p;
     silence_link(ps, p);

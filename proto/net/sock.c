@@ -14,8 +14,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/net/zap.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -43,6 +43,11 @@
 /* What ZMTP puts before a frame: flags, and its length in one byte or in eight. */
 #define FRAME_HEAD_SHORT 2u
 #define FRAME_HEAD_LONG 9u
+/* And what CURVE puts around one: "\x07MESSAGE", a short nonce, the box's code, flags. */
+#define CURVE_BYTES 33u
+#ifndef ZMQ_ZAP_ENFORCE_DOMAIN
+#define ZMQ_ZAP_ENFORCE_DOMAIN 93 /* libzmq has it, its header shows it to drafts alone */
+#endif
 #define SOCKETS_MAX 8192
 /* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be
  * 512 KiB: 16 of them are 8 MiB a peer. */
@@ -52,6 +57,7 @@ struct sock {
     void *zmq;
     int descriptor;
     bool router;
+    bool curve; /* the other side shows its key */
     struct {
         struct conns *conns; /* owned; NULL: connections are not watched */
         void *monitor;
@@ -110,6 +116,8 @@ void sock_context_release(void)
     pthread_mutex_unlock(&context_lock);
     while (last != NULL && zmq_ctx_term(last) != 0 && errno == EINTR) {
     }
+    if (last != NULL)
+        zap_stop();
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -171,6 +179,52 @@ void sock_close(struct sock *s)
     conns_free(s->watch.conns);
     zmq_close(s->zmq);
     free(s);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static int keys_error(int error, struct err *e)
+{
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "ZeroMQ takes no keys (%s): install a libzmq with CURVE, 4.3.3 or later",
+                   zmq_strerror(error));
+}
+
+/* A frame as long as it may be has what CURVE adds around it. */
+static int curve_begin(struct sock *s, struct err *e)
+{
+    int64_t frame_bytes = LIMIT_FRAME_BYTES + CURVE_BYTES;
+    s->curve = true;
+    return zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &frame_bytes, sizeof frame_bytes) == 0
+               ? 0
+               : keys_error(errno, e);
+}
+
+int sock_keys_ask(struct sock *s, const struct keyfile *own, const char *domain, struct err *e)
+{
+    int yes = 1;
+    SHOAL_ASSERT(s->router);
+    pthread_mutex_lock(&context_lock);
+    int rc = zap_start(context, e);
+    pthread_mutex_unlock(&context_lock);
+    if (rc != 0)
+        return rc;
+    if (zmq_setsockopt(s->zmq, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) != 0 ||
+        zmq_setsockopt(s->zmq, ZMQ_ZAP_ENFORCE_DOMAIN, &yes, sizeof yes) != 0 ||
+        zmq_setsockopt(s->zmq, ZMQ_CURVE_SERVER, &yes, sizeof yes) != 0 ||
+        zmq_setsockopt(s->zmq, ZMQ_CURVE_SECRETKEY, own->secret, strlen(own->secret)) != 0)
+        return keys_error(errno, e);
+    return curve_begin(s, e);
+}
+
+int sock_keys_show(struct sock *s, const struct keyfile *own, const char *server, struct err *e)
+{
+    SHOAL_ASSERT(!s->router);
+    if (zmq_setsockopt(s->zmq, ZMQ_CURVE_SERVERKEY, server, strlen(server)) != 0 ||
+        zmq_setsockopt(s->zmq, ZMQ_CURVE_PUBLICKEY, own->pub, strlen(own->pub)) != 0 ||
+        zmq_setsockopt(s->zmq, ZMQ_CURVE_SECRETKEY, own->secret, strlen(own->secret)) != 0)
+        return keys_error(errno, e);
+    return curve_begin(s, e);
 }
 
 /* ---- connections watched --------------------------------------------------------------------- */
@@ -444,12 +498,27 @@ static int frame_read(struct sock *s, zmq_msg_t *z, uint64_t *line)
     for (;;) {
         int bytes = zmq_msg_recv(z, s->zmq, ZMQ_DONTWAIT);
         if (bytes >= 0) {
-            *line += (uint64_t)bytes + (bytes > UINT8_MAX ? FRAME_HEAD_LONG : FRAME_HEAD_SHORT);
+            uint64_t all = (uint64_t)bytes + (s->curve ? CURVE_BYTES : 0);
+            *line += all + (all > UINT8_MAX ? FRAME_HEAD_LONG : FRAME_HEAD_SHORT);
             return 0;
         }
         if (errno != EINTR)
             return SHOAL_E_AGAIN;
     }
+}
+
+/* What the connection's handshake has left with each of its frames. Over ipc the address is
+ * ":uid:gid:pid". */
+static void who_take(const struct sock *s, zmq_msg_t *z, struct sock_id *from)
+{
+    const char *key = s->curve ? zmq_msg_gets(z, "User-Id") : NULL,
+               *address = zmq_msg_gets(z, "Peer-Address");
+    (void)snprintf(from->key, sizeof from->key, "%s", key != NULL ? key : "");
+    if (address != NULL && address[0] == ':')
+        (void)snprintf(from->address, sizeof from->address, "uid:%.*s",
+                       (int)strcspn(address + 1, ":"), address + 1);
+    else
+        (void)snprintf(from->address, sizeof from->address, "%s", address != NULL ? address : "");
 }
 
 int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
@@ -475,6 +544,7 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
         /* Not of the prefix: of a message that ZeroMQ had looked at before (sock_readable) it does
          * not say where it came from. */
         from->connection = s->watch.conns != NULL && have_frame ? zmq_msg_get(&z, ZMQ_SRCFD) : -1;
+        who_take(s, &z, from);
     }
     struct msg *m = msg_new();
     rc = m == NULL ? SHOAL_E_NOMEM : have_frame ? 0 : SHOAL_E_TOO_BIG;
@@ -566,8 +636,7 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
 
 /* ---- endpoint ---- */
 
-/* Reads an address to listen at; only a literal loopback address counts as one, never a
- * name that looks like it. */
+/* Reads an address to listen at. */
 
 static int malformed(const char *endpoint, const char *why, struct err *e)
 {
@@ -584,15 +653,12 @@ static bool port_valid(const char *port)
     return digits >= 1 && digits <= 5 && port[digits] == '\0' && strtol(port, NULL, 10) <= 65535;
 }
 
-static bool host_is_loopback(const char *host)
+bool sock_endpoint_tcp(const char *endpoint)
 {
-    struct in_addr v4;
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    return strcmp(host, "[::1]") == 0;
+    return strncmp(endpoint, "tcp://", 6) == 0;
 }
 
-int sock_endpoint_check(const char *endpoint, bool insecure, char bindable[256], struct err *e)
+int sock_endpoint_check(const char *endpoint, bool plain, char bindable[256], struct err *e)
 {
     if (strlen(endpoint) > 200)
         return malformed(endpoint, "it is longer than 200 bytes", e);
@@ -611,13 +677,14 @@ int sock_endpoint_check(const char *endpoint, bool insecure, char bindable[256],
     snprintf(host, sizeof(host), "%.*s", (int)(colon - endpoint - 6), endpoint + 6);
     if (strcmp(host, "localhost") == 0)
         snprintf(host, sizeof(host), "127.0.0.1");
-    if (!insecure && !host_is_loopback(host)) {
-        return err_set(e, SHOAL_E_DENIED,
-                       "refusing to listen at \"%s\": other machines would reach it without a key; "
-                       "listen at 127.0.0.1, or set "
-                       "insecure_plaintext: yes in a network that you trust",
-                       endpoint);
-    }
+    if (!plain)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "refusing to listen at \"%s\": whoever reaches it, from this machine or "
+            "another, would be obeyed; make keys (shoal keygen) and name them with `keys` "
+            "(a coordinator's `allow` lists who may come), or listen at ipc://PATH, or, "
+            "in a network that you trust, set insecure_plaintext: yes",
+            endpoint);
     snprintf(bindable, 256, "tcp://%.200s%s", host, colon);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "proto/base/err.h"
 #include "proto/base/msg.h"
 #include "proto/net/conn.h"
+#include "proto/net/keyfile.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +23,9 @@ struct sock;
 struct sock_id { /* names a peer of a ROUTER */
     uint8_t bytes;
     uint8_t data[SOCK_ID_BYTES];
-    int connection; /* that its last message came from, where they are watched; else -1 */
+    int connection;        /* that its last message came from, where they are watched; else -1 */
+    char key[KEYFILE_KEY]; /* that it has proved to have; empty: nobody asked */
+    char address[48]; /* where it comes from: "10.0.0.7", over ipc "uid:1000"; empty: unknown */
 };
 
 /* The process's one ZeroMQ context, counted: the first hold decides the number of I/O threads, the
@@ -34,6 +37,11 @@ void sock_context_release(void);
 int sock_open(bool router, struct sock **out, struct err *e);
 /* NULL is fine; what was sent still goes out, within SOCK_LINGER_MS */
 void sock_close(struct sock *s);
+
+/* Before it binds or connects. Of a ROUTER: only holders of keys are let in, as the process's ZAP
+ * thread says for `domain`. Of a DEALER: the other side must have the key `server`. UNAVAILABLE. */
+int sock_keys_ask(struct sock *s, const struct keyfile *own, const char *domain, struct err *e);
+int sock_keys_show(struct sock *s, const struct keyfile *own, const char *server, struct err *e);
 
 /* bound (256) gets the endpoint really taken. UNAVAILABLE: in use; DENIED; CONFIG: not an
  * endpoint. */
@@ -69,13 +77,12 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out);
  * caller. to: NULL on a DEALER. */
 int sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
 
-/* What may stand in `listen`, and whether others than this machine reach it. Inside of
- * proto/net. */
+/* What may stand in `listen`. Inside of proto/net. */
 
 /* "tcp://HOST:PORT" (PORT 1..65535, 0 or *) or "ipc://PATH" -> the form that ZeroMQ binds
- * (localhost becomes 127.0.0.1). CONFIG: neither of them. DENIED: tcp on a host other than 127.*,
- * [::1] and localhost, without `insecure`.
- */
-int sock_endpoint_check(const char *endpoint, bool insecure, char bindable[256], struct err *e);
+ * (localhost becomes 127.0.0.1). CONFIG: neither of them; tcp, loopback too, and nobody is asked
+ * for keys, unless `plain`. */
+int sock_endpoint_check(const char *endpoint, bool plain, char bindable[256], struct err *e);
+bool sock_endpoint_tcp(const char *endpoint);
 
 #endif

@@ -22,7 +22,7 @@ function word(w) {
       print "}"
     state = "message"
   } else if (state == "label") {
-    label = w
+    label = (name in later) && number >= later[name] ? "optional" : w
     state = "type"
   } else if (state == "type") {
     type = w == "boolean" ? "bool" : w
@@ -43,6 +43,7 @@ function open(name) {
     printf "message %s {\n", camel(name)
 }
 
+!begun && $1 == "later" { for (i = 1; i <= NF; i += 3) later[$(i + 1)] = $(i + 2) }
 begun { for (i = 1; i <= NF; i++) word($i) }
 $1 == "messages_begin" {
   begun = 1

@@ -41,6 +41,9 @@ static void body_to_proto(const struct shape *s, const void *plain, ProtobufCMes
             *(protobuf_c_boolean *)(void *)to = *(const bool *)(const void *)from;
         else
             memcpy(to, from, number_bytes(s->field[i].type));
+        if (s->proto->fields[i].label == PROTOBUF_C_LABEL_OPTIONAL &&
+            s->field[i].type != PROTOBUF_C_TYPE_STRING)
+            *(protobuf_c_boolean *)((char *)proto + s->proto->fields[i].quantifier_offset) = 1;
     }
 }
 
@@ -213,6 +216,22 @@ static int body_decode(const Pb__Header *h, const struct shape *s, struct wire *
     return body_from_proto(s, body, &out->u, e);
 }
 
+/* A header has the oldest release that takes its message; before WIRE_OLDEST it had its own. */
+static int version_check(const Pb__Header *h, const char *name, struct err *e)
+{
+    if (h->version > WIRE_VERSION)
+        return err_set(e, SHOAL_E_VERSION,
+                       "message %s is of protocol %u, this release takes %u and %u: upgrade this "
+                       "side first",
+                       name, h->version, WIRE_OLDEST, WIRE_VERSION);
+    if (h->version < wire_shape_since(h->type))
+        return err_set(e, SHOAL_E_VERSION,
+                       "message %s is of protocol %u, this release takes it from %u on: upgrade "
+                       "the other side",
+                       name, h->version, wire_shape_since(h->type));
+    return 0;
+}
+
 static int header_decode(const struct frame *f, struct wire *out, const Pb__Header **header,
                          struct err *e)
 {
@@ -233,12 +252,7 @@ static int header_decode(const struct frame *f, struct wire *out, const Pb__Head
     out->status = h->status;
     (void)snprintf(out->error, sizeof out->error, "%s", h->error == NULL ? "" : h->error);
     *header = h;
-    if (h->version != WIRE_VERSION)
-        return err_set(e, SHOAL_E_VERSION,
-                       "peer speaks protocol version %u, this is version %u: run the same release "
-                       "on both sides",
-                       h->version, WIRE_VERSION);
-    return 0;
+    return version_check(h, wire_type_name(out->type), e);
 }
 
 int wire_decode(const struct msg *m, struct wire *out, struct err *e)
@@ -284,7 +298,7 @@ struct msg *wire_encode(const struct wire *w)
     body_to_proto(s, &w->u, body);
     SHOAL_ASSERT(protobuf_c_message_get_packed_size(body) <= sizeof packed);
     Pb__Header h = PB__HEADER__INIT;
-    h.version = WIRE_VERSION;
+    h.version = wire_shape_since((uint32_t)w->type);
     h.type = (uint32_t)w->type;
     h.reply = w->reply;
     h.id = w->id;

@@ -9,8 +9,13 @@
  *
  * Fields: every message struct is made from one list, so that struct, encoder, decoder and tests
  * never part: the proto file too is made from it. U32, U64, I32, F32, F64, B(ool), STR (name,
- * capacity with NUL; control characters arrive as '?'), all required on the wire. A field's number
- * is its place in the list, so that new ones go to the end. */
+ * capacity with NUL; control characters arrive as '?'). A field's number is its place in the list,
+ * so that new ones go to the end.
+ *
+ * Releases side by side: the newer of two neighbours understands what the older says, and speaks so
+ * that the older understands. The number in a header is not the sender's release but the oldest that
+ * can take this message (WIRE_SINCE); of fields that came later (WIRE_LATER) the older knows
+ * nothing, and where they are missing they are 0, which must mean what the older did. */
 #ifndef PROTO_WIRE_WIRE_H
 #define PROTO_WIRE_WIRE_H
 
@@ -22,7 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 7u
+#define WIRE_VERSION 8u /* the newest message that this release takes */
+#define WIRE_OLDEST 7u  /* the release before it */
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
@@ -111,6 +117,12 @@
  * empty with version 0: it knows none. */
 #define WIRE_NAMES_HELD(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_NAMES_HELD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
+
+/* Who may come, as the coordinator's file of it says (proto/net/keylist.h). frame 1: its text.
+ * version: in its high half a number of the coordinator's process, in its low half counted up by
+ * each list: of one process a lower one is not taken again. */
+#define WIRE_KEYLIST(U32, U64, I32, F32, F64, B, STR) U64(version)
+#define WIRE_KEYLIST_REPLY(U32, U64, I32, F32, F64, B, STR) U64(version)
 
 /* The cut: HOLD queues pushes and notes sequence and the marks of run `run` (OLD_RUN where it is
  * not open; 0: the cut is of no run, and cannot be restored); GO makes the shard's part of cut
@@ -210,7 +222,8 @@
  * cluster's number of shards, the epoch of the map that it keeps. What it has: tables at all
  * (holds), the newest run that is open and the newest cut, the sequence of its last record, and the
  * one up to which all is on disk (0 in memory mode: in_memory), the version of the names that it
- * keeps and the XXH3 of their line (0, 0: none). The reply says cluster and number;
+ * keeps and the XXH3 of their line (0, 0: none). The allow-list that it goes by (KEYLIST's version;
+ * 0: none yet), and whether it listens on tcp without keys. The reply says cluster and number;
  * shard 4294967295: they are not known yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
@@ -219,7 +232,7 @@
     U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
-    U64(names_version) U64(names_digest)
+    U64(names_version) U64(names_digest) U64(keylist) B(insecure)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX
@@ -259,8 +272,9 @@
 #define WIRE_JOB_TEXT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
 /* The tables and the map, asked for by workers and the CLI. TABLE: reply frame 1 as in
- * TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: endpoints, one
- * LF-ended line a shard number, empty while unknown. */
+ * TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: one LF-ended line a
+ * shard number: its endpoint, a blank, and the public key that it has shown to the coordinator, if
+ * it has one; empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
@@ -386,6 +400,13 @@
 #define WIRE_WHO(U32, U64, I32, F32, F64, B, STR) U64(run) U32(count)
 #define WIRE_WHO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
+/* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
+ * by name. X(NAME, version) */
+#define WIRE_SINCE(X) X(KEYLIST, 8)
+/* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
+ * count) */
+#define WIRE_LATER(X) X(SHARD_BEAT, 37)
+
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \
     X(HELLO, 1, 0, 0)                                                                              \
@@ -434,7 +455,8 @@
     X(NAMES_HELD, 44, 0, 1)                                                                        \
     X(CLEAR, 45, 0, 0)                                                                             \
     X(FIELD_DROP, 46, 0, 0)                                                                        \
-    X(DROP, 47, 0, 0)
+    X(DROP, 47, 0, 0)                                                                              \
+    X(KEYLIST, 48, 1, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -23,6 +23,8 @@ struct shape { /* of one message, request or reply */
 
 /* Shape and raw frame count of a type; NULL for a type that is not in the list. */
 const struct shape *wire_shape_of(uint32_t type, bool reply, uint32_t *frames);
+/* The oldest release that takes it: WIRE_SINCE's, else WIRE_OLDEST. */
+uint32_t wire_shape_since(uint32_t type);
 /* That list and proto file are two readings of the same thing; cheap but for SHOAL_VERIFY. */
 void wire_shape_assert(const struct shape *s);
 

@@ -55,6 +55,19 @@ const struct shape *wire_shape_of(uint32_t type, bool reply, uint32_t *frames)
     }
 }
 
+uint32_t wire_shape_since(uint32_t type)
+{
+    switch (type) {
+#define X(name, version)                                                                           \
+    case WIRE_TYPE_##name:                                                                         \
+        return version;
+        WIRE_SINCE(X)
+#undef X
+    default:
+        return WIRE_OLDEST;
+    }
+}
+
 const char *wire_type_name(enum wire_type t)
 {
     switch (t) {

@@ -5,10 +5,12 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/wire/allow.h"
 #include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/grant.h"
+#include "server/coord/keys.h"
 #include "server/coord/phase.h"
 #include "server/coord/setup.h"
 #include "server/coord/status.h"
@@ -16,6 +18,7 @@
 #include "server/coord/work.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +72,9 @@ static int beat_take(struct coord *c, const struct wire_SHARD_BEAT *beat, peer_t
         log_info("server %s is shard %u at %s", beat->server, shard, beat->endpoint);
     coord_cluster_learn(c, shard, beat);
     coord_names_learn(c, shard, beat);
+    rc = coord_keys_learn(c, shard, from, beat->keylist, e);
+    if (rc != 0)
+        return rc;
     if (what != COORD_BEAT_SAME || !beat->ready)
         shard_came_back(c, shard, what);
     beat_answer(c, from, id, shard); /* it goes before the map */
@@ -90,7 +96,9 @@ static void claims_take(struct coord *c)
 static int on_shard_beat(struct coord *c, struct coord_ask *a)
 {
     const struct wire_SHARD_BEAT *beat = &a->request->u.SHARD_BEAT;
-    int rc = coord_cluster_claim(c, beat, a->from, &a->e);
+    int rc = coord_keys_claim(c, beat, &a->who, &a->e);
+    if (rc == 0)
+        rc = coord_cluster_claim(c, beat, a->from, &a->e);
     a->silent = true;
     if (rc == SHOAL_E_AGAIN) {
         beat_answer(c, a->from, a->request->id, WIRE_NO_SHARD);
@@ -238,21 +246,65 @@ static int ask_run(struct coord *c, struct coord_ask *a)
     if (h.run == NULL)
         return err_set(&a->e, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
                        wire_type_name(a->request->type));
+    enum wire_right right = allow_right_of(a->request);
+    if (!allow_may(right, WIRE_COORDINATOR, a->who.role, false) && !PLANTED("any_role"))
+        return allow_denied(right, WIRE_COORDINATOR, role_text(a->who.role), &a->e);
     int rc = h.pass != NULL ? coord_work_known(c, a, *h.pass) : 0;
     return rc != 0 ? rc : h.run(c, a);
 }
 
+/* What an order was about, in a word or two. */
+static const char *object_of(const struct coord_ask *a, char out[160])
+{
+    const struct wire *w = a->request;
+    out[0] = 0;
+    if (w->type == WIRE_TYPE_SUBMIT && a->reply.u.SUBMIT_reply.run != 0)
+        (void)snprintf(out, 160, "run %" PRIu64, a->reply.u.SUBMIT_reply.run);
+    else if (w->type == WIRE_TYPE_STOP)
+        (void)snprintf(out, 160, "%s", w->u.STOP.job_only ? "job" : "coordinator");
+    else if (w->type == WIRE_TYPE_CHECKPOINT)
+        (void)snprintf(out, 160, "%s", w->u.CHECKPOINT.name);
+    else if (w->type == WIRE_TYPE_DROP)
+        (void)snprintf(out, 160, "%s/%.80s", w->u.DROP.table, w->u.DROP.field);
+    return out;
+}
+
+static void audit(const struct coord_ask *a, int rc)
+{
+    char object[160];
+    if (rc == SHOAL_E_DENIED)
+        log_audit(.key = a->who.key, .role = role_text(a->who.role), .name = a->who.name,
+                  .peer = a->who.address, .operation = wire_type_name(a->request->type),
+                  .result = "denied");
+    else if (allow_audited(allow_right_of(a->request)))
+        log_audit(.key = a->who.key, .role = role_text(a->who.role), .name = a->who.name,
+                  .peer = a->who.address, .operation = wire_type_name(a->request->type),
+                  .object = object_of(a, object), .result = rc == 0 ? "ok" : err_text(rc));
+}
+
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
 {
-    struct coord_ask a = {.from = from, .request = w, .m = m};
+    struct coord_ask a = {.from = from, .request = w, .m = m, .who = *env_who(c->env, from)};
     wire_reply_to(w, 0, &a.reply);
     int rc = ask_run(c, &a);
+    audit(&a, rc);
     if (rc != 0)
         coord_send(c, from, wire_refusal(w, rc, "%s", a.e.text));
     else if (a.frame != NULL)
         (void)coord_send_frame(c, from, &a.reply, a.frame, a.frame_bytes);
     else if (!a.silent)
         coord_send(c, from, wire_encode(&a.reply));
+}
+
+/* Only of those who may beat: another list may have come since. */
+static void on_reply(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
+{
+    if (!allow_may(WIRE_RIGHT_SHARD_BEAT, WIRE_COORDINATOR, env_who(c->env, from)->role, false))
+        return;
+    if (w->type == WIRE_TYPE_KEYLIST)
+        coord_keys_answer(c, from, w);
+    else
+        coord_call_on_reply(&c->calls, from, w, m);
 }
 
 static void on_message(void *core, peer_t from, struct msg *m)
@@ -268,7 +320,7 @@ static void on_message(void *core, peer_t from, struct msg *m)
         if (w.type != WIRE_TYPE_NONE && !w.reply)
             coord_send(c, from, wire_refusal(&w, rc, "%s", e.text));
     } else if (c->fatal == 0 && w.reply) {
-        coord_call_on_reply(&c->calls, from, &w, m);
+        on_reply(c, from, &w, m);
     } else if (c->fatal == 0) {
         on_request(c, from, &w, m);
     }
@@ -308,6 +360,7 @@ static void on_tick(struct env_timer *t)
     time_forgive(c);
     coord_work_expire(c);
     coord_call_tick(&c->calls);
+    coord_keys_tick(c);
     coord_watch_tick(c);
     coord_flow_step(c);
     env_timer_start(c->env, t, TICK_NS);
@@ -352,6 +405,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (rc == 0)
         rc = coord_cluster_open(c, e);
     if (rc == 0)
+        rc = coord_keys_open(c, e);
+    if (rc == 0)
         rc = coord_names_open(c, e);
     if (rc == 0)
         rc = counters_load(c, e);
@@ -390,6 +445,7 @@ void coord_free(struct coord *c)
     coord_member_close(&c->members);
     coord_cluster_close(&c->cluster);
     coord_names_close(&c->names);
+    coord_keys_close(&c->keys);
     coord_lease_close(&c->leases);
     free(c->told.text);
     free(c);

@@ -51,6 +51,7 @@ struct coord_options {
     /* Asks the one that runs to end, or ends it (kill), with all that it has started; hook_poll
      * tells when it has. */
     void (*hook_stop)(void *context, bool kill);
+    bool insecure; /* it listens on tcp without keys: told in its status */
     void *context;
 };
 
@@ -59,6 +60,9 @@ struct coord_options {
 int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
               struct coord **out, struct err *e);
 void coord_free(struct coord *c); /* stops its timer; NULL is fine */
+/* Another allow-list (keys.h): its text, which the daemon has read and goes by already. NOMEM: the
+ * shards keep the one before. */
+int coord_keys_set(struct coord *c, const char *text, size_t bytes, struct err *e);
 /* With the coordinator as `core`. */
 extern const struct env_handler coord_handler;
 /* What it is doing, in one line for people (systemctl status). */

@@ -16,6 +16,7 @@
 #include "server/coord/fresh.h"
 #include "server/coord/guard.h"
 #include "server/coord/judge.h"
+#include "server/coord/keys.h"
 #include "server/coord/lease.h"
 #include "server/coord/member.h"
 #include "server/coord/names.h"
@@ -258,6 +259,7 @@ struct coord {
     struct coord_members members;
     struct coord_cluster cluster;
     struct coord_names names;
+    struct coord_keys keys;
     struct coord_drop drop;
     struct coord_calls calls;
     struct coord_cut cut;
@@ -287,6 +289,7 @@ struct coord {
  * it with a status and `e`. */
 struct coord_ask {
     peer_t from;
+    struct env_who who;
     const struct wire *request;
     const struct msg *m;
     struct coord_worker *worker; /* whose pass it shows; NULL where none is asked for */

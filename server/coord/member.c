@@ -363,6 +363,7 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
     w->lanes_max = join->lanes_max;
     w->pass = caller->pass;
     w->peer = caller->peer;
+    (void)snprintf(w->key, sizeof w->key, "%s", caller->key != NULL ? caller->key : "");
     w->beat_ns = caller->now_ns;
     *out = w;
     return 0;
@@ -387,10 +388,11 @@ struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t numbe
     return at == COORD_NOBODY ? NULL : &m->worker[at];
 }
 
-struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass)
+struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass, const char *key)
 {
     for (uint32_t i = 0; i < m->workers; i++)
-        if (m->worker[i].pass == pass || (m->worker[i].number == pass && PLANTED("pass")))
+        if ((m->worker[i].pass == pass || (m->worker[i].number == pass && PLANTED("pass"))) &&
+            (strcmp(m->worker[i].key, key) == 0 || PLANTED("any_key_of_a_worker")))
             return &m->worker[i];
     return NULL;
 }

@@ -76,7 +76,11 @@ struct coord_shard {
     uint32_t step;     /* of setting up: how many are done */
     peer_t peer;       /* connection of its last beat */
     uint64_t beat_ns;
-    uint64_t short_ns; /* since then it refuses pushes for lack of disk; 0: it takes them */
+    char holder[LIMIT_NAME]; /* name of the key that it came with; empty: of none (keys.h) */
+    char key[48];            /* that it has shown; empty: none */
+    uint64_t keys_version;   /* of the list that it goes by */
+    uint64_t keys_sent_ns;   /* when it was last told of another; 0: at once */
+    uint64_t short_ns;       /* since then it refuses pushes for lack of disk; 0: it takes them */
     struct wire_SHARD_BEAT figures;
 };
 
@@ -86,6 +90,7 @@ struct coord_worker {
     char name[LIMIT_NAME];
     uint32_t pid;
     peer_t peer;
+    char key[48]; /* that it joined with; empty: none */
     struct coord_compute by;
     uint32_t lanes_max;
     uint64_t beat_ns;
@@ -157,6 +162,7 @@ bool coord_member_shards_ready(const struct coord_members *m);
 struct coord_caller { /* who joins: its connection, when, and the pass that it is to have */
     peer_t peer;
     uint64_t now_ns, pass;
+    const char *key; /* borrowed */
 };
 
 /* A number for a worker, synced before it is known to anyone; the same worker again for a join
@@ -166,7 +172,8 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
                       struct coord_worker **out, struct err *e);
 /* NULL: dead or never was */
 struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number);
-struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass);
+/* Shown by whoever has the key that the worker joined with. */
+struct coord_worker *coord_member_of_pass(struct coord_members *m, uint64_t pass, const char *key);
 /* its figures stay in `gone` */
 void coord_member_worker_gone(struct coord_members *m, uint64_t number);
 /* All of them: what they compute is of another job, or of another state; they join again. */

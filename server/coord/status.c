@@ -105,6 +105,23 @@ static struct json *workers_json(const struct coord *c)
     return list;
 }
 
+/* Names of those who listen on tcp without keys; NULL: none does. */
+static struct json *insecure_json(const struct coord *c)
+{
+    struct json *list = json_new_array();
+    if (c->options.insecure)
+        json_append_string(list, "coordinator");
+    for (uint32_t s = 0; s < c->members.shards; s++) {
+        const struct coord_shard *shard = &c->members.shard[s];
+        if (shard->seen && shard->figures.insecure && shard->index == 0) /* once a server */
+            json_append_string(list, shard->server);
+    }
+    if (json_count(list) > 0)
+        return list;
+    json_free(list);
+    return NULL;
+}
+
 /* Of the workers that are heard, each by its own beats. */
 static double rate_of(const struct coord *c)
 {
@@ -162,6 +179,9 @@ char *coord_status_text(struct coord *c)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)
         json_set(s, "refused", coord_guard_json(c));
+    struct json *insecure = insecure_json(c);
+    if (insecure != NULL)
+        json_set(s, "insecure", insecure);
     json_set(s, "cluster", coord_cluster_json(c));
     json_set(s, "lanes", lanes_json(&j->tasks));
     json_set(s, "workers", workers_json(c));

@@ -18,7 +18,7 @@
 
 int coord_work_known(struct coord *c, struct coord_ask *a, uint64_t pass)
 {
-    a->worker = coord_member_of_pass(&c->members, pass);
+    a->worker = coord_member_of_pass(&c->members, pass, a->who.key);
     if (a->worker == NULL)
         return err_set(&a->e, SHOAL_E_UNAVAILABLE,
                        "this worker is not known here: its lease ran out, join again");
@@ -71,7 +71,8 @@ int coord_work_join(struct coord *c, struct coord_ask *a)
             "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and one "
             "version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
             q->name, q->kernel, q->backend, j->kernel);
-    const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1};
+    const struct coord_caller caller = {a->from, env_now_ns(c->env), env_random(c->env) | 1,
+                                        a->who.key};
     int rc = coord_member_join(&c->members, c->store, q, &caller, &w, &a->e);
     if (rc != 0)
         return rc;
@@ -146,7 +147,7 @@ static void worker_gone(struct coord *c, uint64_t number)
 int coord_work_leave(struct coord *c, struct coord_ask *a)
 {
     const struct wire_WORKER_LEAVE *q = &a->request->u.WORKER_LEAVE;
-    const struct coord_worker *worker = coord_member_of_pass(&c->members, q->pass);
+    const struct coord_worker *worker = coord_member_of_pass(&c->members, q->pass, a->who.key);
     if (worker != NULL) {
         log_info("worker %" PRIu64 " (%s) leaves%s%s", worker->number, worker->name,
                  q->fail_text[0] != 0 ? ": " : "", q->fail_text);
@@ -340,8 +341,17 @@ int coord_work_table_get(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
+/* Where a shard listens, and which key it has; its bytes. */
+static size_t map_line(const struct coord_shard *s, char line[320])
+{
+    int n = snprintf(line, 320, "%s%s%s\n", s->endpoint, s->key[0] != 0 ? " " : "", s->key);
+    SHOAL_ASSERT(n > 0 && n < 320);
+    return (size_t)n;
+}
+
 int coord_work_map_get(struct coord *c, struct coord_ask *a)
 {
+    char line[320];
     const struct coord_members *members = &c->members;
     const struct coord_cluster *cl = &c->cluster;
     if (c->job.tablets == 0)
@@ -352,7 +362,7 @@ int coord_work_map_get(struct coord *c, struct coord_ask *a)
     void *map = reply == NULL ? NULL : msg_add(reply, cl->tablets * sizeof(uint16_t));
     size_t bytes = 0;
     for (uint32_t s = 0; s < members->shards; s++)
-        bytes += strlen(members->shard[s].endpoint) + 1;
+        bytes += map_line(&members->shard[s], line);
     char *lines = map == NULL ? NULL : msg_add(reply, bytes);
     a->silent = true; /* it has two frames; without memory it is asked again */
     if (lines == NULL) {
@@ -362,10 +372,9 @@ int coord_work_map_get(struct coord *c, struct coord_ask *a)
     const char *end = lines + bytes;
     memcpy(map, cl->shard_of, cl->tablets * sizeof(uint16_t));
     for (uint32_t s = 0; s < members->shards; s++) {
-        size_t length = strlen(members->shard[s].endpoint);
-        memcpy(lines, members->shard[s].endpoint, length);
-        lines[length] = '\n';
-        lines += length + 1;
+        size_t length = map_line(&members->shard[s], line);
+        memcpy(lines, line, length);
+        lines += length;
     }
     SHOAL_ASSERT(lines == end);
     coord_send(c, a->from, reply);

@@ -138,6 +138,32 @@ void admin_names_set(struct shard *s, peer_t from)
     shard_send_reply(s, from);
 }
 
+/* An older one of the same coordinator comes late: what was revoked since stays so. */
+static bool keylist_late(uint64_t now, uint64_t other)
+{
+    return now >> 32 == other >> 32 && (uint32_t)other < (uint32_t)now && !PLANTED("keylist_late");
+}
+
+void admin_keylist(struct shard *s, peer_t from)
+{
+    uint64_t version = s->in.u.KEYLIST.version, id = s->in.id;
+    const struct frame *text = &s->m->frame[1];
+    struct err e = {0};
+    int rc = 0;
+    if (text->bytes > LIMIT_KEYS_BYTES)
+        rc = err_set(&e, SHOAL_E_TOO_BIG, "a list of %zu bytes, at most %u", text->bytes,
+                     LIMIT_KEYS_BYTES);
+    else if (s->options.allow != NULL && version != s->keylist &&
+             !keylist_late(s->keylist, version))
+        rc = s->options.allow(s->options.context, text->data, text->bytes, &e);
+    if (refused(s, from, rc, &e))
+        return;
+    if (!keylist_late(s->keylist, version))
+        s->keylist = version;
+    shard_reply(s, WIRE_TYPE_KEYLIST, id)->u.KEYLIST_reply.version = s->keylist;
+    shard_send_reply(s, from);
+}
+
 void admin_stop(struct shard *s, peer_t from)
 {
     bool job_only = s->in.u.STOP.job_only;

@@ -52,6 +52,8 @@ static void send_beat(struct shard *s)
         .disk_max = s->options.engine.disk,
         .parked = park_count(s),
         .disk_short = stats.disk_short,
+        .keylist = s->keylist,
+        .insecure = s->options.insecure,
     };
     place_beat(s, r);
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
@@ -88,7 +90,7 @@ int beat_start(struct shard *s, struct err *e)
         s->lead.self = s->options.shard_index; /* nobody will tell: numbers as within the server */
         return 0;
     }
-    int rc = env_connect(s->env, s->options.coordinator, &b->coordinator);
+    int rc = env_connect(s->env, s->options.coordinator, ENV_COORDINATOR, &b->coordinator);
     if (rc)
         return err_set(
             e, rc,

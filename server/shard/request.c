@@ -60,13 +60,13 @@ bool request_pool_full(const struct request_pool *p, const struct wire *w, const
     return s->used == LIMIT_WAITING || s->bytes + msg_bytes(m) > s->bytes_max;
 }
 
-static struct request_count *count_of(struct request_share *s, peer_t peer)
+static struct request_count *count_of(struct request_share *s, uint64_t holder)
 {
-    return &s->of[rng_mix(peer) % REQUEST_PLACES];
+    return &s->of[rng_mix(holder) % REQUEST_PLACES];
 }
 
-/* Whether one peer has half of a share of which three quarters are taken. */
-static bool greedy(struct request_share *s, peer_t from)
+/* Whether one holder has half of a share of which three quarters are taken. */
+static bool greedy(struct request_share *s, uint64_t from)
 {
     const struct request_count *has = count_of(s, from);
     if (s->used < LIMIT_WAITING / 4 * 3 && s->bytes < s->bytes_max / 4 * 3)
@@ -74,7 +74,7 @@ static bool greedy(struct request_share *s, peer_t from)
     return has->used > LIMIT_WAITING / 2 || has->bytes > s->bytes_max / 2;
 }
 
-static bool room(struct request_share *s, peer_t from, size_t bytes, bool at_once)
+static bool room(struct request_share *s, uint64_t from, size_t bytes, bool at_once)
 {
     if (s->used == LIMIT_WAITING)
         return false;
@@ -124,28 +124,30 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
     q->push.status = 0;
 }
 
-struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
-                             struct msg *m, bool at_once, uint64_t now_ns)
+struct request *request_take(struct request_pool *p, const struct request_from *from,
+                             const struct wire *w, struct msg *m, bool at_once, uint64_t now_ns)
 {
     size_t bytes = msg_bytes(m);
+    uint64_t holder = from->holder != 0 ? from->holder : from->peer;
     struct request_share *s = share_of(p, w->type);
     struct request *q = p->free;
     SHOAL_ASSERT(q != NULL || request_pool_used(p) == PLACES);
-    if (!room(s, from, bytes, at_once)) {
+    if (!room(s, holder, bytes, at_once)) {
         s->refused = true;
         return NULL;
     }
     p->free = q->next;
     s->used++;
     s->bytes += bytes;
-    count_of(s, from)->used++;
-    count_of(s, from)->bytes += bytes;
+    count_of(s, holder)->used++;
+    count_of(s, holder)->bytes += bytes;
     SHOAL_ASSERT(!q->taken && q->m == NULL && q->bytes == 0); /* nobody has it */
     q->taken = true;
     q->next = NULL;
     q->m = m;
     q->bytes = bytes;
-    q->peer = from;
+    q->peer = from->peer;
+    q->holder = holder;
     q->id = w->id;
     q->arrived_ns = now_ns;
     q->type = w->type;
@@ -159,7 +161,7 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
 void request_drop_message(struct request_pool *p, struct request *q)
 {
     struct request_share *s = share_of(p, q->type);
-    struct request_count *has = count_of(s, q->peer);
+    struct request_count *has = count_of(s, q->holder);
     SHOAL_ASSERT(s->bytes >= q->bytes && has->bytes >= q->bytes);
     s->bytes -= q->bytes;
     has->bytes -= q->bytes;
@@ -178,8 +180,8 @@ void request_give(struct request_pool *p, struct request *q)
     q->next = p->free;
     p->free = q;
     q->taken = false;
-    SHOAL_ASSERT(count_of(s, q->peer)->used > 0);
-    count_of(s, q->peer)->used--;
+    SHOAL_ASSERT(count_of(s, q->holder)->used > 0);
+    count_of(s, q->holder)->used--;
     s->used--;
     s->refused &= s->bytes > s->bytes_max / 4;
     SHOAL_ASSERT(s->used > 0 || s->bytes == 0);

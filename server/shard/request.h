@@ -4,8 +4,9 @@
  * applied from the very bytes that came in. Pulls and pushes have a share of the pool each, so that
  * those who wait for a clock never keep out what would bring it: LIMIT_WAITING requests, and a cap
  * on their bytes. Past either a newcomer is refused with BUSY, so a shard's memory for waiting work
- * has a bound whatever the peers do; the last quarter of a share is not for a peer that has half of
- * it. A request is on one list at a time. Thread: the shard's. */
+ * has a bound whatever the peers do; the last quarter of a share is not for a key that has half of
+ * it, over however many connections: of somebody without a key it is the connection that counts. A
+ * request is on one list at a time. Thread: the shard's. */
 #ifndef SERVER_SHARD_REQUEST_H
 #define SERVER_SHARD_REQUEST_H
 
@@ -18,6 +19,7 @@ struct request {
     struct msg *m;        /* owned; NULL once its bytes are no longer needed */
     size_t bytes;         /* of m, as counted in the pool */
     peer_t peer;
+    uint64_t holder; /* of the key that it came with, or of none the peer: who it counts for */
     uint64_t id;
     uint64_t arrived_ns;
     enum wire_type type; /* PULL or PUSH */
@@ -46,8 +48,8 @@ struct request_list {
 
 enum request_kind { REQUEST_PULL, REQUEST_PUSH, REQUEST_KINDS };
 
-/* What peers have of a share, counted at a place that a peer's name says. Two may have one place:
- * then they count as one, which 1 in REQUEST_PLACES does to a peer beside a greedy one. */
+/* What holders have of a share, counted at a place that a holder's number says. Two may have one
+ * place: then they count as one, which 1 in REQUEST_PLACES does to one beside a greedy one. */
 enum { REQUEST_PLACES = 4096 };
 struct request_count {
     uint32_t used;
@@ -77,11 +79,15 @@ bool request_pool_pressed(const struct request_pool *p);
 /* Frees the messages of all requests still out, wherever they are. */
 void request_pool_close(struct request_pool *p);
 
+struct request_from {
+    peer_t peer;
+    uint64_t holder; /* 0: the peer itself */
+};
 /* Takes m and the fields of a decoded PULL or PUSH. NULL when its share is full: m then stays the
  * caller's. at_once: it will not wait, so that a full share does not matter, unless twice as much
  * is there. */
-struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
-                             struct msg *m, bool at_once, uint64_t now_ns);
+struct request *request_take(struct request_pool *p, const struct request_from *from,
+                             const struct wire *w, struct msg *m, bool at_once, uint64_t now_ns);
 /* Whether such a request would be refused now. */
 bool request_pool_full(const struct request_pool *p, const struct wire *w, const struct msg *m);
 /* Frees the message early, when only the answer is outstanding. */

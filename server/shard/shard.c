@@ -5,6 +5,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/wire/allow.h"
 #include "server/shard/admin.h"
 #include "server/shard/group.h"
 #include "server/shard/keys.h"
@@ -22,52 +23,51 @@
 #define AS_IT_IS false
 #define AWAY_TOO true /* also while tablets are away, after a start or in a restore */
 #define BACK_ONLY false
-#define COORDINATOR true /* over the connection that the shard itself has opened; see may_ask */
-#define ANYBODY false
 
-/* X(TYPE, who may send it, settle first, when, handler): the types that a shard answers; all others
- * are somebody else's. */
+/* X(TYPE, settle first, when, handler): the types that a shard answers; all others are somebody
+ * else's. Who may send them: proto/wire/allow.h. */
 #define DISPATCH_MAP(X)                                                                            \
-    X(HELLO, ANYBODY, AS_IT_IS, AWAY_TOO, admin_hello)                                             \
-    X(PULL, ANYBODY, AS_IT_IS, AWAY_TOO, pull_on_message)                                          \
-    X(PUSH, ANYBODY, AS_IT_IS, BACK_ONLY, push_on_message)                                         \
-    X(TABLE_CREATE, COORDINATOR, SETTLE, BACK_ONLY, admin_table_create)                            \
-    X(RUN_OPEN, COORDINATOR, SETTLE, BACK_ONLY, admin_run_open)                                    \
-    X(RUN_DROP, COORDINATOR, SETTLE, BACK_ONLY, admin_run_drop)                                    \
-    X(FENCE, COORDINATOR, SETTLE, BACK_ONLY, admin_fence)                                          \
-    X(MAP_SET, COORDINATOR, SETTLE, AWAY_TOO, admin_map_set)                                       \
-    X(MAP_HELD, COORDINATOR, AS_IT_IS, AWAY_TOO, place_held)                                       \
-    X(NAMES_SET, COORDINATOR, AS_IT_IS, AWAY_TOO, admin_names_set)                                 \
-    X(NAMES_HELD, COORDINATOR, AS_IT_IS, AWAY_TOO, place_names_held)                               \
-    X(HOLD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_hold)                                           \
-    X(GO, COORDINATOR, SETTLE, BACK_ONLY, cut_on_go)                                               \
-    X(RESTORE, COORDINATOR, SETTLE, AWAY_TOO, cut_on_restore)                                      \
-    X(CUT_DROP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_drop)                                       \
-    X(CUT_KEEP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_keep)                                       \
-    X(CUT_EXPORT, COORDINATOR, SETTLE, BACK_ONLY, cut_on_export)                                   \
-    X(LOAD, COORDINATOR, SETTLE, BACK_ONLY, cut_on_load)                                           \
-    X(LOAD_DROP, COORDINATOR, SETTLE, BACK_ONLY, cut_on_load_drop)                                 \
-    X(CLEAR, COORDINATOR, SETTLE, AWAY_TOO, cut_on_clear)                                          \
-    X(DIGEST, ANYBODY, SETTLE, BACK_ONLY, survey_on_digest)                                        \
-    X(INSPECT, ANYBODY, SETTLE, AWAY_TOO, admin_inspect)                                           \
-    X(BLAME, ANYBODY, SETTLE, BACK_ONLY, keys_on_blame)                                            \
-    X(KEYS, ANYBODY, SETTLE, BACK_ONLY, keys_on_message)                                           \
-    X(FIELD_DROP, COORDINATOR, SETTLE, BACK_ONLY, drop_on_message)                                 \
-    X(TABLE_STATS, ANYBODY, SETTLE, BACK_ONLY, survey_on_table_stats)                              \
-    X(SHARD_STATUS, ANYBODY, SETTLE, AWAY_TOO, admin_status)                                       \
-    X(STOP, COORDINATOR, SETTLE, AWAY_TOO, admin_stop)
+    X(HELLO, AS_IT_IS, AWAY_TOO, admin_hello)                                                      \
+    X(PULL, AS_IT_IS, AWAY_TOO, pull_on_message)                                                   \
+    X(PUSH, AS_IT_IS, BACK_ONLY, push_on_message)                                                  \
+    X(TABLE_CREATE, SETTLE, BACK_ONLY, admin_table_create)                                         \
+    X(RUN_OPEN, SETTLE, BACK_ONLY, admin_run_open)                                                 \
+    X(RUN_DROP, SETTLE, BACK_ONLY, admin_run_drop)                                                 \
+    X(FENCE, SETTLE, BACK_ONLY, admin_fence)                                                       \
+    X(MAP_SET, SETTLE, AWAY_TOO, admin_map_set)                                                    \
+    X(MAP_HELD, AS_IT_IS, AWAY_TOO, place_held)                                                    \
+    X(NAMES_SET, AS_IT_IS, AWAY_TOO, admin_names_set)                                              \
+    X(NAMES_HELD, AS_IT_IS, AWAY_TOO, place_names_held)                                            \
+    X(HOLD, SETTLE, BACK_ONLY, cut_on_hold)                                                        \
+    X(GO, SETTLE, BACK_ONLY, cut_on_go)                                                            \
+    X(RESTORE, SETTLE, AWAY_TOO, cut_on_restore)                                                   \
+    X(CUT_DROP, SETTLE, BACK_ONLY, cut_on_drop)                                                    \
+    X(CUT_KEEP, SETTLE, BACK_ONLY, cut_on_keep)                                                    \
+    X(CUT_EXPORT, SETTLE, BACK_ONLY, cut_on_export)                                                \
+    X(LOAD, SETTLE, BACK_ONLY, cut_on_load)                                                        \
+    X(LOAD_DROP, SETTLE, BACK_ONLY, cut_on_load_drop)                                              \
+    X(CLEAR, SETTLE, AWAY_TOO, cut_on_clear)                                                       \
+    X(DIGEST, SETTLE, BACK_ONLY, survey_on_digest)                                                 \
+    X(INSPECT, SETTLE, AWAY_TOO, admin_inspect)                                                    \
+    X(BLAME, SETTLE, BACK_ONLY, keys_on_blame)                                                     \
+    X(KEYS, SETTLE, BACK_ONLY, keys_on_message)                                                    \
+    X(FIELD_DROP, SETTLE, BACK_ONLY, drop_on_message)                                              \
+    X(TABLE_STATS, SETTLE, BACK_ONLY, survey_on_table_stats)                                       \
+    X(SHARD_STATUS, SETTLE, AWAY_TOO, admin_status)                                                \
+    X(KEYLIST, AS_IT_IS, AWAY_TOO, admin_keylist)                                                  \
+    X(STOP, SETTLE, AWAY_TOO, admin_stop)
 
 struct handler {
     void (*run)(struct shard *s, peer_t from); /* of the request in s->in and s->m */
-    bool coordinator, settle, away;
+    bool settle, away;
 };
 
 static struct handler handler_of(enum wire_type type)
 {
     switch (type) {
-#define X(name, who, first, when, function)                                                        \
+#define X(name, first, when, function)                                                             \
     case WIRE_TYPE_##name:                                                                         \
-        return (struct handler){function, who, first, when};
+        return (struct handler){function, first, when};
         DISPATCH_MAP(X)
 #undef X
     default:
@@ -91,11 +91,33 @@ static bool count(struct dispatch_counts *c, enum wire_type type)
     }
 }
 
-/* A shard without a coordinator (tests, shoal bench) obeys whoever reaches it. */
-static bool may_ask(const struct shard *s, const struct handler *h, peer_t from)
+static void audit(const struct env_who *who, enum wire_right right, bool boss, const char *result)
 {
-    return PLANTED("strangers") || !h->coordinator || s->beat.coordinator == 0 ||
-           from == s->beat.coordinator;
+    log_audit(.key = who->key, .role = boss ? "coordinator" : role_text(who->role),
+              .name = who->name, .peer = who->address, .operation = allow_text(right),
+              .result = result);
+}
+
+/* Refuses what the sender may not send. A shard without a coordinator (tests, shoal bench) takes
+ * whoever may administer it for one. */
+static bool may_ask(struct shard *s, peer_t from)
+{
+    const struct wire *w = &s->in;
+    const struct env_who *who = env_who(s->env, from);
+    enum wire_right right = allow_right_of(w);
+    bool alone = s->beat.coordinator == 0 && (who->role == ROLE_LOCAL || who->role == ROLE_ADMIN);
+    bool boss = alone || from == s->beat.coordinator;
+    struct err e;
+    if (allow_may(right, WIRE_SHARD, alone ? ROLE_LOCAL : who->role, boss) ||
+        PLANTED("strangers")) {
+        if (allow_audited(right))
+            audit(who, right, boss, "taken");
+        return true;
+    }
+    audit(who, right, false, "denied");
+    int rc = allow_denied(right, WIRE_SHARD, role_text(who->role), &e);
+    shard_refuse(s, from, w->type, w->id, rc, "shard %s: %s", s->name, e.text);
+    return false;
 }
 
 /* Decodes s->m into s->in and calls its handler. What cannot be decoded costs its sender a
@@ -125,10 +147,8 @@ static void dispatch_message(struct shard *s, peer_t from)
     if (h.run == NULL) {
         shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE,
                      "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
-    } else if (!may_ask(s, &h, from)) {
-        shard_refuse(s, from, w->type, w->id, SHOAL_E_DENIED,
-                     "shard %s takes %s from its coordinator alone", s->name,
-                     wire_type_name(w->type));
+    } else if (!may_ask(s, from)) {
+        return;
     } else if (!h.away && !engine_back(s->engine)) {
         shard_not_back(s, from, w->type, w->id);
     } else if (!h.settle || group_settle(s) == 0) {

@@ -42,8 +42,12 @@ struct shard_options {
     struct engine_options engine; /* dir, durability, sizes; callbacks are the shard's own */
     uint64_t waiting_max;         /* bytes of requests waiting; 0: 1 GiB */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
-    /* long work in the loop moves: engine_options.on_pulse */
+    /* long work in the loop moves: engine_options.on_pulse; NULL: nobody asks */
     void (*pulse)(void *context, uint64_t done, uint64_t of);
+    /* Another list of who may come, the coordinator's: its text. NULL: nobody is asked for keys. 0,
+     * or why it is not taken. */
+    int (*allow)(void *context, const char *text, size_t bytes, struct err *e);
+    bool insecure; /* it listens on tcp without keys: told in its beats */
     void (*on_fatal)(void *context,
                      /* the disk is broken: log and leave; NULL: the env is stopped */
                      const struct err *e);
@@ -90,6 +94,7 @@ struct shard {
     struct naming naming;
     struct dropping dropping;
     struct beat beat;
+    uint64_t keylist;      /* version of the allow-list that it goes by; 0: none yet */
     struct env_timer sync; /* journal mode: a sync begins so late at most, or after the last */
     struct shard_counts counts;
     struct dispatch_counts dispatched;

@@ -1,7 +1,9 @@
 /* shard_answer.c: what all modules of a shard stand on: replies, refusals, the end. */
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/shard/shard.h"
 
 #include <inttypes.h>
@@ -125,8 +127,12 @@ struct request *shard_take(struct shard *s, peer_t from, int found, struct err *
     bool at_once = !found && w->type == WIRE_TYPE_PUSH &&
                    (request_pool_pressed(&s->pool) || request_pool_full(&s->pool, w, s->m)) &&
                    bsp_next(s, &w->u.PUSH);
+    const struct env_who *who = env_who(s->env, from);
+    const struct request_from of = {from, who->key[0] != 0 && !PLANTED("key_by_connection")
+                                              ? hash_bytes(who->key, strlen(who->key), 0)
+                                              : 0};
     struct request *q =
-        found ? NULL : request_take(&s->pool, from, w, s->m, at_once, env_now_ns(s->env));
+        found ? NULL : request_take(&s->pool, &of, w, s->m, at_once, env_now_ns(s->env));
     if (q != NULL) {
         s->m = NULL;
         return q;

@@ -247,7 +247,7 @@ int main(int argc, char **argv)
     o.env = net_env(o.net);
     net_set_handler(o.net, &handler, &o);
     for (uint32_t i = 0; i < o.connections; i++)
-        if (env_connect(o.env, argv[1], &o.connection[i].peer) != 0)
+        if (env_connect(o.env, argv[1], ENV_COORDINATOR, &o.connection[i].peer) != 0)
             return 69;
     env_timer_start(o.env, &o.end, UINT64_C(20000000000)); /* for the answers of `arrange` */
     arrange(&o);

@@ -17,12 +17,12 @@ def within(seconds, what, look):
 
 
 class Fleet:
-    """A coordinator and servers with names, folders and ports that stay; what runs goes with it."""
+    """A coordinator and servers with names, folders and sockets that stay; what runs goes with it."""
 
     def __init__(self, space, name, shards=2):
         self.space, self.name, self.shards = space, name, shards
-        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
-        self.ports, self.running, self.logs, self.begun = {}, {}, 0, False
+        self.endpoint = f"ipc://{space}/{name}-c.sock"
+        self.running, self.logs, self.begun = {}, 0, False
 
     def folder(self, who):
         return self.space / f"{self.name}-{who}"
@@ -47,7 +47,7 @@ class Fleet:
 
     def at(self, who):
         """Where a server listens."""
-        return f"tcp://127.0.0.1:{self.ports.setdefault(who, free_port())}"
+        return f"ipc://{self.space}/{self.name}-{who}.sock"
 
     def state(self):
         got = shoal("status", "--coordinator", self.endpoint, "--json")

@@ -61,7 +61,7 @@ def bad_configuration_ends_with_78_and_names_the_line(space):
 
 def wrong_usage_ends_with_64(space):
     for words in (["frobnicate"], ["local"], ["local", "a", "b"], ["local", "--nope"], ["local", "x.yaml", "--servers", "0"],
-                  ["bench", "--only", "pull"], ["submit", "a.yaml"], ["stop"], ["status"], ["status", "--coordinator", "127.0.0.1:7000"]):
+                  ["bench", "--only", "pull"], ["submit", "a.yaml"], ["stop"], ["status"], ["status", "--coordinator", "127.0.0.1:7000"], ["keygen"]):
         got = subprocess.run([SHOAL, *words], capture_output=True, text=True, check=False)
         assert got.returncode == 64, (words, got.returncode, got.stderr)
         assert got.stderr.strip(), words
@@ -87,24 +87,27 @@ def port_in_use_is_said(space):
         s.bind(("127.0.0.1", 0))
         s.listen()
         port = s.getsockname()[1]
-        got = subprocess.run([BIN / "shoal-server", "--set", f"listen=tcp://127.0.0.1:{port}", "--set", f"data_dir={space / 'data'}"],
+        got = subprocess.run([BIN / "shoal-server", "--set", f"listen=tcp://127.0.0.1:{port}", "--set", f"data_dir={space / 'data'}",
+                              "--set", "insecure_plaintext=true"],
                              capture_output=True, text=True, timeout=60, check=False)
         assert got.returncode == 69, got
         assert str(port) in got.stderr and "in use" in got.stderr, got.stderr
 
 
 def open_address_needs_a_word(space):
-    got = subprocess.run([BIN / "shoal-server", "--set", "listen=tcp://0.0.0.0:7070", "--set", f"data_dir={space / 'data'}"],
-                         capture_output=True, text=True, timeout=60, check=False)
-    assert got.returncode in (77, 78), got
-    assert "insecure_plaintext" in got.stderr, got.stderr
+    for address in ("0.0.0.0", "127.0.0.1", "localhost"):
+        for program in ("shoal-server", "shoal-coordinator"):
+            got = subprocess.run([BIN / program, "--set", f"listen=tcp://{address}:7070", "--set", f"data_dir={space / 'data'}"],
+                                 capture_output=True, text=True, timeout=60, check=False)
+            assert got.returncode == 78, got
+            assert all(word in got.stderr for word in ("insecure_plaintext", "shoal keygen", "ipc://PATH")), got.stderr
 
 
 def unreachable_coordinator_is_said(space):
     train = synth(space / "train.tsv", 100, 1)
     job = job_file(space / "job.yaml", train)
     port = free_port()
-    got = subprocess.run([BIN / "shoal-worker", "train", "--config", str(job), "--coordinator", f"tcp://127.0.0.1:{port}", "--wait", "2"],
+    got = subprocess.run([BIN / "shoal-worker", "train", "--config", str(job), "--coordinator", f"tcp://127.0.0.1:{port}", "--wait", "2", "--insecure-plaintext"],
                          capture_output=True, text=True, timeout=60, check=False)
     assert got.returncode == 69, got
     assert str(port) in got.stderr, got.stderr

@@ -15,10 +15,10 @@ class Fleet:
     """One coordinator and one server; workers by hand. Everything goes with it."""
 
     def __init__(self, space):
-        self.endpoint, self.space, self.daemons = f"tcp://127.0.0.1:{free_port()}", space, []
+        self.endpoint, self.space, self.daemons = f"ipc://{space}/c.sock", space, []
         self.start("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
                    "--set", f"report={space / 'report.json'}")
-        self.start("shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"data_dir={space / 'server'}",
+        self.start("shoal-server", "--set", f"listen=ipc://{space}/s.sock", "--set", f"data_dir={space / 'server'}",
                    "--set", f"coordinator={self.endpoint}")
 
     def start(self, program, *words):

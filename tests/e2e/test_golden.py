@@ -85,8 +85,8 @@ def ends_with(where, status, *words):
 
 
 def one_changed_byte_is_refused_by_name(space):
-    server = ("shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", "data_dir=server-0", "--set", "coordinator=tcp://127.0.0.1:1")
-    coordinator = ("shoal-coordinator", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", "data_dir=coordinator")
+    server = ("shoal-server", "--set", f"listen=ipc://{space}/s.sock", "--set", "data_dir=server-0", "--set", f"coordinator=ipc://{space}/none")
+    coordinator = ("shoal-coordinator", "--set", f"listen=ipc://{space}/c.sock", "--set", "data_dir=coordinator")
     for _, where in each(space):
         fleet, shard = where / "fleet", where / "fleet/server-0/shard-0"
         live = sorted(shard.glob("journal/seg-*"))[0], sorted(shard.glob("rows/MANIFEST-*"))[0], max(shard.glob("rows/*.sst"), key=lambda p: p.stat().st_size)

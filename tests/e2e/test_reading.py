@@ -13,12 +13,12 @@ class Two(Fleet):
     """One coordinator, two servers."""
 
     def __init__(self, space, keep="64MiB"):
-        self.endpoint, self.space, self.daemons = f"tcp://127.0.0.1:{free_port()}", space, []
+        self.endpoint, self.space, self.daemons = f"ipc://{space}/c.sock", space, []
         self.head = ("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
                      "--set", "shards=2", "--set", f"report={space / 'report.json'}")
         self.begun = False
         self.start(*self.head)
-        self.args = [("shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"data_dir={space / f'server-{i}'}",
+        self.args = [("shoal-server", "--set", f"listen=ipc://{space}/s{i}.sock", "--set", f"data_dir={space / f'server-{i}'}",
                       "--set", f"coordinator={self.endpoint}", "--set", f"journal.keep={keep}", "--set", "journal.segment=64KiB")
                      for i in range(2)]
         self.servers = [self.start(*words) for words in self.args]

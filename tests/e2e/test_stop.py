@@ -77,7 +77,7 @@ class Fleet:
 
     def __init__(self, space, shards=1):
         self.space, self.shards, self.daemons = space, shards, []
-        self.endpoint, self.port = f"tcp://127.0.0.1:{free_port()}", free_port()
+        self.endpoint = f"ipc://{space}/c.sock"
         self.coordinator = self.start("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
                                       "--set", f"report={space / 'report.json'}", "--set", f"shards={shards}", "--set", "lease=2s")
         self.server = None
@@ -87,7 +87,7 @@ class Fleet:
         return self.daemons[-1]
 
     def serve(self, **how):
-        self.server = self.start("shoal-server", "--set", f"listen=tcp://127.0.0.1:{self.port}", "--set", f"data_dir={self.space / 'server'}", "--set",
+        self.server = self.start("shoal-server", "--set", f"listen=ipc://{self.space}/s.sock", "--set", f"data_dir={self.space / 'server'}", "--set",
                                  f"coordinator={self.endpoint}", "--set", f"shards={self.shards}", **how)
         return self.server
 

@@ -6,9 +6,10 @@ import pathlib
 import shutil
 import subprocess
 import tarfile
+import tempfile
 import time
 
-from lib import BIN, SHOAL, free_port
+from lib import BIN, SHOAL
 
 TABLES = ["user", "goods", "tail", "city", "page", "day", "dense", "dense_stats"]
 SERVER = {"journal.segment": "64KiB", "journal.max": "512KiB", "journal.keep": "128KiB"}
@@ -103,7 +104,8 @@ class Folder:
 
     def __init__(self, where):
         self.where, self.daemons = pathlib.Path(where), []
-        self.endpoint = f"tcp://127.0.0.1:{free_port()}"
+        self.sockets = tempfile.mkdtemp(prefix="shoal-")  # where it works its path may be long
+        self.endpoint = f"ipc://{self.sockets}/c"
 
     def start(self, name, program, *words):
         with open(self.where / f"{name}.log", "a", encoding="utf-8") as log:
@@ -115,7 +117,7 @@ class Folder:
                           "shards=2", "--set", "report=report.json")
 
     def server(self, i, **over):
-        sets = {**SERVER, **over, "listen": "tcp://127.0.0.1:*", "data_dir": f"server-{i}", "coordinator": self.endpoint}
+        sets = {**SERVER, **over, "listen": f"ipc://{self.sockets}/s{i}", "data_dir": f"server-{i}", "coordinator": self.endpoint}
         return self.start(f"server-{i}", "shoal-server", *[f"--set={key}={value}" for key, value in sets.items()])
 
     def worker(self):

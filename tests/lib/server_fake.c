@@ -421,7 +421,7 @@ void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server,
         s->number = UINT32_MAX;
     s->node = sim_node_new(sim, server, &fake_shard_handler, s);
     s->env = sim_node_env(s->node);
-    (void)env_connect(s->env, "sim://coordinator", &s->coordinator);
+    (void)env_connect(s->env, "sim://coordinator", ENV_COORDINATOR, &s->coordinator);
     s->beat = (struct env_timer){.fire = shard_beat}; /* that of a killed node is gone with it */
     env_timer_start(s->env, &s->beat, MS);
 }
@@ -914,7 +914,7 @@ void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
     w->next_id = 100;
     w->node = sim_node_new(sim, name, &fake_worker_handler, w);
     w->env = sim_node_env(w->node);
-    (void)env_connect(w->env, "sim://coordinator", &w->coordinator);
+    (void)env_connect(w->env, "sim://coordinator", ENV_COORDINATOR, &w->coordinator);
     w->beat.fire = worker_beat;
     env_timer_start(w->env, &w->beat, MS);
 }
@@ -1000,7 +1000,7 @@ void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml,
     c->next_id = 1;
     c->node = sim_node_new(sim, "client", &fake_client_handler, c);
     c->env = sim_node_env(c->node);
-    (void)env_connect(c->env, "sim://coordinator", &c->coordinator);
+    (void)env_connect(c->env, "sim://coordinator", ENV_COORDINATOR, &c->coordinator);
     c->timer.fire = client_timer;
     env_timer_start(c->env, &c->timer, MS);
 }

@@ -317,12 +317,12 @@ void hostile_start(struct hostile *h, struct cluster *c, uint64_t seed)
     h->rng = rng_of(seed, 66, 6);
     h->node = sim_node_new(c->sim, "hostile", &handler, h);
     h->env = sim_node_env(h->node);
-    ck_assert_int_eq(env_connect(h->env, "sim://coordinator", &h->coordinator), 0);
+    ck_assert_int_eq(env_connect(h->env, "sim://coordinator", ENV_COORDINATOR, &h->coordinator), 0);
     for (uint32_t i = 0; i < c->options.servers * c->options.shards; i++) {
         char endpoint[64];
         snprintf(endpoint, sizeof endpoint, "sim://server-%u-%u", i / c->options.shards,
                  i % c->options.shards);
-        ck_assert_int_eq(env_connect(h->env, endpoint, &h->shard[i]), 0);
+        ck_assert_int_eq(env_connect(h->env, endpoint, ENV_COORDINATOR, &h->shard[i]), 0);
     }
     sim_listen(h->node, "sim://hostile");
     h->timer.fire = on_timer;

@@ -67,6 +67,7 @@ static void server_gone(void *core, peer_t peer)
     atomic_fetch_add(&s->gone, 1);
 }
 
+static const struct net_options plain = {.insecure_plaintext = true};
 static const struct env_handler server_handler = {server_message, server_drained, server_gone};
 
 static void *server_thread(void *arg)
@@ -80,6 +81,7 @@ static void server_start(struct server *s, struct net_options options, const cha
 {
     struct err e = {0};
     memset(s, 0, sizeof(*s));
+    options.insecure_plaintext = true; /* keys: test_keys.c */
     ck_assert_msg(net_new(&options, &s->net, &e) == 0, "%s", e.text);
     int rc = SHOAL_E_UNAVAILABLE;
     for (int i = 0; i < 200 && rc == SHOAL_E_UNAVAILABLE; i++) {
@@ -171,7 +173,7 @@ static void client_open(struct client *c, const char *endpoint)
     c->env = net_env(c->net);
     net_set_handler(c->net, &client_handler, c);
     if (endpoint != NULL)
-        ck_assert_int_eq(env_connect(c->env, endpoint, &c->server), 0);
+        ck_assert_int_eq(env_connect(c->env, endpoint, ENV_COORDINATOR, &c->server), 0);
     c->guard.fire = client_give_up;
 }
 
@@ -234,7 +236,7 @@ START_TEST(net_carries_messages_over_ipc)
     struct net *other = NULL;
     struct err e = {0};
     char bound[256];
-    ck_assert_int_eq(net_new(&(struct net_options){0}, &other, &e), 0);
+    ck_assert_int_eq(net_new(&plain, &other, &e), 0);
     ck_assert_int_eq(net_listen(other, endpoint, bound, &e),
                      SHOAL_E_UNAVAILABLE); /* does not steal a living server's path */
     client_exchange(&c, 100, 4, 70000);
@@ -408,7 +410,7 @@ START_TEST(net_full_peer_answers_busy_and_then_gets_all)
     struct client c;
     struct err e = {0};
     pthread_t thread;
-    ck_assert_int_eq(net_new(&(struct net_options){0}, &f.net, &e), 0);
+    ck_assert_int_eq(net_new(&plain, &f.net, &e), 0);
     ck_assert_int_eq(net_listen(f.net, "tcp://127.0.0.1:0", f.bound, &e), 0);
     net_set_handler(f.net, &flooder_handler, &f);
     client_open(&c, f.bound);
@@ -441,7 +443,8 @@ START_TEST(net_queues_are_bounded_in_bytes_too)
     ck_assert_int_eq(net_new(&(struct net_options){.queue_bytes = 1 << 20}, &n, &e), 0);
     for (int peer = 0; peer < 2; peer++) {
         uint32_t accepted = 0, waiting = 0;
-        ck_assert_int_eq(env_connect(net_env(n), "tcp://127.0.0.1:1", &to[peer]), 0);
+        ck_assert_int_eq(env_connect(net_env(n), "tcp://127.0.0.1:1", ENV_COORDINATOR, &to[peer]),
+                         0);
         for (int i = 0; i < 100; i++) {
             struct msg *m = msg_new();
             memset(msg_add(m, BYTES), 1, BYTES);
@@ -574,7 +577,7 @@ START_TEST(net_disconnects_inside_a_message)
     ck_assert_uint_eq(c.lost, 1);
     peer_t old = c.server;
     net_set_handler(c.net, &client_handler, &c);
-    ck_assert_int_eq(env_connect(c.env, s.bound, &c.server), 0);
+    ck_assert_int_eq(env_connect(c.env, s.bound, ENV_COORDINATOR, &c.server), 0);
     ck_assert_uint_ne(c.server, old);
     client_exchange(&c, 10, 2, 50);
     net_free(c.net);
@@ -589,7 +592,7 @@ START_TEST(net_refuses_a_port_in_use)
     struct err e = {0};
     char bound[256];
     server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
-    ck_assert_int_eq(net_new(&(struct net_options){0}, &other, &e), 0);
+    ck_assert_int_eq(net_new(&plain, &other, &e), 0);
     ck_assert_int_eq(net_listen(other, s.bound, bound, &e), SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(e.text, s.bound));
     ck_assert_ptr_nonnull(strstr(e.text, "in use"));
@@ -598,40 +601,50 @@ START_TEST(net_refuses_a_port_in_use)
 }
 END_TEST
 
-START_TEST(net_listens_on_loopback_alone_unless_told)
+START_TEST(net_listens_on_tcp_with_keys_alone_unless_told)
 {
     static const struct {
         const char *endpoint;
-        int plain, insecure;
+        int without, insecure;
     } cases[] = {
-        {"tcp://127.0.0.1:0", 0, 0},
-        {"tcp://127.1.2.3:*", 0, 0},
-        {"tcp://localhost:0", 0, 0},
-        {"tcp://0.0.0.0:0", SHOAL_E_DENIED, 0},
-        {"tcp://*:0", SHOAL_E_DENIED, 0},
-        {"tcp://127.evil.example:0", SHOAL_E_DENIED, SHOAL_E_UNAVAILABLE},
-        {"tcp://127.0.0.1.example:0", SHOAL_E_DENIED, SHOAL_E_UNAVAILABLE},
-        {"tcp://localhost.example:0", SHOAL_E_DENIED, SHOAL_E_UNAVAILABLE},
-        {"tcp://127.0.0.1", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
-        {"tcp://127.0.0.1:65536", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
-        {"tcp://127.0.0.1:7x", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
-        {"tcp://:7070", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
-        {"127.0.0.1:7070", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
-        {"inproc://x", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
-        {"ipc://", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
-        {"", SHOAL_E_CONFIG, SHOAL_E_CONFIG},
+        {"tcp://127.0.0.1:0", SHOAL_E_CONFIG, 0},
+        {"tcp://127.1.2.3:*", SHOAL_E_CONFIG, 0},
+        {"tcp://localhost:0", SHOAL_E_CONFIG, 0},
+        {"tcp://[::1]:0", SHOAL_E_CONFIG, 0},
+        {"tcp://0.0.0.0:0", SHOAL_E_CONFIG, 0},
+        {"tcp://*:0", SHOAL_E_CONFIG, 0},
+        {"tcp://127.evil.example:0", SHOAL_E_CONFIG, SHOAL_E_UNAVAILABLE},
+        {"tcp://localhost.example:0", SHOAL_E_CONFIG, SHOAL_E_UNAVAILABLE},
+        {"ipc:///tmp/shoal-net-listens", 0, 0},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        for (int insecure = 0; insecure < 2; insecure++) {
+    static const char *const wrong[] = {"tcp://127.0.0.1",
+                                        "tcp://127.0.0.1:65536",
+                                        "tcp://127.0.0.1:7x",
+                                        "tcp://:7070",
+                                        "127.0.0.1:7070",
+                                        "inproc://x",
+                                        "ipc://",
+                                        ""};
+    char bound[256];
+    for (int insecure = 0; insecure < 2; insecure++) {
+        const struct net_options options = {.insecure_plaintext = insecure};
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             struct net *n = NULL;
             struct err e = {0};
-            char bound[256];
-            ck_assert_int_eq(net_new(&(struct net_options){.insecure_plaintext = insecure}, &n, &e),
-                             0);
+            ck_assert_int_eq(net_new(&options, &n, &e), 0);
             int rc = net_listen(n, cases[i].endpoint, bound, &e);
-            ck_assert_msg(rc == (insecure ? cases[i].insecure : cases[i].plain), "%s %d: %d %s",
+            ck_assert_msg(rc == (insecure ? cases[i].insecure : cases[i].without), "%s %d: %d %s",
                           cases[i].endpoint, insecure, rc, e.text);
-            ck_assert(rc != SHOAL_E_DENIED || strstr(e.text, "insecure_plaintext") != NULL);
+            ck_assert(rc != SHOAL_E_CONFIG || (strstr(e.text, "insecure_plaintext") != NULL &&
+                                               strstr(e.text, "shoal keygen") != NULL &&
+                                               strstr(e.text, "ipc://PATH") != NULL));
+            net_free(n);
+        }
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            struct net *n = NULL;
+            struct err e = {0};
+            ck_assert_int_eq(net_new(&options, &n, &e), 0);
+            ck_assert_int_eq(net_listen(n, wrong[i], bound, &e), SHOAL_E_CONFIG);
             net_free(n);
         }
     }
@@ -959,7 +972,7 @@ START_TEST(net_timers_fire_in_order_and_never_early)
 {
     struct clockwork k = {.a.fire = fire_a, .b.fire = fire_b, .c.fire = fire_c};
     struct err e = {0};
-    ck_assert_int_eq(net_new(&(struct net_options){0}, &k.net, &e), 0);
+    ck_assert_int_eq(net_new(&plain, &k.net, &e), 0);
     k.env = net_env(k.net);
     uint64_t began = env_now_ns(k.env);
     env_timer_start(k.env, &k.a, 10 * SECOND);
@@ -1000,7 +1013,7 @@ START_TEST(net_work_runs_elsewhere_and_ends_on_the_loop)
 {
     struct clockwork k = {.work.run = work_run, .work.done = work_done};
     struct err e = {0};
-    ck_assert_int_eq(net_new(&(struct net_options){0}, &k.net, &e), 0);
+    ck_assert_int_eq(net_new(&plain, &k.net, &e), 0);
     k.env = net_env(k.net);
     env_work_start(k.env, &k.work);
     ck_assert(!k.done);
@@ -1088,7 +1101,7 @@ START_TEST(net_signals_reach_the_loop)
 {
     struct clockwork k = {.signo = 0};
     struct err e = {0};
-    ck_assert_int_eq(net_new(&(struct net_options){0}, &k.net, &e), 0);
+    ck_assert_int_eq(net_new(&plain, &k.net, &e), 0);
     k.env = net_env(k.net);
     ck_assert_int_eq(net_signals(k.net, signal_seen, &k), 0);
     raise(SIGTERM);
@@ -1163,7 +1176,7 @@ int main(void)
     tcase_add_test(t, net_peer_that_left_is_unavailable);
     tcase_add_test(t, net_disconnects_inside_a_message);
     tcase_add_test(t, net_refuses_a_port_in_use);
-    tcase_add_test(t, net_listens_on_loopback_alone_unless_told);
+    tcase_add_test(t, net_listens_on_tcp_with_keys_alone_unless_told);
     tcase_add_test(t, net_drop_sends_loses_its_share);
     tcase_add_test(t, net_garbage_on_the_port_harms_nobody);
     tcase_add_test(t, net_connections_are_bounded);

@@ -45,6 +45,26 @@ START_TEST(peers_keep_their_name_while_they_live)
 }
 END_TEST
 
+/* Whoever takes up another's routing id is not taken for him. */
+START_TEST(peers_with_another_key_are_others)
+{
+    struct peers *ps = peers_new(1, 0);
+    peer_t evicted = 0;
+    struct sock_id id = id_of(7);
+    memcpy(id.key, "one", 4);
+    peer_t name = peers_heard(ps, ROUTER, &id, &evicted)->name;
+    ck_assert_uint_eq(peers_heard(ps, ROUTER, &id, &evicted)->name, name);
+    ck_assert_uint_eq(evicted, 0);
+    memcpy(id.key, "two", 4);
+    struct peer *other = peers_heard(ps, ROUTER, &id, &evicted);
+    ck_assert_uint_ne(other->name, name);
+    ck_assert_uint_eq(evicted, name);
+    ck_assert_ptr_null(peers_find(ps, name));
+    ck_assert_str_eq(other->who.key, "two");
+    peers_free(ps);
+}
+END_TEST
+
 START_TEST(peers_longest_silent_makes_room)
 {
     struct peers *ps = peers_new(2, 0);
@@ -112,6 +132,7 @@ int main(void)
     Suite *suite = suite_create("peer");
     TCase *t = tcase_create("peer");
     tcase_add_test(t, peers_keep_their_name_while_they_live);
+    tcase_add_test(t, peers_with_another_key_are_others);
     tcase_add_test(t, peers_longest_silent_makes_room);
     tcase_add_test(t, peers_strangers_make_room_first);
     tcase_add_test(t, peers_connections_out_are_bounded);

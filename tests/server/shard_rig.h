@@ -258,7 +258,8 @@ __attribute__((unused)) static void rig_shard(struct rig *r)
     ck_assert_int_eq(shard_start(r->shard, "sim://shard", &e), 0);
     r->to = 0;
     if (r->alone)
-        ck_assert_int_eq(env_connect(sim_node_env(r->client), "sim://shard", &r->to), 0);
+        ck_assert_int_eq(
+            env_connect(sim_node_env(r->client), "sim://shard", ENV_COORDINATOR, &r->to), 0);
     rig_run(r, 5);
     ck_assert_uint_ne(r->to, 0);
 }

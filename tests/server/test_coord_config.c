@@ -14,7 +14,7 @@ START_TEST(coord_config_has_defaults)
     struct coord_config c;
     struct err e = {0};
     ck_assert_msg(server_config_coordinator(NULL, NULL, &c, &e) == 0, "%s", e.text);
-    ck_assert_str_eq(c.listen, "tcp://127.0.0.1:7000");
+    ck_assert_str_eq(c.listen, "ipc:///run/shoal/coordinator/socket");
     ck_assert_uint_eq(c.shards, 1);
     ck_assert_uint_eq(c.lease_ms, 10000);
     ck_assert_str_eq(c.report, "");
@@ -31,7 +31,7 @@ START_TEST(coord_config_reads_all_keys)
         parse(
             "listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
             "r.json\nnet: {drop: 0.1}\n"
-            "insecure_plaintext: true\n",
+            "insecure_plaintext: true\nkeys: k\nallow: l\n",
             &c, &e) == 0,
         "%s", e.text);
     ck_assert_str_eq(c.data_dir, "/d");
@@ -40,6 +40,8 @@ START_TEST(coord_config_reads_all_keys)
     ck_assert_uint_eq(c.resend_ms, 100);
     ck_assert_double_eq(c.drop, 0.1);
     ck_assert(c.insecure_plaintext);
+    ck_assert_str_eq(c.keys, "k");
+    ck_assert_str_eq(c.allow, "l");
 }
 END_TEST
 
@@ -58,8 +60,7 @@ END_TEST
 START_TEST(coord_config_refuses_unknown_and_impossible)
 {
     static const char *const wrong[] = {"shard: 3\n",   "shards: 0\n",      "shards: many\n",
-                                        "lease: 1ms\n", "net: {drop: 2}\n", "listen: ''\n",
-                                        "keys: k\n"};
+                                        "lease: 1ms\n", "net: {drop: 2}\n", "listen: ''\n"};
     struct coord_config c;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct err e = {0};

@@ -19,7 +19,7 @@ START_TEST(defaults_hold_without_a_file)
     struct server_config c;
     struct err e;
     ck_assert_msg(server_config_load(NULL, NULL, &c, &e) == 0, "%s", e.text);
-    ck_assert_str_eq(c.listen, "tcp://127.0.0.1:7070");
+    ck_assert_str_eq(c.listen, "ipc:///run/shoal/server/socket");
     ck_assert_uint_eq(c.shards, 1);
     ck_assert_int_eq(c.durability, DURABLE_JOURNAL);
     ck_assert(!c.insecure_plaintext);
@@ -35,7 +35,8 @@ START_TEST(every_key_is_taken)
         "10GiB\n"
         "journal: {max: 2GiB, keep: 0, sync_ms: 0, segment: 16MiB}\ncoordinator: "
         "tcp://127.0.0.1:9999\n"
-        "durability: fsync\nnet: {drop: 0.25}\ninsecure_plaintext: true\nadvertise: host7\n";
+        "durability: fsync\nnet: {drop: 0.25}\ninsecure_plaintext: true\nadvertise: host7\nkeys: "
+        "k\n";
     ck_assert_msg(parse(text, &c, &e) == 0, "%s", e.text);
     ck_assert_str_eq(c.name, "s1");
     ck_assert_str_eq(c.data_dir, "/x/y");
@@ -44,6 +45,7 @@ START_TEST(every_key_is_taken)
     ck_assert_uint_eq(c.journal.segment, 16u << 20);
     ck_assert_int_eq(c.durability, DURABLE_FSYNC);
     ck_assert(c.net.drop == 0.25);
+    ck_assert_str_eq(c.keys, "k");
     char endpoint[256];
     ck_assert_int_eq(server_config_endpoint(&c, 2, endpoint, &e), 0);
     ck_assert_str_eq(endpoint, "tcp://127.0.0.1:9002");
@@ -78,7 +80,7 @@ START_TEST(wrong_files_are_refused_with_their_line)
         {"durability: maybe\n", "durability"},
         {"journal: {maximum: 1GiB}\n", "journal.max"},
         {"journal: {keep: much}\n", "journal.keep"},
-        {"keys: /etc/shoal/keys\n", "keys"},
+        {"coordinator: ipc://c\nallow: list\n", "allow"},
         {"net: {drop: 1.5}\n", "net.drop"},
         {"listen: udp://x:1\n", "udp://x:1"},
         {"listen: tcp://127.0.0.1\n", "HOST:PORT"},

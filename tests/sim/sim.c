@@ -111,6 +111,7 @@ static const struct env_ops sim_ops = {
     .connect = sim_connect,
     .disconnect = sim_disconnect,
     .send = sim_send,
+    .who = sim_who,
     .work = op_work,
     .stop = op_stop,
 };
@@ -211,6 +212,7 @@ struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_
     SHOAL_ASSERT(strlen(name) < sizeof(n->name));
     memcpy(n->name, name, strlen(name) + 1);
     n->env.ops = &sim_ops;
+    n->who.role = ROLE_LOCAL;
     n->sim = s;
     n->index = ++s->node_count;
     n->rng = rng_of(s->options.seed, 1, n->index);
@@ -226,6 +228,11 @@ void sim_node_set_handler(struct sim_node *n, const struct env_handler *handler,
 {
     n->handler = handler;
     n->core = core;
+}
+
+void sim_node_who(struct sim_node *n, const struct env_who *who)
+{
+    n->who = *who;
 }
 
 struct env *sim_node_env(struct sim_node *n)

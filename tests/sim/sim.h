@@ -38,6 +38,8 @@ struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_
                               void *core);
 void sim_node_set_handler(struct sim_node *n, const struct env_handler *handler, void *core);
 struct env *sim_node_env(struct sim_node *n);
+/* Who the node is to those that it connects to, from now on; at first everybody is LOCAL. */
+void sim_node_who(struct sim_node *n, const struct env_who *who);
 void sim_listen(struct sim_node *n, const char *endpoint); /* "sim://server-0" */
 /* the core's memory stays the caller's to free; the node is gone */
 void sim_kill(struct sim_node *n);

@@ -43,6 +43,7 @@ struct sim_node {
     struct rng rng;
     const struct env_handler *handler;
     void *core;
+    struct env_who who; /* to those it connects to */
     bool dead, stopped;
     uint64_t paused_until_ns;
     struct sim_node *next;
@@ -108,7 +109,8 @@ static inline uint64_t sim_draw(struct rng *r, uint64_t least, uint64_t most)
 
 /* sim_net.c: a node's doors to the network, as in struct env_ops. */
 int sim_send(struct env *env, peer_t to, struct msg *m);
-int sim_connect(struct env *env, const char *endpoint, peer_t *out);
+int sim_connect(struct env *env, const char *endpoint, const char *key, peer_t *out);
+const struct env_who *sim_who(struct env *env, peer_t peer);
 void sim_disconnect(struct env *env, peer_t peer);
 /* Delivers e's message (the event is freed); whether the core saw it. */
 bool sim_deliver(struct sim *s, struct event *e);

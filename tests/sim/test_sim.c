@@ -105,7 +105,7 @@ static struct node *node_new(struct sim *s, const char *name, const char *endpoi
 static peer_t connect_to(struct node *n, const char *endpoint)
 {
     peer_t peer = 0;
-    ck_assert_int_eq(env_connect(n->env, endpoint, &peer), 0);
+    ck_assert_int_eq(env_connect(n->env, endpoint, ENV_COORDINATOR, &peer), 0);
     ck_assert_uint_ne(peer, 0);
     return peer;
 }

@@ -10,8 +10,8 @@
 
 #define GOLDEN "tests/wire/fields.txt"
 #define ANEW                                                                                       \
-    "a number once given stays: put new fields at the end of their list and append them "          \
-    "to " GOLDEN "; a new WIRE_VERSION may begin anew (SHOAL_WRITE_FIELDS=1)"
+    "a number once given stays: put new fields at the end of their list, name them in "            \
+    "WIRE_LATER, and append them to " GOLDEN " (SHOAL_WRITE_FIELDS=1)"
 
 extern const ProtobufCMessageDescriptor pb__header__descriptor;
 
@@ -59,7 +59,6 @@ static struct text today(void)
     uint32_t frames;
     FILE *out = open_memstream(&t.at, &t.bytes);
     ck_assert_ptr_nonnull(out);
-    fprintf(out, "version %u\n", WIRE_VERSION);
     message_lines(out, &pb__header__descriptor);
 #define X(name, number, request_frames, reply_frames)                                              \
     message_lines(out, wire_shape_of(number, false, &frames)->proto);                              \
@@ -100,12 +99,12 @@ START_TEST(wire_numbers_stay)
 {
     struct text t = today();
     char line[256];
+    ck_assert_msg(lines_within(golden(), t.at, line), "%s is not so any more: " ANEW, line);
     if (getenv("SHOAL_WRITE_FIELDS") != NULL) {
         FILE *file = fopen(GOLDEN, "w");
         ck_assert_uint_eq(fwrite(t.at, 1, t.bytes, file), t.bytes);
         ck_assert_int_eq(fclose(file), 0);
     }
-    ck_assert_msg(lines_within(golden(), t.at, line), "%s is not so any more: " ANEW, line);
     ck_assert_msg(lines_within(t.at, golden(), line), "%s is not in the list: " ANEW, line);
     free(t.at);
 }

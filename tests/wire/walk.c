@@ -50,7 +50,7 @@ int main(void)
         return 2;
     sim_node_set_handler(node, &coord_handler, c);
     sim_listen(node, "sim://coordinator");
-    if (env_connect(sim_node_env(client), "sim://coordinator", &peer) != 0)
+    if (env_connect(sim_node_env(client), "sim://coordinator", ENV_COORDINATOR, &peer) != 0)
         return 3;
     call(sim_node_env(client), peer);
     (void)sim_run(sim, UINT64_C(100000000), NULL, NULL);

@@ -17,13 +17,13 @@ def walk():
     text = (ROOT / "proto/wire/README.md").read_text(encoding="utf-8").split("## A message of your own")[1]
     blocks = re.findall(r"^```\n(.*?)^```$", text, re.S | re.M)
     rows = re.findall(r"`(X\(.*?\))`", text)
-    assert len(blocks) == 3 and len(rows) == 2, "the walk has three blocks and two rows"
+    assert len(blocks) == 3 and len(rows) == 3, "the walk has three blocks and three rows"
     return blocks, rows
 
 
 def row_into(text, table, row):
     """At the end of the list that `#define TABLE(X)` begins."""
-    begin = text.index(f"#define {table}(X)")
+    begin = re.search(rf"#define {table}\(X[,)]", text).start()
     end = begin + re.match(r"(?:[^\n]*\\\n)*[^\n]*\n", text[begin:]).end()
     return text[:end - 1] + f" \\\n    {row}\n" + text[end:]
 
@@ -39,9 +39,10 @@ def changed(blocks, rows):
     lists = before(wire.read_text(encoding="utf-8"), "/* X(NAME, wire number,", blocks[0])
     handler = before(coord.read_text(encoding="utf-8"), "/* ---- dispatch ---", blocks[1])
     taken = re.findall(r"^    X\([A-Z_]+, (\d+), \d, \d\)", lists, re.M)
+    allow = row_into((ROOT / "proto/wire/allow.h").read_text(encoding="utf-8"), "WIRE_ALLOW_MAP", rows[1])
     row = rows[0].replace(", N,", f", {max(map(int, taken)) + 1},")
     return {"proto/wire/wire.h": row_into(lists, "WIRE_MAP", row),
-            "server/coord/coord.c": row_into(handler, "DISPATCH_MAP", rows[1]),
+            "proto/wire/allow.h": allow, "server/coord/coord.c": row_into(handler, "DISPATCH_MAP", rows[2]),
             "tests/wire/walk_call.h": blocks[2]}
 
 

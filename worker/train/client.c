@@ -31,6 +31,7 @@ enum {
 struct connection {
     peer_t peer; /* 0: none yet */
     char endpoint[MAP_ENDPOINT_BYTES];
+    char key[MAP_KEY_BYTES]; /* that the other side shows; of the coordinator not known here */
 };
 
 struct client {
@@ -64,16 +65,20 @@ static void connection_hello(struct client *c, peer_t peer)
         (void)env_send(c->env, peer, m);
 }
 
-static int connection_open(struct client *c, struct connection *to, const char *endpoint)
+/* key: ENV_COORDINATOR, or as the map has it. */
+static int connection_open(struct client *c, struct connection *to, const char *endpoint,
+                           const char *key)
 {
-    if (to->peer != 0 && strcmp(to->endpoint, endpoint) == 0)
+    bool same = key == ENV_COORDINATOR || strcmp(to->key, key) == 0;
+    if (to->peer != 0 && same && strcmp(to->endpoint, endpoint) == 0)
         return 0;
     if (to->peer != 0)
         env_disconnect(c->env, to->peer);
     to->peer = 0;
     SHOAL_ASSERT(strlen(endpoint) < sizeof to->endpoint);
     snprintf(to->endpoint, sizeof to->endpoint, "%s", endpoint);
-    int rc = env_connect(c->env, endpoint, &to->peer);
+    snprintf(to->key, sizeof to->key, "%s", key == ENV_COORDINATOR ? "" : key);
+    int rc = env_connect(c->env, endpoint, key, &to->peer);
     if (rc != 0) {
         to->peer = 0;
         return rc;
@@ -315,7 +320,7 @@ static int shards_connect(struct client *c, const struct map *m)
     SHOAL_ASSERT(m->shard_count <= c->shard_count);
     for (uint32_t s = 0; s < m->shard_count; s++)
         if (m->endpoint[s][0] != '\0') {
-            int rc = connection_open(c, &c->shard[s], m->endpoint[s]);
+            int rc = connection_open(c, &c->shard[s], m->endpoint[s], m->key[s]);
             if (rc != 0)
                 log_warn("shard %u at %s cannot be reached: %s", s, m->endpoint[s], err_text(rc));
         }
@@ -381,10 +386,12 @@ int client_new(struct env *env, const struct client_options *options, struct cli
                                   .build = map_get_build,
                                   .reply = map_get_reply};
     client_map_init(&c->map);
-    int rc = connection_open(c, &c->coordinator, options->coordinator);
+    int rc = connection_open(c, &c->coordinator, options->coordinator, ENV_COORDINATOR);
     if (rc != 0) {
-        err_set(e, rc, "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
-                options->coordinator, err_text(rc));
+        err_set(
+            e, rc,
+            "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT or ipc://PATH",
+            options->coordinator, err_text(rc));
         free(c);
         return rc;
     }
@@ -447,7 +454,22 @@ void client_map_close(struct map *m)
 {
     free(m->shard);
     free(m->endpoint);
+    free(m->key);
     client_map_init(m);
+}
+
+/* "ENDPOINT" or "ENDPOINT KEY". False: too long, or no text. */
+static bool line_take(struct map *m, uint32_t shard, const char *text, size_t length)
+{
+    const char *blank = memchr(text, ' ', length);
+    size_t endpoint = blank != NULL ? (size_t)(blank - text) : length,
+           key = blank != NULL ? length - endpoint - 1 : 0;
+    if (endpoint >= MAP_ENDPOINT_BYTES || key >= MAP_KEY_BYTES || memchr(text, 0, length) != NULL)
+        return false;
+    memcpy(m->endpoint[shard], text, endpoint);
+    if (key > 0)
+        memcpy(m->key[shard], blank + 1, key);
+    return true;
 }
 
 /* One LF-ended line a shard. */
@@ -460,12 +482,10 @@ static int endpoints_take(struct map *m, const char *text, size_t bytes, struct 
             return err_set(e, SHOAL_E_MALFORMED, "the map names %u shards but has endpoints of %u",
                            m->shard_count, s);
         size_t length = (size_t)(line_end - text);
-        if (length >= MAP_ENDPOINT_BYTES || memchr(text, 0, length) != NULL)
+        if (!line_take(m, s, text, length))
             return err_set(e, SHOAL_E_MALFORMED,
                            "the endpoint of shard %u in the map is no text of at most %u bytes", s,
                            MAP_ENDPOINT_BYTES - 1);
-        memcpy(m->endpoint[s], text, length);
-        m->endpoint[s][length] = '\0';
         text = line_end + 1;
     }
     return 0;
@@ -486,7 +506,8 @@ int client_map_take(struct map *m, const struct wire_MAP_GET_reply *reply,
     taken.shard_count = reply->shards;
     taken.shard = malloc(shards->bytes + 2);
     taken.endpoint = calloc((size_t)reply->shards + 1, MAP_ENDPOINT_BYTES);
-    if (taken.shard == NULL || taken.endpoint == NULL) {
+    taken.key = calloc((size_t)reply->shards + 1, MAP_KEY_BYTES);
+    if (taken.shard == NULL || taken.endpoint == NULL || taken.key == NULL) {
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", reply->tablet_count);
         goto refuse;
     }

@@ -25,6 +25,7 @@
 
 #define CLIENT_COORDINATOR UINT32_MAX /* a request's target that is no shard */
 #define MAP_ENDPOINT_BYTES 256u
+#define MAP_KEY_BYTES 48u
 
 /* Which shard leads each tablet, as the worker knows it, and where the shards listen: a plain
  * value, taken from a MAP_GET reply. */
@@ -34,6 +35,7 @@ struct map {
     uint32_t shard_count;
     uint16_t *shard;                      /* owned (tablet_count): shard of each global tablet */
     char (*endpoint)[MAP_ENDPOINT_BYTES]; /* owned (shard_count); "" while unknown */
+    char (*key)[MAP_KEY_BYTES];           /* likewise: that each has to show; "": none */
 };
 
 void client_map_init(struct map *m);

@@ -1377,7 +1377,7 @@ START_TEST(coord_stranger_with_a_workers_number_is_nobody)
         (void)env_send(r.client.env, r.client.coordinator, wire_encode(&w));
     }
     peer_t before = r.coord->members.worker[0].peer, again;
-    ck_assert_int_eq(env_connect(r.worker[0].env, "sim://coordinator", &again), 0);
+    ck_assert_int_eq(env_connect(r.worker[0].env, "sim://coordinator", ENV_COORDINATOR, &again), 0);
     r.worker[0].coordinator = again;
     run_job(60);
     job_done(3);

@@ -37,13 +37,15 @@ static int beat(const char *server, uint32_t index, uint64_t incarnation, bool r
 static uint64_t join(peer_t peer, const char *name, uint64_t now_ns)
 {
     struct wire_WORKER_JOIN j = {.pid = 1};
-    const struct coord_caller caller = {peer, now_ns, 1000 + m.next_worker};
+    const struct coord_caller caller = {peer, now_ns, 1000 + m.next_worker, "a-key"};
     struct coord_worker *w;
     struct err e;
     (void)snprintf(j.name, sizeof j.name, "%s", name);
     ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
-    ck_assert_ptr_eq(coord_member_of_pass(&m, w->pass), w);
-    ck_assert_ptr_null(coord_member_of_pass(&m, w->number)); /* everybody may read that one */
+    ck_assert_ptr_eq(coord_member_of_pass(&m, w->pass, "a-key"), w);
+    ck_assert_ptr_null(coord_member_of_pass(&m, w->pass, "another")); /* nor with another key */
+    ck_assert_ptr_null(
+        coord_member_of_pass(&m, w->number, "a-key")); /* everybody may read that one */
     return w->number;
 }
 

@@ -464,7 +464,7 @@ START_TEST(strangers_give_no_orders)
     uint64_t id;
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     peer_t coordinator = r.to;
-    ck_assert_int_eq(env_connect(sim_node_env(r.client), "sim://shard", &r.to), 0);
+    ck_assert_int_eq(env_connect(sim_node_env(r.client), "sim://shard", ENV_COORDINATOR, &r.to), 0);
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         struct wire w = rig_wire(&r, order[i]);
         w.u.FENCE.generation = order[i] == WIRE_TYPE_FENCE ? UINT64_MAX : 0;

@@ -1,0 +1,27 @@
+/* secret.c: libsodium's memory. */
+#include "proto/base/secret.h"
+
+#include "proto/base/assert.h"
+
+#include <sodium.h>
+#include <string.h>
+
+void *secret_new(size_t bytes)
+{
+    int rc = sodium_init(); /* any thread, any number of times */
+    SHOAL_ASSERT(rc >= 0);
+    void *secret = sodium_malloc(bytes);
+    if (secret != NULL)
+        memset(secret, 0, bytes);
+    return secret;
+}
+
+void secret_free(void *secret)
+{
+    sodium_free(secret); /* it wipes */
+}
+
+void secret_wipe(void *bytes, size_t count)
+{
+    sodium_memzero(bytes, count);
+}

@@ -1,0 +1,302 @@
+/* keyfile.c: files of keys: made, read, refused. */
+#include "proto/net/keyfile.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/file.h"
+#include "proto/base/secret.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#define FILE_BYTES 4096u
+#define CREDENTIAL "shoal.key"
+
+bool keyfile_key_ok(const char *text)
+{
+    uint8_t raw[32];
+    return strlen(text) == KEYFILE_KEY - 1 && zmq_z85_decode(raw, text) != NULL;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool is_credential(const char *path)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    size_t n = folder != NULL ? strlen(folder) : 0;
+    return n > 0 && strncmp(path, folder, n) == 0 && path[n] == '/';
+}
+
+/* Of the open file: nobody can change what has been asked. */
+static int modes_check(const char *path, int fd, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return err_set(e, SHOAL_E_NOINPUT, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, SHOAL_E_DENIED, "%s is no plain file: a key lies in one", path);
+    if ((st.st_mode & (is_credential(path) ? 037 : 077)) != 0)
+        return err_set(
+            e, SHOAL_E_DENIED,
+            "%s: mode %04o lets others than its owner at the key: chmod 0400 %s, and make "
+            "a new one (shoal keygen) if somebody may have read it",
+            path, (unsigned)(st.st_mode & 07777), path);
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return err_set(e, SHOAL_E_DENIED,
+                       "%s belongs to user %u: a key belongs to who uses it (user %u) or to root",
+                       path, (unsigned)st.st_uid, (unsigned)geteuid());
+    return 0;
+}
+
+/* Its bytes, a NUL behind them, in memory of secret.h. */
+static int file_read(const char *path, char **out, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return err_set(e, errno == EACCES ? SHOAL_E_DENIED : SHOAL_E_NOINPUT,
+                       "cannot read the key file %s: %s", path, strerror(errno));
+    int rc = modes_check(path, fd, e);
+    char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
+    if (rc == 0 && text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    size_t bytes = 0;
+    ssize_t n = 1;
+    while (rc == 0 && n > 0 && bytes < FILE_BYTES - 1) {
+        n = read(fd, text + bytes, FILE_BYTES - 1 - bytes);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else if (n < 0)
+            rc = err_set(e, SHOAL_E_NOINPUT, "cannot read the key file %s: %s", path,
+                         strerror(errno));
+        else
+            bytes += (size_t)n;
+    }
+    if (rc == 0 && bytes == FILE_BYTES - 1)
+        rc = err_set(e, SHOAL_E_CONFIG, "%s is too long for a key file", path);
+    close(fd);
+    if (rc != 0) {
+        secret_free(text);
+        return rc;
+    }
+    *out = text;
+    return 0;
+}
+
+static int word_take(struct keyfile *k, const char *path, int line, const char *word,
+                     const char *value, struct err *e)
+{
+    const struct {
+        const char *word;
+        char *to;
+        size_t bytes;
+    } known[] = {{"public", k->pub, sizeof k->pub},
+                 {"secret", k->secret, sizeof k->secret},
+                 {"coordinator", k->coordinator, sizeof k->coordinator}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(word, known[i].word) != 0)
+            continue;
+        if (strlen(value) != known[i].bytes - 1)
+            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is no key of %zu characters", path, line,
+                           word, known[i].bytes - 1);
+        memcpy(known[i].to, value, known[i].bytes);
+        return 0;
+    }
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:%d: not a line of a key file: public, secret and coordinator are", path,
+                   line);
+}
+
+/* What belongs together is there, and fits. */
+static int whole_check(const struct keyfile *k, const char *path, struct err *e)
+{
+    char derived[KEYFILE_KEY] = "";
+    if (k->pub[0] == 0 && k->secret[0] == 0)
+        return err_set(e, SHOAL_E_CONFIG, "%s holds no key: make one with shoal keygen", path);
+    bool good = keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
+                zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
+                (k->coordinator[0] == 0 || keyfile_key_ok(k->coordinator));
+    return good ? 0
+                : err_set(e, SHOAL_E_CONFIG,
+                          "%s: its keys do not fit each other: make new ones with shoal keygen",
+                          path);
+}
+
+static int text_take(struct keyfile *k, const char *path, char *text, struct err *e)
+{
+    int rc = 0, number = 0;
+    for (char *line = text, *next; line != NULL && rc == 0; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = 0;
+        number++;
+        char *word = line + strspn(line, " \t\r");
+        char *value = word + strcspn(word, " \t\r");
+        if (*word == 0 || *word == '#')
+            continue;
+        if (*value != 0)
+            *value++ = 0;
+        value += strspn(value, " \t\r");
+        value[strcspn(value, " \t\r")] = 0;
+        rc = word_take(k, path, number, word, value, e);
+    }
+    return rc == 0 ? whole_check(k, path, e) : rc;
+}
+
+/* What stands in the place of a key where a unit finds none: systemd hands over nothing that is
+ * empty. */
+static bool is_none(const char *text)
+{
+    return strncmp(text, "none", 4) == 0 && text[4 + strspn(text + 4, "\n")] == 0;
+}
+
+/* *out stays NULL where none may stand there, and does. */
+static int load(const char *path, bool none_good, struct keyfile **out, struct err *e)
+{
+    char *text = NULL;
+    int rc = file_read(path, &text, e);
+    if (rc != 0)
+        return rc;
+    if (none_good && is_none(text)) {
+        secret_free(text);
+        return 0;
+    }
+    struct keyfile *k = secret_new(sizeof *k);
+    rc = k != NULL ? text_take(k, path, text, e) : err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    secret_free(text);
+    if (rc != 0) {
+        secret_free(k);
+        return rc;
+    }
+    *out = k;
+    return 0;
+}
+
+int keyfile_load(const char *path, struct keyfile **out, struct err *e)
+{
+    return load(path, false, out, e);
+}
+
+int keyfile_find(const char *path, struct keyfile **out, struct err *e)
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    char credential[4096];
+    *out = NULL;
+    if (path != NULL && path[0] != 0)
+        return keyfile_load(path, out, e);
+    if (folder == NULL || folder[0] != '/' ||
+        snprintf(credential, sizeof credential, "%s/" CREDENTIAL, folder) >= (int)sizeof credential)
+        return 0;
+    return access(credential, F_OK) == 0 ? load(credential, true, out, e) : 0;
+}
+
+void keyfile_free(struct keyfile *k)
+{
+    secret_free(k);
+}
+
+/* The key in a file like FILE.pub, its first word. */
+static int public_read(const char *path, char out[KEYFILE_KEY], struct err *e)
+{
+    char *text;
+    size_t bytes;
+    if (file_read_whole(path, FILE_BYTES, &text, &bytes) != 0)
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
+    char *word = text + strspn(text, " \t\r\n");
+    word[strcspn(word, " \t\r\n")] = 0;
+    bool fits = keyfile_key_ok(word);
+    if (fits)
+        memcpy(out, word, KEYFILE_KEY);
+    free(text);
+    return fits ? 0 : err_set(e, SHOAL_E_CONFIG, "%s holds no public key", path);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* A new file; what is there stays. */
+static int file_make(const char *path, const char *text, mode_t mode, struct err *e)
+{
+    int fd = file_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+    if (fd < 0 && errno == EEXIST)
+        return err_set(
+            e, SHOAL_E_EXISTS,
+            "%s is there already: a key is never overwritten; name another file, or move "
+            "it away",
+            path);
+    if (fd < 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", path, strerror(errno));
+    bool good =
+        fchmod(fd, mode) == 0 && file_write_all(fd, text, strlen(text)) == 0 && file_sync(fd) == 0;
+    int saved = errno;
+    good &= close(fd) == 0;
+    if (good)
+        return 0;
+    (void)file_unlink(path);
+    return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(saved));
+}
+
+static int pinned_take(const char *pinned, char out[KEYFILE_KEY], struct err *e)
+{
+    out[0] = 0;
+    if (pinned == NULL || pinned[0] == 0)
+        return 0;
+    if (keyfile_key_ok(pinned)) {
+        memcpy(out, pinned, KEYFILE_KEY);
+        return 0;
+    }
+    return public_read(pinned, out, e);
+}
+
+/* Its public half begins with a letter or a digit: it stands at the head of a line of a list, where
+ * '#' begins a comment. */
+static int pair_make(char pub[KEYFILE_KEY], char secret[KEYFILE_KEY], struct err *e)
+{
+    do {
+        if (zmq_curve_keypair(pub, secret) != 0)
+            return err_set(e, SHOAL_E_UNAVAILABLE,
+                           "this libzmq has no CURVE: install one that was built with libsodium");
+    } while (!isalnum((unsigned char)pub[0]));
+    return 0;
+}
+
+static int text_make(const char *pinned, char pub[KEYFILE_KEY], char *text, struct err *e)
+{
+    char secret[KEYFILE_KEY];
+    int rc = pair_make(pub, secret, e);
+    if (rc == 0)
+        (void)snprintf(text, FILE_BYTES,
+                       "# made by shoal keygen: whoever reads this file is its owner to Shoal\n"
+                       "public %s\nsecret %s\n%s%s%s",
+                       pub, secret, pinned[0] != 0 ? "coordinator " : "", pinned,
+                       pinned[0] != 0 ? "\n" : "");
+    secret_wipe(secret, sizeof secret);
+    return rc;
+}
+
+int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e)
+{
+    char other[4096], line[KEYFILE_KEY + 1], coordinator[KEYFILE_KEY];
+    if (snprintf(other, sizeof other, "%s.pub", path) >= (int)sizeof other)
+        return err_set(e, SHOAL_E_USAGE, "the name of the file is too long");
+    int rc = pinned_take(pinned, coordinator, e);
+    char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
+    if (rc == 0 && text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    if (rc == 0)
+        rc = text_make(coordinator, pub, text, e);
+    if (rc == 0)
+        rc = file_make(path, text, 0400, e);
+    secret_free(text);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(line, sizeof line, "%s\n", pub);
+    rc = file_make(other, line, 0444, e);
+    if (rc != 0)
+        (void)file_unlink(path); /* we have made it */
+    return rc;
+}

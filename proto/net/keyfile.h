@@ -1,0 +1,41 @@
+/* keyfile.h: files of keys, as `shoal keygen` makes them.
+ *
+ *     # a word and its value a line; blanks between
+ *     public      Z85              of CURVE; 40 characters
+ *     secret      Z85
+ *     coordinator Z85              the one that this key's holder takes for its coordinator
+ *
+ * A file that others than its owner may read, or that belongs neither to us nor to root, is
+ * refused; what systemd hands over (below $CREDENTIALS_DIRECTORY) may be the group's to read, for
+ * so it shows the access list of a service's user. Secrets lie in memory of secret.h, never in an
+ * argument, the environment or the log. */
+#ifndef PROTO_NET_KEYFILE_H
+#define PROTO_NET_KEYFILE_H
+
+#include "proto/base/err.h"
+
+#include <stdbool.h>
+
+#define KEYFILE_KEY 41u /* a key of CURVE as text, NUL counted */
+
+struct keyfile { /* in memory of secret.h */
+    char pub[KEYFILE_KEY], secret[KEYFILE_KEY];
+    char coordinator[KEYFILE_KEY]; /* empty: none is pinned */
+};
+
+/* Whether a text is a public key of CURVE: 40 characters of Z85. */
+bool keyfile_key_ok(const char *text);
+
+/* NOINPUT; DENIED: its modes or owner; CONFIG: what stands in it. */
+int keyfile_load(const char *path, struct keyfile **out, struct err *e);
+/* The file that is named, else, where systemd hands over a credential `shoal.key` that does not
+ * say "none", that. *out NULL: neither, so no keys. path: NULL or empty: not named. */
+int keyfile_find(const char *path, struct keyfile **out, struct err *e);
+void keyfile_free(struct keyfile *k); /* NULL is fine */
+
+/* Makes a new pair into path, 0400, and its public half into path.pub; neither may be there.
+ * pinned: the coordinator's public key, or the name of a file of it; NULL or empty: none. pub gets
+ * the public half. */
+int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e);
+
+#endif

@@ -1,0 +1,232 @@
+/* zap.c: one thread at inproc://zeromq.zap.01, and the domains that it knows.
+ *
+ * 1. Whatever is not a question about a key that the domain's list has is answered with 300: not
+ *    now. The other side's ZeroMQ tries again, so that it comes in once there is a list, or its
+ *    line; after 400 it never would.
+ *    [test: net_keys_matrix, net_who_was_refused_comes_in_when_listed]
+ * 2. Without the thread nobody comes in: sockets enforce their domain. [test:
+ *    net_without_an_answer_nobody_comes_in]
+ *
+ * A domain's list is changed and read under the lock, but by its own thread, which alone changes
+ * it. */
+#include "proto/net/zap.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/plant.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#define ENDPOINT "inproc://zeromq.zap.01"
+#define FRAMES 7 /* of a question about a key: the last is the key */
+#define FRAME_BYTES 256
+
+struct zap_domain {
+    char name[32];
+    struct keylist *list; /* owned */
+    uint64_t version;
+    struct zap_domain *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct zap_domain *domains;
+static uint64_t domains_made;
+static pthread_t thread;
+static bool running;
+
+/* ---- domains --------------------------------------------------------------------------------- */
+
+struct zap_domain *zap_domain_new(void)
+{
+    struct zap_domain *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    (void)snprintf(d->name, sizeof d->name, "shoal-%" PRIu64, ++domains_made);
+    d->next = domains;
+    domains = d;
+    pthread_mutex_unlock(&lock);
+    return d;
+}
+
+const char *zap_domain_name(const struct zap_domain *d)
+{
+    return d->name;
+}
+
+void zap_domain_set(struct zap_domain *d, struct keylist *l)
+{
+    pthread_mutex_lock(&lock);
+    struct keylist *former = d->list;
+    d->list = l;
+    d->version++;
+    pthread_mutex_unlock(&lock);
+    keylist_free(former);
+}
+
+const struct keylist *zap_domain_list(const struct zap_domain *d, uint64_t *version)
+{
+    *version = d->version;
+    return d->list;
+}
+
+void zap_domain_free(struct zap_domain *d)
+{
+    if (d == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    struct zap_domain **link = &domains;
+    while (*link != d)
+        link = &(*link)->next;
+    *link = d->next;
+    pthread_mutex_unlock(&lock);
+    keylist_free(d->list);
+    free(d);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+struct question {
+    uint32_t frames;
+    struct {
+        uint8_t bytes[FRAME_BYTES];
+        size_t count;
+    } frame[FRAMES];
+};
+
+/* version, id, domain, address, routing id, mechanism, key */
+enum { AT_VERSION, AT_ID, AT_DOMAIN, AT_ADDRESS, AT_ROUTING, AT_MECHANISM, AT_KEY };
+
+static bool is(const struct question *q, int frame, const char *text)
+{
+    return q->frame[frame].count == strlen(text) &&
+           memcmp(q->frame[frame].bytes, text, strlen(text)) == 0;
+}
+
+/* False: the context ends. */
+static bool question_read(void *socket, struct question *q)
+{
+    int more = 1;
+    size_t bytes = sizeof more;
+    for (q->frames = 0; more; q->frames++) {
+        uint8_t spare[FRAME_BYTES], *to = q->frames < FRAMES ? q->frame[q->frames].bytes : spare;
+        int n;
+        do
+            n = zmq_recv(socket, to, FRAME_BYTES, 0);
+        while (n < 0 && errno == EINTR);
+        if (n < 0 || zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &bytes) != 0)
+            return false;
+        if (q->frames < FRAMES)
+            q->frame[q->frames].count = n > FRAME_BYTES ? FRAME_BYTES : (size_t)n;
+    }
+    return true;
+}
+
+static void address_of(const struct question *q, char out[64])
+{
+    size_t n = q->frame[AT_ADDRESS].count < 63 ? q->frame[AT_ADDRESS].count : 63;
+    memcpy(out, q->frame[AT_ADDRESS].bytes, n);
+    out[n] = 0;
+}
+
+/* Whether the holder of the key may come in, who it is, and why not. */
+static const char *judge(const struct question *q, char key[KEYFILE_KEY],
+                         struct keylist_entry *found)
+{
+    const struct zap_domain *d;
+    key[0] = 0;
+    found->key[0] = 0;
+    if (q->frames != FRAMES || !is(q, AT_VERSION, "1.0") || !is(q, AT_MECHANISM, "CURVE") ||
+        q->frame[AT_KEY].count != 32)
+        return "no-key";
+    if (zmq_z85_encode(key, q->frame[AT_KEY].bytes, 32) == NULL)
+        return "no-key";
+    pthread_mutex_lock(&lock);
+    for (d = domains; d != NULL && !is(q, AT_DOMAIN, d->name); d = d->next)
+        continue;
+    const struct keylist *list = d != NULL ? d->list : NULL;
+    const struct keylist_entry *entry = list != NULL ? keylist_find(list, key) : NULL;
+    if (entry != NULL)
+        *found = *entry;
+    pthread_mutex_unlock(&lock);
+    return entry != NULL ? NULL : list == NULL ? "no-list-yet" : "not-listed";
+}
+
+static bool answer(void *socket, const struct question *q, bool come, const char *key)
+{
+    const struct {
+        const void *bytes;
+        size_t count;
+    } frame[] = {{"1.0", 3},
+                 {q->frames > AT_ID ? q->frame[AT_ID].bytes : NULL,
+                  q->frames > AT_ID ? q->frame[AT_ID].count : 0},
+                 {come ? "200" : "300", 3},
+                 {come ? "OK" : "no", 2},
+                 {key, come ? strlen(key) : 0},
+                 {"", 0}};
+    for (int i = 0; i < 6; i++)
+        if (zmq_send(socket, frame[i].bytes, frame[i].count, i < 5 ? ZMQ_SNDMORE : 0) < 0)
+            return false;
+    return true;
+}
+
+static void *serve(void *socket)
+{
+    struct question q;
+    struct keylist_entry who;
+    char key[KEYFILE_KEY], address[64];
+    (void)pthread_setname_np(pthread_self(), "keys");
+    while (question_read(socket, &q)) {
+        const char *why = judge(&q, key, &who);
+        bool come = why == NULL || PLANTED("strangers_come_in"); /* 1 */
+        address_of(&q, address);
+        if (come)
+            log_audit(.key = key, .role = role_text(who.role), .name = who.name, .peer = address,
+                      .operation = "CONNECT", .result = "ok");
+        else
+            log_audit(.key = key, .peer = address, .operation = "CONNECT", .result = why);
+        if (!answer(socket, &q, come, key))
+            break;
+    }
+    int none = 0;
+    (void)zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none);
+    (void)zmq_close(socket);
+    return NULL;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+int zap_start(void *context, struct err *e)
+{
+    if (running)
+        return 0;
+    void *socket = zmq_socket(context, ZMQ_REP);
+    if (socket == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ gives no socket: %s", zmq_strerror(errno));
+    if (zmq_bind(socket, ENDPOINT) != 0) {
+        int rc = err_set(e, SHOAL_E_UNAVAILABLE, "nobody can be asked for keys: %s: %s", ENDPOINT,
+                         zmq_strerror(errno));
+        (void)zmq_close(socket);
+        return rc;
+    }
+    if (pthread_create(&thread, NULL, serve, socket) != 0) {
+        (void)zmq_close(socket);
+        return err_set(e, SHOAL_E_NOMEM, "cannot start the thread that asks for keys");
+    }
+    running = true;
+    return 0;
+}
+
+void zap_stop(void)
+{
+    if (running)
+        (void)pthread_join(thread, NULL);
+    running = false;
+}

@@ -1,0 +1,74 @@
+/* allow.c: the table of allow.h, asked.
+ *
+ * 1. Every message has a right: without one this does not compile. [the compiler] */
+#include "proto/wire/allow.h"
+
+#include "proto/base/assert.h"
+
+static const struct {
+    const char *name, *note;
+    uint32_t roles[2];
+    bool audited;
+} right[] = {
+#define X(name, note, coordinator, shard, audited) {#name, note, {coordinator, shard}, audited},
+    WIRE_ALLOW(X)
+#undef X
+};
+
+enum wire_right allow_right_of(const struct wire *w)
+{
+    if (w->type == WIRE_TYPE_PULL && w->u.PULL.lane != UINT32_MAX)
+        return WIRE_RIGHT_PULL_LANE;
+    switch (w->type) {
+#define X(name, number, request_frames, reply_frames)                                              \
+    case WIRE_TYPE_##name:                                                                         \
+        return WIRE_RIGHT_##name;
+        WIRE_MAP(X) /* 1 */
+#undef X
+    case WIRE_TYPE_NONE:
+        break;
+    }
+    return WIRE_RIGHTS;
+}
+
+const char *allow_text(enum wire_right r)
+{
+    SHOAL_ASSERT(r < WIRE_RIGHTS);
+    return right[r].note[0] != 0 ? right[r].note : right[r].name;
+}
+
+uint32_t allow_roles(enum wire_right r, enum wire_side side)
+{
+    SHOAL_ASSERT(r < WIRE_RIGHTS);
+    return right[r].roles[side];
+}
+
+bool allow_audited(enum wire_right r)
+{
+    return r < WIRE_RIGHTS && right[r].audited;
+}
+
+bool allow_may(enum wire_right r, enum wire_side side, enum role role, bool boss)
+{
+    uint32_t roles = r < WIRE_RIGHTS ? right[r].roles[side] : 0;
+    if (boss)
+        return roles != 0;
+    if (role == ROLE_LOCAL)
+        return (roles & ~WIRE_ALLOW_BOSS) != 0;
+    return role < ROLES && (roles & role_bit(role)) != 0;
+}
+
+int allow_denied(enum wire_right r, enum wire_side side, const char *role, struct err *e)
+{
+    const char *at = side == WIRE_SHARD ? "a shard" : "the coordinator";
+    if (r < WIRE_RIGHTS && right[r].roles[side] == WIRE_ALLOW_BOSS)
+        return err_set(e, SHOAL_E_DENIED, "%s takes %s from its coordinator alone", at,
+                       allow_text(r));
+    if (r == WIRE_RIGHTS || right[r].roles[side] == 0)
+        return err_set(e, SHOAL_E_DENIED, "%s takes no %s", at,
+                       r == WIRE_RIGHTS ? "such message" : allow_text(r));
+    return err_set(
+        e, SHOAL_E_DENIED,
+        "the role %s may not send %s to %s: the coordinator's allow-list says who is what", role,
+        allow_text(r), at);
+}

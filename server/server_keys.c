@@ -1,0 +1,111 @@
+/* server_keys.c: keys at the start, and a list that is read again. */
+#include "server/server_keys.h"
+
+#include "proto/base/file.h"
+#include "proto/base/limits.h"
+#include "proto/base/log.h"
+#include "proto/net/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool on_tcp(const char *endpoint)
+{
+    return strncmp(endpoint, "tcp://", 6) == 0;
+}
+
+bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfile *keys)
+{
+    return on_tcp(ask->listen) && keys == NULL && ask->insecure;
+}
+
+static int together_check(const struct server_keys_ask *ask, const struct keyfile *keys,
+                          struct err *e)
+{
+    if (keys != NULL && ask->insecure)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "keys and insecure_plaintext: the one asks everybody for a key, the other "
+                       "nobody; take one of them away");
+    if (ask->allow[0] != 0 && keys == NULL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "allow: without `keys` nobody is asked for one: make them with shoal keygen "
+                       "FILE, and set keys: FILE");
+    int rc = net_listen_check(ask->listen, keys != NULL, ask->insecure, e);
+    if (rc != 0)
+        return rc;
+    if (keys != NULL && ask->allow_here && ask->allow[0] == 0 && on_tcp(ask->listen))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "listen: %s: with keys, and without a list of whose keys are good, nobody "
+                       "could come: set allow: FILE, with the lines that shoal keygen prints",
+                       ask->listen);
+    return 0;
+}
+
+int server_keys_open(const struct server_keys_ask *ask, struct keyfile **out, struct err *e)
+{
+    int rc = keyfile_find(ask->keys, out, e);
+    if (rc == 0)
+        rc = together_check(ask, *out, e);
+    if (rc != 0) {
+        keyfile_free(*out);
+        *out = NULL;
+        return rc;
+    }
+    if (!server_keys_insecure(ask, *out))
+        return 0;
+    log_warn("insecure_plaintext: %s is open to whoever reaches it: nothing is encrypted, and all "
+             "are obeyed",
+             ask->listen);
+    log_audit(.operation = "START", .object = ask->listen, .result = "insecure");
+    return 0;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+static bool same(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+bool server_keys_list_changed(struct server_list *s)
+{
+    struct stat now;
+    if (stat(s->path, &now) != 0)
+        memset(&now, 0, sizeof now);
+    bool rests = same(&now, &s->seen);
+    s->seen = now;
+    return rests && !same(&now, &s->was);
+}
+
+/* Whoever may write it says who may come. */
+static int writers_check(const char *path, const struct stat *st, struct err *e)
+{
+    if ((st->st_mode & 02) == 0)
+        return 0;
+    return err_set(e, SHOAL_E_DENIED,
+                   "%s: mode %04o lets everybody change who may come: chmod o-w %s", path,
+                   (unsigned)(st->st_mode & 07777), path);
+}
+
+int server_keys_list_read(struct server_list *s, struct keylist **list, char **text, size_t *bytes,
+                          struct err *e)
+{
+    if (stat(s->path, &s->was) != 0) {
+        memset(&s->was, 0, sizeof s->was);
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read the allow-list %s: %s", s->path,
+                       strerror(errno));
+    }
+    int rc = writers_check(s->path, &s->was, e);
+    if (rc != 0)
+        return rc;
+    if (file_read_whole(s->path, LIMIT_KEYS_BYTES, text, bytes) != 0)
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read the allow-list %s: %s", s->path,
+                       strerror(errno));
+    rc = keylist_parse(*text, *bytes, s->path, list, e);
+    if (rc != 0)
+        free(*text);
+    return rc;
+}

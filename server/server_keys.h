@@ -1,0 +1,39 @@
+/* server_keys.h: what coordinator and servers do about keys at their start, and the coordinator's
+ * allow-list while it runs. */
+#ifndef SERVER_SERVER_KEYS_H
+#define SERVER_SERVER_KEYS_H
+
+#include "proto/base/err.h"
+#include "proto/net/keyfile.h"
+#include "proto/net/keylist.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct server_keys_ask { /* what a daemon's file says */
+    const char *listen, *keys, *allow;
+    bool allow_here; /* the list is this daemon's own: tcp with keys needs it */
+    bool insecure;
+};
+
+/* Reads the keys (*out NULL: none), and refuses what does not go together, in words: CONFIG, and
+ * what keyfile.h says. Without keys over tcp it is said, each time. */
+int server_keys_open(const struct server_keys_ask *ask, struct keyfile **out, struct err *e);
+/* Whether such a daemon listens on tcp without keys. */
+bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfile *keys);
+
+struct server_list {       /* the file of an allow-list */
+    const char *path;      /* borrowed */
+    struct stat was, seen; /* when it was last read, looked at */
+};
+
+/* Reads it in any case. *list and *text (bytes) are the caller's. */
+int server_keys_list_read(struct server_list *s, struct keylist **list, char **text, size_t *bytes,
+                          struct err *e);
+/* Whether it looks otherwise than when it was last read, and as it did at the last look: who writes
+ * it is done. */
+bool server_keys_list_changed(struct server_list *s);
+
+#endif

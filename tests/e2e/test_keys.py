@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""test_keys: a fleet over tcp with keys: who is refused, what a list that changes does, what is logged, what listens; sockets and their group."""
+import re
+
+from fleet import *
+
+PARTS = {"coordinator": ("admin", None), "s1": ("coord", "rack1"), "w1": ("worker", "w1"), "ann": ("admin", "ann"), "met": ("metrics", "met"),
+         "srv": ("serve", "srv"), "eve": ("admin", "eve")}
+
+
+class Keyed:
+    """A coordinator, a server and their keys; all but eve are listed."""
+
+    def __init__(self, space):
+        self.space, self.daemons, self.lines = space, {}, {}
+        self.ports = free_port(), free_port()
+        self.endpoint = f"tcp://127.0.0.1:{self.ports[0]}"
+        for name, (role, called) in PARTS.items():
+            pin = [] if name == "coordinator" else ["--coordinator", space / "coordinator.key.pub"]
+            got = shoal("keygen", space / f"{name}.key", "--role", role, "--name", called or name, *pin)
+            assert got.returncode == 0, got
+            self.lines[name] = got.stdout
+        self.allow(*[n for n in PARTS if n not in ("coordinator", "eve")])
+
+    def allow(self, *names):
+        (self.space / "allow.new").write_text("# who may come\n" + "".join(self.lines[n] for n in names))
+        os.rename(self.space / "allow.new", self.space / "allow")
+
+    def start(self, who, program, *words):
+        with open(self.space / f"{who}.log", "a", encoding="utf-8") as log:
+            self.daemons[who] = subprocess.Popen([BIN / program, *map(str, words)], stdout=log, stderr=log)
+        return self.daemons[who]
+
+    def coordinator(self, *words):
+        return self.start("coordinator", "shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"keys={self.space / 'coordinator.key'}",
+                          "--set", f"allow={self.space / 'allow'}", "--set", f"data_dir={self.space / 'c'}", *words)
+
+    def server(self, key="s1", who="server"):
+        return self.start(who, "shoal-server", "--set", f"listen=tcp://127.0.0.1:{self.ports[1]}", "--set", f"keys={self.space / key}.key", "--set",
+                          f"coordinator={self.endpoint}", "--set", f"data_dir={self.space / 's'}", "--set", "name=s1")
+
+    def up(self):
+        self.coordinator()
+        self.server()
+        within(20, "the server to be let in", lambda: "is shard 0" in self.said("coordinator") and "op=KEYLIST" in self.said("server"))
+        return self
+
+    def said(self, who):
+        return (self.space / f"{who}.log").read_text(errors="replace")
+
+    def audit(self, who):
+        """Its audit lines, without time, number and key."""
+        return [re.sub(r"run \d+", "run N", re.sub(r".* audit \d+ key=\S+ ", "", line)) for line in self.said(who).split("\n") if " audit " in line]
+
+    def ask(self, key, *words):
+        keys = [] if key is None else ["--keys", self.space / f"{key}.key"]
+        return subprocess.run([SHOAL, *map(str, words), "--coordinator", self.endpoint, *map(str, keys)], capture_output=True, text=True, timeout=60,
+                              check=False)
+
+    def worker(self, job, key="w1"):
+        return self.start("worker", "shoal-worker", "train", "--config", job, "--coordinator", self.endpoint, "--keys", self.space / f"{key}.key",
+                          "--wait", "3", "--name", "w")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for daemon in self.daemons.values():
+            daemon.kill()
+            daemon.wait()
+
+
+def a_day_is_in_the_audit_log(space):
+    """Training over keys; who asks for what his role does not have; line by line what is logged."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 4000, 1))
+    with Keyed(space).up() as f:
+        worker = f.worker(job)
+        assert f.ask("ann", "submit", job).returncode == 0
+        assert worker.wait(60) == 0
+        assert f.ask("met", "status").returncode == 0
+        assert f.ask("met", "tables").returncode == 0
+        for key, words in (("w1", ("submit", job)), ("srv", ("stop",)), ("met", ("digest",)), ("srv", ("inspect", "emb", "0x1"))):
+            got = f.ask(key, *words)
+            assert got.returncode == 77 and "may not send" in got.stderr, got
+        assert f.ask("ann", "digest").returncode == 0
+        assert f.ask("ann", "stop").returncode == 0
+        orders = [line for line in f.audit("coordinator") if "op=CONNECT" not in line]
+        assert orders == [
+            'role=admin name=ann peer=127.0.0.1 op=SUBMIT object="run N" result=ok',
+            'role=metrics name=met peer=127.0.0.1 op=JOB_TEXT object="" result=denied',  # what tables are called by: not for figures
+            'role=worker name=w1 peer=127.0.0.1 op=SUBMIT object="" result=denied',
+            'role=serve name=srv peer=127.0.0.1 op=STOP object="" result=denied',
+            'role=admin name=ann peer=127.0.0.1 op=STOP object="job" result=ok'], orders
+        came = [line for line in f.audit("coordinator") if "op=CONNECT" in line]
+        assert came[0] == 'role=coord name=rack1 peer=127.0.0.1 op=CONNECT object="" result=ok', came
+        at_shard = [line for line in f.audit("server") if "op=CONNECT" not in line and "role=coordinator" not in line]
+        assert at_shard == [
+            'role=- name=- peer=- op=KEYLIST object="the coordinator\'s" result=ok',
+            'role=metrics name=met peer=127.0.0.1 op=DIGEST object="" result=denied',
+            'role=serve name=srv peer=127.0.0.1 op=INSPECT object="" result=denied'], at_shard
+        text = "".join(f.said(who) for who in ("coordinator", "server", "worker"))
+        for name in PARTS:  # no secret is said, nor seen in an argument
+            secret = re.search(r"^secret (\S+)$", (space / f"{name}.key").read_text(), re.M).group(1)
+            assert secret not in text
+            for daemon in f.daemons.values():
+                if daemon.poll() is None:
+                    assert secret.encode() not in pathlib.Path(f"/proc/{daemon.pid}/cmdline").read_bytes()
+                    assert secret.encode() not in pathlib.Path(f"/proc/{daemon.pid}/environ").read_bytes()
+
+
+def strangers_are_refused(space):
+    with Keyed(space).up() as f:
+        assert f.ask("ann", "status").returncode == 0
+        shoal("keygen", space / "wrong.key", "--coordinator", space / "ann.key.pub")  # pins another's key for the coordinator's
+        for key in (None, "eve", "wrong"):
+            words = [SHOAL, "stop", "--coordinator", f.endpoint] + (["--keys", space / f"{key}.key"] if key else [])
+            with subprocess.Popen([*map(str, words)], stderr=subprocess.PIPE, text=True) as asker:
+                try:
+                    _, text = asker.communicate(timeout=20)
+                except subprocess.TimeoutExpired:
+                    asker.kill()
+                    raise
+                assert asker.returncode == 69, (key, text)
+        assert "result=not-listed" in f.said("coordinator")
+        assert "op=STOP" not in f.said("coordinator"), "somebody was heard"
+        for port in f.ports:  # raw bytes and a plain greeting get nothing but ZeroMQ's own
+            with socket.create_connection(("127.0.0.1", port), 5) as s:
+                s.settimeout(6)
+                s.sendall(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00NULL" + bytes(48))
+                got = b""
+                with contextlib.suppress(OSError):
+                    while part := s.recv(4096):
+                        got += part
+            assert len(got) <= 64 and b"READY" not in got, got
+
+
+def a_list_that_changes_counts_within_a_second(space):
+    with Keyed(space).up() as f:
+        everybody = [n for n in PARTS if n not in ("coordinator", "eve")]
+        assert f.ask("ann", "status").returncode == 0
+        with subprocess.Popen([SHOAL, "submit", job_file(space / "job.yaml", synth(space / "t.tsv", 100, 1)), "--coordinator", f.endpoint, "--keys",
+                               space / "ann.key"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as follower:  # an open connection
+            within(10, "the job to be taken", lambda: "op=SUBMIT" in f.said("coordinator"))
+            gone = time.monotonic()
+            f.allow(*[n for n in everybody if n != "ann"])
+            _, text = follower.communicate(timeout=10)
+            took = time.monotonic() - gone
+            assert follower.returncode == 77 and "nobody" in text, text
+        assert took < 2, f"refused only after {took:.2f} s"  # it asks each half second
+        print(f"      an open connection of a revoked key was refused after {took:.2f} s")
+        f.allow(*everybody, "eve")
+        within(2, "the new key to be let in", lambda: f.ask("eve", "status").returncode == 0)
+        assert f.ask("eve", "digest").returncode in (0, 69)
+        (space / "allow").write_text("nonsense\n")  # not taken
+        within(5, "the broken list to be told", lambda: "another allow-list is not taken" in f.said("coordinator"))
+        assert f.ask("eve", "status").returncode == 0 and f.daemons["coordinator"].poll() is None
+        f.allow(*[n for n in everybody if n != "ann"])
+        f.daemons["coordinator"].send_signal(signal.SIGHUP)
+        within(5, "the list to be taken again", lambda: f.said("coordinator").count('op=KEYLIST object="' + str(space / "allow") + '" result=ok') >= 3)
+        assert f.daemons["coordinator"].poll() is None
+        # the server changes its key, under the same name, while the coordinator runs
+        got = shoal("keygen", space / "s2.key", "--role", "coord", "--name", "rack1", "--coordinator", space / "coordinator.key.pub")
+        f.lines["s2"] = got.stdout
+        f.allow(*everybody, "s2")
+        f.daemons.pop("server").terminate()
+        f.server("s2")
+        within(20, "the server to be back", lambda: "ready" in f.ask("ann", "status").stdout)
+        f.lines["x1"] = shoal("keygen", space / "x1.key", "--role", "coord", "--name", "rack9", "--coordinator", space / "coordinator.key.pub").stdout
+        f.allow(*everybody, "s2", "x1")
+        f.daemons.pop("server").kill()
+        f.server("x1")
+        within(20, "another key to be refused", lambda: "belongs to the key of the name rack1" in f.said("server"))
+
+
+def nothing_else_listens(space):
+    with Keyed(space).up() as f:
+        for who, port in zip(("coordinator", "server"), f.ports):
+            inodes = {os.readlink(p)[8:-1] for p in pathlib.Path(f"/proc/{f.daemons[who].pid}/fd").iterdir() if os.readlink(p).startswith("socket:")}
+            listening = set()
+            for table in ("tcp", "tcp6", "udp", "udp6"):
+                for line in pathlib.Path(f"/proc/{f.daemons[who].pid}/net/{table}").read_text().split("\n")[1:]:
+                    word = line.split()
+                    if word and word[9] in inodes and (word[3] == "0A" or table.startswith("udp")):
+                        listening.add(int(word[1].rsplit(":", 1)[1], 16))
+            assert listening == {port}, (who, listening)
+
+
+def daemons_refuse_to_start(space):
+    """Address x keys x list x override, before anything is opened."""
+    f = Keyed(space)
+    coordinator = f"listen={f.endpoint}", f"data_dir={space / 'c'}"
+    keys, allow, plain = f"keys={space / 'coordinator.key'}", f"allow={space / 'allow'}", "insecure_plaintext=true"
+    (space / "empty").write_text("# nobody\n")
+    loose = space / "loose.key"
+    shutil.copy(space / "coordinator.key", loose)
+    loose.chmod(0o644)
+    for status, words, text in ((78, (), "shoal keygen"), (78, (keys,), "allow: FILE"), (78, (allow,), "without `keys`"), (78, (keys, allow, plain), "take one of them away"),
+                                (78, (keys, f"allow={space / 'empty'}"), "lists no key"), (66, (keys, f"allow={space / 'none'}"), "none"),
+                                (77, (f"keys={loose}", allow), "chmod 0400"), (66, (f"keys={space / 'none'}", allow), "none")):
+        got = subprocess.run([BIN / "shoal-coordinator", *[f"--set={w}" for w in (*coordinator, *words)]], capture_output=True, text=True, timeout=30, check=False)
+        assert got.returncode == status and text in got.stderr, (words, got)
+    server = f"listen=tcp://127.0.0.1:{f.ports[1]}", f"data_dir={space / 's'}", f"coordinator={f.endpoint}"
+    for status, words, text in ((78, (), "shoal keygen"), (78, (allow,), "coordinator.yaml"), (78, (f"keys={space / 's1.key'}", "coordinator=ipc:///x"), "both on ipc"),
+                                (77, (f"keys={loose}",), "chmod 0400")):
+        got = subprocess.run([BIN / "shoal-server", *[f"--set={w}" for w in (*server, *words)]], capture_output=True, text=True, timeout=30, check=False)
+        assert got.returncode == status and text in got.stderr, (words, got)
+    got = subprocess.run([BIN / "shoal-worker", "train", "--coordinator", f.endpoint], capture_output=True, text=True, timeout=30, check=False)
+    assert got.returncode == 78 and "--keys FILE" in got.stderr, got
+    assert not (space / "s").exists()
+
+
+def the_override_is_told(space):
+    with Keyed(space) as f:
+        f.start("coordinator", "shoal-coordinator", "--set", f"listen={f.endpoint}", "--set", "insecure_plaintext=true", "--set", f"data_dir={space / 'c'}")
+        f.start("server", "shoal-server", "--set", f"listen=tcp://127.0.0.1:{f.ports[1]}", "--set", "insecure_plaintext=true", "--set",
+                f"data_dir={space / 's'}", "--set", f"coordinator={f.endpoint}", "--set", "name=s1")
+        told = within(20, "the status to tell it", lambda: (s := f.ask(None, "status", "--json").stdout) and json.loads(s).get("insecure") == ["coordinator", "s1"])
+        assert told and "insecure_plaintext: whoever reaches these over tcp is obeyed: coordinator, s1" in f.ask(None, "status").stdout
+        for who in ("coordinator", "server"):
+            assert "warn" in f.said(who) and "insecure_plaintext" in f.said(who) and "op=START" in f.said(who)
+
+
+def who_is_not_of_the_group_gets_nothing(space):
+    """A socket of the group's; another user's connection is not taken."""
+    if os.geteuid() != 0:
+        raise Skip("needs root to be somebody else")
+    os.chmod(space.path, 0o755)
+    folder = space / "run"
+    folder.mkdir()
+    os.chown(folder, 0, 4711)
+    folder.chmod(0o750)
+    endpoint = f"ipc://{folder}/socket"
+
+    def member(*groups):
+        def change():
+            os.setgroups(groups)
+            os.setgid(65534)
+            os.setuid(65534)
+        return subprocess.run([SHOAL, "status", "--coordinator", endpoint], capture_output=True, text=True, timeout=60, preexec_fn=change, check=False)
+
+    def daemon():
+        os.setgid(4711)
+        os.umask(0o007)
+    with open(space / "log", "w", encoding="utf-8") as log, subprocess.Popen(
+            [BIN / "shoal-coordinator", "--set", f"listen={endpoint}", "--set", f"data_dir={space / 'c'}"], stderr=log, preexec_fn=daemon) as process:
+        try:
+            within(10, "the socket", (folder / "socket").exists)
+            assert (folder / "socket").stat().st_mode & 0o777 == 0o770, oct((folder / "socket").stat().st_mode)
+            assert member(4711).returncode == 0
+            assert member().returncode == 69
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    main([a_day_is_in_the_audit_log, strangers_are_refused, a_list_that_changes_counts_within_a_second, nothing_else_listens, daemons_refuse_to_start,
+          the_override_is_told, who_is_not_of_the_group_gets_nothing])
