@@ -69,6 +69,10 @@ class Machine:
         assert got.returncode == 0, (line, got.returncode, got.stdout, got.stderr)
         return got.stdout
 
+    def good(self, *words):
+        """Whether a command in the container succeeds."""
+        return subprocess.run(self.within(*words), stdin=subprocess.DEVNULL, capture_output=True, timeout=900, check=False).returncode == 0
+
     def show(self, unit, what):
         return self.ask("systemctl", "show", unit, "--value", "-p", what).strip()
 

@@ -135,16 +135,19 @@ class Space:
         return {**listing(self.root), "active": sorted(p.name for p in (self.fake / "active").iterdir()), "owners": self.owners()}
 
 
+PLAIN = "insecure_plaintext: true # as before, without keys: man 7 shoal\n"
+
+
 def right(end, oldest):
     """What is wrong with a tree after the takeover."""
     state = "var/lib/shoal"
     wanted = {f"{state}/server-main/rows": "of server", f"{state}/server-2/rows": "of server2", f"{state}/coordinator/rows": "of coordinator",
               f"{state}/checkpoints/000001/manifest.json": "{}", "var/cache/shoal/worker-main/data/block": "decoded",
-              "etc/shoal/server-main.yaml": "listen: tcp://127.0.0.1:7070\ndata_dir: /var/lib/shoal/server-main   # rows\n",
-              "etc/shoal/server-2.yaml": "data_dir: /var/lib/shoal/server-2\nlisten: tcp://127.0.0.1:7080\n",
+              "etc/shoal/server-main.yaml": f"listen: tcp://127.0.0.1:7070\ndata_dir: /var/lib/shoal/server-main   # rows\ncoordinator: tcp://127.0.0.1:7000\n{PLAIN}",
+              "etc/shoal/server-2.yaml": f"data_dir: /var/lib/shoal/server-2\nlisten: tcp://127.0.0.1:7080\ncoordinator: tcp://127.0.0.1:7000\n{PLAIN}",
               "etc/shoal/server.yaml.shoal-old": "listen: tcp://127.0.0.1:7070\ndata_dir: /var/lib/shoal/server   # rows\n",
-              "etc/shoal/coordinator.yaml": "data_dir: /var/lib/shoal/coordinator\nreport: /var/lib/shoal/coordinator/report.json\n",
-              "etc/shoal/worker-main.yaml": "# one\ncoordinator: tcp://10.0.0.1:7000\nlanes: 2\n",
+              "etc/shoal/coordinator.yaml": f"data_dir: /var/lib/shoal/coordinator\nreport: /var/lib/shoal/coordinator/report.json\nlisten: tcp://127.0.0.1:7000\n{PLAIN}",
+              "etc/shoal/worker-main.yaml": f"# one\ncoordinator: tcp://10.0.0.1:7000\nlanes: 2\n{PLAIN}",
               "etc/systemd/system/shoal-server@main.service.d/net.conf": "[Service]\nIPAddressAllow=10.0.0.0/8\n",
               "active": ["shoal-coordinator.service", "shoal-server@2.service", "shoal-server@main.service"]}
     wanted |= {f"etc/systemd/system/multi-user.target.wants/{new}.service": f"-> /usr/lib/systemd/system/{re.sub('@.*', '@', new)}.service"

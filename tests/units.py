@@ -11,7 +11,7 @@ MIB, GIB = 1 << 20, 1 << 30
 MACHINES = [GIB, 2 * GIB, 3 * GIB, 8 * GIB, 64 * GIB, 1024 * GIB, 8192 * GIB]
 UNITS = {"shoal-server": "shoal-server@", "shoal-coordinator": "shoal-coordinator", "shoal-worker": "shoal-worker@"}
 # What every unit says.
-ALL = {"Type": "notify", "ExecReload": "/bin/kill -HUP $MAINPID", "Restart": "on-failure", "RestartPreventExitStatus": "64 65 77 78", "WatchdogSec": "30",
+ALL = {"Type": "notify", "ExecReload": "/bin/sh -c 'kill -HUP $MAINPID'", "Restart": "on-failure", "RestartPreventExitStatus": "64 65 77 78", "WatchdogSec": "30",
        "Group": "shoal", "LimitCORE": "0", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
        "IPAddressDeny": "any", "MemorySwapMax": "0"}
 

@@ -318,6 +318,7 @@ struct daemon {
     struct evaluator *evaluator;      /* eval, predict */
     struct env_timer status;
     struct live *live; /* run; or NULL */
+    bool keyed;
 };
 
 /* SIGHUP: a closed terminal is no stop; run has a file. */
@@ -385,7 +386,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .cores = a->cores,
                                       .clock_ns = time_monotonic_ns,
                                       .wait_ms = a->wait_s * 1000,
-                                      .stay = a->stay};
+                                      .stay = a->stay,
+                                      .keyed = d->keyed};
     int rc = trainer_new(net_env(d->net), &options, &d->trainer, e);
     if (rc != 0)
         return rc;
@@ -608,6 +610,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     int rc = keys_open(a, &keys, e);
     if (rc != 0)
         return rc;
+    d.keyed = keys != NULL;
     struct net_options options = {.keys = keys, .io_threads = a->io_threads};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
     signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no stop */

@@ -228,19 +228,32 @@ static void ask_on_drained(void *core)
     (void)core;
 }
 
+/* libzmq would try again in silence. */
+static int endpoint_check(const char *endpoint, struct err *e)
+{
+    const char *path = endpoint + strlen("ipc://");
+    if (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc://", 6) != 0)
+        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
+                       endpoint);
+    if (strncmp(endpoint, "ipc://", 6) == 0 && access(path, W_OK) != 0 && errno == EACCES)
+        return err_set(e, SHOAL_E_DENIED,
+                       "%s is not open to this user; a unit's is to the group shoal: adduser YOU "
+                       "shoal, then log in anew",
+                       endpoint);
+    return 0;
+}
+
 int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct err *e)
 {
     static const struct env_handler handler = {ask_on_message, ask_on_drained, NULL};
     struct net_options options = {.keys = the_keys};
+    int rc = endpoint_check(endpoint, e);
+    if (rc != 0)
+        return rc;
     struct ask *a = calloc(1, sizeof *a);
-    if (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc://", 6) != 0) {
-        free(a);
-        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
-                       endpoint);
-    }
     if (a == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    int rc = net_new(&options, &a->net, e);
+    rc = net_new(&options, &a->net, e);
     if (rc != 0) {
         free(a);
         return rc;
@@ -291,8 +304,9 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
     env_timer_stop(a->env, &a->deadline);
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "no answer to %s within %g s; is it running, and is that its address?",
-                       wire_type_name(request->type), timeout_ms / 1000.0);
+                       "no answer to %s within %g s; is it running, is that its address%s?",
+                       wire_type_name(request->type), timeout_ms / 1000.0,
+                       the_keys != NULL ? ", and does its list have our key" : "");
     if (a->outcome == SHOAL_E_UNAVAILABLE && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "nothing heard for %g s while waiting for the answer to %s; has it stopped? "

@@ -22,7 +22,7 @@ int cli_keygen(int argc, char **argv)
         rc = err_set(&e, SHOAL_E_USAGE, "name the file: shoal keygen FILE");
     if (rc == 0)
         rc = keyfile_make(o.word[0], option_text(&o, "coordinator"), pub, &e);
-    if (rc == 0) {
+    if (rc == 0 && option_given(&o, "role")) {
         name_of(o.word[0], name);
         printf("%s %s %s\n", pub, option_text(&o, "role"),
                option_given(&o, "name") ? option_text(&o, "name") : name);

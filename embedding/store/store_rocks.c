@@ -23,6 +23,7 @@
 
 /* of blocks; a file says in its footer which it has. Blobs have CRC-32C always (rocks_crc32c.h) */
 #define CHECKSUM_XXH3 4
+#define FORMAT 5 /* of Debian 12's RocksDB, which so reads what a later one wrote */
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
 #define FILES_MERGED 28
@@ -57,7 +58,11 @@ static int failed(struct err *e, char *text, const char *what, const char *dir)
     if (text == NULL)
         return 0;
     int rc = strstr(text, "Corruption") != NULL ? SHOAL_E_CORRUPT : SHOAL_E_IO;
-    err_set(e, rc, "cannot %s rows in %s: %s", what, dir, text);
+    err_set(e, rc, "cannot %s rows in %s: %s%s", what, dir, text,
+            rc == SHOAL_E_CORRUPT
+                ? "; damaged: move this server's data_dir away, stop the others and theirs, and "
+                  "go on with a checkpoint (shoal checkpoint restore)"
+                : "");
     rocksdb_free(text);
     return rc;
 }
@@ -402,6 +407,7 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
     s->options = options_new();
     s->blocks = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_checksum(s->blocks, CHECKSUM_XXH3);
+    rocksdb_block_based_options_set_format_version(s->blocks, FORMAT);
     if (memory > 0)
         take_memory(s, memory);
     SHOAL_ASSERT(!rocksdb_options_get_enable_blob_gc(s->options)); /* 2 */

@@ -318,8 +318,8 @@ static const struct config_key options_keygen[] = {
      .text =
          "the public key, or the file of it (FILE.pub), of the coordinator that the holder is to "
          "trust; all but the coordinator itself need it"},
-    {"role", CONFIG_ENUM, .choices = "serve|worker|coord|metrics|admin", .fallback = "worker",
-     .text = "in the line for the list"},
+    {"role", CONFIG_ENUM, .choices = "serve|worker|coord|metrics|admin",
+     .otherwise = "no line: the coordinator's own", .text = "in the line for the list"},
     {"name", CONFIG_STRING, .values = "NAME", .otherwise = "FILE's, without its ending",
      .text = "likewise"},
     OPTION_HELP,

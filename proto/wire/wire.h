@@ -13,8 +13,8 @@
  * so that new ones go to the end.
  *
  * Releases side by side: the newer of two neighbours understands what the older says, and speaks so
- * that the older understands. The number in a header is not the sender's release but the oldest that
- * can take this message (WIRE_SINCE); of fields that came later (WIRE_LATER) the older knows
+ * that the older understands. The number in a header is not the sender's release but the oldest
+ * that can take this message (WIRE_SINCE); of fields that came later (WIRE_LATER) the older knows
  * nothing, and where they are missing they are 0, which must mean what the older did. */
 #ifndef PROTO_WIRE_WIRE_H
 #define PROTO_WIRE_WIRE_H

@@ -17,6 +17,7 @@
 #define LEASE_MS_DEFAULT 3000u /* until the coordinator says what it is */
 #define LEASE_MS_MIN 100u
 #define LEASE_MS_MAX 600000u
+#define SILENCE_NS UINT64_C(10000000000) /* of the coordinator, until it is told */
 
 static void send_beat(struct shard *s)
 {
@@ -67,10 +68,24 @@ static void send_beat(struct shard *s)
     shard_send(s, b->coordinator, wire_encode(w));
 }
 
+/* Once: a shard that nobody hears of looks well from within. */
+static void silence_tell(struct shard *s)
+{
+    struct beat *b = &s->beat;
+    if (b->silent || env_now_ns(s->env) - b->heard_ns < SILENCE_NS)
+        return;
+    b->silent = true;
+    log_warn("shard %s: no answer from the coordinator at %s for %u s: is it running, is that its "
+             "endpoint%s?",
+             s->name, s->options.coordinator, (unsigned)(SILENCE_NS / 1000000000),
+             s->options.allow != NULL ? ", and does its list have our key" : "");
+}
+
 static void beat_timer_cb(struct env_timer *t)
 {
     struct shard *s = container_of(t, struct shard, beat.timer);
     SHOAL_ASSERT(s->beat.lease_ms >= LEASE_MS_MIN && s->beat.lease_ms <= LEASE_MS_MAX);
+    silence_tell(s);
     send_beat(s);
     pull_expire(s);
     env_timer_start(s->env, t, (uint64_t)s->beat.lease_ms * 1000000 / 3);
@@ -96,6 +111,7 @@ int beat_start(struct shard *s, struct err *e)
             e, rc,
             "cannot connect to the coordinator at %s: %s; see `coordinator` in the server's file",
             s->options.coordinator, err_text(rc));
+    b->heard_ns = env_now_ns(s->env);
     send_beat(s);
     env_timer_start(s->env, &b->timer, (uint64_t)b->lease_ms * 1000000 / 3);
     return 0;
@@ -130,6 +146,8 @@ void beat_on_reply(struct shard *s, peer_t from)
     SHOAL_ASSERT(s->in.reply && s->in.type == WIRE_TYPE_SHARD_BEAT);
     if (from != b->coordinator)
         return;
+    b->heard_ns = env_now_ns(s->env);
+    b->silent = false;
     if (s->in.status) {
         say_refused(s, s->in.error[0] ? s->in.error : err_text(s->in.status));
         return;

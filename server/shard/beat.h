@@ -9,12 +9,16 @@
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 
+#include <stdbool.h>
+
 struct shard;
 
 struct beat {
     peer_t coordinator; /* 0: none */
     uint64_t incarnation;
     uint64_t id, sent_ns; /* of the newest beat */
+    uint64_t heard_ns;    /* the newest reply; silent: that there is none has been told */
+    bool silent;
     uint32_t lease_ms;
     uint64_t said; /* XXH3 of the last refusal that was logged */
     struct env_timer timer;

@@ -107,6 +107,12 @@ static struct msg *join_build(struct request *r)
     return wire_encode(&w);
 }
 
+/* libzmq tells who is refused nothing. */
+static const char *key_asked(const struct trainer *t)
+{
+    return t->options.keyed ? ", and does its list have our key" : "";
+}
+
 static void wait_fire(struct env_timer *timer)
 {
     struct trainer *t = container_of(timer, struct trainer, wait_timer);
@@ -114,9 +120,9 @@ static void wait_fire(struct env_timer *timer)
     if (client_heard_ns(t->client) != 0)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
-            "no answer from the coordinator at %s within %u s: is shoal-coordinator running, and "
-            "is this its endpoint?",
-            client_coordinator(t->client), t->options.wait_ms / 1000);
+            "no answer from the coordinator at %s within %u s: is shoal-coordinator running, is "
+            "this its endpoint%s?",
+            client_coordinator(t->client), t->options.wait_ms / 1000, key_asked(t));
     trainer_clear(t, false, e.code, e.text);
 }
 
@@ -621,7 +627,8 @@ static void describe_waiting(const struct trainer *t, char *text, size_t bytes)
     if (t->refused)
         snprintf(text, bytes, "%s", t->end.text);
     else if (client_heard_ns(t->client) == 0)
-        snprintf(text, bytes, "waiting for the coordinator at %s", client_coordinator(t->client));
+        snprintf(text, bytes, "waiting for the coordinator at %s%s", client_coordinator(t->client),
+                 t->options.keyed ? " (does its list have our key?)" : "");
     else
         snprintf(text, bytes, "waiting for a job");
 }

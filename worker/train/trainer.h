@@ -68,6 +68,7 @@ struct trainer_options {
     /* A job that is over, or that failed here, or a coordinator that is silent or refuses this
      * worker, is not the end: what it had of the job is freed, and it waits for the next. */
     bool stay;
+    bool keyed; /* it shows a key: whoever is not in the coordinator's list hears nothing */
     /* after which a step that does not come back from a device is its end; 0: 60 s */
     uint32_t step_ms;
 };
