@@ -119,7 +119,9 @@ bool table_stats_ok(const struct table_schema *schema, const float *gradients, s
 /* Keys by name. ERASE: the row goes and the key is blocked; BLOCK: no row is made for it; ALLOW: a
  * row whatever the admission says; RESET: neither any more. Or by what they stand for, each for all
  * keys of its field in its tablet: FRESH: their rows go, and what was counted of those that wait
- * for one; names stay; DROP: names too, as if the field had never been. */
+ * for one; names stay; DROP: names too, as if the field had never been. A sketch's cells are shared
+ * and stay: the very keys that it counted may have a row sooner, until its generations have turned.
+ */
 enum key_action {
     KEY_ERASE = 0,
     KEY_BLOCK = 1,
