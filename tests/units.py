@@ -80,7 +80,7 @@ def main():
                ("shoal-server", "Directory=shoal/server-%i", "Directory=shoal/coordinator"),
                ("shoal-worker", "Group=shoal", "Group=shoal\nSupplementaryGroups=shoal-store"),
                ("shoal-worker", "RestartPreventExitStatus=64 65 77 78", ""), ("shoal-coordinator", "ProtectHome=yes", "ProtectHome=read-only"),
-               ("shoal-server", "SupplementaryGroups=shoal-store", "SupplementaryGroups=shoal-stores")]
+               ("shoal-server", "Group=shoal", "Group=shoals")]
     missed = [line for name, line, wrong in planted if not faults({**texts, name: texts[name].replace(line, wrong)}, *made)]
     for line in found + [f"control: a wrong {line} is not found" for line in missed]:
         print(line)
