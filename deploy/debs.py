@@ -18,9 +18,9 @@ CUDA = "command -v nvcc >/dev/null || ls /usr/local/cuda*/bin/nvcc >/dev/null 2>
 def debian_put(tree, suite):
     """deploy/debian becomes debian/, its version that of a suite: one version is one build."""
     shutil.copytree(tree / "deploy/debian", tree / "debian", symlinks=True)
-    log = tree / "debian/changelog"
-    log.write_text(re.sub(r"^shoal \((\S+)\) \S+;", rf"shoal (\1+deb{SUITES[suite]}) {suite};", log.read_text(encoding="utf-8"), count=1),
-                   encoding="utf-8")
+    for log in (tree / "debian/changelog", tree / "debian/shoal-common.NEWS"):
+        log.write_text(re.sub(r"^shoal \((\S+)\) \S+;", rf"shoal (\1+deb{SUITES[suite]}) {suite};", log.read_text(encoding="utf-8"), count=1),
+                       encoding="utf-8")
 
 
 def build_lines(jobs):

@@ -89,9 +89,13 @@ def options():
             for p in ("server", "coordinator", "worker")}
 
 
+def program_of(c):
+    return c["command"][0].rsplit("/", 1)[-1]
+
+
 def pod_faults(d, c, all_, has):
     name, pod = d["metadata"]["name"], d["spec"]["template"]["spec"]
-    program = c["command"][0].rsplit("/", 1)[-1]
+    program = program_of(c)
     if program not in has:
         yield f"{name}: {program} is no program"
     for word in c["command"] + c.get("args", []):
@@ -109,6 +113,13 @@ def pod_faults(d, c, all_, has):
         for kind, key, label in (("ConfigMap", "configMap", "name"), ("Secret", "secret", "secretName")):
             if key in volume and named(all_, kind, volume[key][label]) is None:
                 yield f"{name}: no {kind} {volume[key][label]}"
+    secret = next((v["secret"] for v in pod["volumes"] if "secret" in v), {"items": []})
+    handed = {item["path"]: item["key"] for item in secret["items"]}
+    folder = next((v.get("value") for v in c["env"] if v["name"] == "CREDENTIALS_DIRECTORY"), None)
+    if folder != mounts["keys"]["mountPath"] or handed.get("shoal.key") != program.replace("shoal-", "") + ".key" or secret.get("defaultMode") != 0o440:
+        yield f"{name}: it finds no key of its own"
+    if "insecure" in str(c):
+        yield f"{name}: it shows no key"
     file = next((w for a, w in zip(c["command"], c["command"][1:]) if a == "--config"), None)
     settings = named(all_, "ConfigMap", "shoal")["data"]
     if file is None or mounts["settings"]["mountPath"] != file or mounts["settings"]["subPath"] not in settings or mounts["keys"]["mountPath"] != "/etc/shoal/keys":
@@ -136,6 +147,10 @@ def set_faults(d, c, all_):
         if "exec" in how and how["exec"]["command"][0] != "/usr/lib/shoal/healthy" or "tcpSocket" in how and how["tcpSocket"]["port"] != c["ports"][0]["name"] \
                 or not {"exec", "tcpSocket"} & set(how):
             yield f"{name}: {probe} asks nobody"
+    allow = re.search(r"^allow: /etc/shoal/keys/(\S+)$", settings, re.M)
+    if "insecure" in settings or (allow[1] if allow else None) not in (None, *[i["path"] for v in d["spec"]["template"]["spec"]["volumes"] if "secret" in v
+                                                                             for i in v["secret"]["items"]]) or (program_of(c) == "shoal-coordinator") != bool(allow):
+        yield f"{name}: who may come is not said"
     folder = re.search(r"^data_dir: (\S+)$", settings, re.M)[1]
     state = next(m["mountPath"] for m in c["volumeMounts"] if m["name"] == "state")
     if not folder.startswith(state + "/"):
@@ -202,7 +217,9 @@ PLANTED = [("coordinator.yaml", "containerPort: 7000", "containerPort: 7001"), (
            ("network.yaml", "port: 7070", "port: 7071"), ("server.yaml", "maxUnavailable: 1", "maxUnavailable: 2"), ("worker.yaml", "runAsUser: 4713", "runAsUser: 4712"),
            ("settings.yaml", "data_dir: /var/lib/shoal/server/data", "data_dir: /srv"), ("kustomization.yaml", "newTag: 0", "newTag: 9"),
            ("coordinator.yaml", "/usr/lib/shoal/healthy, c", "/bin/true, c"), ("worker.yaml", "Indexed", "NonIndexed"),
-           ("coordinator.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"), ("kustomization.yaml", "  - keys.yaml\n", "")]
+           ("coordinator.yaml", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false"), ("kustomization.yaml", "  - keys.yaml\n", ""),
+           ("worker.yaml", "path: shoal.key", "path: worker.key"), ("server.yaml", "defaultMode: 288", "defaultMode: 420"),
+           ("settings.yaml", "allow: /etc/shoal/keys/allow", "insecure_plaintext: true"), ("coordinator.yaml", "path: allow", "path: allowed")]
 
 
 def main():
