@@ -27,12 +27,18 @@ static const int level_priority[] = {3, 4, 6, 7};
 
 void log_init(const char *program)
 {
-    const char *wish = getenv("SHOAL_LOG");
     program_name = program;
     under_journald = log_journald_listens();
+    log_set_level(log_level_default());
+}
+
+enum log_level log_level_default(void)
+{
+    const char *wish = getenv("SHOAL_LOG");
     for (int i = 0; wish != NULL && i < 4; i++)
         if (strcmp(wish, level_name[i]) == 0)
-            atomic_store(&level_max, i);
+            return (enum log_level)i;
+    return LOG_LEVEL_INFO;
 }
 
 void log_set_level(enum log_level level)

@@ -15,6 +15,8 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBU
  * sets the level. */
 void log_init(const char *program);
 void log_set_level(enum log_level level);
+/* SHOAL_LOG's, else info. */
+enum log_level log_level_default(void);
 
 /* A place that logs. Whoever makes it speak, peers too, gets LOG_BURST lines at once and LOG_RATE a
  * second from then on; the next line after that says how many were left out. Debug has no limit. */

@@ -40,8 +40,8 @@ static void changes_tell(const struct live *l, const struct config *a, const str
 
 static void level_set(const struct config *c)
 {
-    if (config_has(c, "log"))
-        log_set_level((enum log_level)config_enum(c, "log"));
+    log_set_level(config_has(c, "log") ? (enum log_level)config_enum(c, "log")
+                                       : log_level_default());
 }
 
 int live_open(struct live *l, struct err *e)

@@ -135,6 +135,11 @@ START_TEST(the_level_counts_at_once)
     put("coordinator.yaml", "log: error\nshards: 5\n");
     ck_assert_int_eq(read_again(&l, &e), 0);
     ck_assert_str_eq(said, "");
+    put("coordinator.yaml", "shards: 5\n");
+    ck_assert_int_eq(read_again(&l, &e), 0);
+    put("coordinator.yaml", "shards: 6\n");
+    ck_assert_int_eq(read_again(&l, &e), 0); /* a line that has gone counts no more */
+    ck_assert_msg(strstr(said, "shards has changed") != NULL, "%s", said);
     live_close(&l);
 }
 END_TEST
