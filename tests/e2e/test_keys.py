@@ -111,6 +111,8 @@ def a_day_is_in_the_audit_log(space):
 def strangers_are_refused(space):
     with Keyed(space).up() as f:
         assert f.ask("ann", "status").returncode == 0
+        f.start("silent", "shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"keys={space / 'eve.key'}", "--set",
+                f"coordinator={f.endpoint}", "--set", f"data_dir={space / 'silent'}")
         shoal("keygen", space / "wrong.key", "--coordinator", space / "ann.key.pub")  # pins another's key for the coordinator's
         for key in (None, "eve", "wrong"):
             words = [SHOAL, "stop", "--coordinator", f.endpoint] + (["--keys", space / f"{key}.key"] if key else [])
@@ -122,6 +124,7 @@ def strangers_are_refused(space):
                     raise
                 assert asker.returncode == 69, (key, text)
         assert "result=not-listed" in f.said("coordinator")
+        within(20, "the server that nobody answers to say so", lambda: "does its list have our key" in f.said("silent"))
         assert "op=STOP" not in f.said("coordinator"), "somebody was heard"
         for port in f.ports:  # raw bytes and a plain greeting get nothing but ZeroMQ's own
             with socket.create_connection(("127.0.0.1", port), 5) as s:
