@@ -756,7 +756,7 @@ START_TEST(tools_read_what_the_shards_had)
     struct err e = {0};
     save(3, save_dir, DURABLE_JOURNAL, 40, &saved);
     fleet_close(&from, false);
-    ck_assert_msg(checkpoint_open(path, &c, &e) == 0, "%s", e.text);
+    ck_assert_msg(checkpoint_open(path, NULL, &c, &e) == 0, "%s", e.text);
     const struct checkpoint_facts *f = checkpoint_facts(c);
     ck_assert_uint_eq(f->cut, 5);
     ck_assert_uint_eq(f->run, 1);
