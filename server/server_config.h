@@ -19,7 +19,7 @@
  *     allow: FILE                   # of a server without a coordinator
  *     net: {drop: 0, io_threads: 1}
  *     checkpoint_root: ""           # checkpoints are written and loaded below it alone
- *     checkpoint_signers: ""        # only checkpoints that a key of this file has signed are loaded
+ *     checkpoint_signers: ""        # only what a key of this file has signed is loaded
  *     insecure_plaintext: false     # listen on tcp without keys */
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H

@@ -62,8 +62,8 @@ int part_read(const char *dir, const struct signature *signature, struct part *o
 /* Whether a name of a folder of rows is RocksDB's own business (its log, its lock): not part of a
  * checkpoint. */
 bool part_passes_over(const char *name);
-/* That file `index` is there with its size, and (content) its checksum, or the hash that was signed.
- * CORRUPT, CHECKSUM or DENIED names it. */
+/* That file `index` is there with its size, and (content) its checksum, or the hash that was
+ * signed. CORRUPT, CHECKSUM or DENIED names it. */
 int part_check_file(const struct part *p, uint32_t index, bool content, struct err *e);
 /* Calls visit for each file in rows/ and journal/ that the manifest does not name. */
 int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e),

@@ -1,5 +1,5 @@
-/* sign.h: signatures (Ed25519) and the hash that they are over (BLAKE2b-256); with secret.h the door
- * to libsodium. Any thread. */
+/* sign.h: signatures (Ed25519), and the hash that files are signed by (BLAKE2b-256); with secret.h
+ * the door to libsodium. Any thread. */
 #ifndef PROTO_BASE_SIGN_H
 #define PROTO_BASE_SIGN_H
 

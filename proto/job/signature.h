@@ -53,8 +53,8 @@ void signature_free(struct signature *s); /* NULL is fine */
 void signature_key(const struct signature *s, char out[SIGNATURE_KEY]);
 uint32_t signature_files(const struct signature *s);
 
-/* That what was read of a file is what was signed, under that name; and that the file is. It is read
- * whole, and no link is followed. DENIED names it. */
+/* That what was read of a file is what was signed, under that name; and that the file is. It is
+ * read whole, and no link is followed. DENIED names it. */
 int signature_check_bytes(const struct signature *s, const char *name, const void *content,
                           size_t bytes, struct err *e);
 int signature_check_file(const struct signature *s, const char *name, struct err *e);

@@ -5,7 +5,7 @@ import re
 
 from fleet import *
 
-KEYS = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0, "checkpoint.at_end": True}
+KEYS = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
 
 
 class Signed(Fleet):
@@ -41,7 +41,7 @@ def verify(space, path, status, text):
 
 def checkpoint_of(space):
     """A job of one epoch with a checkpoint of its end, and its tables."""
-    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **KEYS)
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 6000, 1), **KEYS, **{"checkpoint.at_end": True})
     tables = digests(run_job(job, space / "run"))
     return job, tables, max((space / "run/checkpoints").iterdir())
 
@@ -128,7 +128,7 @@ def restore_goes_on_with_a_signed_one_alone(space):
     with Signed(space, "b", 1).up() as fleet:
         fleet.fits()
         fleet.start("worker", "run", "--set", f"coordinator={fleet.endpoint}", program="shoal-worker")
-        got = shoal("checkpoint", "restore", bare, "--coordinator", fleet.endpoint)
+        got = shoal("checkpoint", "restore", bare, "--coordinator", fleet.endpoint, "--set", "checkpoint.publish=[]")
         assert got.returncode == 77 and "is not signed" in got.stderr, got
         got = shoal("checkpoint", "restore", signed[0], "--coordinator", fleet.endpoint, "--set", "checkpoint.publish=[]")
         assert got.returncode == 0, (got, fleet.said("coordinator")[-2000:])

@@ -1,4 +1,4 @@
-/* test_signature.c: what is signed is taken, by a key that is listed; whatever changes is refused. */
+/* test_signature.c: what a listed key has signed is taken; whatever changes is refused. */
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/job/signature.h"
