@@ -125,6 +125,11 @@ START_TEST(signature_that_is_missing_is_refused)
     refused("is not signed");
     ck_assert_int_eq(mkdir(in("c/signature"), 0700), 0);
     refused("cannot read");
+    ck_assert_int_eq(rmdir(in("c/signature")), 0);
+    put(in("c/signature"), "");
+    refused("is no whole signature");
+    ck_assert_int_eq(truncate(in("c/signature"), SIGNATURE_BYTES_MAX + 1), 0);
+    refused("cannot read"); /* too long to be looked at */
 }
 END_TEST
 
