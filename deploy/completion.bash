@@ -13,6 +13,7 @@ _shoal()
         'shoal checkpoint create') at=$word ;;
         'shoal checkpoint list') at=$word ;;
         'shoal checkpoint verify') at=$word ;;
+        'shoal checkpoint sign') at=$word ;;
         'shoal checkpoint diff') at=$word ;;
         'shoal checkpoint restore') at=$word ;;
         'shoal checkpoint export') at=$word ;;
@@ -37,10 +38,11 @@ _shoal()
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
-    'shoal checkpoint') words='create list verify diff restore export --help' ;;
+    'shoal checkpoint') words='create list verify sign diff restore export --help' ;;
     'shoal checkpoint create') words='--coordinator --keys --run-dir --json --help' ;;
     'shoal checkpoint list') words='--json --help' ;;
-    'shoal checkpoint verify') words='--help' ;;
+    'shoal checkpoint verify') words='--signers --help' ;;
+    'shoal checkpoint sign') words='--key --help' ;;
     'shoal checkpoint diff') words='--json --help' ;;
     'shoal checkpoint restore') words='--coordinator --keys --workers --set --no-wait --help' ;;
     'shoal checkpoint export') words='--out --format --state --help' ;;
@@ -88,6 +90,8 @@ _shoal()
     'shoal checkpoint create --coordinator') words=''; file=yes ;;
     'shoal checkpoint create --keys') words=''; file=yes ;;
     'shoal checkpoint create --run-dir') words=''; file=yes ;;
+    'shoal checkpoint verify --signers') words=''; file=yes ;;
+    'shoal checkpoint sign --key') words=''; file=yes ;;
     'shoal checkpoint restore --coordinator') words=''; file=yes ;;
     'shoal checkpoint restore --keys') words=''; file=yes ;;
     'shoal checkpoint restore --workers') words=''; file=yes ;;
@@ -151,7 +155,7 @@ _shoal()
     'shoal drop --coordinator') words=''; file=yes ;;
     'shoal drop --keys') words=''; file=yes ;;
     'shoal keygen --coordinator') words=''; file=yes ;;
-    'shoal keygen --role') words='serve worker coord metrics admin'; file=yes ;;
+    'shoal keygen --role') words='serve worker coord metrics admin sign'; file=yes ;;
     'shoal keygen --name') words=''; file=yes ;;
     'shoal report --html') words=''; file=yes ;;
     'shoal synth --out') words=''; file=yes ;;

@@ -11,6 +11,7 @@ while (( CURRENT > 2 )); do
     ('shoal checkpoint create') ;;
     ('shoal checkpoint list') ;;
     ('shoal checkpoint verify') ;;
+    ('shoal checkpoint sign') ;;
     ('shoal checkpoint diff') ;;
     ('shoal checkpoint restore') ;;
     ('shoal checkpoint export') ;;
@@ -39,7 +40,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -83,7 +84,7 @@ case $at in
     ('shoal checkpoint')
         takes=(
             '--help[this text]'
-            '1:verb:((create\:"make one, of a job that goes on or that is done" list\:"the checkpoints in a folder" verify\:"read every file of one and compare checksums" diff\:"what changed from one to another, by field" restore\:"go on with a job from one, at the very batch" export\:"write the rows of a table as text or as numbers"))'
+            '1:verb:((create\:"make one, of a job that goes on or that is done" list\:"the checkpoints in a folder" verify\:"read every file of one and compare checksums" sign\:"sign one, for those who load signed ones alone" diff\:"what changed from one to another, by field" restore\:"go on with a job from one, at the very batch" export\:"write the rows of a table as text or as numbers"))'
         ) ;;
     ('shoal checkpoint create')
         takes=(
@@ -102,6 +103,13 @@ case $at in
         ) ;;
     ('shoal checkpoint verify')
         takes=(
+            '--signers=[the keys that are good, a line each: one of them must have signed all of it]:FILE:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal checkpoint sign')
+        takes=(
+            '--key=[of `shoal keygen FILE --role sign`]:FILE:_files'
             '--help[this text]'
             '*:file:_files'
         ) ;;
@@ -245,7 +253,7 @@ case $at in
     ('shoal keygen')
         takes=(
             '--coordinator=[the public key, or the file of it (FILE.pub), of the coordinator that the holder is to trust; all but the coordinator itself need it]:KEY:_files'
-            '--role=[in the line for the list]:role:(serve worker coord metrics admin)'
+            '--role=[in the line for the list; sign: a key for `shoal checkpoint sign`]:role:(serve worker coord metrics admin sign)'
             '--name=[likewise]:NAME:_files'
             '--help[this text]'
             '*:file:_files'

@@ -31,8 +31,10 @@ struct checkpoint_facts {
 
 /* Reads the manifests of all parts and checks that they are of one checkpoint and that each tablet
  * of each table is in exactly one of them, and that every file is there with its size. Contents are
- * not read yet. NOT_FOUND (no parts under path), CORRUPT (the file is named). */
-int checkpoint_open(const char *path, struct checkpoint **out, struct err *e);
+ * not read yet. signers: a file of keys (proto/job/signature.h), one of which must have signed it:
+ * then no manifest is believed that it does not have, and verifying asks for its hashes; NULL or
+ * "": none. NOT_FOUND (no parts under path), CORRUPT (the file is named), DENIED. */
+int checkpoint_open(const char *path, const char *signers, struct checkpoint **out, struct err *e);
 void checkpoint_close(struct checkpoint *c);
 /* until checkpoint_close, as all below */
 const struct checkpoint_facts *checkpoint_facts(const struct checkpoint *c);
@@ -76,6 +78,12 @@ int checkpoint_visit(struct checkpoint *c, uint32_t i,
  * rows. The cluster's digest of the table is hash_bytes over these, seed 0. */
 int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,
                       struct err *e);
+
+/* The name of every file of all parts, below the checkpoint's folder. Ends at the first status that
+ * is not 0. */
+int checkpoint_files(const struct checkpoint *c,
+                     int (*visit)(void *context, const char *name, struct err *e), void *context,
+                     struct err *e);
 
 /* What a load into tables of these schemas would do, by the rules below: sentences, one a line, in
  * *notes (the caller frees it; "" where nothing is translated). SCHEMA: it would be refused.

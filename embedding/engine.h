@@ -50,6 +50,9 @@ struct engine_options {
     enum durability durability;
     /* checkpoints are written and loaded below it alone; NULL or "": anywhere. Borrowed */
     const char *checkpoint_root;
+    /* only checkpoints that one of its keys has signed are loaded (proto/job/signature.h); the file
+     * is read for each; NULL or "": any. Borrowed */
+    const char *checkpoint_signers;
     uint64_t journal_max;   /* bytes; 0: max(1 GiB, row bytes) */
     uint32_t segment_bytes; /* 0: 64 MiB */
     /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
@@ -342,7 +345,8 @@ typedef void (*engine_load_done)(void *context, int status, const char *text, ui
  * closed (load again), one after it everything. A load again for the same run answers its rows. 0:
  * done will be called. Refusals, by return or by done: EXISTS (a table of the checkpoint has been
  * touched here, or the run is open and was not loaded), NOT_FOUND (no checkpoint there), CORRUPT
- * and CHECKSUM (the file is named, or the key of a row that is not finite), SCHEMA (another width),
+ * and CHECKSUM (the file is named, or the key of a row that is not finite), DENIED (not below
+ * checkpoint_root, or not signed as checkpoint_signers asks), SCHEMA (another width),
  * BUSY (another load is under way), AGAIN (a cut is being made, pushes are being applied, no tablet
  * is led yet), USAGE (anew, and the rows are on disk), NO_SPACE, NOMEM. While it runs, pushes to
  * the tables concerned, cuts and restores are refused with BUSY; all else goes on. */

@@ -200,8 +200,12 @@ static uint32_t connections_most(void)
 static int serve(const struct coord_config *config, struct live *live, struct err *e)
 {
     struct daemon daemon = {.config = config, .live = live};
-    const struct server_keys_ask ask = {config->listen, config->keys, config->allow, true,
-                                        config->insecure_plaintext};
+    const struct server_keys_ask ask = {config->listen,
+                                        config->keys,
+                                        config->allow,
+                                        true,
+                                        config->insecure_plaintext,
+                                        config->checkpoint_signers};
     int rc = server_keys_open(&ask, &daemon.keys, e);
     if (rc != 0)
         return rc;
@@ -217,6 +221,7 @@ static int serve(const struct coord_config *config, struct live *live, struct er
                                .write_scalars = config->tensorboard[0] != 0 ? scalars_write : NULL,
                                .folder = &coord_folder_disk,
                                .checkpoint_root = config->checkpoint_root,
+                               .checkpoint_signers = config->checkpoint_signers,
                                .hook_start = config->publish ? hook_start : NULL,
                                .hook_poll = hook_poll,
                                .hook_stop = hook_stop,

@@ -132,7 +132,9 @@ static int take_server(const struct config *c, const char *name, void *to, struc
         (rc = take_of_unit(c, name, "data_dir", "STATE_DIRECTORY", "%s", out->data_dir,
                            sizeof out->data_dir - 64, e)) ||
         (rc = take_string(c, name, "coordinator", out->coordinator, sizeof out->coordinator, e)) ||
-        (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)))
+        (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)) ||
+        (rc = take_string(c, name, "checkpoint_signers", out->checkpoint_signers,
+                          sizeof out->checkpoint_signers, e)))
         return rc;
     if (!out->data_dir[0] || !out->listen[0])
         return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
@@ -251,7 +253,9 @@ static int take_coordinator(const struct config *c, const char *name, void *to, 
                            sizeof out->data_dir - 64, e)) ||
         (rc = take_string(c, name, "report", out->report, sizeof out->report - 8, e)) ||
         (rc = take_string(c, name, "tensorboard", out->tensorboard, sizeof out->tensorboard, e)) ||
-        (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)))
+        (rc = take_root(c, name, out->checkpoint_root, sizeof out->checkpoint_root, e)) ||
+        (rc = take_string(c, name, "checkpoint_signers", out->checkpoint_signers,
+                          sizeof out->checkpoint_signers, e)))
         return rc;
     if (out->listen[0] == 0 || out->data_dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);

@@ -19,6 +19,7 @@
  *     allow: FILE                   # of a server without a coordinator
  *     net: {drop: 0, io_threads: 1}
  *     checkpoint_root: ""           # checkpoints are written and loaded below it alone
+ *     checkpoint_signers: ""        # only what a key of this file has signed is loaded
  *     insecure_plaintext: false     # listen on tcp without keys */
 #ifndef SERVER_SERVER_CONFIG_H
 #define SERVER_SERVER_CONFIG_H
@@ -47,6 +48,7 @@ struct server_config {
         uint32_t io_threads;
     } net;
     char checkpoint_root[LIMIT_PATH - 256];
+    char checkpoint_signers[LIMIT_PATH];
     bool insecure_plaintext;
 };
 
@@ -93,6 +95,7 @@ void server_config_divide(uint64_t memory, uint64_t disk, uint32_t shards, struc
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
  *     tensorboard: DIR          # event files of the jobs that run; empty: none
  *     checkpoint_root: ""       # jobs' checkpoint.dir and where they begin lie below it
+ *     checkpoint_signers: ""    # whose checkpoints jobs may begin with
  *     publish: false            # whether jobs may have a command run here (checkpoint.publish)
  *     net: {drop: 0}
  *     keys: FILE                # over tcp
@@ -107,6 +110,7 @@ struct coord_config {
     uint32_t shards, lease_ms, resend_ms;
     double drop;
     char checkpoint_root[LIMIT_PATH - 256];
+    char checkpoint_signers[LIMIT_PATH];
     bool insecure_plaintext;
     bool publish;
 };

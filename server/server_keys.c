@@ -4,6 +4,7 @@
 #include "proto/base/file.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/job/signature.h"
 #include "proto/net/net.h"
 
 #include <errno.h>
@@ -42,11 +43,21 @@ static int together_check(const struct server_keys_ask *ask, const struct keyfil
     return 0;
 }
 
+static int signers_check(const char *path, struct err *e)
+{
+    struct signature_signers *list = NULL;
+    int rc = path[0] != 0 ? signature_signers_read(path, &list, e) : 0;
+    signature_signers_free(list);
+    return rc;
+}
+
 int server_keys_open(const struct server_keys_ask *ask, struct keyfile **out, struct err *e)
 {
     int rc = keyfile_find(ask->keys, out, e);
     if (rc == 0)
         rc = together_check(ask, *out, e);
+    if (rc == 0)
+        rc = signers_check(ask->signers, e);
     if (rc != 0) {
         keyfile_free(*out);
         *out = NULL;

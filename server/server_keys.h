@@ -16,10 +16,12 @@ struct server_keys_ask { /* what a daemon's file says */
     const char *listen, *keys, *allow;
     bool allow_here; /* the list is this daemon's own: tcp with keys needs it */
     bool insecure;
+    const char *signers; /* of checkpoints; "": none */
 };
 
-/* Reads the keys (*out NULL: none), and refuses what does not go together, in words: CONFIG, and
- * what keyfile.h says. Without keys over tcp it is said, each time. */
+/* Reads the keys (*out NULL: none), and refuses what does not go together, and a list of signers
+ * that could not be gone by later, in words: CONFIG, and what keyfile.h and signature.h say.
+ * Without keys over tcp it is said, each time. */
 int server_keys_open(const struct server_keys_ask *ask, struct keyfile **out, struct err *e);
 /* Whether such a daemon listens on tcp without keys. */
 bool server_keys_insecure(const struct server_keys_ask *ask, const struct keyfile *keys);

@@ -226,6 +226,7 @@ static int open_member(struct member *m, struct shard **shard)
                    .wall_ns = time_wall_ns,
                    .durability = c->durability,
                    .checkpoint_root = c->checkpoint_root,
+                   .checkpoint_signers = c->checkpoint_signers,
                    .journal_max = c->journal.max / c->shards,
                    .journal_keep = c->journal.keep / c->shards,
                    .segment_bytes = (uint32_t)c->journal.segment,
@@ -460,8 +461,12 @@ static void heap_bound(uint64_t memory, uint32_t heaps)
 static int keys_open(struct server *sv, struct err *e)
 {
     const struct server_config *c = &sv->config;
-    const struct server_keys_ask ask = {c->listen, c->keys, c->allow, c->coordinator[0] == 0,
-                                        c->insecure_plaintext};
+    const struct server_keys_ask ask = {c->listen,
+                                        c->keys,
+                                        c->allow,
+                                        c->coordinator[0] == 0,
+                                        c->insecure_plaintext,
+                                        c->checkpoint_signers};
     int rc = server_keys_open(&ask, &sv->keys, e);
     sv->insecure = server_keys_insecure(&ask, sv->keys);
     if (rc != 0 || sv->keys == NULL || strncmp(c->listen, "tcp://", 6) != 0 ||

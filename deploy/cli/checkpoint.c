@@ -1,5 +1,5 @@
 /* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. Looking into
- * them: checkpoint_look.c, checkpoint_diff.c. */
+ * them: checkpoint_look.c, checkpoint_diff.c; signing: checkpoint_sign.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/run.h"
@@ -336,6 +336,7 @@ static const struct cli_verb verbs[] = {
     {"create", create_main},
     {"list", list_main},
     {"verify", checkpoint_verify_main},
+    {"sign", checkpoint_sign_main},
     {"diff", checkpoint_diff_main},
     {"restore", restore_main},
     {"export", checkpoint_export_main},

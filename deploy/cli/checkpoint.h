@@ -7,6 +7,7 @@
 
 /* Verbs behind `shoal checkpoint`: argv[0] is the verb; each returns an exit status. */
 int checkpoint_verify_main(int argc, char **argv);
+int checkpoint_sign_main(int argc, char **argv);
 int checkpoint_diff_main(int argc, char **argv);
 int checkpoint_export_main(int argc, char **argv);
 
@@ -14,6 +15,15 @@ struct checkpoint; /* embedding/checkpoint.h */
 /* The servers' parts, once the coordinator's manifest is well. The caller calls
  * checkpoint_close. */
 int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e);
+
+/* Reads every file and says what is damaged, line by line: CORRUPT. signers: as checkpoint_open's;
+ * then it is not what was signed: DENIED. */
+int checkpoint_whole(const char *folder, const char *signers, struct err *e);
+/* That a key of the list has signed the folder, and what the coordinator reads of it: DENIED. */
+int checkpoint_signed_check(const char *folder, const char *signers, struct err *e);
+/* Prints whether a key, and which, has signed it; checked: it has. DENIED: what lies there is no
+ * signature. */
+int checkpoint_signed_say(const char *folder, bool checked, struct err *e);
 
 /* FOLDER's manifest, checked. NOINPUT, CHECKSUM, CORRUPT, VERSION. */
 int checkpoint_manifest(const char *folder, struct json **out, struct err *e);

@@ -1,5 +1,5 @@
 /* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one, or what an ended run has
- * left. Comparing two: checkpoint_diff.c. */
+ * left. Comparing two: checkpoint_diff.c; signatures: checkpoint_sign.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
 #include "embedding/checkpoint.h"
@@ -69,21 +69,23 @@ static void part_look(const char *folder, const struct json *part, uint32_t *dam
         free(text);
 }
 
-static int verify(const char *folder, struct err *e)
+int checkpoint_whole(const char *folder, const char *signers, struct err *e)
 {
     struct json *m = NULL;
     struct checkpoint *c = NULL;
     struct err inner = {0};
     uint32_t damaged = 0;
     char size[32];
-    int rc = checkpoint_manifest(folder, &m, e);
+    int rc = signers != NULL ? checkpoint_signed_check(folder, signers, e) : 0;
+    if (rc == 0)
+        rc = checkpoint_manifest(folder, &m, e);
     if (rc != 0)
         return rc;
     own_file_look(folder, m, MANIFEST_STATE_FILE, &damaged);
     own_file_look(folder, m, MANIFEST_JOB_FILE, &damaged);
     for (size_t i = 0; i < json_count(json_get(m, "parts")); i++)
         part_look(folder, json_array_at(json_get(m, "parts"), i), &damaged);
-    rc = checkpoint_open(folder, &c, &inner);
+    rc = checkpoint_open(folder, signers, &c, &inner);
     if (rc == 0) {
         (void)checkpoint_verify(c, damage_say, &damaged, &inner);
         if (checkpoint_facts(c)->parts != json_count(json_get(m, "parts"))) {
@@ -97,8 +99,9 @@ static int verify(const char *folder, struct err *e)
     }
     checkpoint_close(c);
     if (damaged > 0)
-        rc = err_set(e, SHOAL_E_CORRUPT, "%s is damaged in %u place%s: take another one", folder,
-                     damaged, damaged == 1 ? "" : "s");
+        rc = err_set(e, signers != NULL ? SHOAL_E_DENIED : SHOAL_E_CORRUPT,
+                     "%s is damaged in %u place%s: take another one", folder, damaged,
+                     damaged == 1 ? "" : "s");
     else
         printf("%s is whole: %.0f rows, %s\n", folder, json_as_number(json_get(m, "rows"), 0),
                checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
@@ -115,7 +118,9 @@ int checkpoint_verify_main(int argc, char **argv)
         rc = err_set(&e, SHOAL_E_USAGE,
                      "name the checkpoint's folder; see `shoal checkpoint verify --help`");
     if (rc == 0)
-        rc = verify(o.word[0], &e);
+        rc = checkpoint_whole(o.word[0], option_text(&o, "signers"), &e);
+    if (rc == 0)
+        rc = checkpoint_signed_say(o.word[0], option_given(&o, "signers"), &e);
     return cli_end(rc, &o, &e);
 }
 
@@ -126,7 +131,7 @@ int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err
     struct json *m = NULL;
     int rc = checkpoint_manifest(folder, &m, e);
     json_free(m);
-    return rc != 0 ? rc : checkpoint_open(folder, out, e);
+    return rc != 0 ? rc : checkpoint_open(folder, NULL, out, e);
 }
 
 /* ---- export ---------------------------------------------------------------------------------- */

@@ -107,7 +107,7 @@ static void checkpoint_look(const char *path, const char *table, const struct ke
     struct held h = {.keys = k};
     struct checkpoint *c = NULL;
     struct err e = {0};
-    int rc = checkpoint_open(path, &c, &e);
+    int rc = checkpoint_open(path, NULL, &c, &e);
     if (rc == SHOAL_E_NOT_FOUND)
         return;
     uint32_t i = rc == 0 ? checkpoint_find(c, table) : UINT32_MAX;

@@ -25,10 +25,10 @@ _Static_assert(LIMIT_SHARDS < NO_PART, "parts fit 16 bits");
 /* ---- opening ---- */
 
 /* How many parts there are: as the first manifest says, and no folder with a higher number. */
-static int count_parts(const char *path, uint32_t *parts, struct err *e)
+static int count_parts(const struct checkpoint *c, uint32_t *parts, struct err *e)
 {
     struct file_walk walk;
-    const char *entry;
+    const char *path = c->path, *entry;
     uint32_t lowest = UINT32_MAX, highest = 0, number;
     int end;
     if (!file_walk_open(&walk, path))
@@ -47,7 +47,7 @@ static int count_parts(const char *path, uint32_t *parts, struct err *e)
     struct part first;
     char dir[LIMIT_PATH];
     part_path(path, lowest, "", dir);
-    int rc = part_read(dir, &first, e);
+    int rc = part_read(dir, c->signature, &first, e);
     *parts = first.parts;
     if (rc == 0 && highest >= first.parts)
         rc =
@@ -76,7 +76,7 @@ static int open_part(struct checkpoint *c, uint32_t number, struct err *e)
     struct part *p = &c->part[number];
     SHOAL_ASSERT(number < c->facts.parts && p->files == 0);
     part_path(c->path, number, "", dir);
-    int rc = part_read(dir, p, e);
+    int rc = part_read(dir, c->signature, p, e);
     if (rc == SHOAL_E_NOT_FOUND)
         return err_set(e, SHOAL_E_CORRUPT,
                        "%s is missing or has no manifest: the checkpoint has %u parts", dir,
@@ -131,7 +131,7 @@ static int all_owned(const struct checkpoint *c, struct err *e)
 
 static int open_all(struct checkpoint *c, struct err *e)
 {
-    int rc = count_parts(c->path, &c->facts.parts, e);
+    int rc = count_parts(c, &c->facts.parts, e);
     if (rc == 0 && (c->part = calloc(c->facts.parts, sizeof *c->part)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the %u parts of %s", c->facts.parts, c->path);
     memset(c->lowest, 0xff, sizeof c->lowest);
@@ -158,7 +158,7 @@ static int open_all(struct checkpoint *c, struct err *e)
     return rc == 0 ? all_owned(c, e) : rc;
 }
 
-int checkpoint_open(const char *path, struct checkpoint **out, struct err *e)
+int checkpoint_open(const char *path, const char *signers, struct checkpoint **out, struct err *e)
 {
     if (strlen(path) + 64 > LIMIT_PATH)
         return err_set(e, SHOAL_E_NOT_FOUND, "the path %.100s... is too long", path);
@@ -166,7 +166,11 @@ int checkpoint_open(const char *path, struct checkpoint **out, struct err *e)
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to open %s", path);
     snprintf(c->path, sizeof c->path, "%s", path);
-    int rc = open_all(c, e);
+    int rc = 0;
+    if (signers != NULL && signers[0] != '\0')
+        rc = signature_open(path, signers, &c->signature, e);
+    if (rc == 0)
+        rc = open_all(c, e);
     if (rc != 0)
         checkpoint_close(c);
     else
@@ -183,6 +187,7 @@ void checkpoint_close(struct checkpoint *c)
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         free(c->owner[i]);
     free(c->part);
+    signature_free(c->signature);
     free(c);
 }
 
@@ -343,6 +348,24 @@ int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e)
     struct verify v = {.c = c};
     verify_part(&v, &c->part[part]);
     return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);
+}
+
+int checkpoint_files(const struct checkpoint *c,
+                     int (*visit)(void *context, const char *name, struct err *e), void *context,
+                     struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < c->facts.parts && rc == 0; i++) {
+        const struct part *p = &c->part[i];
+        char name[SIGNATURE_NAME];
+        snprintf(name, sizeof name, "part-%04u/manifest", i);
+        rc = visit(context, name, e);
+        for (uint32_t k = 0; k < p->files && rc == 0; k++) {
+            snprintf(name, sizeof name, "part-%04u/%s", i, p->file[k].name);
+            rc = visit(context, name, e);
+        }
+    }
+    return rc;
 }
 
 /* ---- translation ---- */

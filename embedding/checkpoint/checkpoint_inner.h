@@ -9,7 +9,8 @@
 struct checkpoint {
     char path[LIMIT_PATH];
     struct checkpoint_facts facts;
-    struct part *part; /* owned; (facts.parts) */
+    struct signature *signature; /* owned; NULL: none is asked for */
+    struct part *part;           /* owned; (facts.parts) */
     /* owned, by place; (2^tablet_bits): the part that holds the tablet */
     uint16_t *owner[LIMIT_TABLES];
     uint64_t lowest[LIMIT_LANES];

@@ -133,7 +133,7 @@ static int take_rows(struct export_work *x, const char *from, struct err *e)
 static int take_journal(struct export_work *x, struct err *e)
 {
     char *text, *rest = NULL;
-    int rc = cut_text_read(x->cut, &text, e);
+    int rc = cut_text_read(x->cut, NULL, NULL, &text, e);
     char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL;
     while (line != NULL && rc == 0) {
         char segment[32], name[PART_NAME_BYTES], from[LIMIT_PATH + 64], to[LIMIT_PATH + 64];
@@ -237,7 +237,7 @@ static int make_part(struct export_work *x, struct err *e)
 static int answer_again(struct export_work *x, struct err *e)
 {
     struct part there;
-    int rc = part_read(x->dir, &there, e);
+    int rc = part_read(x->dir, NULL, &there, e);
     if (rc == 0 && (there.facts.cut != x->part.facts.cut || there.part != x->part.part ||
                     there.parts != x->part.parts))
         rc = err_set(e, SHOAL_E_EXISTS,

@@ -463,6 +463,8 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
         return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", o->path);
     }
     snprintf(l->path, sizeof l->path, "%s", o->path);
+    if (g->options.checkpoint_signers != NULL)
+        snprintf(l->signers, sizeof l->signers, "%s", g->options.checkpoint_signers);
     l->run = o->run;
     l->without = without;
     l->lanes = o->lanes;

@@ -14,7 +14,8 @@ enum load_stage { LOAD_BUILDING, LOAD_READY, LOAD_WRITING, LOAD_SEALING };
 struct load {
     struct engine_job job;
     char path[LIMIT_PATH];
-    uint64_t run, asked;  /* asked: tables, 0: all that can be */
+    char signers[LIMIT_PATH]; /* "": none are asked for */
+    uint64_t run, asked;      /* asked: tables, 0: all that can be */
     uint32_t lanes, mode; /* of a run that begins; 0 lanes: it goes on, with the marks of its own */
     /* by table here, a bit a field: rows that are left out */
     struct engine_fields without;

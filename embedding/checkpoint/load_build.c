@@ -5,6 +5,10 @@
  *
  *  1. All files of the parts that have tablets for this shard are verified before the first row is
  *     read. [assert: load_build_run, build_group] [test: a_load_verifies_the_parts_it_needs]
+ *     Where signers are asked for, that is against the signature, and the manifests are read once.
+ *     What remains: RocksDB and the journal open the files of a part again by their names, so
+ *     somebody who writes in the folder between the check and that is not found.
+ *     [test: a_load_asks_for_a_signature]
  *  2. Tables are matched by name. A tablet is read from the one part that has it, under the schema
  *     that it was written under, and moved or translated (translate.h) into the table that will be
  *     the engine's. [assert: take_tablets]
@@ -274,7 +278,7 @@ static void lay_out(struct load *l)
 static int prepare(struct build *b, struct err *e)
 {
     struct load *l = b->l;
-    int rc = checkpoint_open(l->path, &l->checkpoint, e);
+    int rc = checkpoint_open(l->path, l->signers, &l->checkpoint, e);
     if (rc == 0 && checkpoint_facts(l->checkpoint)->run == 0)
         rc = err_set(e, SHOAL_E_NOT_FOUND,
                      "no run was open when checkpoint %s was made: there is nothing to go on from",

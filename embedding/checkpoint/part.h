@@ -20,6 +20,7 @@
 #define EMBEDDING_CHECKPOINT_PART_H
 
 #include "embedding/engine/engine_state.h"
+#include "proto/job/signature.h"
 
 #define PART_NAME_BYTES 64u
 
@@ -34,6 +35,7 @@ struct part_range {
 
 struct part {
     char dir[LIMIT_PATH];
+    const struct signature *signature; /* borrowed; NULL: none is asked for */
     uint32_t part, parts;
     struct cut_facts facts;      /* bytes: of all files */
     struct table_schema *schema; /* owned; (tables), in order of their numbers */
@@ -53,14 +55,15 @@ void part_path(const char *path, uint32_t part, const char *tail, char *out);
 int part_path_check(const char *root, const char *path, struct err *e);
 /* Writes dir/manifest, synced. */
 int part_write(const char *dir, const struct part *p, struct err *e);
-/* Reads dir/manifest; *out is to be freed whatever comes. NOT_FOUND, CORRUPT, or VERSION
- * when a later Shoal wrote it: the file is named. */
-int part_read(const char *dir, struct part *out, struct err *e);
+/* Reads dir/manifest; *out is to be freed whatever comes. signature (NULL: none is asked for): of
+ * the checkpoint; it must have the manifest, and every file that is checked for its content.
+ * NOT_FOUND, CORRUPT, DENIED, or VERSION when a later Shoal wrote it: the file is named. */
+int part_read(const char *dir, const struct signature *signature, struct part *out, struct err *e);
 /* Whether a name of a folder of rows is RocksDB's own business (its log, its lock): not part of a
  * checkpoint. */
 bool part_passes_over(const char *name);
-/* That file `index` is there with its size, and (content) its checksum. CORRUPT or CHECKSUM names
- * it. */
+/* That file `index` is there with its size, and (content) its checksum, or the hash that was
+ * signed. CORRUPT, CHECKSUM or DENIED names it. */
 int part_check_file(const struct part *p, uint32_t index, bool content, struct err *e);
 /* Calls visit for each file in rows/ and journal/ that the manifest does not name. */
 int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e),

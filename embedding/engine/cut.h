@@ -3,6 +3,7 @@
 #define EMBEDDING_ENGINE_CUT_H
 
 #include "embedding/engine/engine_state.h"
+#include "proto/job/signature.h"
 
 #include <stdio.h>
 
@@ -62,8 +63,10 @@ int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e);
  * it, and stores it as dir/manifest, synced. Frees *text in any case. */
 int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e);
 /* The text of dir/manifest without that line, once it has been found right. The caller frees it.
- * CORRUPT, NOT_FOUND. */
-int cut_text_read(const char *dir, char **text, struct err *e);
+ * signature (NULL: none is asked for): as `name` the file must be in it, before that. CORRUPT,
+ * NOT_FOUND, DENIED. */
+int cut_text_read(const char *dir, const struct signature *signature, const char *name, char **text,
+                  struct err *e);
 /* XXH3 over the first `bytes` of a file. */
 int cut_file_checksum(const char *path, uint64_t bytes, uint64_t *checksum);
 

@@ -158,7 +158,8 @@ static bool text_whole(char *text, size_t bytes)
     return true;
 }
 
-int cut_text_read(const char *dir, char **text, struct err *e)
+int cut_text_read(const char *dir, const struct signature *signature, const char *name, char **text,
+                  struct err *e)
 {
     size_t bytes;
     int rc = read_text(dir, text, &bytes);
@@ -166,12 +167,15 @@ int cut_text_read(const char *dir, char **text, struct err *e)
         *text = NULL;
         return err_set(e, rc, "%s/manifest: %s", dir, err_text(rc));
     }
-    if (text_whole(*text, bytes))
+    if (signature != NULL)
+        rc = signature_check_bytes(signature, name, *text, bytes, e);
+    if (rc == 0 && text_whole(*text, bytes))
         return 0;
     free(*text);
     *text = NULL;
-    return err_set(e, SHOAL_E_CORRUPT,
-                   "%s/manifest does not end in its own checksum; use another one", dir);
+    return rc != 0 ? rc
+                   : err_set(e, SHOAL_E_CORRUPT,
+                             "%s/manifest does not end in its own checksum; use another one", dir);
 }
 
 static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes,
@@ -219,7 +223,7 @@ int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e)
 {
     char *text, *rest = NULL;
     *facts = (struct cut_facts){0};
-    int rc = cut_text_read(dir, &text, e);
+    int rc = cut_text_read(dir, NULL, NULL, &text, e);
     for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0;
          line = strtok_r(NULL, "\n", &rest))
         rc = check_line(dir, line, facts, e);

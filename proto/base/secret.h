@@ -1,4 +1,4 @@
-/* secret.h: memory for keys; the door to libsodium.
+/* secret.h: memory for keys; with sign.h the door to libsodium.
  *
  * A secret lies between guard pages, locked where the system allows it, and in no core dump; it is
  * wiped when it is freed. */

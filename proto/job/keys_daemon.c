@@ -47,6 +47,10 @@ const struct config_key keys_server[] = {
     {"checkpoint_root", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "anywhere",
      .values = "folder, from `/` on",
      .text = "below it alone checkpoints are written and loaded: [Security](#security)"},
+    {"checkpoint_signers", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "any checkpoint",
+     .values = "file",
+     .text = "a list of keys: a checkpoint that none of them has signed is not loaded: "
+             "[Security](#security)"},
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL, .fallback = "0",
      .text = "share of replies lost on purpose, for tests"},
     {"net.io_threads", CONFIG_INT, 1, 64, NULL, .fallback = "1", .text = "ZeroMQ's"},
@@ -83,6 +87,10 @@ const struct config_key keys_coordinator[] = {
      .values = "folder, from `/` on",
      .text =
          "`checkpoint.dir`, `resume` and `start_from` of jobs lie below it: [Security](#security)"},
+    {"checkpoint_signers", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "any checkpoint",
+     .values = "file",
+     .text = "a list of keys: of a checkpoint that none of them has signed no job begins: "
+             "[Security](#security)"},
     {"publish", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "whether jobs may run `checkpoint.publish` here: whoever submits a job then runs "
              "commands as this user"},

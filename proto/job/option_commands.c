@@ -313,13 +313,27 @@ static const struct config_key options_erase[] = {
     {0},
 };
 
+static const struct config_key options_verify[] = {
+    {"signers", CONFIG_STRING, .values = "FILE", .otherwise = "no signature is asked for",
+     .text = "the keys that are good, a line each: one of them must have signed all of it"},
+    OPTION_HELP,
+    {0},
+};
+
+static const struct config_key options_sign[] = {
+    {"key", CONFIG_STRING, .values = "FILE", .text = "of `shoal keygen FILE --role sign`"},
+    OPTION_HELP,
+    {0},
+};
+
 static const struct config_key options_keygen[] = {
     {"coordinator", CONFIG_STRING, .values = "KEY",
      .text =
          "the public key, or the file of it (FILE.pub), of the coordinator that the holder is to "
          "trust; all but the coordinator itself need it"},
-    {"role", CONFIG_ENUM, .choices = "serve|worker|coord|metrics|admin",
-     .otherwise = "no line: the coordinator's own", .text = "in the line for the list"},
+    {"role", CONFIG_ENUM, .choices = "serve|worker|coord|metrics|admin|sign",
+     .otherwise = "no line: the coordinator's own",
+     .text = "in the line for the list; sign: a key for `shoal checkpoint sign`"},
     {"name", CONFIG_STRING, .values = "NAME", .otherwise = "FILE's, without its ending",
      .text = "likewise"},
     OPTION_HELP,
@@ -475,7 +489,7 @@ const struct option_command option_commands[] = {
     {"shoal stop", "end the job of a running cluster early", "[options]",
      "Ends the running job, which then counts as failed; coordinator, servers and workers stay.",
      NULL, options_stop, 0},
-    {"shoal checkpoint", "make, list, check, compare, restore and export checkpoints",
+    {"shoal checkpoint", "make, list, check, sign, compare, restore and export checkpoints",
      "VERB [options]", "", NULL, options_none, 0},
     {"shoal checkpoint create", "make one, of a job that goes on or that is done",
      "[NAME] [options]",
@@ -491,11 +505,19 @@ const struct option_command option_commands[] = {
      "RUN_DIR/checkpoints), oldest first. One whose manifest is damaged is named as such, and the "
      "exit status is then 74; unfinished ones (*.tmp) are left out.",
      NULL, options_json, 1},
-    {"shoal checkpoint verify", "read every file of one and compare checksums", "FOLDER",
+    {"shoal checkpoint verify", "read every file of one and compare checksums",
+     "FOLDER [--signers FILE]",
      "Reads every file and compares its checksum. Names each damaged, missing or foreign file, and "
      "the first tablet that cannot be read because of it; the exit status is then 74. A checkpoint "
-     "that passes can be restored.",
-     NULL, options_none, 1},
+     "that passes can be restored. Says which key has signed it; with --signers it ends with 77 "
+     "when that is none of them, or a file is not what was signed.",
+     NULL, options_verify, 1},
+    {"shoal checkpoint sign", "sign one, for those who load signed ones alone", "FOLDER --key FILE",
+     "Verifies the checkpoint, then writes FOLDER/signature: hash and size of every file, and a "
+     "signature (Ed25519) over them, in place of one that is there. Coordinator and servers with "
+     "`checkpoint_signers: FILE` load what a key of that list has signed, and nothing else. As "
+     "`checkpoint.publish: [shoal, checkpoint, sign, --key, FILE]` it signs all that a job makes.",
+     NULL, options_sign, 1},
     {"shoal checkpoint diff", "what changed from one to another, by field", "FROM TO [--json]",
      "Of each table, and in it of each field: rows that came, went and changed (their weights; "
      "state is not looked at), the mean distance (2-norm) that the weights of changed rows moved, "
@@ -577,7 +599,8 @@ const struct option_command option_commands[] = {
      NULL, options_drop, 1},
     {"shoal keygen", "make a key, of a daemon or a person", "FILE [options]",
      "Makes a new pair of keys: FILE (mode 0400) is its holder's, FILE.pub its public half. Prints "
-     "the line for the coordinator's allow-list. Neither file may be there: no key is ever "
+     "the line for the coordinator's allow-list, or, of role sign, for a list of signers. Neither "
+     "file may be there: no key is ever "
      "overwritten.",
      "A coordinator's: `keys: FILE` and `allow: LIST` in coordinator.yaml. A server's (role "
      "coord): "

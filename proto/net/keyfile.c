@@ -88,28 +88,30 @@ static int file_read(const char *path, char **out, struct err *e)
     return 0;
 }
 
-static int word_take(struct keyfile *k, const char *path, int line, const char *word,
+struct word { /* of a kind of key file; a list of them ends in NULL */
+    const char *word;
+    char *to;
+    size_t bytes;
+};
+
+static int word_take(const struct word *known, const char *path, int line, const char *word,
                      const char *value, struct err *e)
 {
-    const struct {
-        const char *word;
-        char *to;
-        size_t bytes;
-    } known[] = {{"public", k->pub, sizeof k->pub},
-                 {"secret", k->secret, sizeof k->secret},
-                 {"coordinator", k->coordinator, sizeof k->coordinator}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(word, known[i].word) != 0)
-            continue;
-        if (strlen(value) != known[i].bytes - 1)
-            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is no key of %zu characters", path, line,
-                           word, known[i].bytes - 1);
-        memcpy(known[i].to, value, known[i].bytes);
-        return 0;
+    char words[64] = "";
+    for (; known->word != NULL; known++) {
+        if (strcmp(word, known->word) == 0)
+            break;
+        (void)snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s",
+                       words[0] != 0 ? ", " : "", known->word);
     }
-    return err_set(e, SHOAL_E_CONFIG,
-                   "%s:%d: not a line of a key file: public, secret and coordinator are", path,
-                   line);
+    if (known->word == NULL)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: not a line of such a key file, which has: %s",
+                       path, line, words);
+    if (strlen(value) != known->bytes - 1)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is no key of %zu characters", path, line, word,
+                       known->bytes - 1);
+    memcpy(known->to, value, known->bytes);
+    return 0;
 }
 
 /* What belongs together is there, and fits. */
@@ -127,7 +129,7 @@ static int whole_check(const struct keyfile *k, const char *path, struct err *e)
                           path);
 }
 
-static int text_take(struct keyfile *k, const char *path, char *text, struct err *e)
+static int text_take(const struct word *known, const char *path, char *text, struct err *e)
 {
     int rc = 0, number = 0;
     for (char *line = text, *next; line != NULL && rc == 0; line = next) {
@@ -143,9 +145,9 @@ static int text_take(struct keyfile *k, const char *path, char *text, struct err
             *value++ = 0;
         value += strspn(value, " \t\r");
         value[strcspn(value, " \t\r")] = 0;
-        rc = word_take(k, path, number, word, value, e);
+        rc = word_take(known, path, number, word, value, e);
     }
-    return rc == 0 ? whole_check(k, path, e) : rc;
+    return rc;
 }
 
 /* What stands in the place of a key where a unit finds none: systemd hands over nothing that is
@@ -167,7 +169,16 @@ static int load(const char *path, bool none_good, struct keyfile **out, struct e
         return 0;
     }
     struct keyfile *k = secret_new(sizeof *k);
-    rc = k != NULL ? text_take(k, path, text, e) : err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    rc = k == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a key") : 0;
+    if (rc == 0) {
+        const struct word known[] = {{"public", k->pub, sizeof k->pub},
+                                     {"secret", k->secret, sizeof k->secret},
+                                     {"coordinator", k->coordinator, sizeof k->coordinator},
+                                     {NULL, NULL, 0}};
+        rc = text_take(known, path, text, e);
+    }
+    if (rc == 0)
+        rc = whole_check(k, path, e);
     secret_free(text);
     if (rc != 0) {
         secret_free(k);
@@ -198,6 +209,57 @@ int keyfile_find(const char *path, struct keyfile **out, struct err *e)
 void keyfile_free(struct keyfile *k)
 {
     secret_free(k);
+}
+
+/* ---- of who signs ---------------------------------------------------------------------------- */
+
+struct signer { /* in memory of secret.h */
+    char pub[KEYFILE_SIGNER], secret[2 * SIGN_SEED + 1];
+};
+
+static int signer_take(const struct signer *s, const char *path, uint8_t seed[SIGN_SEED],
+                       struct err *e)
+{
+    uint8_t key[SIGN_KEY], derived[SIGN_KEY];
+    if (s->pub[0] == 0 || s->secret[0] == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s holds no key that signs: make one with shoal keygen FILE --role sign",
+                       path);
+    bool good = sign_unhex(s->pub, key, SIGN_KEY) && sign_unhex(s->secret, seed, SIGN_SEED);
+    if (good && sign_key_of(seed, derived) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a key");
+    return good && memcmp(key, derived, SIGN_KEY) == 0
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG,
+                         "%s: its keys do not fit each other: make new ones with shoal keygen FILE "
+                         "--role sign",
+                         path);
+}
+
+int keyfile_signer_load(const char *path, uint8_t **seed, struct err *e)
+{
+    char *text = NULL;
+    int rc = file_read(path, &text, e);
+    if (rc != 0)
+        return rc;
+    struct signer *s = secret_new(sizeof *s);
+    *seed = secret_new(SIGN_SEED);
+    rc = s == NULL || *seed == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a key") : 0;
+    if (rc == 0) {
+        const struct word known[] = {{"sign-public", s->pub, sizeof s->pub},
+                                     {"sign-secret", s->secret, sizeof s->secret},
+                                     {NULL, NULL, 0}};
+        rc = text_take(known, path, text, e);
+    }
+    if (rc == 0)
+        rc = signer_take(s, path, *seed, e);
+    secret_free(text);
+    secret_free(s);
+    if (rc != 0) {
+        secret_free(*seed);
+        *seed = NULL;
+    }
+    return rc;
 }
 
 /* The key in a file like FILE.pub, its first word. */
@@ -278,11 +340,47 @@ static int text_make(const char *pinned, char pub[KEYFILE_KEY], char *text, stru
     return rc;
 }
 
-int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e)
+static int signer_text_make(char pub[KEYFILE_SIGNER], char *text, struct err *e)
 {
-    char other[4096], line[KEYFILE_KEY + 1], coordinator[KEYFILE_KEY];
+    uint8_t key[SIGN_KEY], *seed = secret_new(SIGN_SEED);
+    struct signer *s = secret_new(sizeof *s);
+    int rc = seed == NULL || s == NULL ? SHOAL_E_NOMEM : 0;
+    if (rc == 0) {
+        sign_key_new(seed);
+        rc = sign_key_of(seed, key);
+    }
+    if (rc == 0) {
+        sign_hex(key, SIGN_KEY, pub);
+        sign_hex(seed, SIGN_SEED, s->secret);
+        (void)snprintf(text, FILE_BYTES,
+                       "# made by shoal keygen: whoever reads this file signs checkpoints as its "
+                       "owner\nsign-public %s\nsign-secret %s\n",
+                       pub, s->secret);
+    }
+    secret_free(seed);
+    secret_free(s);
+    return rc == 0 ? 0 : err_set(e, rc, "no memory for a key");
+}
+
+/* Both files of a pair, or none. */
+static int pair_place(const char *path, const char *text, const char *pub, struct err *e)
+{
+    char other[4096], line[KEYFILE_SIGNER + 1];
     if (snprintf(other, sizeof other, "%s.pub", path) >= (int)sizeof other)
         return err_set(e, SHOAL_E_USAGE, "the name of the file is too long");
+    int rc = file_make(path, text, 0400, e);
+    if (rc != 0)
+        return rc;
+    (void)snprintf(line, sizeof line, "%s\n", pub);
+    rc = file_make(other, line, 0444, e);
+    if (rc != 0)
+        (void)file_unlink(path); /* we have made it */
+    return rc;
+}
+
+int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], struct err *e)
+{
+    char coordinator[KEYFILE_KEY];
     int rc = pinned_take(pinned, coordinator, e);
     char *text = rc == 0 ? secret_new(FILE_BYTES) : NULL;
     if (rc == 0 && text == NULL)
@@ -290,13 +388,18 @@ int keyfile_make(const char *path, const char *pinned, char pub[KEYFILE_KEY], st
     if (rc == 0)
         rc = text_make(coordinator, pub, text, e);
     if (rc == 0)
-        rc = file_make(path, text, 0400, e);
+        rc = pair_place(path, text, pub, e);
     secret_free(text);
-    if (rc != 0)
-        return rc;
-    (void)snprintf(line, sizeof line, "%s\n", pub);
-    rc = file_make(other, line, 0444, e);
-    if (rc != 0)
-        (void)file_unlink(path); /* we have made it */
+    return rc;
+}
+
+int keyfile_signer_make(const char *path, char pub[KEYFILE_SIGNER], struct err *e)
+{
+    char *text = secret_new(FILE_BYTES);
+    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for a key")
+                          : signer_text_make(pub, text, e);
+    if (rc == 0)
+        rc = pair_place(path, text, pub, e);
+    secret_free(text);
     return rc;
 }

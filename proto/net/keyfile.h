@@ -5,6 +5,9 @@
  *     secret      Z85
  *     coordinator Z85              the one that this key's holder takes for its coordinator
  *
+ *     sign-public HEX              of a key that signs checkpoints, in a file of its own; 64 digits
+ *     sign-secret HEX
+ *
  * A file that others than its owner may read, or that belongs neither to us nor to root, is
  * refused; what systemd hands over (below $CREDENTIALS_DIRECTORY) may be the group's to read, for
  * so it shows the access list of a service's user. Secrets lie in memory of secret.h, never in an
@@ -13,6 +16,7 @@
 #define PROTO_NET_KEYFILE_H
 
 #include "proto/base/err.h"
+#include "proto/base/sign.h"
 
 #include <stdbool.h>
 
@@ -32,6 +36,14 @@ int keyfile_load(const char *path, struct keyfile **out, struct err *e);
  * say "none", that. *out NULL: neither, so no keys. path: NULL or empty: not named. */
 int keyfile_find(const char *path, struct keyfile **out, struct err *e);
 void keyfile_free(struct keyfile *k); /* NULL is fine */
+
+#define KEYFILE_SIGNER (2 * SIGN_KEY + 1)
+
+/* Whose holder signs checkpoints (proto/job/signature.h). *seed: in memory of secret.h, freed by
+ * secret_free. As keyfile_load. */
+int keyfile_signer_load(const char *path, uint8_t **seed, struct err *e);
+/* As keyfile_make, without a coordinator. */
+int keyfile_signer_make(const char *path, char pub[KEYFILE_SIGNER], struct err *e);
 
 /* Makes a new pair into path, 0400, and its public half into path.pub; neither may be there.
  * pinned: the coordinator's public key, or the name of a file of it; NULL or empty: none. pub gets

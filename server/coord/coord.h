@@ -42,6 +42,8 @@ struct coord_options {
     /* Folders of checkpoints (coord_folder_disk); NULL: none are made or read. */
     const struct coord_folder_ops *folder;
     const char *checkpoint_root; /* they lie below it; NULL or "": anywhere. Borrowed */
+    /* a file of keys, one of which has signed what is loaded; NULL or "": not asked for */
+    const char *checkpoint_signers;
     /* Starts a command (words, the folder behind them), one at a time, without waiting for it;
      * hook_poll: whether it has ended, and its exit status (128 + signal). NULL: jobs with
      * checkpoint.publish are refused. */

@@ -327,8 +327,8 @@ static int disk_below(const char *root, const char *path, struct err *e)
 }
 
 const struct coord_folder_ops coord_folder_disk = {
-    disk_below, disk_open,   disk_begin,  disk_put,  disk_get,   disk_publish,
-    disk_hold,  disk_let_go, disk_remove, disk_list, disk_wall_s};
+    disk_below, disk_open,   disk_begin,  disk_put,  disk_get,    disk_publish,
+    disk_hold,  disk_let_go, disk_remove, disk_list, disk_wall_s, signature_open};
 
 /* ---- hook ---- */
 

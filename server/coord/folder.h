@@ -22,6 +22,7 @@
 #include "proto/base/limits.h"
 #include "proto/base/process.h"
 #include "proto/job/config.h"
+#include "proto/job/signature.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,6 +58,8 @@ struct coord_folder_ops {
     /* Names of the finished ones, in no order. */
     int (*list)(const char *dir, coord_folder_visit visit, void *context, struct err *e);
     uint64_t (*wall_s)(void); /* seconds since 1970, for the date */
+    /* A finished one's signature, by a key that the file `signers` lists: signature_open. */
+    int (*signature)(const char *path, const char *signers, struct signature **out, struct err *e);
 };
 
 extern const struct coord_folder_ops coord_folder_disk;

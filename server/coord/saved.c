@@ -397,11 +397,29 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
 #define STATE_MAX (256u << 20)
 #define PART_MANIFEST_MAX (64u << 20)
 
+/* A file of the folder, or of a part of it: what was read is what was signed. */
+static int signed_read(const struct coord *c, const struct coord_from *f, const char *part,
+                       const char *file, size_t most, void **bytes, size_t *count, struct err *e)
+{
+    char path[LIMIT_PATH], name[SIGNATURE_NAME];
+    (void)snprintf(path, sizeof path, "%.1000s%s%.20s", f->path, part[0] != 0 ? "/" : "", part);
+    (void)snprintf(name, sizeof name, "%.64s%s%.40s", part, part[0] != 0 ? "/" : "", file);
+    int rc = c->options.folder->get(path, file, most, bytes, count, e);
+    if (rc != 0 || f->signature == NULL || PLANTED("unsigned_job"))
+        return rc;
+    rc = signature_check_bytes(f->signature, name, *bytes, *count, e);
+    if (rc != 0) {
+        free(*bytes);
+        *bytes = NULL;
+    }
+    return rc;
+}
+
 /* A file that the manifest names, checked. */
 static int file_read(const struct coord *c, const struct coord_from *f, const struct json *m,
                      const char *name, size_t most, void **bytes, size_t *count, struct err *e)
 {
-    int rc = c->options.folder->get(f->path, name, most, bytes, count, e);
+    int rc = signed_read(c, f, "", name, most, bytes, count, e);
     if (rc != 0)
         return rc;
     rc = manifest_file_check(m, name, *bytes, *count, e);
@@ -420,21 +438,19 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
     int rc = 0;
     for (size_t i = 0; i < json_count(parts) && rc == 0; i++) {
         const struct json *p = json_array_at(parts, i);
-        char path[LIMIT_PATH];
+        const char *part = json_as_string(json_get(p, "folder"), "");
         void *text;
         size_t count;
         uint64_t sum = 0;
         (void)manifest_hex(json_get(p, "manifest"), &sum);
-        (void)snprintf(path, sizeof path, "%.1000s/%s", f->path,
-                       json_as_string(json_get(p, "folder"), ""));
-        rc = c->options.folder->get(path, "manifest", PART_MANIFEST_MAX, &text, &count, e);
+        rc = signed_read(c, f, part, "manifest", PART_MANIFEST_MAX, &text, &count, e);
         if (rc != 0)
             break;
         if (hash_bytes(text, count, 0) != sum)
             rc = err_set(e, SHOAL_E_CHECKSUM,
-                         "%s/manifest: its checksum does not match: it was changed, or is of "
+                         "%s/%s/manifest: its checksum does not match: it was changed, or is of "
                          "another checkpoint",
-                         path);
+                         f->path, part);
         free(text);
     }
     return rc;
@@ -576,6 +592,15 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Before a byte of the rest is believed. */
+static int signature_take(const struct coord *c, struct coord_from *f, struct err *e)
+{
+    const char *signers = c->options.checkpoint_signers;
+    return signers == NULL || signers[0] == 0
+               ? 0
+               : c->options.folder->signature(f->path, signers, &f->signature, e);
+}
+
 int coord_from_open(const struct coord *c, const char *path, bool start, const struct job *spec,
                     struct coord_from *f, struct err *e)
 {
@@ -594,7 +619,9 @@ int coord_from_open(const struct coord *c, const char *path, bool start, const s
     f->start = start;
     rc = c->options.folder->hold(path, &f->hold, e);
     if (rc == 0)
-        rc = c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
+        rc = signature_take(c, f, e);
+    if (rc == 0)
+        rc = signed_read(c, f, "", MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
     if (rc == 0 && (rc = manifest_parse(text, bytes, &m, e)) != 0)
         err_wrap(e, rc, "%s/" MANIFEST_FILE, path);
     free(text);
@@ -615,6 +642,8 @@ void coord_from_close(const struct coord *c, struct coord_from *f)
     free(f->state);
     f->state = NULL;
     legend_free(&f->legend);
+    signature_free(f->signature);
+    f->signature = NULL;
     if (c->options.folder != NULL)
         c->options.folder->let_go(&f->hold);
     SHOAL_ASSERT(f->hold == COORD_FOLDER_NONE);

@@ -47,15 +47,17 @@ struct coord_from {
     char path[LIMIT_PATH];
     void *state; /* owned */
     struct coord_saved saved;
-    int hold;             /* nobody removes the folder meanwhile */
-    bool start;           /* only its tables count: the job begins with them */
-    struct legend legend; /* owned: what its tables call fields and tensors */
-    bool stops_alike;     /* early stopping looks at the same measure of the same files as it did */
+    struct signature *signature; /* owned; NULL: none is asked for */
+    int hold;                    /* nobody removes the folder meanwhile */
+    bool start;                  /* only its tables count: the job begins with them */
+    struct legend legend;        /* owned: what its tables call fields and tensors */
+    bool stops_alike; /* early stopping looks at the same measure of the same files as it did */
 };
 
 /* path: absolute. start: the job begins with the tables, so batches, rows and what is done say
  * nothing; fields and network must mean the same all the same. NOINPUT, USAGE, CHECKSUM, CORRUPT,
- * VERSION (the file is named); CONFIG: the job does not fit. The caller calls coord_from_close also
+ * VERSION (the file is named); DENIED: not below checkpoint_root, or not signed as
+ * checkpoint_signers asks; CONFIG: the job does not fit. The caller calls coord_from_close also
  * after a failure. */
 int coord_from_open(const struct coord *c, const char *path, bool start, const struct job *spec,
                     struct coord_from *out, struct err *e);

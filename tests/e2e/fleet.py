@@ -21,7 +21,7 @@ class Fleet:
 
     def __init__(self, space, name, shards=2):
         self.space, self.name, self.shards = space, name, shards
-        self.endpoint = f"ipc://{space}/{name}-c.sock"
+        self.endpoint = f"ipc://{space.path}/{name}-c.sock"
         self.running, self.logs, self.begun = {}, 0, False
 
     def folder(self, who):
@@ -47,7 +47,7 @@ class Fleet:
 
     def at(self, who):
         """Where a server listens."""
-        return f"ipc://{self.space}/{self.name}-{who}.sock"
+        return f"ipc://{self.space.path}/{self.name}-{who}.sock"
 
     def state(self):
         got = shoal("status", "--coordinator", self.endpoint, "--json")

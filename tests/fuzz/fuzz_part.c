@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  hash_bytes(text, size, 0));
     fuzz_file(manifest, text, size);
     (void)snprintf(dir, sizeof dir, "%s/part-0000", fuzz_dir());
-    int rc = part_read(dir, &p, &e);
+    int rc = part_read(dir, NULL, &p, &e);
     if (rc != 0 && e.text[0] == '\0')
         abort();
     for (uint32_t i = 0; i < p.files && rc == 0; i++)

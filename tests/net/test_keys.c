@@ -1,6 +1,7 @@
 /* test_keys.c: key files, lists of keys, and who comes in over a real socket. */
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
+#include "proto/base/secret.h"
 #include "proto/net/keyfile.h"
 #include "proto/net/keylist.h"
 #include "proto/net/net.h"
@@ -107,6 +108,54 @@ START_TEST(keys_with_loose_modes_are_refused)
         ck_assert_int_eq(chown(in("shoal.key"), 12345, 0), 0);
         ck_assert_int_eq(keyfile_load(in("shoal.key"), &k, &e), SHOAL_E_DENIED);
     }
+}
+END_TEST
+
+static void signer_refused(const char *text, int status, const char *says)
+{
+    uint8_t *seed = NULL;
+    struct err e = {0};
+    (void)unlink(in("s"));
+    FILE *file = fopen(in("s"), "w");
+    ck_assert(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0 &&
+              chmod(in("s"), 0400) == 0);
+    ck_assert_int_eq(keyfile_signer_load(in("s"), &seed, &e), status);
+    ck_assert_ptr_null(seed);
+    ck_assert_msg(strstr(e.text, says) != NULL, "%s", e.text);
+}
+
+START_TEST(keys_that_sign_are_files_of_their_own)
+{
+    char pub[KEYFILE_SIGNER], other[KEYFILE_SIGNER], hex[2 * SIGN_SEED + 1], text[256];
+    uint8_t *seed = NULL, key[SIGN_KEY];
+    struct keyfile *k = NULL;
+    struct err e = {0};
+    struct stat st;
+    ck_assert_msg(keyfile_signer_make(in("a"), pub, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(keyfile_signer_make(in("a"), other, &e), SHOAL_E_EXISTS);
+    ck_assert_int_eq(keyfile_signer_make(in("b"), other, &e), 0);
+    ck_assert_str_ne(pub, other);
+    ck_assert(stat(in("a"), &st) == 0 && (st.st_mode & 07777) == 0400);
+    ck_assert_msg(keyfile_signer_load(in("a"), &seed, &e) == 0, "%s", e.text);
+    ck_assert(sign_key_of(seed, key) == 0);
+    sign_hex(key, SIGN_KEY, hex);
+    ck_assert_str_eq(hex, pub);
+    sign_hex(seed, SIGN_SEED, hex);
+    secret_free(seed);
+    seed = NULL;
+    ck_assert_int_eq(keyfile_load(in("a"), &k, &e), SHOAL_E_CONFIG); /* no key of CURVE */
+    keyfile_free(key_new("curve", NULL));
+    ck_assert_int_eq(keyfile_signer_load(in("curve"), &seed, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "sign-public, sign-secret") != NULL, "%s", e.text);
+    ck_assert_int_eq(chmod(in("a"), 0440), 0);
+    ck_assert_int_eq(keyfile_signer_load(in("a"), &seed, &e), SHOAL_E_DENIED);
+    (void)snprintf(text, sizeof text, "sign-public %s\nsign-secret %s\n", other, hex);
+    signer_refused(text, SHOAL_E_CONFIG, "do not fit each other");
+    (void)snprintf(text, sizeof text, "sign-public %s\n", pub);
+    signer_refused(text, SHOAL_E_CONFIG, "holds no key that signs");
+    (void)snprintf(text, sizeof text, "sign-secret %s0\n", hex);
+    signer_refused(text, SHOAL_E_CONFIG, "no key of 64 characters");
+    signer_refused("", SHOAL_E_CONFIG, "holds no key that signs");
 }
 END_TEST
 
@@ -517,6 +566,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, keys_are_made_once);
     tcase_add_test(t, keys_with_loose_modes_are_refused);
+    tcase_add_test(t, keys_that_sign_are_files_of_their_own);
     tcase_add_test(t, keys_are_found_where_they_are_named);
     tcase_add_test(t, keys_that_do_not_fit_are_refused);
     tcase_add_test(t, list_is_read);

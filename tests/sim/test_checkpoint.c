@@ -127,7 +127,7 @@ static void look(struct names *out, bool deep, const char *who, uint64_t seed)
         }
         if (rc == 0) {
             json_free(m);
-            rc = checkpoint_open(path, &c, &e);
+            rc = checkpoint_open(path, NULL, &c, &e);
         }
         if (rc == 0) {
             rc = deep ? checkpoint_verify(c, NULL, NULL, &e) : 0;

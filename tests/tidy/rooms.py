@@ -54,7 +54,7 @@ DOORS = {
     r"cuda.*|cublas.*|cub/.*": r"dense/cuda/",
     r"zlib\.h|zstd\.h": r"worker/data/source\.c",
     r"xxhash\.h": r"proto/base/hash\.c",
-    r"sodium\.h": r"proto/base/secret\.c",
+    r"sodium\.h": r"proto/base/(secret|sign)\.c",
     r"jansson\.h": r"proto/base/json\.c",
     r"yaml\.h": r"proto/job/config\.c",
     r"check\.h": r"tests/",

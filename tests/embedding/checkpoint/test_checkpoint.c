@@ -6,6 +6,7 @@
 #include "embedding/engine/flush.h"
 #include "embedding/rows/table_inner.h"
 #include "proto/base/hash.h"
+#include "proto/job/signature.h"
 #include "tests/lib/embedding_fleet.h"
 
 #include <check.h>
@@ -349,6 +350,135 @@ START_TEST(a_checkpoint_lies_below_the_root)
     from.anew = true;
     ck_assert_int_eq(fleet_load(&from, below, 9, notes, NULL), 0);
     fleet_close(&from, false);
+}
+END_TEST
+
+/* ---- signatures ---- */
+
+static struct {
+    char name[256][SIGNATURE_NAME];
+    uint32_t count;
+} files;
+
+static int file_note(void *context, const char *name, struct err *e)
+{
+    (void)context;
+    (void)e;
+    ck_assert_uint_lt(files.count, 256);
+    snprintf(files.name[files.count++], SIGNATURE_NAME, "%s", name);
+    return 0;
+}
+
+/* Signs the checkpoint in `path`; signers: the file of the key's list. */
+static void sign_all(const char *signers)
+{
+    uint8_t seed[SIGN_SEED], key[SIGN_KEY];
+    char hex[SIGNATURE_KEY];
+    struct checkpoint *c;
+    struct err e = {0};
+    files.count = 0;
+    ck_assert_int_eq(checkpoint_open(path, NULL, &c, &e), 0);
+    ck_assert_int_eq(checkpoint_files(c, file_note, NULL, &e), 0);
+    checkpoint_close(c);
+    sign_key_new(seed);
+    ck_assert_int_eq(sign_key_of(seed, key), 0);
+    sign_hex(key, SIGN_KEY, hex);
+    FILE *f = fopen(signers, "w");
+    ck_assert(f != NULL && fprintf(f, "%s\n", hex) > 0 && fclose(f) == 0);
+    ck_assert_msg(signature_write(path, files.name, files.count, seed, &e) == 0, "%s", e.text);
+}
+
+static void file_path(const char *name, char out[LIMIT_PATH + 256])
+{
+    snprintf(out, LIMIT_PATH + 256, "%s/%s", path, name);
+}
+
+/* With checksums that fit, as one makes them who knows what he does: a byte of a file of rows, and
+ * what the manifests say of it. */
+static void rows_change(const char *name)
+{
+    char file[LIMIT_PATH + 256], folder[LIMIT_PATH + 256];
+    struct part p;
+    struct err e = {0};
+    file_path(name, file);
+    FILE *f = fopen(file, "r+b");
+    ck_assert_ptr_nonnull(f);
+    int byte = fgetc(f);
+    ck_assert(fseek(f, 0, SEEK_SET) == 0 && fputc(byte ^ 1, f) != EOF && fclose(f) == 0);
+    snprintf(folder, sizeof folder, "%s/%.9s", path, name);
+    ck_assert_int_eq(part_read(folder, NULL, &p, &e), 0);
+    for (uint32_t i = 0; i < p.files; i++)
+        if (strcmp(p.file[i].name, name + 10) == 0)
+            ck_assert_int_eq(part_checksum(file, &p.file[i].bytes, &p.file[i].checksum), 0);
+    snprintf(file, sizeof file, "%s/%.9s/manifest", path, name);
+    ck_assert_int_eq(unlink(file), 0);
+    ck_assert_msg(part_write(folder, &p, &e) == 0, "%s", e.text);
+    part_free(&p);
+}
+
+static void load_refused(const char *says)
+{
+    char text[4096];
+    ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_DENIED);
+    ck_assert_msg(strstr(text, says) != NULL, "%s", text);
+    ck_assert_uint_eq(fleet_rows(&to, 0) + fleet_rows(&to, 1), 0);
+}
+
+/* A file of part 0 whose name begins so. */
+static const char *file_of(const char *begins)
+{
+    for (uint32_t i = 0; i < files.count; i++)
+        if (strncmp(files.name[i], begins, strlen(begins)) == 0)
+            return files.name[i];
+    ck_abort_msg("no file %s", begins);
+}
+
+/* One file of the checkpoint is another, and then it is itself again; the shard takes all of it at
+ * the end. */
+START_TEST(a_load_asks_for_a_signature)
+{
+    struct at_cut saved, got;
+    char signers[LIMIT_PATH + 32], other[LIMIT_PATH + 32], file[LIMIT_PATH + 256],
+        aside[LIMIT_PATH + 32], whole[4 * LIMIT_PATH], manifest[4 * LIMIT_PATH];
+    snprintf(signers, sizeof signers, "%s/signers", dir);
+    snprintf(other, sizeof other, "%s/other", dir);
+    snprintf(aside, sizeof aside, "%s/aside", dir);
+    save(2, save_dir, DURABLE_JOURNAL, 40, &saved);
+    fleet_close(&from, false);
+    sign_all(other);
+    sign_all(signers);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    to.s[0].g->options.checkpoint_signers = other;
+    load_refused("none of the keys that are good here");
+    to.s[0].g->options.checkpoint_signers = signers;
+    snprintf(whole, sizeof whole, "cp -r %s %s", path, aside);
+    ck_assert_int_eq(system(whole), 0);
+    snprintf(whole, sizeof whole, "rm -r %s && cp -r %s %s", path, aside, path);
+    static const char *const rows[] = {"part-0000/rows/0", "part-0001/rows/MANIFEST",
+                                       "part-0000/rows/CURRENT", "part-0001/journal/seg-"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rows_change(file_of(rows[i]));
+        load_refused("manifest is not the file that was signed");
+        snprintf(manifest, sizeof manifest, "cp %s/%.9s/manifest %s/%.9s/manifest", aside, rows[i],
+                 path, rows[i]);
+        ck_assert_int_eq(system(manifest), 0);
+        load_refused("is not the file that was signed");
+        ck_assert_int_eq(system(whole), 0);
+    }
+    file_path("signature", file);
+    ck_assert_int_eq(unlink(file), 0);
+    load_refused("is not signed");
+    ck_assert_int_eq(system(whole), 0);
+    ck_assert_int_eq(unlink(signers), 0);
+    char text[4096];
+    ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_NOINPUT);
+    sign_all(signers);
+    int rc = fleet_load(&to, path, 7, text, NULL);
+    ck_assert_msg(rc == 0, "%s", text);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    fleet_close(&to, false);
 }
 END_TEST
 
@@ -756,7 +886,7 @@ START_TEST(tools_read_what_the_shards_had)
     struct err e = {0};
     save(3, save_dir, DURABLE_JOURNAL, 40, &saved);
     fleet_close(&from, false);
-    ck_assert_msg(checkpoint_open(path, &c, &e) == 0, "%s", e.text);
+    ck_assert_msg(checkpoint_open(path, NULL, &c, &e) == 0, "%s", e.text);
     const struct checkpoint_facts *f = checkpoint_facts(c);
     ck_assert_uint_eq(f->cut, 5);
     ck_assert_uint_eq(f->run, 1);
@@ -806,6 +936,7 @@ int main(void)
     tcase_add_test(t, a_load_anew_goes_over_what_is_there_in_memory);
     tcase_add_loop_test(t, rows_that_are_not_finite_are_refused, 0, 4);
     tcase_add_test(t, a_checkpoint_lies_below_the_root);
+    tcase_add_test(t, a_load_asks_for_a_signature);
     tcase_add_test(t, a_ticked_table_is_not_empty);
     tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
     tcase_add_test(t, a_load_that_cannot_begin_to_write_closes_nothing);

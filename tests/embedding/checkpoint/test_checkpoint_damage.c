@@ -165,7 +165,7 @@ static void check_refused(const struct file *a, const struct file *b, const char
     struct err e = {0};
     char text[4096] = "";
     uint32_t mode, lanes;
-    int rc = checkpoint_open(path, &c, &e);
+    int rc = checkpoint_open(path, NULL, &c, &e);
     if (rc == 0) {
         rc = checkpoint_verify(c, NULL, NULL, &e);
         checkpoint_close(c);
@@ -309,7 +309,7 @@ START_TEST(verify_names_every_file_and_a_tablet)
         for (uint32_t k = 0; k < 8; k++)
             bytes[count / 8 * k + rng_below(&r, count / 8)] ^= 1;
         put(&file[i], bytes, count);
-        ck_assert_int_eq(checkpoint_open(path, &c, &e), 0);
+        ck_assert_int_eq(checkpoint_open(path, NULL, &c, &e), 0);
         ck_assert_int_eq(checkpoint_verify(c, see, &s, &e), SHOAL_E_CHECKSUM);
         checkpoint_close(c);
         blobs++;
@@ -338,7 +338,7 @@ START_TEST(a_load_verifies_the_parts_it_needs)
         free(bytes);
     }
     struct checkpoint *c;
-    ck_assert_int_eq(checkpoint_open(path, &c, &e), 0);
+    ck_assert_int_eq(checkpoint_open(path, NULL, &c, &e), 0);
     ck_assert_int_eq(checkpoint_verify_part(c, 0, &e), 0);
     ck_assert_int_eq(checkpoint_verify_part(c, 1, &e), SHOAL_E_CHECKSUM);
     ck_assert_int_eq(checkpoint_verify_part(c, 2, &e), 0);

@@ -91,7 +91,7 @@ static void part_child(void *context)
     struct checkpoint *c;
     struct err e = {0};
     long at = ((struct point *)context)->at;
-    ck_assert_msg(checkpoint_open(path, &c, &e) == 0, "at %ld: %s", at, e.text);
+    ck_assert_msg(checkpoint_open(path, NULL, &c, &e) == 0, "at %ld: %s", at, e.text);
     ck_assert_msg(checkpoint_verify(c, NULL, NULL, &e) == 0, "at %ld: %s", at, e.text);
     for (uint32_t i = 0; i < FLEET_TABLES; i++) {
         uint64_t tablets[16], rows;

@@ -32,7 +32,7 @@ static int read_with(uint32_t version, const void *schema, size_t bytes, struct 
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(fputs(text, f), 0);
     ck_assert_int_eq(fclose(f), 0);
-    return part_read(dir, p, e);
+    return part_read(dir, NULL, p, e);
 }
 
 START_TEST(schemas_of_both_versions_are_read)
@@ -59,7 +59,7 @@ START_TEST(what_is_written_is_read)
     struct part p = {.parts = 1, .tables = 1, .schema = &s}, back;
     struct err e = {0};
     ck_assert_msg(part_write(dir, &p, &e) == 0, "%s", e.text);
-    ck_assert_msg(part_read(dir, &back, &e) == 0, "%s", e.text);
+    ck_assert_msg(part_read(dir, NULL, &back, &e) == 0, "%s", e.text);
     ck_assert(schema_equal(&back.schema[0], &s));
     part_free(&back);
 }

@@ -262,7 +262,7 @@ static uint64_t digest_of(const char *path)
     struct checkpoint *c;
     struct err e = {0};
     uint64_t digest[1u << SHARD_TABLET_BITS] = {0}, rows, sum = 0;
-    ck_assert_msg(checkpoint_open(path, &c, &e) == 0, "%s", e.text);
+    ck_assert_msg(checkpoint_open(path, NULL, &c, &e) == 0, "%s", e.text);
     ck_assert_msg(checkpoint_digest(c, 0, digest, &rows, &e) == 0, "%s", e.text);
     ck_assert_float_eq(checkpoint_table(c, 0)->optimizer.lr, 0.2f);
     checkpoint_close(c);

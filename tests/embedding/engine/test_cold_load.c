@@ -183,7 +183,7 @@ START_TEST(it_is_read_by_tools_as_it_was)
     struct err e = {0};
     uint64_t digest[1u << THIN_BITS], rows, sum = 0;
     save(THIN_MEMORY, _i == 1);
-    ck_assert_msg(checkpoint_open(path, &c, &e) == 0, "%s", e.text);
+    ck_assert_msg(checkpoint_open(path, NULL, &c, &e) == 0, "%s", e.text);
     ck_assert_msg(checkpoint_verify(c, NULL, NULL, &e) == 0, "%s", e.text);
     ck_assert_msg(checkpoint_digest(c, 0, digest, &rows, &e) == 0, "%s", e.text);
     for (uint32_t k = 0; k < 1u << THIN_BITS; k++)
@@ -224,7 +224,7 @@ START_TEST(it_is_translated_within_memory)
     uint64_t before;
     struct checkpoint *c;
     uint64_t digest[1u << THIN_BITS];
-    ck_assert_int_eq(checkpoint_open(path, &c, NULL), 0);
+    ck_assert_int_eq(checkpoint_open(path, NULL, &c, NULL), 0);
     ck_assert_int_eq(checkpoint_digest(c, 0, digest, &before, NULL), 0);
     checkpoint_close(c);
     ck_assert_uint_eq(rows, before);

@@ -37,8 +37,9 @@ struct rig {
     bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
     uint32_t hook_count, hook_polls, hook_asked, hook_killed;
-    const char *root;   /* checkpoint_root; NULL: none */
-    uint32_t hook_deaf; /* asked so often it goes on; then it ends */
+    const char *root;    /* checkpoint_root; NULL: none */
+    const char *signers; /* checkpoint_signers; NULL: none */
+    uint32_t hook_deaf;  /* asked so often it goes on; then it ends */
     int hook_status;
 };
 
@@ -83,6 +84,7 @@ static void coord_start(void)
                               .version = "test",
                               .folder = &coord_folder_disk,
                               .checkpoint_root = r.root,
+                              .checkpoint_signers = r.signers,
                               .hook_start = r.hooks ? hook_start : NULL,
                               .hook_poll = hook_poll,
                               .hook_stop = hook_stop};
@@ -1248,6 +1250,69 @@ START_TEST(checkpoint_that_somebody_has_made_is_refused)
 }
 END_TEST
 
+static void faster(struct coord_progress *at)
+{
+    at->lr_scale = 0.5;
+}
+
+static void sign_all(const char *path, const char *list)
+{
+    char name[5][SIGNATURE_NAME] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE,
+                                    "part-0000/manifest", "part-0001/manifest"};
+    uint8_t seed[SIGN_SEED], key[SIGN_KEY];
+    char hex[SIGNATURE_KEY];
+    struct err e = {0};
+    sign_key_new(seed);
+    ck_assert_int_eq(sign_key_of(seed, key), 0);
+    sign_hex(key, SIGN_KEY, hex);
+    FILE *f = fopen(list, "w");
+    ck_assert(f != NULL && fprintf(f, "%s\n", hex) > 0 && fclose(f) == 0);
+    ck_assert_msg(signature_write(path, name, 5, seed, &e) == 0, "%s", e.text);
+}
+
+/* Each of its own files, and the parts' manifests; whoever changes a state makes checksums fit. */
+START_TEST(checkpoint_that_nobody_listed_has_signed_is_refused)
+{
+    static const char *const files[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE,
+                                        "part-0001/manifest", "signature"};
+    static char list[96], other[96];
+    const char *train = "epochs: 2, consistency: ssp, early_stop: {metric: auc, patience: 2}";
+    char path[LIMIT_PATH], file[LIMIT_PATH + 16];
+    (void)snprintf(list, sizeof list, "%s/signers", folder);
+    (void)snprintf(other, sizeof other, "%s/others", folder);
+    rig_start(train, "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    r.signers = list;
+    refused_from(train, path, SHOAL_E_NOINPUT, "cannot read the list");
+    sign_all(path, other);
+    (void)snprintf(file, sizeof file, "%s/signature", path);
+    ck_assert_int_eq(unlink(file), 0);
+    r.signers = other;
+    refused_from(train, path, SHOAL_E_DENIED, "is not signed");
+    sign_all(path, list);
+    r.signers = other;
+    refused_from(train, path, SHOAL_E_DENIED, "none of the keys that are good here");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        flip(path, files[i], 33);
+        r.signers = list;
+        refused_from(train, path, SHOAL_E_DENIED, i < 4 ? files[i] : "has changed it");
+        flip(path, files[i], 33);
+    }
+    r.signers = list;
+    rig_start(train, "", path); /* as it was signed */
+    job_done();
+    rig_stop();
+    state_change(path, faster);
+    r.signers = list;
+    refused_from(train, path, SHOAL_E_DENIED, MANIFEST_FILE);
+    rig_start(train, "", path); /* who asks for none is none the wiser */
+    job_done();
+    rig_stop();
+}
+END_TEST
+
 /* The folder of a job, and the checkpoint that it goes on from: below the root, and by no link. */
 START_TEST(checkpoint_outside_the_root_is_refused)
 {
@@ -1472,6 +1537,7 @@ int main(void)
     tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_loop_test(t, checkpoint_that_somebody_has_made_is_refused, 0, 5);
+    tcase_add_test(t, checkpoint_that_nobody_listed_has_signed_is_refused);
     tcase_add_loop_test(t, checkpoint_outside_the_root_is_refused, 0, 3);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
     tcase_add_loop_test(t, checkpoint_publish_that_hangs_is_ended, 0, 2);

@@ -1,0 +1,67 @@
+/* signature.h: the signature of a checkpoint: DIR/signature, a text that names every file of it.
+ *
+ *     shoal signature 1
+ *     HASH BYTES NAME            BLAKE2b-256 of a file, its size, its path below DIR; by name
+ *     ...
+ *     key KEY                    whose signature it is
+ *     signature SIGNATURE        Ed25519, over all that stands above
+ *
+ * Checksums find rot, a signature finds intent: who asks for one believes no byte of a checkpoint
+ * that somebody else than the holders of the listed keys may have changed. It says who made the
+ * checkpoint, not that it is the newest: an older one with its signature is good, too.
+ *
+ * A list of keys is a text of its own: a key a line (64 hexadecimal digits), '#' begins a comment.
+ * Reading a file's hash blocks as long as reading it. Thread: any, a struct of its own each. */
+#ifndef PROTO_JOB_SIGNATURE_H
+#define PROTO_JOB_SIGNATURE_H
+
+#include "proto/base/err.h"
+#include "proto/base/sign.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIGNATURE_FILE "signature"
+#define SIGNATURE_BYTES_MAX (16u << 20)
+#define SIGNATURE_NAME 128u /* of a file, NUL counted */
+#define SIGNATURE_KEY (2 * SIGN_KEY + 1)
+
+#define SIGNATURE_SIGNERS 256u /* keys of a list, */
+#define SIGNATURE_SIGNERS_BYTES (1u << 16)
+
+struct signature_signers {
+    uint8_t (*key)[SIGN_KEY]; /* owned (count) */
+    uint32_t count;
+};
+
+/* `name` is of the file, for what is said. CONFIG with name and line; one without a key too. */
+int signature_signers_parse(const char *text, size_t bytes, const char *name,
+                            struct signature_signers **out, struct err *e);
+/* NOINPUT; DENIED: everybody may write it. */
+int signature_signers_read(const char *path, struct signature_signers **out, struct err *e);
+void signature_signers_free(struct signature_signers *s); /* NULL is fine */
+
+struct signature; /* opaque */
+
+/* Takes the text of FOLDER/signature: whole, right, by one of the keys (signers NULL: by any), its
+ * names in order and below the folder. DENIED, in words; NOMEM. */
+int signature_parse(const char *text, size_t bytes, const char *folder,
+                    const struct signature_signers *signers, struct signature **out, struct err *e);
+/* Reads it, and the list first (path NULL: any key). DENIED also where there is none. */
+int signature_open(const char *folder, const char *signers, struct signature **out, struct err *e);
+void signature_free(struct signature *s); /* NULL is fine */
+void signature_key(const struct signature *s, char out[SIGNATURE_KEY]);
+uint32_t signature_files(const struct signature *s);
+
+/* That what was read of a file is what was signed, under that name; and that the file is. It is
+ * read whole, and no link is followed. DENIED names it. */
+int signature_check_bytes(const struct signature *s, const char *name, const void *content,
+                          size_t bytes, struct err *e);
+int signature_check_file(const struct signature *s, const char *name, struct err *e);
+
+/* Signs the files of a folder: hashes them, and gives FOLDER/signature its name when it is whole.
+ * The names are put in order. DENIED: one leads out of the folder; NOINPUT, TOO_BIG, CANTCREATE. */
+int signature_write(const char *folder, char (*name)[SIGNATURE_NAME], uint32_t count,
+                    const uint8_t seed[SIGN_SEED], struct err *e);
+
+#endif
