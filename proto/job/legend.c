@@ -259,17 +259,12 @@ static bool network(enum legend_list list)
     return list == LEGEND_TENSORS || list == LEGEND_STATISTICS;
 }
 
-bool legend_fresh(char *const *fresh, size_t count, enum legend_list list, const char *name)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(fresh[i], name) == 0 || (network(list) && strcmp(fresh[i], "dense") == 0))
-            return true;
-    return false;
-}
-
 static bool is_fresh(const struct match *m, enum legend_list list, const char *name)
 {
-    return legend_fresh(m->fresh, m->fresh_count, list, name);
+    for (size_t i = 0; i < m->fresh_count; i++)
+        if (strcmp(m->fresh[i], name) == 0 || (network(list) && strcmp(m->fresh[i], "dense") == 0))
+            return true;
+    return false;
 }
 
 /* Said at the end; of many the first, and the advice is then the whole network. */

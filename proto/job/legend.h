@@ -95,8 +95,6 @@ int legend_full(enum legend_list list, uint32_t names, struct err *e);
  * differ. */
 int legend_match(const struct legend *was, struct legend *is, char *const *fresh,
                  size_t fresh_count, bool same, struct err *e);
-/* Whether the name is one of these (count), or of the network where `dense` is. */
-bool legend_fresh(char *const *fresh, size_t count, enum legend_list list, const char *name);
 /* Whether somebody else's `is`, with numbers, is what legend_match makes of it. CONFIG. */
 int legend_agrees(const struct legend *was, const struct legend *is, char *const *fresh,
                   size_t fresh_count, bool same, struct err *e);
