@@ -26,12 +26,6 @@ bool coord_back_path(const struct coord *c, char path[LIMIT_PATH])
     return coord_from_resumes(&c->job.at);
 }
 
-bool coord_back_loads(const struct coord *c)
-{
-    const struct coord_progress *at = &c->job.at;
-    return at->phase == PHASE_SETUP && (at->from == FROM_BACK || at->from == FROM_TO_START);
-}
-
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what)
 {
     const struct coord_shard *s = &c->members.shard[shard];
@@ -39,8 +33,8 @@ bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat
     SHOAL_ASSERT(shard < c->members.shards && s->seen);
     if (!coord_phase_running(c) || j->at.phase < PHASE_SETUP || j->at.phase == PHASE_FINISH)
         return false;
-    if (coord_back_loads(c))
-        return false; /* as the others do */
+    if (j->at.phase == PHASE_SETUP && j->at.from == FROM_BACK)
+        return false; /* it loads, as the others do */
     if (!coord_shard_in_memory(s) || s->made == 0 || s->made == s->incarnation)
         return false;
     /* Also one that was seen by a coordinator which then died. */

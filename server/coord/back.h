@@ -35,8 +35,6 @@ struct coord;
 
 /* Where the job would go back to; false: nowhere. */
 bool coord_back_path(const struct coord *c, char path[LIMIT_PATH]);
-/* Whether all shards are still loading what the job has its rows from: who dies loads again. */
-bool coord_back_loads(const struct coord *c);
 /* Whether the shard, just heard as `what`, has lost rows that the job at hand needs. */
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what);
 /* It has: the job goes back, or ends. */

@@ -311,7 +311,7 @@ static void memory_look(struct coord *c)
 {
     char path[LIMIT_PATH];
     if (!coord_phase_running(c) || c->job.at.phase < PHASE_SETUP ||
-        c->job.at.phase == PHASE_FINISH || coord_back_loads(c) || coord_back_path(c, path))
+        c->job.at.phase == PHASE_FINISH || coord_back_path(c, path))
         return;
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];

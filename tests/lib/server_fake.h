@@ -160,7 +160,6 @@ struct fake_client {
     char report[1 << 18];
     int submit_status;
     const char *from; /* of SUBMIT; NULL: none */
-    bool starts;      /* only with the tables of that */
     struct {
         bool asked, answered;
         uint64_t id;

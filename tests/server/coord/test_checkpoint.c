@@ -949,34 +949,6 @@ START_TEST(checkpoint_in_memory_that_it_began_with)
 }
 END_TEST
 
-/* Who has loaded, or is all set up, dies while another still loads: nothing was trained, it loads
- * again. */
-START_TEST(checkpoint_in_memory_that_it_started_from)
-{
-    char path[LIMIT_PATH];
-    rig_start("epochs: 2, consistency: ssp", "", NULL);
-    run_batches(60);
-    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
-    rig_stop();
-    rig_start("epochs: 2, consistency: ssp", "", path);
-    r.client.starts = true;
-    in_memory();
-    while (r.coord->job.at.phase != PHASE_SETUP || r.shard[0]->number == UINT32_MAX)
-        ck_assert(sim_step(r.sim));
-    r.shard[0]->names_slow = true; /* it keeps the others waiting */
-    while (!r.shard[1]->loaded || (_i > 0 && !r.coord->members.shard[r.shard[1]->number].set_up))
-        ck_assert(sim_step(r.sim));
-    ck_assert_uint_eq(r.coord->job.at.phase, PHASE_SETUP);
-    lose(1, _i == 2 ? 10 * SECOND : 0);
-    r.shard[0]->names_slow = false;
-    job_done();
-    ck_assert_double_eq(report_number("went_back"), 0);
-    ck_assert_double_eq(report_number("examples"), 2 * 1005);
-    ck_assert(r.shard[1]->loaded);
-    rig_stop();
-}
-END_TEST
-
 START_TEST(checkpoint_in_memory_that_is_gone_ends_the_job)
 {
     char command[128];
@@ -1531,7 +1503,6 @@ int main(void)
     tcase_add_test(t, checkpoint_in_memory_is_gone_back_to_again);
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
-    tcase_add_loop_test(t, checkpoint_in_memory_that_it_started_from, 0, 3);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
