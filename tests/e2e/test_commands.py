@@ -34,7 +34,7 @@ CANNOT = {
     "README.md": {"deploy/quickstart": "deploy/test-bare runs it", "deploy/test": "deploy/test-bare runs it"},
     "deploy/manual/fleet.md": {command: ROOT for command in (
         "cmake --install build/release --prefix /usr", "systemd-sysusers && systemd-tmpfiles --create shoal.conf", "cp -n /usr/share/shoal/*.yaml /etc/shoal/",
-        "systemctl daemon-reload", "systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1")},
+        "systemctl daemon-reload", "systemctl enable --now shoal-coordinator shoal-server@1 shoal-worker@1", "cd /etc/shoal/keys")},
     "deploy/manual/tour.md": {command: "test_tour types the whole page" for command in test_tour.page()[1]},
     "tests/README.md": {
         **{f"deploy/test{words}": LONG for words in ("", " asan", " tsan", " long", "-systemd", "-bare", "-package")},
@@ -59,7 +59,7 @@ AS = {
         "shoal predict --from RUN --in FILE": "shoal predict --from runs/kept --in day_1.tsv",
     },
     "deploy/manual/fleet.md": {
-        "shoal submit JOB.yaml --coordinator ipc:///run/shoal/coordinator/socket": "shoal submit next.yaml --no-wait --coordinator tcp://EMPTY",
+        "shoal submit JOB.yaml": "shoal submit next.yaml --no-wait --coordinator tcp://EMPTY",
         "shoal doctor --cluster --coordinator EP": f"shoal doctor --cluster --coordinator {EMPTY}",
         "shoal checkpoint create [NAME] --run-dir runs/...": f"shoal checkpoint create mine {RUN}",
         "shoal checkpoint list DIR": f"shoal checkpoint list {KEPT}",
