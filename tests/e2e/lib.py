@@ -26,6 +26,9 @@ class Space:
     def __truediv__(self, name):
         return self.path / name
 
+    def __str__(self):
+        return str(self.path)
+
     def remove(self):
         shutil.rmtree(self.path, ignore_errors=True)
 

@@ -36,7 +36,7 @@ def nobody_else_gets_in(space):
             program = pathlib.Path(shutil.copy(SHOAL, open_to_all))
             program.parent.chmod(0o755)
             got = subprocess.run([program, "status", "--coordinator", f"ipc://{folder}/coordinator"], user="nobody", capture_output=True, text=True)
-        assert got.returncode == 69, (got.returncode, got.stderr)
+        assert got.returncode == 77, (got.returncode, got.stderr)
     got = subprocess.run([SHOAL, "status", "--run-dir", str(run.dir)], capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
     stop(run)
