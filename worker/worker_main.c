@@ -586,14 +586,16 @@ static int keys_open(const struct arguments *a, struct keyfile **out, struct err
     if (*out == NULL && !a->insecure && a->stay)
         return err_set(e, SHOAL_E_CONFIG,
                        "coordinator: %s: over tcp whoever answers there would be believed; make a "
-                       "key (shoal keygen /etc/shoal/keys/worker-NAME.key --coordinator "
-                       "COORDINATOR.pub), which shoal-worker@NAME takes, or name one (keys: FILE), "
-                       "or, in a network that you trust, insecure_plaintext: true",
+                       "key (shoal keygen /etc/shoal/keys/worker-NAME.key --role worker "
+                       "--coordinator COORDINATOR.pub, whose line belongs into the coordinator's "
+                       "list), which shoal-worker@NAME takes, or name one (keys: FILE), or, in a "
+                       "network that you trust, insecure_plaintext: true",
                        a->coordinator);
     if (*out == NULL && !a->insecure)
         return err_set(e, SHOAL_E_CONFIG,
                        "--coordinator %s: over tcp whoever answers there would be believed; give "
-                       "--keys FILE (shoal keygen FILE --coordinator COORDINATOR.pub), or, in a "
+                       "--keys FILE (shoal keygen FILE --role worker --coordinator "
+                       "COORDINATOR.pub, whose line belongs into the coordinator's list), or, in a "
                        "network that you trust, --insecure-plaintext",
                        a->coordinator);
     if (*out == NULL)
@@ -610,7 +612,7 @@ static int run(const struct arguments *a, struct job *job, struct err *e)
     int rc = keys_open(a, &keys, e);
     if (rc != 0)
         return rc;
-    d.keyed = keys != NULL;
+    d.keyed = keys != NULL && strncmp(a->coordinator, "tcp://", 6) == 0;
     struct net_options options = {.keys = keys, .io_threads = a->io_threads};
     signal(SIGPIPE, SIG_IGN); /* `shoal-worker ... 2>&1 | head` */
     signal(SIGHUP, SIG_IGN);  /* until it is watched: a closed terminal is no stop */

@@ -128,6 +128,7 @@ int cli_fail(const char *verb, const struct err *e)
 /* ---- questions ------------------------------------------------------------------------------- */
 
 struct ask {
+    bool keyed; /* it shows a key */
     struct net *net;
     struct env *env;
     peer_t peer;
@@ -259,6 +260,7 @@ int cli_ask_open(const char *endpoint, const char *key, struct ask **out, struct
         return rc;
     }
     a->env = net_env(a->net);
+    a->keyed = the_keys != NULL && strncmp(endpoint, "tcp://", 6) == 0;
     net_set_handler(a->net, &handler, a);
     a->resend.fire = resend_fire;
     a->deadline.fire = deadline_fire;
@@ -306,7 +308,7 @@ int cli_ask(struct ask *a, struct wire *request, const struct frame *frames, uin
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "no answer to %s within %g s; is it running, is that its address%s?",
                        wire_type_name(request->type), timeout_ms / 1000.0,
-                       the_keys != NULL ? ", and does its list have our key" : "");
+                       a->keyed ? ", and does its list have our key" : "");
     if (a->outcome == SHOAL_E_UNAVAILABLE && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "nothing heard for %g s while waiting for the answer to %s; has it stopped? "

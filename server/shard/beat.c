@@ -78,7 +78,9 @@ static void silence_tell(struct shard *s)
     log_warn("shard %s: no answer from the coordinator at %s for %u s: is it running, is that its "
              "endpoint%s?",
              s->name, s->options.coordinator, (unsigned)(SILENCE_NS / 1000000000),
-             s->options.allow != NULL ? ", and does its list have our key" : "");
+             s->options.allow != NULL && strncmp(s->options.coordinator, "tcp://", 6) == 0
+                 ? ", and does its list have our key"
+                 : "");
 }
 
 static void beat_timer_cb(struct env_timer *t)
