@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """packages.py: deploy/debian is of one mind with the tree: it builds with the packages of deploy/packages, has its version and day, a package for every
 unit, and what it installs by name is there. Control: each fault planted is found."""
+import email.utils
 import pathlib
 import re
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ESSENTIAL = {"gcc", "g++", "libc6-dev"}  # build-essential, which is not named
@@ -40,7 +42,10 @@ def version_faults(of):
     log = re.match(r"shoal \((\S+)\) .*?\n -- .*?>  \w+, (\d+) (\w+) (\d+) ", of["deploy/debian/changelog"], re.S)
     months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
     told = f"{log[4]}-{months.index(log[3]) + 1:02}-{int(log[2]):02}"
-    return [f"debian/changelog has version {log[1]} of {told}, CMakeLists.txt {version} of {day}"] if (log[1], told) != (version, day) else []
+    found = [f"debian/changelog has version {log[1]} of {told}, CMakeLists.txt {version} of {day}"] if (log[1], told) != (version, day) else []
+    # What is younger than the changelog gets its time, what is older keeps its own: then no two builds are the same.
+    made = email.utils.parsedate_to_datetime(re.search(r"^ -- .*?>  (.*)$", of["deploy/debian/changelog"], re.M)[1])
+    return found + ([f"debian/changelog is dated in the future: {made}"] if made.timestamp() > time.time() else [])
 
 
 def packages(of):
@@ -81,6 +86,9 @@ def main():
         assert right in of[path], (path, right)
         if not faults({**of, path: of[path].replace(right, wrong, 1)}):
             found.append(f"control: {wrong.strip() or 'nothing'} for {right.strip()} in {path} is not found")
+    ahead = re.sub(r"(^ -- .*?>  ).*$", lambda m: m[1] + email.utils.formatdate(time.time() + 86400), of["deploy/debian/changelog"], count=1, flags=re.M)
+    if not any("in the future" in fault for fault in version_faults({**of, "deploy/debian/changelog": ahead})):
+        found.append("control: tomorrow's changelog is not found")
     print("\n".join(found) or "packages, tree and deploy/packages fit")
     return 1 if found else 0
 

@@ -1,6 +1,6 @@
 /* test_checkpoint_kill.c: kill -9 before the n-th change of a file, in an export and in a load, for
  * n from the first to the last: no part is half there, no table half filled, and the same again
- * succeeds. SHOAL_KILL_POINTS (40) says how many points of each are tried; 0: all of them. The
+ * succeeds. SHOAL_KILL_POINTS (24) says how many points of each are tried; 0: all of them. The
  * process that forks never opens a store: RocksDB's threads would be missing in its children. */
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
@@ -59,7 +59,7 @@ static void teardown(void)
 /* Every point, or as many as are wanted, spread over all of them. */
 static long stride(long steps)
 {
-    return kill_stride(steps, 40);
+    return kill_stride(steps, 24);
 }
 
 struct point {
