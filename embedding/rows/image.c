@@ -260,6 +260,12 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
     if (h->version > IMAGE_VERSION_OLD && h->version <= IMAGE_VERSION && bytes >= header_bytes(h))
         memcpy(h, image, header_bytes(h));
     memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
+    bool whole = checksum == hash_bytes(image, bytes - sizeof checksum, 0);
+    if (h->magic == IMAGE_MAGIC && h->version > IMAGE_VERSION && whole)
+        return err_set(e, SHOAL_E_VERSION,
+                       "image of table %s tablet %u: it has version %u, this Shoal reads up to %u: "
+                       "it was written by a later one; start that one",
+                       name, tablet, h->version, IMAGE_VERSION);
     if (h->magic != IMAGE_MAGIC || h->version < IMAGE_VERSION_OLD || h->version > IMAGE_VERSION)
         return err_set(e, SHOAL_E_CORRUPT,
                        "image of table %s tablet %u: not an image of version %u to %u", name,
@@ -268,7 +274,7 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
         return err_set(e, SHOAL_E_CORRUPT,
                        "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
                        tablet, bytes);
-    if (checksum != hash_bytes(image, bytes - sizeof checksum, 0))
+    if (!whole)
         return err_set(e, SHOAL_E_CHECKSUM, "image of table %s tablet %u: checksum does not match",
                        name, tablet);
     if ((h->schema_digest != image_schema_digest(&t->schema) && !is_older(t, h)) ||

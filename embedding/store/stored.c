@@ -23,6 +23,7 @@
 #define CONTROL_MAGIC_3                                                                            \
     0x334c5254434c4853ull /* without what schemas were and what was dropped: nothing was */
 #define CONTROL_MAGIC 0x344c5254434c4853ull
+#define CONTROL_VERSION 4u
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
 struct tablet_head {
@@ -391,6 +392,21 @@ static bool get(struct reader *r, void *out, size_t bytes)
     return true;
 }
 
+/* The version of a control state that is whole: its checksum is that of its magic, whose last byte
+ * is the version and whose others are one name. */
+static uint32_t control_version(const void *value, size_t bytes)
+{
+    struct control_head h = {0};
+    size_t from = offsetof(struct control_head, sequence);
+    if (bytes < from)
+        return 0;
+    memcpy(&h, value, from);
+    bool ours = (h.magic ^ CONTROL_MAGIC) << 8 == 0;
+    return ours && h.checksum == hash_bytes((const char *)value + from, bytes - from, h.magic)
+               ? (uint32_t)(h.magic >> 56) - '0'
+               : 0;
+}
+
 static bool read_head(struct reader *in, struct control_head *h)
 {
     *h = (struct control_head){0};
@@ -451,10 +467,14 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
         "the stored control state (tables and runs) is damaged; restore a cut";
     struct reader in = {value, (const char *)value + bytes};
     struct control_head h;
-    size_t from = offsetof(struct control_head, sequence);
-    if (!read_head(&in, &h) ||
-        h.checksum != hash_bytes((const char *)value + from, bytes - from, h.magic) ||
-        h.floor > h.sequence || h.barrier > h.sequence)
+    uint32_t version = control_version(value, bytes);
+    if (version > CONTROL_VERSION)
+        return err_set(
+            e, SHOAL_E_VERSION,
+            "the stored control state (tables and runs) has version %u, this Shoal reads "
+            "up to %u: it was written by a later one; start that one",
+            version, CONTROL_VERSION);
+    if (version == 0 || !read_head(&in, &h) || h.floor > h.sequence || h.barrier > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;

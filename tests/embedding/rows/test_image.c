@@ -236,6 +236,28 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
 }
 END_TEST
 
+START_TEST(image_of_a_later_version_is_refused_by_name)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 3, 6);
+    struct rows r = filled(&s);
+    struct image m = image_of(r.table, 5);
+    struct err e = {0};
+    struct image_header h;
+    memcpy(&h, m.data, sizeof h);
+    h.version = IMAGE_VERSION + 1;
+    memcpy(m.data, &h, sizeof h);
+    assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_CORRUPT); /* its checksum says damaged */
+    image_seal(&m);
+    assert_refused(&r, 5, m.data, m.bytes, SHOAL_E_VERSION);
+    ck_assert_int_eq(table_image_read(r.table, 5, m.data, m.bytes, &e), SHOAL_E_VERSION);
+    ck_assert_ptr_nonnull(strstr(e.text,
+                                 "has version 6, this Shoal reads up to 5: it was written by "
+                                 "a later one; start that one"));
+    free(m.data);
+    rows_close(&r);
+}
+END_TEST
+
 /* ---- a tablet's life ---- */
 
 /* Everything that a tablet can have beside its rows. Rows and undo of a size that keeps all parts
@@ -455,6 +477,7 @@ int main(void)
     tcase_add_test(c, image_cut_short_or_lengthened_is_refused);
     tcase_add_test(c, image_of_another_tablet_or_schema_is_refused);
     tcase_add_test(c, image_with_wrong_content_under_a_right_checksum_is_refused);
+    tcase_add_test(c, image_of_a_later_version_is_refused_by_name);
     tcase_add_test(c, image_brings_a_tablets_life_along);
     tcase_add_test(c, image_with_a_life_that_cannot_be_is_refused);
     tcase_add_test(c, image_with_a_life_is_refused_by_a_plain_table);

@@ -1,6 +1,7 @@
 /* test_stored.c: keys of the row store: what they name, and in which order they lie. The values are
  * tested where they are used (test_recover.c) and by fuzz_stored.c. */
 #include "embedding/store/stored.h"
+#include "proto/base/hash.h"
 #include "proto/base/key.h"
 #include "tests/lib/embedding_rows.h"
 
@@ -86,6 +87,41 @@ START_TEST(a_key_tells_what_it_names)
 }
 END_TEST
 
+static int no_table(void *context, const struct table_schema *s, const struct table_past *past,
+                    struct err *e)
+{
+    (void)context, (void)s, (void)past, (void)e;
+    return 0;
+}
+
+/* A later format's, whole: nobody is told to throw it away. Damaged: it is. */
+START_TEST(control_state_of_a_later_version_is_refused_by_name)
+{
+    struct table *none[LIMIT_TABLES] = {NULL};
+    struct runs r = {0};
+    struct stored_as_of as_of = {.sequence = 9, .floor = 4}, read;
+    struct err e = {0};
+    void *value;
+    size_t bytes;
+    ck_assert_int_eq(stored_control_write(none, &r, as_of, &value, &bytes), 0);
+    ck_assert_int_eq(stored_control_read(value, bytes, NULL, &read, no_table, NULL, &e), 0);
+    uint64_t head[2]; /* magic, whose last byte is the version, and checksum of what follows */
+    memcpy(head, value, sizeof head);
+    for (int whole = 0; whole < 2; whole++) {
+        head[0] = (head[0] & (UINT64_MAX >> 8)) | (uint64_t)'7' << 56;
+        if (whole)
+            head[1] = hash_bytes((char *)value + sizeof head, bytes - sizeof head, head[0]);
+        memcpy(value, head, sizeof head);
+        int rc = stored_control_read(value, bytes, NULL, &read, no_table, NULL, &e);
+        ck_assert_int_eq(rc, whole ? SHOAL_E_VERSION : SHOAL_E_CORRUPT);
+        ck_assert_ptr_nonnull(strstr(e.text, whole ? "version 7, this Shoal reads up to 4: it was "
+                                                     "written by a later one; start that one"
+                                                   : "is damaged"));
+    }
+    free(value);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("stored");
@@ -93,6 +129,7 @@ int main(void)
     tcase_add_test(t, rows_lie_in_the_order_of_what_they_name);
     tcase_add_test(t, a_range_holds_one_epoch_of_one_tablet);
     tcase_add_test(t, a_key_tells_what_it_names);
+    tcase_add_test(t, control_state_of_a_later_version_is_refused_by_name);
     suite_add_tcase(s, t);
     return rows_main(s);
 }
