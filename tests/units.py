@@ -55,6 +55,8 @@ def folder_faults(units):
 def line_faults(units, users, folders):
     for name, unit in units.items():
         yield from (f"{name}: {key}={unit.get(key)}, not {value}" for key, value in ALL.items() if unit.get(key) != [value])
+        if "shoal.target" not in unit["After"][0].split():
+            yield f"{name}: a stop of shoal.target does not wait for it"
         for who, kind in ((unit["User"][0], "u"), (unit["Group"][0], "g"), *((g, "g") for g in unit.get("SupplementaryGroups", []))):
             if not re.search(rf"^{kind} {who} ", users, re.M):
                 yield f"{name}: nobody makes {kind} {who}"
@@ -74,7 +76,7 @@ def main():
     texts = {name: read(f"{file}.service") for name, file in UNITS.items()}
     made = read("shoal.sysusers"), read("shoal.tmpfiles")
     found = faults(texts, *made)
-    planted = [("shoal-server", "MemoryHigh=85%", "MemoryHigh=15%"), ("shoal-server", "MemoryMax=90%", "MemoryMax=10%"),
+    planted = [("shoal-server", "MemoryHigh=85%", "MemoryHigh=15%"), ("shoal-server", "MemoryMax=90%", "MemoryMax=10%"), ("shoal-worker", " shoal.target", ""),
                ("shoal-server", "User=shoal-server", "User=shoal-coordinator"), ("shoal-server", "shoal/server-%i", "shoal"),
                ("shoal-coordinator", "Directory=shoal/coordinator", "Directory=other/coordinator"),
                ("shoal-server", "Directory=shoal/server-%i", "Directory=shoal/coordinator"),

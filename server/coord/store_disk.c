@@ -134,11 +134,19 @@ static int rewrite(struct disk_store *d, struct err *e)
 static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes,
                        bool removed, bool sync, struct err *e)
 {
+    struct stat st;
     SHOAL_ASSERT(d->fd >= 0 && d->synced <= d->bytes);
     if (record_write(d->fd, key, value, bytes, removed, &d->bytes) != 0)
         return disk_error(d, "write", e);
     if (!sync)
         return 0;
+    if (fstat(d->fd, &st) == 0 && st.st_nlink == 0)
+        return err_set(
+            e, SHOAL_E_IO,
+            "%s/state.log was removed while the coordinator runs: what it knows would be "
+            "lost with its end; restore the folder from a copy, or begin anew with an "
+            "empty one",
+            d->dir);
     if (file_sync_data(d->fd) != 0)
         return disk_error(d, "sync", e);
     d->synced = d->bytes;

@@ -171,6 +171,21 @@ START_TEST(coord_store_is_not_shared)
 }
 END_TEST
 
+/* Whoever removes the folder of one that runs is not told "kept" by what is then nobody's. */
+START_TEST(coord_store_whose_log_was_removed_keeps_nothing)
+{
+    struct coord_store *s = store_open();
+    struct err e = {0};
+    char path[96];
+    ck_assert_int_eq(coord_store_put(s, "a", "1", 1, &e), 0);
+    (void)snprintf(path, sizeof path, "%s/state.log", dir);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(coord_store_put(s, "a", "2", 1, &e), SHOAL_E_IO);
+    ck_assert_ptr_nonnull(strstr(e.text, "was removed while the coordinator runs"));
+    coord_store_close(s);
+}
+END_TEST
+
 START_TEST(coord_store_value_of_another_size_is_corrupt)
 {
     struct coord_store *s = coord_store_memory();
@@ -194,6 +209,7 @@ int main(void)
     tcase_add_test(c, coord_store_damage_before_the_end_is_found);
     tcase_add_test(c, coord_store_key_with_a_nul_is_damage);
     tcase_add_test(c, coord_store_is_not_shared);
+    tcase_add_test(c, coord_store_whose_log_was_removed_keeps_nothing);
     tcase_add_test(c, coord_store_value_of_another_size_is_corrupt);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
