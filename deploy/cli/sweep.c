@@ -21,11 +21,14 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { DIR_MAX = 300 }; /* of a folder's path: behind it stand a variant's name and its files */
+
 struct sweeping {
     struct sweep sweep;
     char programs[LIMIT_PATH]; /* the folder of ours */
     int at_once;
     const char *servers, *workers; /* of each run */
+    char memory[48];               /* of each server: variants share the machine */
     size_t done;
 };
 
@@ -46,81 +49,129 @@ static int dir_make(struct sweep *s, const char *wish, struct err *e)
     if (file_make_folders(path, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
                        strerror(errno));
-    if (realpath(path, absolute) == NULL || strlen(absolute) + SWEEP_NAME + 64 > sizeof s->dir)
+    /* a run's folder has a limit of its own, and what is in it, too */
+    if (realpath(path, absolute) == NULL || strlen(absolute) > DIR_MAX)
         return err_set(e, SHOAL_E_CANTCREATE,
-                       "the folder %s cannot be used: its full path is too long or not readable",
-                       path);
+                       "the folder %s cannot be used: its full path has more than %d bytes, or "
+                       "cannot be read; name another --dir",
+                       path, DIR_MAX);
     memcpy(s->dir, absolute, strlen(absolute) + 1);
-    return 0;
-}
-
-/* The job of every variant is one that a run would take; they share what is decoded. */
-static int variants_check(struct sweep *s, struct err *e)
-{
-    for (size_t i = 0; i < s->count; i++) {
-        struct sweep_variant *v = &s->variant[i];
-        struct job job;
-        struct err cause;
-        int rc = job_load(s->job_path, &v->set, &job, &cause);
-        if (rc != 0)
-            return err_set(e, rc, "%s: %s", v->name, cause.text);
-        memcpy(s->job, job.name, sizeof s->job);
-        job_free(&job);
-    }
-    return 0;
-}
-
-static int cache_share(struct sweep *s, struct err *e)
-{
-    for (size_t i = 0; i < s->count; i++) {
-        struct sweep_variant *v = &s->variant[i];
-        struct job job;
-        int rc = job_load(s->job_path, &v->set, &job, e);
-        if (rc != 0)
-            return rc;
-        if (job.data.cache[0] == 0)
-            rc = local_set_path(&v->set, "data.cache", s->dir, "cache", e);
-        job_free(&job);
-        if (rc != 0)
-            return rc;
-    }
+    (void)snprintf(s->copy, sizeof s->copy, "%.*s/job.yaml", DIR_MAX, s->dir);
     return 0;
 }
 
 static void path_of(const struct sweep *s, const struct sweep_variant *v, const char *file,
                     char path[LIMIT_PATH])
 {
-    (void)snprintf(path, LIMIT_PATH, "%.*s/%s%s%s", LIMIT_PATH - SWEEP_NAME - 64, s->dir, v->name,
+    (void)snprintf(path, LIMIT_PATH, "%.*s/%s%s%s", DIR_MAX, s->dir, v->name,
                    file[0] != 0 ? "/" : "", file);
 }
 
-/* The run that the variant's folder holds, if it has ended well. EXISTS: it is another's (1). */
-static int variant_look(struct sweep *s, struct sweep_variant *v, struct err *e)
+/* Each reads the whole input, by itself. */
+static int streams_refuse(const struct job *job, struct err *e)
 {
-    char run[LIMIT_PATH], path[LIMIT_PATH], *text = NULL;
-    struct string_list set = {0};
-    struct job job;
-    struct err missing;
+    const struct string_list *const list[] = {&job->data.train, &job->data.valid, &job->data.test};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        for (size_t k = 0; k < list[i]->count; k++)
+            if (strcmp(list[i]->item[k], "-") == 0)
+                return err_set(e, SHOAL_E_USAGE,
+                               "standard input can be read once, and every variant reads it: name "
+                               "a file, or a command (cmd:...)");
+    return 0;
+}
+
+/* What is of the sweep and not of the job: variants share what is decoded, and neither remove each
+ * other's checkpoints nor publish. */
+static int sweep_keys_add(const struct sweep *s, struct sweep_variant *v, const struct job *job,
+                          struct err *e)
+{
+    char run[LIMIT_PATH];
     path_of(s, v, "", run);
+    int rc =
+        job->data.cache[0] == 0 ? local_set_path(&v->set, "data.cache", s->dir, "cache", e) : 0;
+    if (rc == 0)
+        rc = local_set_path(&v->set, "checkpoint.dir", run, "checkpoints", e);
+    if (rc == 0 && config_list_add(&v->set, "checkpoint.publish=[]") != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    return rc;
+}
+
+/* The job of every variant is one that a coordinator would take; nothing is made before. */
+static int variants_check(struct sweep *s, struct err *e)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct sweep_variant *v = &s->variant[i];
+        struct err cause = {0};
+        struct job job;
+        char *text = NULL;
+        int rc = job_load(s->job_path, &v->set, &job, &cause);
+        if (rc == 0) {
+            memcpy(s->job, job.name, sizeof s->job);
+            rc = streams_refuse(&job, &cause);
+            job_free(&job);
+        }
+        if (rc == 0)
+            rc = job_text(s->job_path, &v->set, &text, &cause);
+        free(text);
+        if (rc != 0)
+            return err_set(e, rc, "%s: %s", v->name, cause.text);
+    }
+    return 0;
+}
+
+static int another(const char *run, struct err *e)
+{
+    return err_set(e, SHOAL_E_EXISTS,
+                   "%s holds a run of another job: name another --dir, or remove it", run);
+}
+
+/* The run that the variant's folder holds counts when it has ended well (1). Any other of the
+ * variant's begins anew: half a run may hold what no job takes. */
+static int variant_look(const struct sweep *s, struct sweep_variant *v, struct err *e)
+{
+    char run[LIMIT_PATH], path[LIMIT_PATH], report[LIMIT_PATH];
+    struct err why;
+    struct job job;
     int rc = job_load(s->job_path, &v->set, &job, e);
-    if (rc != 0)
-        return rc;
-    for (size_t i = 0; i < v->set.count && rc == 0; i++)
-        rc =
-            config_list_add(&set, v->set.item[i]) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory");
+    if (rc == 0) {
+        rc = sweep_keys_add(s, v, &job, e);
+        job_free(&job);
+    }
     if (rc == 0)
-        rc = local_set_folders(&set, &job, run, e);
-    if (rc == 0)
-        rc = job_text(s->job_path, &set, &text, e);
+        rc = job_text(s->job_path, &v->set, &v->text, e);
+    path_of(s, v, "", run);
     path_of(s, v, "job.yaml", path);
-    if (rc == 0 && access(path, F_OK) == 0)
-        rc = local_run_is(path, text, e);
-    path_of(s, v, "report.json", path);
-    if (rc == 0 && access(path, F_OK) == 0 && cli_json_file(path, &v->report, &missing) == 0)
+    path_of(s, v, "report.json", report);
+    if (rc != 0 || access(run, F_OK) != 0)
+        return rc;
+    rc = local_run_is(path, v->text, &why);
+    if (access(report, F_OK) == 0) {
         v->started = v->ended = true;
+        return rc != 0 ? another(run, e) : cli_json_file(report, &v->report, e);
+    }
+    if (rc == SHOAL_E_NOINPUT) /* nothing was begun */
+        return 0;
+    if (rc != 0)
+        return another(run, e);
+    return file_remove_tree(run) == 0
+               ? 0
+               : err_set(e, SHOAL_E_CANTCREATE, "cannot remove what is left in %s: %s", run,
+                         strerror(errno));
+}
+
+/* Runs read the job file as it is now. */
+static int job_copy(const struct sweep *s, struct err *e)
+{
+    char *text = NULL;
+    size_t bytes;
+    int rc = config_read(s->job_path, &text, &bytes, e);
+    if (rc == 0 && (text = realloc(text, bytes + 1)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (rc == 0) {
+        text[bytes] = 0;
+        rc = local_file_replace(s->copy, text, e);
+    }
     free(text);
-    config_list_free(&set);
-    job_free(&job);
     return rc;
 }
 
@@ -130,6 +181,7 @@ static int variant_start(struct sweeping *w, struct sweep_variant *v, struct err
 {
     struct child *c = &v->child;
     char run[LIMIT_PATH], part[LIMIT_PATH];
+    v->started = true;
     path_of(&w->sweep, v, "", run);
     if (file_make_folders(run, 0700, part) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
@@ -146,11 +198,11 @@ static int variant_start(struct sweeping *w, struct sweep_variant *v, struct err
     path_of(&w->sweep, v, "local.log", c->log);
     (void)snprintf(c->name, sizeof c->name, "variant");
     (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s/shoal", w->programs);
-    local_child_arg(c, "local", w->sweep.job_path);
+    local_child_arg(c, "local", w->sweep.copy);
     local_child_arg(c, "--run-dir", run);
     local_child_arg(c, "--servers", w->servers);
     local_child_arg(c, "--workers", w->workers);
-    v->started = true;
+    local_child_arg(c, "--server-set", w->memory);
     return child_start(c, e);
 }
 
@@ -184,16 +236,19 @@ static void variant_end(struct sweeping *w, struct sweep_variant *v)
 {
     char path[LIMIT_PATH];
     v->ended = true;
-    path_of(&w->sweep, v, "report.json", path);
+    path_of(&w->sweep, v, "job.yaml", path);
     if (v->child.exit_status != 0)
         (void)child_error(&v->child, &v->error);
-    else if (cli_json_file(path, &v->report, &v->error) == 0)
-        split_take(&w->sweep, v->report);
+    else if (local_run_is(path, v->text, &v->error) == 0) {
+        path_of(&w->sweep, v, "report.json", path);
+        if (cli_json_file(path, &v->report, &v->error) == 0)
+            split_take(&w->sweep, v->report);
+    }
     variant_show(w, v);
 }
 
-/* Starts what there is room for, takes what has ended; the number that run. */
-static int variants_turn(struct sweeping *w, struct err *e)
+/* Starts what there is room for, takes what has ended; the number that run (2). */
+static int variants_turn(struct sweeping *w)
 {
     int running = 0;
     for (size_t i = 0; i < w->sweep.count; i++) {
@@ -206,9 +261,12 @@ static int variants_turn(struct sweeping *w, struct err *e)
         struct sweep_variant *v = &w->sweep.variant[i];
         if (v->started)
             continue;
-        if (variant_start(w, v, e) != 0)
-            return -1;
-        running++;
+        if (variant_start(w, v, &v->error) == 0) {
+            running++;
+            continue;
+        }
+        v->ended = true;
+        variant_show(w, v);
     }
     return running;
 }
@@ -228,15 +286,15 @@ static int variants_run(struct sweeping *w, struct err *e)
 {
     struct timespec pause = {0, 50000000};
     int running;
-    while ((running = variants_turn(w, e)) > 0 && !local_interrupted())
+    while ((running = variants_turn(w)) > 0 && !local_interrupted())
         nanosleep(&pause, NULL);
-    if (running != 0)
+    if (running > 0)
         variants_stop(w);
     if (local_interrupted())
         return err_set(e, SHOAL_E_STOPPED,
-                       "stopped by signal %d; the same line with --dir %s goes on",
+                       "stopped by signal %d; the same line with --dir %s runs what is not done",
                        local_interrupted(), w->sweep.dir);
-    return running < 0 ? e->code : 0;
+    return 0;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -293,10 +351,10 @@ static int sweep_run(struct sweeping *w, const char *dir, struct err *e)
     int rc = variants_check(s, e);
     if (rc == 0)
         rc = dir_make(s, dir, e);
-    if (rc == 0)
-        rc = cache_share(s, e);
     for (size_t i = 0; i < s->count && rc == 0; i++)
         rc = variant_look(s, &s->variant[i], e);
+    if (rc == 0)
+        rc = job_copy(s, e);
     if (rc != 0)
         return rc;
     printf("%s: %zu variants, %d at a time; everything of this sweep is in %s\n", s->job, s->count,
@@ -338,6 +396,9 @@ int cli_sweep(int argc, char **argv)
         w.sweep.job_path = o.word[0];
         w.sweep.metric = option_choice(&o, "metric") == 0 ? "auc" : "logloss";
         w.at_once = at_once_of(&o);
+        (void)snprintf(w.memory, sizeof w.memory, "memory=%" PRIu64,
+                       machine_memory("") / 10 * 7 / (uint64_t)w.at_once /
+                           (uint64_t)option_int(&o, "servers"));
         (void)snprintf(servers, sizeof servers, "%d", (int)option_int(&o, "servers"));
         (void)snprintf(workers, sizeof workers, "%d", (int)option_int(&o, "workers"));
         w.servers = servers;

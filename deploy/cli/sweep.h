@@ -3,8 +3,8 @@
  *     line -> sweep_grid: variants -> sweep.c: runs, as many at a time as cores allow
  *          -> sweep_page: table, sweep.json, sweep.html
  *
- * A variant's folder is named by what is its own, so that the same line again goes on, and one with
- * further values runs only those. Thread: main only. */
+ * A variant's folder is named by what is its own, so that the same line again takes what is
+ * done, and one with further values runs only those. Thread: main only. */
 #ifndef DEPLOY_CLI_SWEEP_H
 #define DEPLOY_CLI_SWEEP_H
 
@@ -28,6 +28,7 @@ struct sweep_variant {
     size_t at[SWEEP_KEYS_MAX]; /* by key: which of its values */
     char name[SWEEP_NAME];     /* of its folder: "dim=8,lr=0.01" */
     struct string_list set;    /* all of it: keys of every variant, its own, what the sweep adds */
+    char *text;                /* owned: the job as its run submits it */
     const char **line;         /* owned, lent to child: --set and each of set */
     struct child child;
     bool started, ended;
@@ -38,6 +39,8 @@ struct sweep_variant {
 struct sweep {
     const char *job_path;
     char dir[LIMIT_PATH]; /* absolute */
+    char copy
+        [LIMIT_PATH]; /* of the job file, in dir: what runs read, whatever becomes of the file */
     char job[LIMIT_NAME + 1];
     struct string_list fixed; /* KEY=VALUE of every variant */
     struct sweep_key key[SWEEP_KEYS_MAX];

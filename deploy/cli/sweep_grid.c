@@ -1,5 +1,6 @@
 /* sweep_grid.c: from the line to variants. */
 #include "deploy/cli/sweep.h"
+#include "proto/base/hash.h"
 #include "proto/job/config.h"
 
 #include <stdio.h>
@@ -56,6 +57,19 @@ static int values_take(struct sweep_key *k, const char *item, const char *text, 
     }
 }
 
+static int twice(const char *key, struct err *e)
+{
+    return err_set(e, SHOAL_E_USAGE,
+                   "--set %s: the key stands there twice; give it once, with all its values", key);
+}
+
+/* Of an item, KEY=VALUE. */
+static bool same_key(const char *item, const char *key)
+{
+    size_t n = strlen(key);
+    return strncmp(item, key, n) == 0 && item[n] == '=';
+}
+
 static int key_take(struct sweep *s, const char *item, struct err *e)
 {
     const char *equals = strchr(item, '=');
@@ -70,10 +84,7 @@ static int key_take(struct sweep *s, const char *item, struct err *e)
     s->keys++;
     for (size_t i = 0; i + 1 < s->keys; i++)
         if (strcmp(s->key[i].name, k->name) == 0)
-            return err_set(e, SHOAL_E_USAGE,
-                           "--set %s: the key stands there twice; give it once, "
-                           "with all its values",
-                           k->name);
+            return twice(k->name, e);
     return values_take(k, item, equals + 1, e);
 }
 
@@ -92,32 +103,29 @@ static void keys_shorten(struct sweep *s)
         }
 }
 
-/* Its folder's name, of what a path takes without quotes. */
-static void name_make(const struct sweep *s, struct sweep_variant *v)
+/* Its folder's name, whatever other variants there are: a name that was cut, or had what is no good
+ * in a path, ends with a hash of the whole. */
+static int name_make(const struct sweep *s, struct sweep_variant *v)
 {
-    size_t n = 0;
-    for (size_t k = 0; k < s->keys && n < sizeof v->name - 1; k++)
-        n += (size_t)snprintf(v->name + n, sizeof v->name - n, "%s%s=%s", k == 0 ? "" : ",",
-                              s->key[k].brief, s->key[k].value.item[v->at[k]]);
-    for (char *p = v->name; *p != 0; p++)
-        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.=,+", *p) ==
-            NULL)
-            *p = '_';
-}
-
-/* Names that were cut, or differed in what a path does not take, are told apart by numbers. */
-static void name_settle(struct sweep *s, size_t i)
-{
-    char plain[SWEEP_NAME];
-    memcpy(plain, s->variant[i].name, sizeof plain);
-    for (unsigned number = 2, same = 1; same != 0; number++) {
-        same = 0;
-        for (size_t k = 0; k < i; k++)
-            same |= strcmp(s->variant[k].name, s->variant[i].name) == 0;
-        if (same != 0)
-            (void)snprintf(s->variant[i].name, SWEEP_NAME, "%.*s-%u", SWEEP_NAME - 12, plain,
-                           number);
+    static const char good[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.=,+[]";
+    char *whole = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&whole, &bytes);
+    for (size_t k = 0; k < s->keys && f != NULL; k++)
+        fprintf(f, "%s%s=%s", k == 0 ? "" : ",", s->key[k].brief, s->key[k].value.item[v->at[k]]);
+    if (f == NULL || fclose(f) != 0) {
+        free(whole);
+        return SHOAL_E_NOMEM;
     }
+    (void)snprintf(v->name, sizeof v->name, "%.*s", SWEEP_NAME - 10, whole);
+    for (char *p = v->name; *p != 0; p++)
+        *p = strchr(good, *p) == NULL ? '_' : *p;
+    if (strcmp(v->name, whole) != 0)
+        (void)snprintf(v->name + strlen(v->name), 10, "-%08x",
+                       (unsigned)hash_bytes(whole, bytes, 0));
+    free(whole);
+    return 0;
 }
 
 static int variant_make(struct sweep *s, size_t i, struct err *e)
@@ -138,8 +146,7 @@ static int variant_make(struct sweep *s, size_t i, struct err *e)
                  : config_list_add(&v->set, item);
         free(item);
     }
-    name_make(s, v);
-    name_settle(s, i);
+    rc = rc == 0 ? name_make(s, v) : rc;
     return rc == 0 ? 0 : no_memory(e);
 }
 
@@ -151,6 +158,10 @@ int sweep_grid(struct sweep *s, const struct string_list *set, struct err *e)
         if (rc != 0)
             return rc;
     }
+    for (size_t i = 0; i < s->fixed.count; i++)
+        for (size_t k = 0; k < s->keys; k++)
+            if (same_key(s->fixed.item[i], s->key[k].name))
+                return twice(s->key[k].name, e);
     if (s->keys == 0)
         return err_set(e, SHOAL_E_USAGE,
                        "no key has several values: --set tables[0].dim=8,16 gives it two");
@@ -178,6 +189,7 @@ void sweep_free(struct sweep *s)
     for (size_t i = 0; i < s->count; i++) {
         config_list_free(&s->variant[i].set);
         free(s->variant[i].line);
+        free(s->variant[i].text);
         json_free(s->variant[i].report);
     }
     free(s->variant);

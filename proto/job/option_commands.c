@@ -135,7 +135,7 @@ static const struct config_key options_sweep[] = {
      .text = "of the job file; with several values, which commas part, a variant has each. A comma "
              "within brackets or quotes parts nothing: model.hidden=[64,32],[128]"},
     {"dir", CONFIG_STRING, .values = "DIR", .otherwise = "sweeps/JOB-DATE-TIME",
-     .text = "where everything is kept; one of such a sweep goes on"},
+     .text = "where everything is kept; one that is there is gone on with"},
     {"at-once", CONFIG_INT, 1, 64, .otherwise = "half the cores", .text = "variants that run"},
     {"metric", CONFIG_ENUM, .choices = "auc|logloss", .fallback = "auc",
      .text = "by which they are ordered"},
@@ -498,7 +498,7 @@ const struct option_command option_commands[] = {
      "Runs every combination of the values as `shoal local` does, several at a time, and ends with "
      "a table, DIR/sweep.html (plot and table) and DIR/sweep.json. They are compared on the "
      "validation split, else the test split, else as they were scored before they were learnt.\n"
-     "The same line with --dir goes on with what is not done; with further values it runs those.",
+     "The same line with --dir runs what is not done, with further values those.",
      "Exit status: that of the first variant that failed, else 0. One that fails ends no other.",
      options_sweep, 1},
     {"shoal submit", "hand a job to a running cluster and show it until it ends",
