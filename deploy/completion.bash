@@ -7,6 +7,7 @@ _shoal()
         word="$at ${COMP_WORDS[i]}"
         case $word in
         'shoal local') at=$word ;;
+        'shoal sweep') at=$word ;;
         'shoal submit') at=$word ;;
         'shoal stop') at=$word ;;
         'shoal checkpoint') at=$word ;;
@@ -34,8 +35,9 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop keygen report synth bench --help --version' ;;
+    'shoal') words='local sweep submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop keygen report synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
+    'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
     'shoal checkpoint') words='create list verify sign diff restore export --help' ;;
@@ -77,6 +79,12 @@ _shoal()
     'shoal local --start-from') words=''; file=yes ;;
     'shoal local --from') words=''; file=yes ;;
     'shoal local --warm-start') words=''; file=yes ;;
+    'shoal sweep --set') words=''; file=yes ;;
+    'shoal sweep --dir') words=''; file=yes ;;
+    'shoal sweep --at-once') words=''; file=yes ;;
+    'shoal sweep --metric') words='auc logloss'; file=yes ;;
+    'shoal sweep --servers') words=''; file=yes ;;
+    'shoal sweep --workers') words=''; file=yes ;;
     'shoal submit --coordinator') words=''; file=yes ;;
     'shoal submit --keys') words=''; file=yes ;;
     'shoal submit --workers') words=''; file=yes ;;

@@ -5,6 +5,7 @@ local -a takes
 while (( CURRENT > 2 )); do
     case "$at ${words[2]}" in
     ('shoal local') ;;
+    ('shoal sweep') ;;
     ('shoal submit') ;;
     ('shoal stop') ;;
     ('shoal checkpoint') ;;
@@ -40,7 +41,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -57,6 +58,17 @@ case $at in
             '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
             '--from=[refused: say --resume or --start-from]:FOLDER:_files'
             '--warm-start=[refused: say --start-from]:DIR:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal sweep')
+        takes=(
+            '*--set=[of the job file; with several values, which commas part, a variant has each. A comma within brackets or quotes parts nothing: model.hidden=\[64,32\],\[128\]]:KEY=VALUE[,VALUE...]:_files'
+            '--dir=[where everything is kept; one that is there is gone on with]:DIR:_files'
+            '--at-once=[variants that run]:N:'
+            '--metric=[by which they are ordered]:metric:(auc logloss)'
+            '--servers=[of each]:N:'
+            '--workers=[of each]:N:'
             '--help[this text]'
             '*:file:_files'
         ) ;;

@@ -120,7 +120,8 @@ int cli_fail(const char *verb, const struct err *e)
 {
     char text[sizeof e->text];
     memcpy(text, e->text, sizeof text);
-    text_clean(text); /* of files and peers, perhaps */
+    text_clean(text);     /* of files and peers, perhaps */
+    (void)fflush(stdout); /* in one file with it, the error is the last word */
     fprintf(stderr, "shoal %s: %s\n", verb, text);
     return err_exit_status(e->code);
 }

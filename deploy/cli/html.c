@@ -49,6 +49,8 @@ static const char style[] =
     "svg .axis{stroke:var(--line)}\n"
     "svg .mark{stroke:var(--line);stroke-dasharray:2 3}\n"
     "svg .diag{stroke:var(--soft);stroke-dasharray:5 4;stroke-width:1.2}\n"
+    "svg .band{fill:var(--tint)}\n"
+    "svg .whisker{stroke:var(--soft);stroke-width:1.2}\n"
     "svg .bars rect{fill:var(--c5);opacity:.28}\n"
     "svg path{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\n"
     "svg path.faint{stroke-width:1;opacity:.32}\n"

@@ -83,10 +83,9 @@ static void values_fill(const struct local *l, struct json **report)
 
 static int report_finish(struct local *l, struct err *e)
 {
-    char path[LIMIT_PATH], temporary[LIMIT_PATH];
+    char path[LIMIT_PATH];
     int restarts = 0;
     (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
-    (void)snprintf(temporary, sizeof temporary, "%s/report.json.tmp", l->dir);
     struct json *report;
     if (cli_json_file(path, &report, NULL) != 0)
         return err_set(e, SHOAL_E_INTERNAL,
@@ -98,12 +97,8 @@ static int report_finish(struct local *l, struct err *e)
     (void)json_set_int(report, "restarts", restarts);
     char *text = json_text(report, 2);
     int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                          : local_file_write(temporary, text, e);
+                          : local_file_replace(path, text, e);
     free(text);
-    if (rc == 0 && file_rename(temporary, path) != 0)
-        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    if (rc != 0)
-        (void)file_unlink(temporary);
     (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
     if (rc == 0)
         rc = report_page_html(report, path, e);

@@ -49,7 +49,16 @@ const char *local_quote(const char *folder, const char *name, char out[LOCAL_QUO
 /* A key of *l's job that is such a path. NOMEM. */
 int local_set_path(struct string_list *set, const char *key, const char *folder, const char *name,
                    struct err *e);
+/* Where the run in `dir` keeps decoded input and checkpoints, unless its job says so: added to its
+ * keys. NOMEM. */
+int local_set_folders(struct string_list *set, const struct job *job, const char *dir,
+                      struct err *e);
+/* Whether the run of this job.yaml has that job, but for the names that its coordinator gave.
+ * NOINPUT: there is none. EXISTS: it has another. */
+int local_run_is(const char *path, const char *text, struct err *e);
 int local_file_write(const char *path, const char *text, struct err *e);
+/* The same, in the place of one that may be there: whole or not at all. */
+int local_file_replace(const char *path, const char *text, struct err *e);
 /* Where Shoal's programs lie: beside this one. UNAVAILABLE. */
 int local_programs_find(struct local *l, struct err *e);
 int local_sockets_make(struct local *l, struct err *e);
@@ -87,6 +96,7 @@ int local_wait(struct local *l, int first, struct err *e);
 void local_stop(struct local *l);
 /* SIGINT and SIGTERM end what is waited for here. */
 void local_signals_take(void);
+int local_interrupted(void); /* by which of them; 0: by none */
 /* In a run's folder: why its job failed. */
 #define LOCAL_FAILED_FILE "failed"
 /* The job's own failure, in the coordinator's words. */

@@ -110,6 +110,19 @@ int local_file_write(const char *path, const char *text, struct err *e)
     return 0;
 }
 
+int local_file_replace(const char *path, const char *text, struct err *e)
+{
+    char temporary[LIMIT_PATH];
+    if (snprintf(temporary, sizeof temporary, "%s.tmp", path) >= (int)sizeof temporary)
+        return err_set(e, SHOAL_E_CANTCREATE, "%s: the path is too long", path);
+    int rc = local_file_write(temporary, text, e);
+    if (rc == 0 && file_rename(temporary, path) != 0)
+        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    if (rc != 0)
+        (void)file_unlink(temporary);
+    return rc;
+}
+
 /* ---- daemons --------------------------------------------------------------------------------- */
 
 struct child *local_child(struct local *l, const char *program, const char *name)
@@ -255,14 +268,12 @@ static int input_check(const struct local *l, struct err *e)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* A new folder gets its job's file. One whose run was broken off goes on with the same job, but
- * for the names that its coordinator gave, which stay. */
-static int run_file_take(const char *path, const char *text, struct err *e)
+int local_run_is(const char *path, const char *text, struct err *e)
 {
     char *was, *plain = NULL;
     size_t bytes, plain_bytes = 0;
     if (file_read_whole(path, LIMIT_CONFIG_BYTES + LEGEND_BYTES_MAX, &was, &bytes) != 0)
-        return local_file_write(path, text, e);
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
     int rc = legend_put(was, bytes, NULL, &plain, &plain_bytes, e);
     bool same = rc == 0 && plain_bytes == strlen(text) && memcmp(plain, text, plain_bytes) == 0;
     free(was);
@@ -274,6 +285,22 @@ static int run_file_take(const char *path, const char *text, struct err *e)
                           "%s is of a run with another job file or other --set: give the same ones "
                           "and it goes on, or name another --run-dir",
                           path);
+}
+
+int local_set_folders(struct string_list *set, const struct job *job, const char *dir,
+                      struct err *e)
+{
+    int rc = job->data.cache[0] == 0 ? local_set_path(set, "data.cache", dir, "cache", e) : 0;
+    if (rc == 0 && job->checkpoint.dir[0] == 0)
+        rc = local_set_path(set, "checkpoint.dir", dir, "checkpoints", e);
+    return rc;
+}
+
+/* A new folder gets its job's file. One whose run was broken off goes on with the same job. */
+static int run_file_take(const char *path, const char *text, struct err *e)
+{
+    int rc = local_run_is(path, text, e);
+    return rc == SHOAL_E_NOINPUT ? local_file_write(path, text, e) : rc;
 }
 
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
@@ -288,10 +315,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
         rc = run_dir_make(l, run_dir, e);
     if (rc != 0)
         return rc;
-    if (l->job.data.cache[0] == 0)
-        rc = local_set_path(l->set, "data.cache", l->dir, "cache", e);
-    if (rc == 0 && l->job.checkpoint.dir[0] == 0)
-        rc = local_set_path(l->set, "checkpoint.dir", l->dir, "checkpoints", e);
+    rc = local_set_folders(l->set, &l->job, l->dir, e);
     if (rc == 0)
         rc = job_text(l->job_path, l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);

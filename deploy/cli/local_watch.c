@@ -43,6 +43,11 @@ void local_signals_take(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+int local_interrupted(void)
+{
+    return interrupted;
+}
+
 /* ---- children -------------------------------------------------------------------------------- */
 
 static void line_show(struct local *l, const char *text, bool passing)
@@ -225,18 +230,15 @@ int local_submit(struct local *l, const char *text, struct err *e)
 static int names_keep(struct local *l, uint32_t state, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_JOB_TEXT}, reply;
-    char path[LIMIT_PATH], temporary[LIMIT_PATH];
+    char path[LIMIT_PATH];
     struct msg *m;
     bool made = state == WIRE_JOB_TRAIN || state == WIRE_JOB_EVAL || state == WIRE_JOB_DONE;
     if (l->named || !made || cli_ask(l->ask, &w, NULL, 3000, &reply, &m, e) != 0)
         return 0; /* asked again with the next look */
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
-    (void)snprintf(temporary, sizeof temporary, "%s/job.yaml.tmp", l->dir);
     char *text = strndup(m->frame[1].data, m->frame[1].bytes);
     int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                          : local_file_write(temporary, text, e);
-    if (rc == 0 && file_rename(temporary, path) != 0)
-        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+                          : local_file_replace(path, text, e);
     free(text);
     msg_free(m);
     l->named = rc == 0;

@@ -13,6 +13,7 @@
 
 static const struct cli_verb verbs[] = {
     {"local", cli_local},
+    {"sweep", cli_sweep},
     {"submit", cli_submit},
     {"stop", cli_stop},
     {"checkpoint", cli_checkpoint},

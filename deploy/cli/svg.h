@@ -39,6 +39,15 @@ struct svg_chart {
 
 void svg_chart(FILE *out, const struct svg_chart *c);
 
+/* Names in order, a dot and its error at the value of each, best first: whoever lies in the first
+ * one's error, shaded, is not told from it. A NaN value has no dot. */
+struct svg_rank {
+    const char *name;    /* escaped here */
+    double value, error; /* error: on both sides; NaN or 0: none is drawn */
+};
+void svg_ranks(FILE *out, const char *label, const char *x_name, const struct svg_rank *rank,
+               size_t count);
+
 /* A bar cut into parts, with its legend. parts: (count) of name, value and text. */
 struct svg_part {
     const char *name, *colour;

@@ -130,6 +130,21 @@ static const struct config_key options_local[] = {
     {0},
 };
 
+static const struct config_key options_sweep[] = {
+    {"set", CONFIG_LIST, .values = "KEY=VALUE[,VALUE...]",
+     .text = "of the job file; with several values, which commas part, a variant has each. A comma "
+             "within brackets or quotes parts nothing: model.hidden=[64,32],[128]"},
+    {"dir", CONFIG_STRING, .values = "DIR", .otherwise = "sweeps/JOB-DATE-TIME",
+     .text = "where everything is kept; one that is there is gone on with"},
+    {"at-once", CONFIG_INT, 1, 64, .otherwise = "half the cores", .text = "variants that run"},
+    {"metric", CONFIG_ENUM, .choices = "auc|logloss", .fallback = "auc",
+     .text = "by which they are ordered"},
+    {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "of each"},
+    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "of each"},
+    OPTION_HELP,
+    {0},
+};
+
 static const struct config_key options_submit[] = {
     OPTION_COORDINATOR,
     OPTION_KEYS,
@@ -478,6 +493,14 @@ const struct option_command option_commands[] = {
      "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, "
      "70 internal error, 73 cannot create output, 74 I/O error, 78 bad configuration.",
      options_local, 1},
+    {"shoal sweep", "run a job in variants and compare them",
+     "JOB.yaml --set KEY=VALUE,VALUE [options]",
+     "Runs every combination of the values as `shoal local` does, several at a time, and ends with "
+     "a table, DIR/sweep.html (plot and table) and DIR/sweep.json. They are compared on the "
+     "validation split, else the test split, else as they were scored before they were learnt.\n"
+     "The same line with --dir runs what is not done, with further values those.",
+     "Exit status: that of the first variant that failed, else 0. One that fails ends no other.",
+     options_sweep, 1},
     {"shoal submit", "hand a job to a running cluster and show it until it ends",
      "JOB.yaml [options]",
      "Hands a job to a running cluster and shows it until it ends; interrupting this command "

@@ -1,0 +1,278 @@
+/* sweep_page.c: what a sweep found, best first: a table for the terminal, sweep.json, and a page
+ * with one plot and one table. */
+#include "deploy/cli/cli.h"
+#include "deploy/cli/html.h"
+#include "deploy/cli/local_inner.h"
+#include "deploy/cli/report_page.h"
+#include "deploy/cli/svg.h"
+#include "deploy/cli/sweep.h"
+#include "proto/base/file.h"
+#include "proto/base/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAWN_MAX = 40, COLUMN_MAX = 28 };
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+double sweep_figure(const struct sweep *s, const struct sweep_variant *v, const char *name)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "%s.%s", s->split != NULL ? s->split : "valid", name);
+    return v->report == NULL ? (double)NAN : report_page_number(v->report, path);
+}
+
+/* The standard error of an AUC, of how many examples it was measured on (Hanley and McNeil, The
+ * Meaning and Use of the Area under a ROC Curve, 1982). All variants are measured on the same ones:
+ * a difference between two of them has a smaller one. */
+static double auc_error(const struct sweep *s, const struct sweep_variant *v)
+{
+    double a = sweep_figure(s, v, "auc"), n = sweep_figure(s, v, "examples"),
+           p = sweep_figure(s, v, "positives"), q = n - p;
+    double two = a / (2 - a) - a * a, other = 2 * a * a / (1 + a) - a * a;
+    return p > 0 && q > 0 ? sqrt((a * (1 - a) + (p - 1) * two + (q - 1) * other) / (p * q))
+                          : (double)NAN;
+}
+
+static double counted(const struct sweep *s, const struct sweep_variant *v)
+{
+    return sweep_figure(s, v, s->metric);
+}
+
+/* For which qsort hands no context on. */
+static const struct sweep *ordered;
+
+static int better(const void *a, const void *b)
+{
+    const struct sweep_variant *x = *(const struct sweep_variant *const *)a,
+                               *y = *(const struct sweep_variant *const *)b;
+    double sign = strcmp(ordered->metric, "auc") == 0 ? -1 : 1, p = sign * counted(ordered, x),
+           q = sign * counted(ordered, y);
+    if (isnan(p) || isnan(q))
+        return isnan(p) != isnan(q) ? (isnan(p) ? 1 : -1) : (x > y) - (x < y);
+    return p != q ? (p > q) - (p < q) : (x > y) - (x < y);
+}
+
+const struct sweep_variant **sweep_order(const struct sweep *s)
+{
+    const struct sweep_variant **order = calloc(s->count, sizeof(struct sweep_variant *));
+    if (order == NULL)
+        return NULL;
+    for (size_t i = 0; i < s->count; i++)
+        order[i] = &s->variant[i];
+    ordered = s;
+    qsort(order, s->count, sizeof(struct sweep_variant *), better);
+    return order;
+}
+
+static const char *value_of(const struct sweep *s, const struct sweep_variant *v, size_t key)
+{
+    return s->key[key].value.item[v->at[key]];
+}
+
+/* ---- for the terminal ------------------------------------------------------------------------ */
+
+void sweep_table(const struct sweep *s, const struct sweep_variant *const *order, FILE *f)
+{
+    int width[SWEEP_KEYS_MAX];
+    char n[32];
+    fprintf(f, "\n%s: %zu variants in %.1f s, best %s of %s first\n\n ", s->job, s->count,
+            s->seconds, strcmp(s->metric, "auc") == 0 ? "AUC" : "logloss",
+            s->split != NULL ? s->split : "valid");
+    for (size_t k = 0; k < s->keys; k++) {
+        size_t most = strlen(s->key[k].brief);
+        for (size_t i = 0; i < s->key[k].value.count; i++)
+            most = strlen(s->key[k].value.item[i]) > most ? strlen(s->key[k].value.item[i]) : most;
+        width[k] = most > COLUMN_MAX ? COLUMN_MAX : (int)most;
+        fprintf(f, " %-*.*s ", width[k], width[k], s->key[k].brief);
+    }
+    fprintf(f, " %8s %9s %9s %12s %9s\n", "AUC", "+-", "logloss", "examples/s", "seconds");
+    for (size_t i = 0; i < s->count; i++) {
+        const struct sweep_variant *v = order[i];
+        fputc(' ', f);
+        for (size_t k = 0; k < s->keys; k++)
+            fprintf(f, " %-*.*s ", width[k], width[k], value_of(s, v, k));
+        if (v->error.code != 0) {
+            char text[sizeof v->error.text];
+            memcpy(text, v->error.text, sizeof text);
+            text_clean(text);
+            fprintf(f, " failed: %.200s\n", text);
+            continue;
+        }
+        fprintf(f, " %8.5f %9.5f %9.6f %12s %9.1f\n", sweep_figure(s, v, "auc"), auc_error(s, v),
+                sweep_figure(s, v, "logloss"),
+                html_number(report_page_number(v->report, "examples_per_second"), 0, n),
+                report_page_number(v->report, "seconds"));
+    }
+}
+
+/* ---- sweep.json ------------------------------------------------------------------------------ */
+
+static void member_copy(struct json *to, const char *name, const struct json *from)
+{
+    struct json *member = json_get(from, name);
+    if (!json_absent(member))
+        (void)json_set(to, name, json_hold(member));
+}
+
+static struct json *variant_json(const struct sweep *s, const struct sweep_variant *v)
+{
+    static const char *const copied[] = {"valid",   "test",       "train",
+                                         "epochs",  "best_epoch", "examples_per_second",
+                                         "seconds", "tables"};
+    struct json *j = json_new_object(), *set = json_new_object();
+    for (size_t k = 0; k < s->keys; k++)
+        (void)json_set_string(set, s->key[k].name, value_of(s, v, k));
+    (void)json_set_string(j, "run", v->name);
+    (void)json_set(j, "set", set);
+    (void)json_set_number(j, s->metric, counted(s, v));
+    (void)json_set_number(j, "auc_standard_error", auc_error(s, v));
+    if (v->error.code != 0)
+        (void)json_set_string(j, "failed", v->error.text);
+    for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++)
+        member_copy(j, copied[i], v->report);
+    return j;
+}
+
+static char *sweep_text(const struct sweep *s, const struct sweep_variant *const *order)
+{
+    struct json *j = json_new_object(), *list = json_new_array(), *fixed = json_new_array();
+    (void)json_set_string(j, "job", s->job);
+    (void)json_set_string(j, "file", s->job_path);
+    for (size_t i = 0; i < s->fixed.count; i++)
+        (void)json_append_string(fixed, s->fixed.item[i]);
+    (void)json_set(j, "set", fixed);
+    (void)json_set_string(j, "metric", s->metric);
+    (void)json_set_string(j, "split", s->split != NULL ? s->split : "valid");
+    (void)json_set_number(j, "seconds", s->seconds);
+    for (size_t i = 0; i < s->count; i++)
+        (void)json_append(list, variant_json(s, order[i]));
+    (void)json_set(j, "variants", list);
+    char *text = json_text(j, 2);
+    json_free(j);
+    return text;
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void plot(FILE *out, const struct sweep *s, const struct sweep_variant *const *order)
+{
+    struct svg_rank rank[DRAWN_MAX];
+    char name[DRAWN_MAX][SWEEP_NAME];
+    bool auc = strcmp(s->metric, "auc") == 0;
+    size_t count = 0;
+    for (size_t i = 0; i < s->count && count < DRAWN_MAX; i++) {
+        size_t n = 0;
+        if (isnan(counted(s, order[i])))
+            continue;
+        for (size_t k = 0; k < s->keys && n < SWEEP_NAME; k++)
+            n += (size_t)snprintf(name[count] + n, SWEEP_NAME - n, "%s%s %s", k == 0 ? "" : ", ",
+                                  s->key[k].brief, value_of(s, order[i], k));
+        rank[count] =
+            (struct svg_rank){name[count], counted(s, order[i]), auc ? auc_error(s, order[i]) : 0};
+        count++;
+    }
+    fputs("<div class=\"card wide\"><h3>", out);
+    fputs(auc ? "AUC" : "Logloss", out);
+    fprintf(out, " of each variant, best first</h3><p class=\"note\">");
+    if (auc)
+        fputs("Line: the AUC's standard error on so many examples. Shaded: that of the best; who "
+              "lies in it may be as good.",
+              out);
+    if (count < s->count)
+        fprintf(out, " %zu of %zu are drawn.", count, s->count);
+    fputs("</p>\n", out);
+    svg_ranks(out, "Variants, best first", auc ? "AUC" : "logloss", rank, count);
+    fputs("</div>\n", out);
+}
+
+static void cell(FILE *out, double x, int digits)
+{
+    char n[32];
+    fprintf(out, "<td>%s</td>", html_number(x, digits, n));
+}
+
+static void row(FILE *out, const struct sweep *s, const struct sweep_variant *v, bool best)
+{
+    fprintf(out, "<tr%s>", best ? " class=\"best\"" : "");
+    for (size_t k = 0; k < s->keys; k++) {
+        fputs("<td>", out);
+        if (k == 0 && v->report != NULL) {
+            fputs("<a href=\"", out);
+            html_text(out, v->name);
+            fputs("/report.html\">", out);
+        }
+        html_text(out, value_of(s, v, k));
+        fputs(k == 0 && v->report != NULL ? "</a></td>" : "</td>", out);
+    }
+    if (v->error.code != 0) {
+        fputs("<td colspan=\"7\">failed: ", out);
+        html_text(out, v->error.text);
+        fputs("</td>", out);
+    } else {
+        cell(out, sweep_figure(s, v, "auc"), 5);
+        cell(out, auc_error(s, v), 5);
+        cell(out, sweep_figure(s, v, "logloss"), 6);
+        cell(out, report_page_number(v->report, "test.auc"), 5);
+        cell(out, report_page_number(v->report, "best_epoch"), 0);
+        cell(out, report_page_number(v->report, "examples_per_second"), 0);
+        cell(out, report_page_number(v->report, "seconds"), 1);
+    }
+    fputs("</tr>\n", out);
+}
+
+static void page(FILE *out, const struct sweep *s, const struct sweep_variant *const *order)
+{
+    const char *split = s->split != NULL ? s->split : "valid";
+    html_begin(out, s->job);
+    fputs("<header><h1>", out);
+    html_text(out, s->job);
+    fprintf(out, "</h1><p class=\"note\">%zu variants of ", s->count);
+    html_text(out, s->job_path);
+    for (size_t i = 0; i < s->fixed.count; i++) {
+        fputs(i == 0 ? " with " : ", ", out);
+        html_text(out, s->fixed.item[i]);
+    }
+    fprintf(out, ", compared on %s</p></header>\n<div class=\"cards\">", split);
+    plot(out, s, order);
+    fputs("<div class=\"card wide scroll\"><table><tr>", out);
+    for (size_t k = 0; k < s->keys; k++) {
+        fputs("<th>", out);
+        html_text(out, s->key[k].name);
+        fputs("</th>", out);
+    }
+    fprintf(out,
+            "<th>%s AUC</th><th>&plusmn;</th><th>%s logloss</th><th>test AUC</th><th>best "
+            "epoch</th><th>examples/s</th><th>seconds</th></tr>\n",
+            split, split);
+    for (size_t i = 0; i < s->count; i++)
+        row(out, s, order[i], i == 0 && order[i]->report != NULL);
+    fputs("</table></div></div>\n<footer>Written by Shoal from sweep.json, which holds every "
+          "figure; each variant's own report is behind its name.</footer>\n",
+          out);
+    html_end(out);
+}
+
+int sweep_write(const struct sweep *s, const struct sweep_variant *const *order, struct err *e)
+{
+    char path[LIMIT_PATH], *json = sweep_text(s, order), *html = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&html, &bytes);
+    int rc = 0;
+    if (out != NULL)
+        page(out, s, order);
+    if (json == NULL || out == NULL || fclose(out) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    (void)snprintf(path, sizeof path, "%.*s/sweep.json", LIMIT_PATH - 32, s->dir);
+    if (rc == 0)
+        rc = local_file_replace(path, json, e);
+    (void)snprintf(path, sizeof path, "%.*s/sweep.html", LIMIT_PATH - 32, s->dir);
+    if (rc == 0)
+        rc = local_file_replace(path, html, e);
+    free(json);
+    free(html);
+    return rc;
+}
