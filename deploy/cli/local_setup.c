@@ -169,19 +169,22 @@ static int server_prepare(struct local *l, int i, struct err *e)
 {
     static const char *const durability[] = {"memory", "journal", "fsync"};
     char text[3 * LOCAL_QUOTED + 512], path[LIMIT_PATH], name[32],
-        journal[128] = "", at[LIMIT_PATH], listen[LOCAL_QUOTED], data[LOCAL_QUOTED],
-        coordinator[LOCAL_QUOTED];
+        journal[128] = "", memory[48] = "", at[LIMIT_PATH], listen[LOCAL_QUOTED],
+        data[LOCAL_QUOTED], coordinator[LOCAL_QUOTED];
     (void)snprintf(name, sizeof name, "server-%d", i);
     if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server's own choice */
         (void)snprintf(journal, sizeof journal, "journal: {max: %" PRIu64 ", keep: %" PRIu64 "}\n",
                        l->job.journal.max, l->job.journal.keep);
+    if (l->servers > 1) /* one server's own choice is of the whole machine */
+        (void)snprintf(memory, sizeof memory, "memory: %" PRIu64 "\n",
+                       machine_memory("") / 10 * 7 / (uint64_t)l->servers);
     (void)snprintf(at, sizeof at, "ipc://%s", l->sockets);
     (void)snprintf(text, sizeof text,
                    "# written by `shoal local`\nname: %s\nlisten: %s\ndata_dir: %s\nshards: %d\n"
-                   "coordinator: %s\ndurability: %s\nnet: {drop: %g}\n%s",
+                   "coordinator: %s\ndurability: %s\nnet: {drop: %g}\n%s%s",
                    name, local_quote(at, name, listen), local_quote(l->dir, name, data), l->shards,
                    local_quote(l->coordinator, NULL, coordinator), durability[l->job.durability],
-                   l->job.net.drop, journal);
+                   l->job.net.drop, journal, memory);
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
     struct child *c = local_child(l, "shoal-server", name);
     local_child_arg(c, "--config", path);

@@ -89,5 +89,17 @@ def the_runtime_folder_is_used_where_it_is_short(space):
             del os.environ["XDG_RUNTIME_DIR"]
 
 
+def servers_share_the_machines_memory(space):
+    """Each would else take its part of the whole, whatever there is beside it."""
+    job = job_file(space / "job.yaml", synth(space / "train.tsv", 2000))
+    told = {}
+    for count in (1, 2, 3):
+        run_job(job, space / f"run-{count}", count)
+        told[count] = [int(line.split()[1]) for i in range(count) for line in (space / f"run-{count}/server-{i}.yaml").read_text().splitlines()
+                       if line.startswith("memory: ")]
+    assert told[1] == [] and len(told[2]) == 2 and len(told[3]) == 3, told
+    assert 0 <= sum(told[2]) - sum(told[3]) <= 3 and sum(told[2]) < 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), told
+
+
 if __name__ == "__main__":
-    main([nobody_else_gets_in, a_deep_run_folder_works, a_run_folder_may_have_any_name, the_runtime_folder_is_used_where_it_is_short])
+    main([nobody_else_gets_in, a_deep_run_folder_works, a_run_folder_may_have_any_name, the_runtime_folder_is_used_where_it_is_short, servers_share_the_machines_memory])
