@@ -49,10 +49,6 @@ const char *local_quote(const char *folder, const char *name, char out[LOCAL_QUO
 /* A key of *l's job that is such a path. NOMEM. */
 int local_set_path(struct string_list *set, const char *key, const char *folder, const char *name,
                    struct err *e);
-/* Where the run in `dir` keeps decoded input and checkpoints, unless its job says so: added to its
- * keys. NOMEM. */
-int local_set_folders(struct string_list *set, const struct job *job, const char *dir,
-                      struct err *e);
 /* Whether the run of this job.yaml has that job, but for the names that its coordinator gave.
  * NOINPUT: there is none. EXISTS: it has another. */
 int local_run_is(const char *path, const char *text, struct err *e);

@@ -290,12 +290,13 @@ int local_run_is(const char *path, const char *text, struct err *e)
                           path);
 }
 
-int local_set_folders(struct string_list *set, const struct job *job, const char *dir,
-                      struct err *e)
+/* Where a run keeps decoded input and checkpoints, unless its job says so: added to its keys. */
+static int folders_add(struct local *l, struct err *e)
 {
-    int rc = job->data.cache[0] == 0 ? local_set_path(set, "data.cache", dir, "cache", e) : 0;
-    if (rc == 0 && job->checkpoint.dir[0] == 0)
-        rc = local_set_path(set, "checkpoint.dir", dir, "checkpoints", e);
+    int rc =
+        l->job.data.cache[0] == 0 ? local_set_path(l->set, "data.cache", l->dir, "cache", e) : 0;
+    if (rc == 0 && l->job.checkpoint.dir[0] == 0)
+        rc = local_set_path(l->set, "checkpoint.dir", l->dir, "checkpoints", e);
     return rc;
 }
 
@@ -318,7 +319,7 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
         rc = run_dir_make(l, run_dir, e);
     if (rc != 0)
         return rc;
-    rc = local_set_folders(l->set, &l->job, l->dir, e);
+    rc = folders_add(l, e);
     if (rc == 0)
         rc = job_text(l->job_path, l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
