@@ -171,6 +171,18 @@ def still_going(run):
         raise TooShort(run.output()[-1000:])
 
 
+def started(run, seconds=60):
+    """Waits until the job trains."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and run.running():
+        done = subprocess.run([SHOAL, "status", "--run-dir", run.dir, "--json"], capture_output=True, text=True, check=False)
+        if done.returncode == 0 and (status := json.loads(done.stdout)).get("state") == "train" and status.get("examples", 0) > 0:
+            return
+        time.sleep(0.05)
+    still_going(run)
+    raise AssertionError(f"the job never trained:\n{run.output()[-2000:]}")
+
+
 def strike(run, name, number=signal.SIGKILL):
     """A signal to a daemon of a job under way."""
     end = time.monotonic() + 10

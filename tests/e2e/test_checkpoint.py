@@ -27,18 +27,6 @@ def create(run, name):
     return json.loads(done.stdout)
 
 
-def started(run, seconds=60):
-    """Waits until the job trains."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and run.running():
-        done = subprocess.run([SHOAL, "status", "--run-dir", run.dir, "--json"], capture_output=True, text=True)
-        if done.returncode == 0 and json.loads(done.stdout).get("state") == "train" and json.loads(done.stdout).get("examples", 0) > 0:
-            return
-        time.sleep(0.05)
-    still_going(run)
-    raise AssertionError(f"the job never trained:\n{run.output()[-2000:]}")
-
-
 def stop(run):
     """Ends a run without mercy, the way a machine does."""
     for name in ["coordinator"] + [f"server-{i}" for i in range(4)] + [f"worker-{i}" for i in range(4)]:

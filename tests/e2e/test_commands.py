@@ -54,6 +54,7 @@ AS = {
         "shoal checkpoint create | list | verify | sign | diff | restore | export": "shoal checkpoint --help",
         "shoal local JOB.yaml --resume CHECKPOINT": f"shoal local job.yaml --resume {KEPT}/MIDDLE --set data.valid=[]",
         "shoal local JOB.yaml --start-from RUN": "shoal local job.yaml --start-from runs/kept",
+        "shoal sweep JOB.yaml --set KEY=A,B": "shoal sweep job.yaml --set model.hidden=[8],[16]",
         "shoal predict --from RUN --in FILE": "shoal predict --from runs/kept --in day_1.tsv",
     },
     "deploy/manual/fleet.md": {
@@ -78,6 +79,8 @@ AS = {
             "build/release/bin/shoal local job.yaml --servers 2 --workers 2 --set train.lanes=3",
         "shoal predict [JOB.yaml] --from WHERE [--in FILE]... [--out FILE] [--column NAME]... [--workers N]":
             f"shoal predict job.yaml --from {KEPT}/LAST --in day_1.tsv --out scores.csv --column C1 --workers 2",
+        "shoal sweep JOB.yaml --set KEY=VALUE,VALUE [--set KEY=VALUE,VALUE]... [--dir DIR] [--at-once N]":
+            "shoal sweep job.yaml --set tables[0].dim=4,8 --dir swept --at-once 2",
         "shoal eval [JOB.yaml] --from WHERE [--in FILE]...": "shoal eval job.yaml --from runs/kept --in day_1.tsv",
         "shoal checkpoint export WHERE TABLE --out FILE": "shoal checkpoint export runs/kept dense --out dense.csv --format csv --state",
         "shoal status ...": f"shoal status {RUN} --json",

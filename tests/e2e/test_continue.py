@@ -53,13 +53,12 @@ def next_day_may_differ_in_all_but_the_model(space):
 
 
 def killed_servers_lose_nothing_of_what_was_begun_with(space):
-    days, _ = days_of(space, 2560 * longer(2))
+    days, _ = days_of(space, 2560 * 2)
     run_job(job(space, "first", days[0]), space / "first", 2)
-    more = {"train.epochs": 4}
+    more = {"train.epochs": longer(24)}
     calm = run_job(job(space, "calm", days[1], **more), space / "calm", 2, 1, ["--start-from", str(space / "first")])
     run = Run(job(space, "rough", days[1], **more), space / "rough", 2, 1, ["--start-from", str(space / "first")])
-    while run.running() and "epoch 1" not in run.output():
-        time.sleep(0.02)
+    started(run)
     for name in ("server-0", "coordinator", "server-1"):
         strike(run, name)
         time.sleep(0.3)
