@@ -213,7 +213,7 @@ PLANTED = [('    ! [ -L "$state" ] || rm "$state"\n', ""), ("server) own shoal-s
 
 
 def main():
-    every = int(os.environ.get("TAKEOVER_EVERY", "30")) # 1: every command, by hand
+    every = int(os.environ.get("TAKEOVER_EVERY", "20")) # 1: every command, by hand
     with tempfile.TemporaryDirectory() as space:
         folder = pathlib.Path(space)
         found = untouched(folder / "untouched")

@@ -143,9 +143,9 @@ static int disk_append(struct disk_store *d, const char *key, const void *value,
     if (fstat(d->fd, &st) == 0 && st.st_nlink == 0)
         return err_set(
             e, SHOAL_E_IO,
-            "%s/state.log was removed while the coordinator runs: what it knows would be "
-            "lost with its end; restore the folder from a copy, or begin anew with an "
-            "empty one",
+            "%s/state.log was removed while the coordinator runs, which can keep nothing any more: "
+            "start it again while all its servers run, and it takes them over into a new folder; "
+            "the job in hand ends, its checkpoints stay",
             d->dir);
     if (file_sync_data(d->fd) != 0)
         return disk_error(d, "sync", e);

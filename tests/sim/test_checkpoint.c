@@ -280,7 +280,7 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
     const struct kind *k = &kinds[_i];
     struct cluster_result calm;
     struct rng r = rng_of(1, 1, 1);
-    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 4),
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6),
              went_on = 0;
     char dir[512];
     snprintf(dir, sizeof dir, "%s/first", folder);
@@ -343,7 +343,7 @@ START_TEST(lost_memory_sends_the_job_back_to_its_checkpoint)
     const struct kind *k = &kinds[_i];
     struct cluster_result calm;
     struct rng r = rng_of(1, 1, 1);
-    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 4);
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6);
     uint32_t times = 0;
     char dir[512];
     snprintf(dir, sizeof dir, "%s/first", folder);
