@@ -83,6 +83,17 @@ BODY struct place place_of(size_t i, uint32_t width)
     return p;
 }
 
+/* a b as a float of its own: nvcc folds a product into the sum behind it, unrounded, and what
+ * cancels exactly where both sides are rounded would leave the rounding of one. */
+BODY float rounded_product(float a, float b)
+{
+#ifdef __CUDACC__
+    return __fmul_rn(a, b);
+#else
+    return a * b;
+#endif
+}
+
 /* [begin, end) of part `part`, when `count` rows are cut into parts of `chunk`. */
 BODY uint32_t part_end(uint32_t part, uint32_t chunk, uint32_t count)
 {

@@ -246,6 +246,13 @@ BODY float layer_norm_slope(const struct layer_norm_args *n, size_t row, uint32_
     return n->act == ACT_NONE ? d : d * act_slope(n->act, n->y[row * n->ldy + column]);
 }
 
+/* gamma d, the same here and in its mean: a row of one column is left with no gradient, not with
+ * one of rounding, which the inverse of no deviation would enlarge. */
+BODY float layer_norm_g(const struct layer_norm_args *n, float d, uint32_t column)
+{
+    return rounded_product(d, n->gamma[column]);
+}
+
 BODY float layer_norm_h(const struct layer_norm_args *n, size_t row, uint32_t column)
 {
     return (n->x[row * n->ldx + column] - n->moments[2 * row]) * n->moments[2 * row + 1];
@@ -256,7 +263,7 @@ BODY void layer_norm_back_lane_at(const struct layer_norm_kernel_args *a, size_t
     struct place p = place_of(i, LAYER_NORM_LANES);
     double sum = 0.0, product = 0.0;
     for (uint32_t j = p.column; j < a->n.width; j += LAYER_NORM_LANES) {
-        double g = (double)(layer_norm_slope(&a->n, p.row, j) * a->n.gamma[j]);
+        double g = (double)layer_norm_g(&a->n, layer_norm_slope(&a->n, p.row, j), j);
         sum += g;
         product += g * (double)layer_norm_h(&a->n, p.row, j);
     }
@@ -284,7 +291,7 @@ BODY void layer_norm_back_at(const struct layer_norm_kernel_args *a, size_t i)
         to_gamma += (double)(d * h);
         to_beta += (double)d;
         a->n.dy[(size_t)row * a->n.lddy + p.column] =
-            (d * a->n.gamma[p.column] - means[0] - h * means[1]) *
+            (layer_norm_g(&a->n, d, p.column) - means[0] - h * means[1]) *
             a->n.moments[2 * (size_t)row + 1];
     }
     a->to_gamma[i] = to_gamma;

@@ -14,7 +14,7 @@
 
 #define FILE_NAME "libshoal_nobody_has_this.so.7"
 
-static char folder[] = "/tmp/shoal-library-XXXXXX";
+static char folder[sizeof "/tmp/shoal-library-XXXXXX"];
 
 static const char *const none[] = {NULL};
 
@@ -40,7 +40,7 @@ static void library_put(const char *where)
 
 static void setup(void)
 {
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_ptr_nonnull(mkdtemp(strcpy(folder, "/tmp/shoal-library-XXXXXX")));
     unsetenv("SHOAL_TEST_LIBRARY");
     setenv("PATH", "/bin:/usr/bin", 1);
 }
