@@ -123,6 +123,8 @@ struct job {
         /* folder for decoded input and indexes; default "shoal-cache" under the run folder or
          * TMPDIR */
         char cache[LIMIT_PATH];
+        /* bytes of parsed rows in it, if the job names it; 0: none are kept */
+        uint64_t cache_max;
         bool shuffle; /* default true: rows of an epoch in an order drawn from (seed, epoch) */
     } data;
     struct {

@@ -198,6 +198,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     j->data.max_bad = config_float(c, "data.max_bad");
     j->data.shuffle = config_bool(c, "data.shuffle");
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));
+    j->data.cache_max = config_size(c, "data.cache_max");
     int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);
     if (rc == 0)
         rc = labels_take(c, j, e);

@@ -1,8 +1,8 @@
 /* bench_read.c: how many examples a second batch_read makes of a log.
  *
- *     bench_read LOG [THREADS [SECONDS [BATCH]]]
+ *     bench_read LOG [THREADS [SECONDS [BATCH [CACHE]]]]
  *
- * LOG is in the Criteo format (`shoal synth` makes one), plain or packed: decoding and indexing
+ * With a folder CACHE parsed rows are kept there and read. LOG is in the Criteo format (`shoal synth` makes one), plain or packed: decoding and indexing
  * come before the clock starts. Threads take batches of shuffled epochs in turn. Said are examples
  * by the clock on the wall, and by the seconds that the threads were on a core: the second figure
  * is the one to compare on a machine that does other work too. No test: run by hand. */
@@ -58,8 +58,12 @@ int main(int argc, char **argv)
     struct err e = {0};
     if (argc > 4)
         batch_rows = (uint32_t)atoi(argv[4]);
+    if (argc > 5) {
+        (void)snprintf(job.data.cache, sizeof job.data.cache, "%s", argv[5]);
+        job.data.cache_max = UINT64_MAX;
+    }
     if (argc < 2 || threads < 1 || threads > 256 || batch_rows < 1 || batch_rows > LIMIT_BATCH) {
-        fputs("usage: bench_read LOG [THREADS [SECONDS [BATCH]]]\n", stderr);
+        fputs("usage: bench_read LOG [THREADS [SECONDS [BATCH [CACHE]]]]\n", stderr);
         return 64;
     }
     if (config_list_add(&job.data.train, argv[1]) != 0 || dataset_open(&job, 0, &data, &e) != 0) {

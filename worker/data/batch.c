@@ -153,15 +153,18 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     return 0;
 }
 
-static void bad_line(struct batch *b, const struct line *line, const char *name)
+void batch_line_where(char out[256], const char *name, uint64_t number, const char *reason)
 {
-    char where[sizeof b->bad_where];
     /* The end of a path says more than its start; the reason has to fit whole. */
     size_t length = strlen(name), shown = length < 40 ? length : 40;
-    snprintf(where, sizeof where, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "",
-             name + length - shown, line->number, b->space->reason);
+    snprintf(out, 256, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "", name + length - shown,
+             number, reason);
+}
+
+static void bad_line(struct batch *b, const char *where)
+{
     if (b->bad_lines++ == 0)
-        memcpy(b->bad_where, where, sizeof where);
+        snprintf(b->bad_where, sizeof b->bad_where, "%s", where);
     log_warn("left out: %s", where);
 }
 
@@ -188,17 +191,16 @@ static int cells_pass(struct batch *b, const struct features *f, bool cut)
     return 0;
 }
 
-/* A line's cells. DATA, with the reason. */
-static int line_cut(struct batch *b, const struct features *f, const struct line *line)
+int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,
+                   char *reason)
 {
-    struct batch_space *s = b->space;
     int rc = SHOAL_E_DATA;
     if (line->too_long)
-        snprintf(s->reason, sizeof s->reason, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
+        snprintf(reason, REASON_BYTES, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
     else
-        rc = f->format->line(f, line->text, line->bytes, s->cell, s->reason);
+        rc = f->format->line(f, line->text, line->bytes, cell, reason);
     if (rc == 0 && f->unlabelled && !f->header)
-        features_unlabelled(f, s->cell);
+        features_unlabelled(f, cell);
     return rc;
 }
 
@@ -223,7 +225,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
                               .group = b->group != NULL ? &b->group[n] : NULL,
                               .by = b->by != NULL ? &b->by[(size_t)n * b->by_count] : NULL,
                               .positives_only = positives_only};
-    int rc = line_cut(b, f, line);
+    int rc = batch_line_cut(f, line, s->cell, s->reason);
     if (cells_pass(b, f, rc == 0) != 0)
         return no_memory(e);
     if (b->row != NULL)
@@ -236,7 +238,9 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
         return 0;
     }
     if (rc != 0) {
-        bad_line(b, line, name);
+        char where[sizeof b->bad_where];
+        batch_line_where(where, name, line->number, s->reason);
+        bad_line(b, where);
         return 0;
     }
     if (f->multi)
@@ -245,6 +249,59 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     b->examples++;
     SHOAL_ASSERT(b->values <= s->value_capacity);
     SHOAL_ASSERT(!f->multi || s->offset[(size_t)b->examples * f->shape.fields] == b->values);
+    return 0;
+}
+
+static int stored_keys(struct batch *b, const struct features *f, const struct stored *row,
+                       struct err *e)
+{
+    struct batch_space *s = b->space;
+    int rc = f->multi ? values_grow(b, (uint64_t)b->values + row->keys, e) : 0;
+    if (rc != 0)
+        return rc;
+    memcpy(&s->mixed[b->values], row->key, row->keys * sizeof *row->key);
+    if (f->multi) {
+        memcpy(s->counts, row->count, f->shape.fields * sizeof *row->count);
+        offsets_add(b, f);
+    }
+    b->values += row->keys;
+    return 0;
+}
+
+int batch_add_stored(struct batch *b, const struct features *f, const struct stored *row,
+                     bool positives_only, struct err *e)
+{
+    struct batch_space *s = b->space;
+    uint32_t n = b->examples;
+    SHOAL_ASSERT(n < s->rows && !f->predict);
+    b->drawn += !positives_only;
+    if (positives_only && (row->where != NULL || row->labels == 0)) {
+        b->dropped++;
+        return 0;
+    }
+    if (row->where != NULL) {
+        bad_line(b, row->where);
+        return 0;
+    }
+    for (uint32_t i = 0; i < b->tasks; i++)
+        b->label[(size_t)n * b->tasks + i] = (float)(row->labels >> i & 1);
+    if (b->weight != NULL)
+        b->weight[n] = row->weight;
+    if (s->timed)
+        s->time[n] = row->time;
+    memcpy(&b->numeric[(size_t)n * f->shape.numerics], row->numeric,
+           f->shape.numerics * sizeof *row->numeric);
+    const uint64_t *hash = row->hash;
+    if (b->group != NULL)
+        b->group[n] = *hash;
+    hash += f->group != FEATURE_NO_COLUMN;
+    for (uint32_t i = 0; i < b->by_count; i++)
+        b->by[(size_t)n * b->by_count + i] = hash[i];
+    int rc = stored_keys(b, f, row, e);
+    if (rc != 0)
+        return rc;
+    b->examples++;
+    SHOAL_ASSERT(b->values <= s->value_capacity);
     return 0;
 }
 

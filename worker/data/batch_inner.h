@@ -41,6 +41,26 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
  * at stays what it is in the input. NOMEM, TOO_BIG (BATCH_VALUES_MAX). */
 int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
               bool positives_only, struct err *e);
+/* A row that was parsed before (rows.h). */
+struct stored {
+    const char *where; /* NULL; of a malformed one: its file, line and what is wrong */
+    uint32_t labels;   /* bit i: that of task i */
+    float weight;
+    uint32_t time;
+    const float *numeric;  /* (numerics) */
+    const uint64_t *hash;  /* of the group, if there is one, then (by_count) */
+    const uint32_t *count; /* (fields): values of each, of features with a multi */
+    const uint64_t *key;   /* (keys) */
+    uint32_t keys;
+};
+/* As batch_add. */
+int batch_add_stored(struct batch *b, const struct features *f, const struct stored *row,
+                     bool positives_only, struct err *e);
+/* A line's cells. DATA, with the reason. */
+int batch_line_cut(const struct features *f, const struct line *line, struct cell *cell,
+                   char *reason);
+/* "file:line: reason" */
+void batch_line_where(char out[256], const char *name, uint64_t number, const char *reason);
 /* Fills keys, index, offset and key_count. NOMEM. */
 int batch_end(struct batch *b, struct err *e);
 

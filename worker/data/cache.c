@@ -199,6 +199,22 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
                    c->folder, strerror(errno));
 }
 
+/* Its file is a temporary like others: removed when it is old and nobody holds it (2). Who waited
+ * on one that was removed meanwhile makes the file once more than was needed. */
+int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
+{
+    char path[LIMIT_PATH + 96];
+    struct err e;
+    snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s.tmp-lock", c->folder, group,
+             identity, suffix);
+    if (folder_make(c, &e) != 0)
+        return -1;
+    int fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
+        ;
+    return fd;
+}
+
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
 {
     char path[LIMIT_PATH + 64];

@@ -44,6 +44,9 @@ void cache_drop(struct cache_file *f);
 int cache_spool(const struct cache *c, int *fd_out, struct err *e);
 /* CANTCREATE when the disk is full, IO else. `name` is for the message. */
 int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, struct err *e);
+/* Waits until nobody else has the lock of such a file, which who makes it holds, so that one
+ * process of a machine does; closed, the descriptor gives it back. -1: there are no locks. */
+int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
 /* A kept file opened for reading, or -1. */
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
 

@@ -4,7 +4,7 @@
  *    smaller chunk come last, so that every position before them is (chunk, row in chunk) by
  *    division alone. [assert: batch_read]
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
- *    its rows. [assert: read_span] [test: dataset_changed_input_is_an_error]
+ *    its rows. [assert: read_lines] [test: dataset_changed_input_is_an_error]
  * 3. After dataset_open nothing in a dataset changes. [test: dataset_is_read_by_several_threads]
  * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
  *    so a change of order or batch leaves the choice as it is.
@@ -13,6 +13,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
@@ -20,6 +21,8 @@
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
 #include "worker/data/labels.h"
+#include "worker/data/parsed.h"
+#include "worker/data/rows.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
@@ -27,6 +30,9 @@
 #include <string.h>
 
 struct dataset {
+    bool events; /* its files are event files: there are no lines, and the index has no chunks */
+    bool stored; /* rows are read from `rows` */
+    struct rows rows; /* parsed, by number */
     struct cache cache;
     struct source source;
     struct index index;
@@ -74,6 +80,55 @@ static bool names_all(const struct job *job)
            job->data.label[0][0] != '\0';
 }
 
+/* What the head of an event file makes of a job: that of the training input, so that every split
+ * has the same fields, or, where that has gone, of `other`. *name: the file's, the caller's. */
+static int events_job(const struct job *job, uint32_t other, struct job *out, char **head,
+                      char **name, struct err *e)
+{
+    const char *what;
+    const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
+    struct cache cache;
+    struct source s;
+    struct events v;
+    if (job->predict.on)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "a prediction reads text, and data.format is events: name the log's with "
+                       "--set data.format=..");
+    if (list->count == 0 || source_check(list, what, NULL) != 0)
+        list = list_of(job, other, &what);
+    const struct string_list first = {list->item, list->count > 0 ? 1 : 0};
+    int rc = cache_init(&cache, job->data.cache, e);
+    if (rc == 0)
+        rc = source_open(&first, what, &cache, &s, e);
+    if (rc != 0)
+        return rc;
+    rc = events_open(s.file[0].fd, s.file[0].name, &v, e);
+    if (rc == 0) {
+        *name = strdup(s.file[0].name);
+        rc = *name == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: no memory for a name", what)
+                           : columns_job(&v.columns, job, *name, out, head, e);
+        if (rc != 0)
+            free(*name);
+        events_close(&v);
+    }
+    source_close(&s);
+    return rc;
+}
+
+static int features_of_events(const struct job *job, uint32_t other, struct features *f,
+                              struct err *e)
+{
+    struct job read;
+    char *head, *name;
+    int rc = events_job(job, other, &read, &head, &name, e);
+    if (rc != 0)
+        return rc;
+    rc = features_make(&read, name, head, strlen(head), f, e);
+    free(name);
+    columns_job_free(&read, head);
+    return rc;
+}
+
 /* From the first line of the training input, so that every split has the same fields; a prediction,
  * and who looks when that input has gone, by what the tables call them. Where an older release left
  * no names, a job without training input uses `other`; so does a prediction that can. */
@@ -81,6 +136,8 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
                          struct features *f, struct err *e)
 {
     const char *what;
+    if (job->data.format == DATA_EVENTS)
+        return features_of_events(job, other, f, e);
     const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
     bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
@@ -145,13 +202,30 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
     return 0;
 }
 
+static int legend_of_events(const struct features *f, const struct job *job, struct legend *out,
+                            struct err *e)
+{
+    struct job read;
+    char *head, *name;
+    int rc = events_job(job, WIRE_TRAIN, &read, &head, &name, e);
+    if (rc != 0)
+        return rc;
+    rc = feature_legend(f, &read, out, e);
+    free(name);
+    columns_job_free(&read, head);
+    return rc;
+}
+
 int dataset_legend(const struct job *job, struct legend *out, struct err *e)
 {
     struct features f;
     int rc = dataset_features(job, &f, e);
     if (rc != 0)
         return rc;
-    rc = feature_legend(&f, job, out, e);
+    if (job->data.format == DATA_EVENTS)
+        rc = legend_of_events(&f, job, out, e);
+    else
+        rc = feature_legend(&f, job, out, e);
     features_free(&f);
     return rc;
 }
@@ -234,6 +308,102 @@ static int bind(struct dataset *d, const struct job *job, struct err *e)
     return rc;
 }
 
+/* ---- parsed rows, kept ---- */
+
+static struct rows_name rows_name(const struct dataset *d, const struct columns *c)
+{
+    const struct features *f = &d->features;
+    uint64_t lines = hash_bytes(c->text, c->bytes, 1);
+    uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
+                       f->header,       f->time_unit, f->format->whole_numbers,
+                       f->format->named};
+    lines = hash_bytes(cuts, sizeof cuts, lines);
+    for (uint32_t i = 0; i < f->shape.fields; i++)
+        lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
+    struct rows_name name = {lines, lines};
+    for (uint32_t i = 0; i < d->source.count; i++) {
+        name.group = rng_mix(name.group ^ d->source.file[i].group) + 1;
+        name.identity = rng_mix(name.identity ^ d->source.file[i].identity) + 1;
+    }
+    return name;
+}
+
+static bool streams(const struct source *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->count; i++)
+        any |= s->file[i].stream;
+    return any;
+}
+
+/* d->rows, found or made. `most`: bytes of all that is kept in the folder. */
+static int rows_take(struct dataset *d, struct parsed *p, uint64_t most, struct err *e)
+{
+    struct rows_make m = {.cache = &d->cache,
+                          .name = rows_name(d, parsed_columns(p)),
+                          .features = &d->features,
+                          .columns = parsed_columns(p),
+                          .next = parsed_next,
+                          .context = p,
+                          .nameless = streams(&d->source)};
+    int rc =
+        m.nameless ? SHOAL_E_NOT_FOUND : rows_find(m.cache, m.name, m.features, &d->rows, NULL);
+    if (rc == SHOAL_E_NOT_FOUND) {
+        uint64_t kept = most < UINT64_MAX ? rows_kept(&d->cache, m.name.group) : 0;
+        m.most = most > kept ? most - kept : 0;
+        rc = rows_make(&m, &d->rows, e);
+    }
+    d->stored = rc == 0;
+    if (rc == 0 && d->rows.end.rows != d->index.rows)
+        rc = err_set(e, SHOAL_E_CHECKSUM,
+                     "%s: its rows are not those that were indexed; leave the input alone while a "
+                     "job runs, and start it again",
+                     d->source.file[0].name);
+    return rc;
+}
+
+/* Text: a job that names data.cache has its rows parsed once. That they cannot be kept is none of
+ * its errors. */
+static int text_rows_open(struct dataset *d, const struct job *job, struct err *e)
+{
+    struct parsed *p;
+    struct err why = {0};
+    if (job->data.cache[0] == '\0' || job->data.cache_max == 0 || job->predict.on ||
+        streams(&d->source))
+        return 0;
+    int rc = parsed_open(&d->source, &d->features, false, &p, e);
+    if (rc != 0)
+        return rc;
+    rc = rows_take(d, p, job->data.cache_max, &why);
+    parsed_close(p);
+    if (rc == SHOAL_E_CHECKSUM) {
+        if (e != NULL)
+            *e = why;
+        return rc;
+    }
+    if (rc != 0)
+        log_warn("%s: parsed rows are not kept (data.cache_max): %s", d->source.file[0].name,
+                 why.text);
+    return 0;
+}
+
+/* Event files: chunks as an index of text would have them. */
+static int events_rows_open(struct dataset *d, struct err *e)
+{
+    struct parsed *p;
+    int rc = parsed_open(&d->source, &d->features, true, &p, e);
+    if (rc != 0)
+        return rc;
+    struct index *x = &d->index;
+    *x = (struct index){.rows = parsed_rows(p), .digest = parsed_digest(p), .chunk_rows = 1};
+    while ((x->rows + x->chunk_rows - 1) / x->chunk_rows > INDEX_CHUNKS_MAX)
+        x->chunk_rows *= 2;
+    x->chunks = (uint32_t)((x->rows + x->chunk_rows - 1) / x->chunk_rows);
+    rc = rows_take(d, p, UINT64_MAX, e);
+    parsed_close(p);
+    return rc;
+}
+
 int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e)
 {
     const char *what;
@@ -251,19 +421,24 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;
-    if (rc == 0)
+    d->events = job->data.format == DATA_EVENTS;
+    if (rc == 0 && d->events)
+        rc = events_rows_open(d, e);
+    if (rc == 0 && !d->events)
         rc = bind(d, job, e);
-    if (rc == 0)
+    if (rc == 0 && !d->events)
         rc = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
     if (rc == 0 && d->index.rows == 0)
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
+    if (rc == 0 && !d->events)
+        rc = text_rows_open(d, job, e);
     if (rc != 0) {
         dataset_close(d);
         return rc;
     }
-    if (split == WIRE_TRAIN)
+    if (split == WIRE_TRAIN && !d->events)
         labels_look(&d->source, &d->index, &d->features, d->warning);
     if (d->warning[0] != '\0')
         log_warn("%s: %s", what, d->warning);
@@ -277,10 +452,13 @@ int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct 
                void *context, struct err *e)
 {
     const struct features *f = &d->features;
-    struct cell by[LIMIT_BY], *cell = malloc(sizeof *cell * CELLS_MAX);
+    struct cell by[LIMIT_BY], *cell;
     struct lines lines;
     struct line line;
     char reason[REASON_BYTES];
+    if (d->events)
+        return 0; /* it has hashes of them, no texts */
+    cell = malloc(sizeof *cell * CELLS_MAX);
     int rc = cell == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line")
                           : lines_init(&lines, e);
     if (rc != 0) {
@@ -304,6 +482,7 @@ void dataset_close(struct dataset *d)
 {
     if (d == NULL)
         return;
+    rows_close(&d->rows);
     source_close(&d->source);
     index_close(&d->index);
     features_free(&d->features);
@@ -345,8 +524,24 @@ static bool negative_dropped(const struct dataset *d, const struct wish *w, uint
     return d->negatives != 0 && w->epoch > 0 && rng_next(&rng) >= d->negatives;
 }
 
-static int read_span(const struct dataset *d, const struct wish *w, const struct span *span,
-                     struct batch *b, struct err *e)
+static int read_stored(const struct dataset *d, const struct wish *w, const struct span *span,
+                       struct batch *b, struct err *e)
+{
+    uint64_t first = span->chunk * d->index.chunk_rows + span->skip;
+    int rc = 0;
+    SHOAL_ASSERT(first + span->rows <= d->index.rows);
+    for (uint64_t row = first; row < first + span->rows && rc == 0; row++)
+        rc = rows_add(&d->rows, row, b, &d->features, negative_dropped(d, w, row), e);
+    return rc != SHOAL_E_CHECKSUM
+               ? rc
+               : err_set(e, rc,
+                         "%s: its parsed rows in the folder %s are damaged; remove that folder and "
+                         "start the job again",
+                         d->source.file[0].name, d->cache.folder);
+}
+
+static int read_lines(const struct dataset *d, const struct wish *w, const struct span *span,
+                      struct batch *b, struct err *e)
 {
     const struct index *x = &d->index;
     struct lines *lines = &b->space->lines;
@@ -384,6 +579,21 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     return 0;
 }
 
+/* Spans that are known before the first of them is read: kept rows lie anywhere, and come faster
+ * when the processor knows of them. */
+#define SPANS 32u
+
+static int read_spans(const struct dataset *d, const struct wish *w, const struct span *span,
+                      uint32_t count, struct batch *b, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < count && d->stored; i++)
+        rows_expect(&d->rows, span[i].chunk * d->index.chunk_rows + span[i].skip);
+    for (uint32_t i = 0; i < count && rc == 0; i++)
+        rc = d->stored ? read_stored(d, w, &span[i], b, e) : read_lines(d, w, &span[i], b, e);
+    return rc;
+}
+
 int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
                uint32_t rows, struct batch *out, struct err *e)
 {
@@ -401,27 +611,31 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
         out->space->lines.file_ns = 0;
     }
     uint64_t whole = x->rows / x->chunk_rows, left = rows;
-    struct span span = {0};
+    struct span span[SPANS];
+    uint32_t count = 0;
     for (uint64_t at = position; rc == 0 && left > 0;) {
         uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
         uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
         uint64_t chunk = d->shuffle && epoch > 0 && place < whole
                              ? index_order(seed, epoch, whole, place)
                              : place;
+        struct span *last = count > 0 ? &span[count - 1] : NULL;
         SHOAL_ASSERT(chunk < whole || chunk == place); /* 1 */
-        if (span.chunks > 0 && chunk == span.chunk + span.chunks) {
-            span.chunks++;
-            span.rows += take;
-        } else {
-            if (span.chunks > 0)
-                rc = read_span(d, &wish, &span, out, e);
-            span = (struct span){chunk, 1, skip, take};
-        }
         at += take;
         left -= take;
+        if (last != NULL && chunk == last->chunk + last->chunks) {
+            last->chunks++;
+            last->rows += take;
+            continue;
+        }
+        if (count == SPANS) {
+            rc = read_spans(d, &wish, span, count, out, e);
+            count = 0;
+        }
+        span[count++] = (struct span){chunk, 1, skip, take};
     }
-    if (rc == 0 && span.chunks > 0)
-        rc = read_span(d, &wish, &span, out, e);
+    if (rc == 0)
+        rc = read_spans(d, &wish, span, count, out, e);
     if (rc == 0)
         out->file_ns = out->space->lines.file_ns;
     return rc == 0 ? batch_end(out, e) : rc;

@@ -1,0 +1,416 @@
+/* columns.c: what parsed examples are made of: from features, from a file, and back to a job. */
+#include "worker/data/columns.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/limits.h"
+#include "worker/data/feature_inner.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD_DELIMITER '\x1f' /* stands in no name */
+
+static const char *const kind_word[COLUMNS_KINDS] = {
+    [COLUMNS_LABEL] = "label",   [COLUMNS_WEIGHT] = "weight", [COLUMNS_TIME] = "time",
+    [COLUMNS_NUMBER] = "number", [COLUMNS_FIELD] = "field",   [COLUMNS_HASH] = "hash"};
+
+static const char *const field_word[] = {"category", "id", "multi", "multi-id", "bucket"};
+enum { FIELD_CATEGORY, FIELD_ID, FIELD_MULTI, FIELD_MULTI_ID, FIELD_BUCKET, FIELD_WORDS };
+
+void columns_free(struct columns *c)
+{
+    free(c->text);
+    free(c->one);
+    *c = (struct columns){0};
+}
+
+/* ---- of features ----------------------------------------------------------------------------- */
+
+static int columns_room(struct columns *c, uint32_t count, size_t bytes, struct err *e)
+{
+    *c = (struct columns){.text = malloc(bytes + 1), .one = calloc(count + 1, sizeof *c->one)};
+    if (c->text != NULL && c->one != NULL)
+        return 0;
+    columns_free(c);
+    return err_set(e, SHOAL_E_NOMEM, "no memory for %u columns; free some", count);
+}
+
+/* A line: `what`, then the name of the column. */
+static struct columns_one *column_add(struct columns *c, const struct features *f,
+                                      enum columns_kind kind, uint32_t column, const char *what)
+{
+    struct columns_one *one = &c->one[c->count++];
+    char name[LEGEND_NAME];
+    feature_column_name(f, column, name);
+    *one = (struct columns_one){.kind = kind, .line = c->text + c->bytes};
+    int n = snprintf(one->line, COLUMNS_LINE, "%s\t%s", what, name);
+    SHOAL_ASSERT(n > 0 && (size_t)n < COLUMNS_LINE);
+    one->name = one->line + strlen(what) + 1;
+    c->bytes += (size_t)n + 1;
+    return one;
+}
+
+static void field_add(struct columns *c, const struct features *f, uint32_t i)
+{
+    const struct feature_use *use = &f->field[i];
+    char what[64], last[16] = "all";
+    int word = use->type == COLUMN_NUMBER     ? FIELD_BUCKET
+               : use->type == COLUMN_CATEGORY ? (use->id ? FIELD_ID : FIELD_CATEGORY)
+                                              : (use->id ? FIELD_MULTI_ID : FIELD_MULTI);
+    bool multi = use->type == COLUMN_MULTI;
+    if (multi && use->last != UINT32_MAX)
+        snprintf(last, sizeof last, "%u", use->last);
+    snprintf(what, sizeof what, "field %s %u%s%s", field_word[word], use->key_field,
+             multi ? " last " : "", multi ? last : "");
+    struct columns_one *one = column_add(c, f, COLUMNS_FIELD, use->column, what);
+    one->multi = multi;
+    one->field = use->key_field;
+}
+
+int columns_of(const struct features *f, struct columns *out, struct err *e)
+{
+    static const char *const transform[] = {[NUMBER_NONE] = "number none",
+                                            [NUMBER_LOG1P] = "number log1p",
+                                            [NUMBER_BUCKET] = "number none"};
+    char what[64];
+    uint32_t most = f->shape.tasks + 3 + f->shape.numerics + f->shape.fields + f->by_count;
+    SHOAL_ASSERT(most <= COLUMNS_MAX + 1 && !f->predict);
+    int rc = columns_room(out, most, (size_t)most * COLUMNS_LINE, e);
+    if (rc != 0)
+        return rc;
+    snprintf(what, sizeof what, "label above %.17g", f->label_above);
+    for (uint32_t i = 0; i < f->shape.tasks; i++)
+        column_add(out, f, COLUMNS_LABEL, f->label[i], what);
+    if (f->weight != FEATURE_NO_COLUMN)
+        column_add(out, f, COLUMNS_WEIGHT, f->weight, kind_word[COLUMNS_WEIGHT]);
+    if (f->time != FEATURE_NO_COLUMN)
+        column_add(out, f, COLUMNS_TIME, f->time, kind_word[COLUMNS_TIME]);
+    for (uint32_t i = 0; i < f->shape.numerics; i++)
+        column_add(out, f, COLUMNS_NUMBER, f->numeric[i].column,
+                   transform[f->numeric[i].transform]);
+    for (uint32_t i = 0; i < f->shape.fields; i++)
+        field_add(out, f, i);
+    if (f->group != FEATURE_NO_COLUMN)
+        column_add(out, f, COLUMNS_HASH, f->group, kind_word[COLUMNS_HASH]);
+    for (uint32_t i = 0; i < f->by_count; i++)
+        column_add(out, f, COLUMNS_HASH, f->by[i], kind_word[COLUMNS_HASH]);
+    return 0;
+}
+
+/* ---- of a file ------------------------------------------------------------------------------- */
+
+static int damaged(const char *file, uint32_t line, struct err *e)
+{
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "%s: line %u of its columns is none; make the file again (shoal convert)", file,
+                   line + 1);
+}
+
+/* A whole number below `most` at *at, which is moved behind it. */
+static bool number_at(const char **at, uint32_t most, uint32_t *out)
+{
+    char *end;
+    if (**at < '0' || **at > '9')
+        return false;
+    unsigned long value = strtoul(*at, &end, 10);
+    *at = end;
+    *out = (uint32_t)value;
+    return value < most;
+}
+
+/* "KIND N[ last M|all]" */
+static bool field_parse(struct columns_one *one, const char *at)
+{
+    size_t bytes = strcspn(at, " ");
+    int word = 0;
+    uint32_t last;
+    while (word < FIELD_WORDS &&
+           (strlen(field_word[word]) != bytes || strncmp(field_word[word], at, bytes) != 0))
+        word++;
+    if (word == FIELD_WORDS || at[bytes] != ' ')
+        return false;
+    at += bytes + 1;
+    one->multi = word == FIELD_MULTI || word == FIELD_MULTI_ID;
+    if (!number_at(&at, LIMIT_FIELDS, &one->field))
+        return false;
+    if (!one->multi)
+        return *at == '\0';
+    return strcmp(at, " last all") == 0 ||
+           (strncmp(at, " last ", 6) == 0 && (at += 6, number_at(&at, UINT32_MAX, &last)) &&
+            *at == '\0' && last > 0);
+}
+
+static bool one_parse(struct columns_one *one)
+{
+    char *tab = strchr(one->line, '\t');
+    double limit;
+    int used = 0;
+    if (tab == NULL || tab[1] == '\0' || strlen(tab + 1) >= LEGEND_NAME)
+        return false;
+    for (const char *p = tab + 1; *p != '\0'; p++)
+        if ((unsigned char)*p < 0x20)
+            return false;
+    one->name = tab + 1;
+    size_t bytes = (size_t)(tab - one->line), word = strcspn(one->line, " \t");
+    char what[COLUMNS_LINE];
+    snprintf(what, sizeof what, "%.*s", (int)bytes, one->line);
+    int kind = 0;
+    while (kind < COLUMNS_KINDS &&
+           (strlen(kind_word[kind]) != word || strncmp(kind_word[kind], what, word) != 0))
+        kind++;
+    one->kind = (enum columns_kind)kind;
+    switch (kind) {
+    case COLUMNS_LABEL:
+        return sscanf(what, "label above %lf%n", &limit, &used) == 1 && (size_t)used == bytes;
+    case COLUMNS_WEIGHT:
+    case COLUMNS_TIME:
+    case COLUMNS_HASH:
+        return word == bytes;
+    case COLUMNS_NUMBER:
+        return strcmp(what, "number none") == 0 || strcmp(what, "number log1p") == 0;
+    case COLUMNS_FIELD:
+        return what[word] == ' ' && field_parse(one, what + word + 1);
+    default:
+        return false;
+    }
+}
+
+/* Whether there may be such columns together: kinds in their order, one weight, one time, and
+ * something to learn from. */
+static bool fit_together(const struct columns *c)
+{
+    static const uint32_t most[COLUMNS_KINDS] = {[COLUMNS_LABEL] = LIMIT_TASKS,
+                                                 [COLUMNS_WEIGHT] = 1,
+                                                 [COLUMNS_TIME] = 1,
+                                                 [COLUMNS_NUMBER] = LIMIT_NUMERIC,
+                                                 [COLUMNS_FIELD] = LIMIT_FIELDS,
+                                                 [COLUMNS_HASH] = 1 + LIMIT_BY};
+    uint32_t of[COLUMNS_KINDS] = {0};
+    bool good = true;
+    for (uint32_t i = 0; i < c->count; i++) {
+        good &= i == 0 || c->one[i].kind >= c->one[i - 1].kind;
+        good &= ++of[c->one[i].kind] <= most[c->one[i].kind];
+    }
+    return good && of[COLUMNS_LABEL] > 0 && of[COLUMNS_NUMBER] + of[COLUMNS_FIELD] > 0;
+}
+
+int columns_parse(const char *text, size_t bytes, const char *file, struct columns *out,
+                  struct err *e)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < bytes; i++)
+        count += text[i] == '\n';
+    if (count == 0 || count > COLUMNS_MAX || text[bytes - 1] != '\n' ||
+        memchr(text, '\0', bytes) != NULL)
+        return damaged(file, 0, e);
+    int rc = columns_room(out, count, bytes, e);
+    if (rc != 0)
+        return rc;
+    memcpy(out->text, text, bytes);
+    out->bytes = bytes;
+    out->count = count;
+    char *at = out->text;
+    for (uint32_t i = 0; i < count && rc == 0; i++) {
+        char *end = memchr(at, '\n', (size_t)(out->text + bytes - at));
+        *end = '\0';
+        out->one[i].line = at;
+        if (end - at >= (ptrdiff_t)COLUMNS_LINE || !one_parse(&out->one[i]))
+            rc = damaged(file, i, e);
+        at = end + 1;
+    }
+    if (rc == 0 && !fit_together(out))
+        rc = damaged(file, count - 1, e);
+    if (rc != 0)
+        columns_free(out);
+    return rc;
+}
+
+/* ---- what one wants of the other ------------------------------------------------------------- */
+
+static int differs(const struct columns_one *wanted, const struct columns *have, const char *file,
+                   struct err *e)
+{
+    int shown = (int)strcspn(wanted->line, "\t");
+    for (uint32_t i = 0; i < have->count; i++)
+        if (have->one[i].kind == wanted->kind && strcmp(have->one[i].name, wanted->name) == 0)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "column \"%s\" is \"%.*s\" in this job, in %s it is \"%.*s\", and what "
+                           "it holds was made so; make the job fit, or convert its log again",
+                           wanted->name, shown, wanted->line, file,
+                           (int)strcspn(have->one[i].line, "\t"), have->one[i].line);
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s has no column \"%s\" as \"%.*s\"; leave it out, or convert the log again "
+                   "with a job that has it",
+                   file, wanted->name, shown, wanted->line);
+}
+
+int columns_bind(const struct columns *wanted, const struct columns *have, const char *file,
+                 uint32_t *place, struct err *e)
+{
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        uint32_t at = 0;
+        while (at < have->count && strcmp(have->one[at].line, wanted->one[i].line) != 0)
+            at++;
+        if (at == have->count)
+            return differs(&wanted->one[i], have, file, e);
+        place[i] = at;
+    }
+    return 0;
+}
+
+/* ---- back to a job --------------------------------------------------------------------------- */
+
+static const struct column *column_of_job(const struct job *job, const char *name)
+{
+    for (size_t i = 0; i < job->data.column_count; i++)
+        if (strcmp(job->data.column[i].name, name) == 0)
+            return &job->data.column[i];
+    return NULL;
+}
+
+static struct column *column_find(const struct job *out, const char *name)
+{
+    for (size_t i = 0; i < out->data.column_count; i++)
+        if (strcmp(out->data.column[i].name, name) == 0)
+            return &out->data.column[i];
+    return NULL;
+}
+
+/* What the file says of a column that it has as this. */
+static void type_take(const struct columns_one *one, struct column *to)
+{
+    const char *at = one->line;
+    if (one->kind == COLUMNS_NUMBER)
+        to->type = COLUMN_NUMBER;
+    if (one->kind != COLUMNS_FIELD)
+        return;
+    bool bucket = strncmp(at, "field bucket", 12) == 0;
+    to->type = one->multi ? COLUMN_MULTI : bucket ? COLUMN_NUMBER : COLUMN_CATEGORY;
+    to->id = strncmp(at, "field id", 8) == 0 || strncmp(at, "field multi-id", 14) == 0;
+    const char *last = strstr(at, " last ");
+    uint32_t max = one->multi && last != NULL ? (uint32_t)strtoul(last + 6, NULL, 10) : 0;
+    to->max = max < FEATURE_SEQUENCE_MAX ? max : 0;
+}
+
+/* And what the job says of it: how it is used, but nothing of what its values are made of. */
+static void use_take(const struct column *of_job, struct column *to)
+{
+    if (of_job->type == COLUMN_SKIP || of_job->type == COLUMN_LABEL)
+        to->type = of_job->type;
+    to->pooling = of_job->pooling;
+    memcpy(to->share, of_job->share, sizeof to->share);
+    memcpy(to->attend, of_job->attend, sizeof to->attend);
+    if (of_job->max > 0)
+        to->max = of_job->max;
+}
+
+static int columns_take(const struct columns *c, const struct job *job, const char *file,
+                        struct job *out, struct err *e)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct columns_one *one = &c->one[i];
+        struct column *to = column_find(out, one->name);
+        if (strlen(one->name) >= LIMIT_NAME)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "%s: no job can name the column \"%s\"; give it a shorter name in the "
+                           "log and convert it again",
+                           file, one->name);
+        if (to == NULL) {
+            to = &out->data.column[out->data.column_count++];
+            *to = (struct column){.type = COLUMN_SKIP, .separator = '|'};
+            snprintf(to->name, sizeof to->name, "%.*s", LIMIT_NAME - 1, one->name);
+        }
+        type_take(one, to);
+        const struct column *of_job = column_of_job(job, one->name);
+        if (of_job != NULL)
+            use_take(of_job, to);
+    }
+    for (size_t i = 0; i < job->data.column_count; i++)
+        if (column_find(out, job->data.column[i].name) == NULL &&
+            job->data.column[i].type != COLUMN_SKIP)
+            return err_set(e, SHOAL_E_CONFIG, "data.columns names column \"%s\", which %s lacks",
+                           job->data.column[i].name, file);
+    return 0;
+}
+
+/* Labels that the job leaves open are the file's, as is the limit above which they count as 1. */
+static void labels_take(const struct columns *c, struct job *out)
+{
+    bool open = out->data.label_count <= 1 &&
+                (strcmp(out->data.label[0], "0") == 0 || out->data.label[0][0] == '\0');
+    uint32_t labels = 0;
+    for (size_t i = 0; i < out->data.column_count; i++)
+        open &= out->data.column[i].type != COLUMN_LABEL;
+    for (uint32_t i = 0; i < c->count && c->one[i].kind == COLUMNS_LABEL; i++) {
+        if (open)
+            snprintf(out->data.label[labels++], LIMIT_NAME, "%.*s", LIMIT_NAME - 1, c->one[i].name);
+        if (out->data.label_above == 0)
+            out->data.label_above = strtod(c->one[i].line + strlen("label above "), NULL);
+    }
+    if (open)
+        out->data.label_count = labels;
+}
+
+/* Numbers stand in the file as they were made: `none` is as they are there. */
+static void numbers_take(const struct columns *c, struct job *out)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (out->features.number == NUMBER_NONE && strncmp(c->one[i].line, "number log1p", 12) == 0)
+            out->features.number = NUMBER_LOG1P;
+        if (out->features.number == NUMBER_NONE && strncmp(c->one[i].line, "field bucket", 12) == 0)
+            out->features.number = NUMBER_BUCKET;
+    }
+}
+
+static char *head_of(const struct job *out)
+{
+    char *head = malloc(out->data.column_count * 2 * (LIMIT_NAME + 2) + 1), *to = head;
+    for (size_t i = 0; head != NULL && i < out->data.column_count; i++) {
+        if (i > 0)
+            *to++ = HEAD_DELIMITER;
+        *to++ = '"';
+        for (const char *p = out->data.column[i].name; *p != '\0'; p++) {
+            if (*p == '"')
+                *to++ = '"';
+            *to++ = *p;
+        }
+        *to++ = '"';
+    }
+    if (head != NULL)
+        *to = '\0';
+    return head;
+}
+
+int columns_job(const struct columns *c, const struct job *job, const char *file, struct job *out,
+                char **head, struct err *e)
+{
+    *head = NULL;
+    *out = *job;
+    out->data.format = DATA_CSV;
+    out->data.header = true;
+    out->data.delimiter = HEAD_DELIMITER;
+    out->data.column_count = 0;
+    out->data.column = calloc(c->count, sizeof *out->data.column);
+    int rc = out->data.column == NULL ? SHOAL_E_NOMEM : columns_take(c, job, file, out, e);
+    if (rc == 0) {
+        labels_take(c, out);
+        numbers_take(c, out);
+        *head = head_of(out);
+        rc = *head == NULL ? SHOAL_E_NOMEM : 0;
+    }
+    if (rc == SHOAL_E_NOMEM)
+        err_set(e, rc, "%s: no memory for its columns; free some", file);
+    if (rc != 0)
+        columns_job_free(out, *head);
+    return rc;
+}
+
+void columns_job_free(struct job *out, char *head)
+{
+    free(out->data.column);
+    out->data.column = NULL;
+    free(head);
+}

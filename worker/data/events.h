@@ -1,0 +1,78 @@
+/* events.h: Shoal's event file: parsed examples of a log, in its order, for jobs whose columns are
+ * among the file's (columns.h). `shoal convert` writes it, `data.format: events` reads it.
+ *
+ * All numbers are little-endian; a sum is XXH3, 64 bits, of the first part named with seed 0, of
+ * each further one with the sum so far as seed.
+ *
+ *     head     "SHOALEV1" | u32 bytes of the columns | u32 how many | u64 sum of columns | columns:
+ *              their lines, each ended by "\n"
+ *     blocks   each: u32 BLOCK_MAGIC | u32 rows | u32 plain | u32 packed | u32 rest | u32 zipped,
+ *              0 or 1 | u64 sum of these 24 bytes, plain bytes and packed bytes | these two (pack.h)
+ *     index    for each block: u64 where it begins | u64 its sum | u32 bytes, head counted | u32
+ *              rows | u32 first, u32 last event time, 0 without one
+ *     end      u64 blocks | u64 rows | u64 sum of the head's columns and the index | u64 sum of
+ *              these 24 bytes | "SHOALEVE"
+ *
+ * A row keeps its number, malformed or not. Who looks for a time reads end and index, then the
+ * blocks in question alone. A block is at most SLICE_ROWS_MAX rows and SLICE_BYTES_MAX bytes when
+ * unpacked. Whatever a file holds, it is checked before it is believed: CORRUPT or CHECKSUM, with
+ * the file's name and the block's number. */
+#ifndef WORKER_DATA_EVENTS_H
+#define WORKER_DATA_EVENTS_H
+
+#include "worker/data/pack.h"
+
+#define EVENTS_BLOCKS_MAX (1u << 24)
+
+/* ---- writing ---- */
+
+struct events_writer; /* opaque; owned by the caller of events_create until finish or abandon */
+
+/* Begins beside path, under another name. EXISTS (path is taken), CANTCREATE, NOMEM. */
+int events_create(const char *path, const struct columns *c, struct events_writer **out,
+                  struct err *e);
+/* CANTCREATE (the disk is full), IO, NOMEM, TOO_BIG. */
+int events_add(struct events_writer *w, const struct slice *b, struct err *e);
+struct events_sums {
+    uint64_t rows, blocks, malformed;
+    uint64_t decoded; /* bytes of all columns, as arrays */
+    uint64_t bytes;   /* of the file */
+    uint32_t first, last;
+};
+/* Whole and synced, it gets its name, unless that was taken meanwhile: EXISTS. w is gone. */
+int events_finish(struct events_writer *w, struct events_sums *out, struct err *e);
+void events_abandon(struct events_writer *w);
+
+/* ---- reading ---- */
+
+struct events_entry {
+    uint64_t at, sum;
+    uint32_t bytes, rows, first, last;
+};
+_Static_assert(sizeof(struct events_entry) == 32, "events_entry is a disk format");
+
+struct events {
+    const char *name; /* borrowed: the file's */
+    int fd;           /* borrowed */
+    struct columns columns;
+    uint64_t rows, digest; /* of content */
+    uint32_t blocks;
+    struct events_entry *block; /* owned */
+};
+
+/* Head, index and end. CORRUPT, CHECKSUM, DATA (it is no event file), IO, NOMEM. */
+int events_open(int fd, const char *name, struct events *out, struct err *e);
+void events_close(struct events *v);
+
+/* Room of one who reads: zeroed, events_room_free. */
+struct events_room {
+    struct packer packer;
+    uint8_t *body; /* owned */
+    size_t capacity;
+};
+void events_room_free(struct events_room *r);
+/* Block n, all columns of the file. */
+int events_read(const struct events *v, uint32_t n, struct events_room *r, struct slice *b,
+                struct err *e);
+
+#endif

@@ -1,0 +1,398 @@
+/* pack.c: slices as bytes; a door to zstd. */
+#include "worker/data/pack.h"
+
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/key.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#define LEVEL 1
+#define PACK_SLOTS (1u << 17)
+#define DISTINCT_MAX 65536u
+#define KEY_BYTES 6u
+#define BODY_MAX (SLICE_BYTES_MAX + (SLICE_BYTES_MAX >> 1)) /* of the rest: some of it is tables */
+
+struct pack_slot {
+    uint64_t value;
+    uint32_t number; /* from 1; 0: empty */
+};
+
+void packer_free(struct packer *p)
+{
+    free(p->plain.at);
+    free(p->rest.at);
+    free(p->packed.at);
+    free(p->slot);
+    free(p->which);
+    ZSTD_freeCCtx(p->zip);
+    ZSTD_freeDCtx(p->unzip);
+    *p = (struct packer){0};
+}
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, SHOAL_E_NOMEM, "no memory to pack a slice of rows; free some");
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+static int add(struct pack_bytes *to, const void *from, size_t bytes)
+{
+    if (to->bytes + bytes > to->capacity &&
+        array_reserve(&to->at, (to->bytes + bytes) * 2, &to->capacity) != 0)
+        return SHOAL_E_NOMEM;
+    memcpy(to->at + to->bytes, from, bytes);
+    to->bytes += bytes;
+    return 0;
+}
+
+static int add_number(struct pack_bytes *to, uint32_t number)
+{
+    return add(to, &number, sizeof number);
+}
+
+static uint64_t value_at(const void *values, uint32_t width, uint32_t i)
+{
+    uint32_t four;
+    uint64_t eight;
+    if (width == 8) {
+        memcpy(&eight, (const char *)values + (size_t)i * 8, 8);
+        return eight;
+    }
+    memcpy(&four, (const char *)values + (size_t)i * 4, 4);
+    return four;
+}
+
+/* Numbers the different values in the order in which they come first; 0: there are too many for it
+ * to pay. which: (values). */
+static uint32_t distinct_find(struct packer *p, const void *values, uint32_t width, uint32_t count)
+{
+    uint32_t distinct = 0, most = count / 2 < DISTINCT_MAX ? count / 2 : DISTINCT_MAX;
+    memset(p->slot, 0, sizeof *p->slot * PACK_SLOTS);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t value = value_at(values, width, i);
+        uint32_t at = (uint32_t)(key_mix(value) >> 40) & (PACK_SLOTS - 1);
+        while (p->slot[at].number != 0 && p->slot[at].value != value)
+            at = (at + 1) & (PACK_SLOTS - 1);
+        if (p->slot[at].number == 0) {
+            if (distinct == most)
+                return 0;
+            p->slot[at] = (struct pack_slot){value, ++distinct};
+        }
+        p->which[i] = (uint16_t)(p->slot[at].number - 1);
+    }
+    return distinct;
+}
+
+/* A value where values lie: of 4 bytes in the rest, of a key's 6 or a hash's 8 among the plain. */
+static int value_add(struct packer *p, const void *values, uint32_t width, uint32_t stored,
+                     uint32_t i)
+{
+    return add(width == 8 ? &p->plain : &p->rest, (const char *)values + (size_t)i * width, stored);
+}
+
+static int which_add(struct packer *p, uint32_t distinct, uint32_t count)
+{
+    if (distinct > 256)
+        return add(&p->rest, p->which, (size_t)count * 2);
+    int bad = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bad |= add(&p->rest, &p->which[i], 1); /* its lower byte */
+    return bad;
+}
+
+static int values_add(struct packer *p, const void *values, uint32_t width, uint32_t stored,
+                      uint32_t count)
+{
+    uint32_t distinct = width > 1 ? distinct_find(p, values, width, count) : 0, next = 0;
+    int bad = add_number(&p->rest, count) | add_number(&p->rest, distinct);
+    if (distinct == 0) {
+        if (stored == width)
+            return bad | add(width == 8 ? &p->plain : &p->rest, values, (size_t)count * width);
+        for (uint32_t i = 0; i < count; i++)
+            bad |= value_add(p, values, width, stored, i);
+        return bad;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (p->which[i] == next) {
+            bad |= value_add(p, values, width, stored, i);
+            next++;
+        }
+    SHOAL_ASSERT(next == distinct);
+    return bad | which_add(p, distinct, count);
+}
+
+static int bad_rows_add(struct packer *p, const struct slice *b)
+{
+    int bad = add_number(&p->rest, b->bad_rows);
+    for (uint32_t i = 0; i < b->bad_rows; i++) {
+        uint32_t bytes = (uint32_t)strlen(b->bad[i].where);
+        bad |= add_number(&p->rest, b->bad[i].row) | add_number(&p->rest, bytes) |
+               add(&p->rest, b->bad[i].where, bytes);
+    }
+    return bad;
+}
+
+/* The rest as a frame of zstd, where that is shorter. */
+static int zip(struct packer *p)
+{
+    size_t most = ZSTD_compressBound(p->rest.bytes);
+    if (array_reserve(&p->packed.at, most, &p->packed.capacity) != 0)
+        return SHOAL_E_NOMEM;
+    size_t n = ZSTD_compressCCtx(p->zip, p->packed.at, most, p->rest.at, p->rest.bytes, LEVEL);
+    p->zipped = !ZSTD_isError(n) && n < p->rest.bytes;
+    p->packed.bytes = n;
+    if (!p->zipped) {
+        memcpy(p->packed.at, p->rest.at, p->rest.bytes);
+        p->packed.bytes = p->rest.bytes;
+    }
+    return 0;
+}
+
+static int packer_ready(struct packer *p)
+{
+    if (p->slot == NULL)
+        p->slot = malloc(sizeof *p->slot * PACK_SLOTS);
+    if (p->which == NULL)
+        p->which = malloc(sizeof *p->which * SLICE_VALUES_MAX);
+    if (p->zip == NULL)
+        p->zip = ZSTD_createCCtx();
+    p->plain.bytes = p->rest.bytes = p->packed.bytes = 0;
+    return p->slot != NULL && p->which != NULL && p->zip != NULL ? 0 : SHOAL_E_NOMEM;
+}
+
+int pack_slice(struct packer *p, const struct slice *b, const struct columns *c, struct err *e)
+{
+    int bad = packer_ready(p);
+    for (uint32_t i = 0; i < b->columns && bad == 0; i++) {
+        const struct slice_column *one = &b->column[i];
+        uint32_t stored = c->one[i].kind == COLUMNS_FIELD ? KEY_BYTES : one->width;
+        SHOAL_ASSERT(one->values <= SLICE_VALUES_MAX && (one->multi || one->values == b->rows));
+        if (one->multi)
+            bad = values_add(p, one->count, 4, 4, b->rows);
+        if (bad == 0)
+            bad = values_add(p, one->value, one->width, stored, one->values);
+    }
+    if (bad == 0)
+        bad = bad_rows_add(p, b);
+    if (bad == 0)
+        bad = zip(p);
+    return bad == 0 ? 0 : no_memory(e);
+}
+
+/* ---- unpacking: nothing is believed ---------------------------------------------------------- */
+
+/* What is left of both parts; `good` once false stays so. */
+struct reader {
+    const uint8_t *plain, *plain_end, *rest, *rest_end;
+    bool good;
+};
+
+static const uint8_t *take(const uint8_t **at, const uint8_t *end, uint64_t bytes, bool *good)
+{
+    const uint8_t *from = *at;
+    if (!*good || bytes > (uint64_t)(end - from)) {
+        *good = false;
+        return NULL;
+    }
+    *at = from + bytes;
+    return from;
+}
+
+static uint32_t take_number(struct reader *r)
+{
+    uint32_t number = 0;
+    const uint8_t *from = take(&r->rest, r->rest_end, 4, &r->good);
+    if (from != NULL)
+        memcpy(&number, from, 4);
+    return number;
+}
+
+/* Values as they lie, `stored` bytes each, to their width; `high` stands above a key's 6. */
+static void widen(const uint8_t *from, uint32_t stored, uint32_t width, uint64_t high,
+                  uint32_t count, void *to)
+{
+    if (stored == width) {
+        memcpy(to, from, (size_t)count * width);
+        return;
+    }
+    uint64_t *key = to, low = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(&low, from + (size_t)i * KEY_BYTES, KEY_BYTES);
+        key[i] = high | low;
+    }
+}
+
+#define GATHER(TYPE, INDEX)                                                                        \
+    do {                                                                                           \
+        const TYPE *table = tables;                                                                \
+        TYPE *out = to;                                                                            \
+        INDEX n;                                                                                   \
+        for (uint32_t i = 0; i < count; i++) {                                                     \
+            memcpy(&n, which + (size_t)i * sizeof n, sizeof n);                                    \
+            wrong |= n >= distinct;                                                                \
+            out[i] = table[n];                                                                     \
+        }                                                                                          \
+    } while (0)
+
+/* tables has room for every number that an index can hold. Whether all are of the table. */
+static bool gather(const void *tables, uint32_t distinct, uint32_t width, const uint8_t *which,
+                   uint32_t count, void *to)
+{
+    unsigned wrong = 0;
+    if (width == 8 && distinct > 256)
+        GATHER(uint64_t, uint16_t);
+    else if (width == 8)
+        GATHER(uint64_t, uint8_t);
+    else if (distinct > 256)
+        GATHER(uint32_t, uint16_t);
+    else
+        GATHER(uint32_t, uint8_t);
+    return wrong == 0;
+}
+
+static void take_values(struct packer *p, struct reader *r, uint32_t stored, uint32_t width,
+                        uint64_t high, uint32_t count, void *to)
+{
+    uint32_t distinct = take_number(r);
+    const uint8_t **at = width == 8 ? &r->plain : &r->rest;
+    const uint8_t *end = width == 8 ? r->plain_end : r->rest_end;
+    uint64_t bytes = (uint64_t)(distinct > 0 ? distinct : count) * stored;
+    if (distinct > DISTINCT_MAX || (distinct > 0 && width == 1))
+        r->good = false;
+    const uint8_t *from = take(at, end, bytes, &r->good);
+    if (from == NULL || distinct == 0) {
+        if (from != NULL)
+            widen(from, stored, width, high, count, to);
+        return;
+    }
+    const uint8_t *which =
+        take(&r->rest, r->rest_end, (uint64_t)count * (distinct > 256 ? 2 : 1), &r->good);
+    if (which == NULL)
+        return;
+    widen(from, stored, width, high, distinct, p->slot);
+    if (!gather(p->slot, distinct, width, which, count, to))
+        r->good = false;
+}
+
+/* Counts, of which there is one a row, and how many values they ask for. */
+static uint32_t take_counts(struct packer *p, struct reader *r, struct slice_column *one,
+                            uint32_t rows)
+{
+    uint64_t sum = 0;
+    if (take_number(r) != rows)
+        r->good = false;
+    if (r->good)
+        take_values(p, r, 4, 4, 0, rows, one->count);
+    for (uint32_t i = 0; i < rows && r->good; i++)
+        sum += one->count[i];
+    r->good &= sum <= SLICE_VALUES_MAX;
+    return r->good ? (uint32_t)sum : 0;
+}
+
+/* Whether all are such as text can give: labels 0 or 1, floats finite, weights from 0. */
+static bool values_fit(enum columns_kind kind, const struct slice_column *c)
+{
+    const uint8_t *label = c->value;
+    const uint32_t *bits = c->value;
+    unsigned wrong = 0;
+    if (kind == COLUMNS_LABEL)
+        for (uint32_t i = 0; i < c->values; i++)
+            wrong |= label[i] > 1;
+    if (kind == COLUMNS_WEIGHT || kind == COLUMNS_NUMBER)
+        for (uint32_t i = 0; i < c->values; i++)
+            wrong |= (bits[i] & 0x7f800000) == 0x7f800000 ||
+                     (kind == COLUMNS_WEIGHT && bits[i] > 0x80000000);
+    return wrong == 0;
+}
+
+static int take_column(struct packer *p, struct reader *r, const struct columns_one *of,
+                       struct slice_column *one, uint32_t rows)
+{
+    uint32_t values = rows;
+    if (one->multi) {
+        if (slice_room(one, 0, rows) != 0)
+            return SHOAL_E_NOMEM;
+        values = take_counts(p, r, one, rows);
+    }
+    if (take_number(r) != values)
+        r->good = false;
+    if (r->good && slice_room(one, values, rows) != 0)
+        return SHOAL_E_NOMEM;
+    one->values = r->good ? values : 0;
+    bool key = of->kind == COLUMNS_FIELD;
+    if (r->good)
+        take_values(p, r, key ? KEY_BYTES : one->width, one->width,
+                    key ? key_make(of->field, 0) : 0, values, one->value);
+    r->good = r->good && values_fit(of->kind, one);
+    return 0;
+}
+
+static int take_bad_rows(struct reader *r, struct slice *b)
+{
+    uint32_t bad_rows = take_number(r);
+    r->good &= bad_rows <= b->rows;
+    for (uint32_t i = 0; i < bad_rows && r->good; i++) {
+        uint32_t row = take_number(r), bytes = take_number(r);
+        const uint8_t *where = take(&r->rest, r->rest_end, bytes, &r->good);
+        if (where == NULL || bytes >= SLICE_WHERE || memchr(where, '\0', bytes) != NULL ||
+            row >= b->rows || (i > 0 && row <= b->bad[i - 1].row)) {
+            r->good = false;
+            return 0;
+        }
+        if (slice_bad_add(b, row, (const char *)where, bytes) != 0)
+            return SHOAL_E_NOMEM;
+    }
+    return 0;
+}
+
+/* Where the rest lies once it is unpacked; NULL: it is no such frame. */
+static const uint8_t *unzip(struct packer *p, const uint8_t *packed, const struct pack_sizes *s)
+{
+    if (!s->zipped)
+        return s->packed == s->rest ? packed : NULL;
+    size_t n = ZSTD_decompressDCtx(p->unzip, p->rest.at, s->rest, packed, s->packed);
+    return !ZSTD_isError(n) && n == s->rest ? p->rest.at : NULL;
+}
+
+static int unpacker_ready(struct packer *p, uint32_t rest)
+{
+    if (p->unzip == NULL)
+        p->unzip = ZSTD_createDCtx();
+    if (p->slot == NULL)
+        p->slot = calloc(PACK_SLOTS, sizeof *p->slot);
+    _Static_assert(sizeof *p->slot * PACK_SLOTS >= (DISTINCT_MAX + 1) * 8, "a table of values");
+    return p->unzip != NULL && p->slot != NULL &&
+                   array_reserve(&p->rest.at, (size_t)rest + 1, &p->rest.capacity) == 0
+               ? 0
+               : SHOAL_E_NOMEM;
+}
+
+int unpack_slice(struct packer *p, const uint8_t *body, const struct pack_sizes *s,
+                 const struct columns *c, struct slice *b, struct err *e)
+{
+    int rc = slice_begin(b, c, e);
+    if (rc != 0)
+        return rc;
+    if (s->rows == 0 || s->rows > SLICE_ROWS_MAX || s->rest > BODY_MAX)
+        return SHOAL_E_CORRUPT;
+    if (unpacker_ready(p, s->rest) != 0)
+        return no_memory(e);
+    const uint8_t *rest = unzip(p, body + s->plain, s);
+    if (rest == NULL)
+        return SHOAL_E_CORRUPT;
+    struct reader r = {body, body + s->plain, rest, rest + s->rest, true};
+    b->rows = s->rows;
+    for (uint32_t i = 0; i < c->count && r.good && rc == 0; i++) {
+        rc = take_column(p, &r, &c->one[i], &b->column[i], s->rows);
+        r.good &= slice_bytes(b) <= SLICE_BYTES_MAX;
+    }
+    if (rc == 0 && r.good)
+        rc = take_bad_rows(&r, b);
+    if (rc != 0)
+        return no_memory(e);
+    return r.good && r.plain == r.plain_end && r.rest == r.rest_end ? 0 : SHOAL_E_CORRUPT;
+}

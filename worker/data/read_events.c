@@ -1,0 +1,25 @@
+/* read_events.c: the row of `events` among the formats. Its files have blocks and no lines
+ * (events.h), and are read otherwise (dataset.c); a line is none of it. */
+#include "worker/data/feature.h"
+
+#include <stdio.h>
+
+static int events_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                       char *reason)
+{
+    (void)f;
+    (void)line;
+    (void)bytes;
+    (void)cell;
+    snprintf(reason, REASON_BYTES, "an event file has no lines");
+    return SHOAL_E_DATA;
+}
+
+static int events_head(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                       uint32_t *count, char *reason)
+{
+    *count = 0;
+    return events_line(f, line, bytes, cell, reason);
+}
+
+const struct format format_events = {.line = events_line, .head = events_head, .named = true};
