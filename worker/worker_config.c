@@ -42,6 +42,8 @@ static int take_set(const struct config *c, const char *file, struct string_list
                      config_line(c, "cache"), LIMIT_PATH - 1);
     if (rc == 0 && cache[0] != '\0')
         rc = set_add(out, "data.cache=", cache, e);
+    if (rc == 0 && cache[0] != '\0' && !config_has(c, "cache")) /* nobody chose that disk */
+        rc = set_add(out, "data.cache_max=", "0", e);
     for (size_t i = 0; i < own.count && rc == 0; i++)
         rc = strchr(own.item[i], '=') != NULL
                  ? set_add(out, "", own.item[i], e)

@@ -38,6 +38,7 @@
 #include "worker/train/score_file.h"
 #include "worker/train/trainer.h"
 #include "worker/worker_config.h"
+#include "worker/worker_convert.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -53,6 +54,8 @@
 struct arguments {
     const char *verb, *coordinator, *keys, *config, *instance, *name, *field, *value, *made_by;
     const char *out, *report;        /* predict */
+    const char *check;               /* convert */
+    bool as_json;                    /* likewise */
     struct string_list *in, *column; /* likewise; the line's */
     uint32_t part, parts;            /* likewise; 0 parts: all */
     enum score_format format;        /* likewise */
@@ -72,7 +75,8 @@ struct arguments {
 static bool stands_alone(const struct arguments *a)
 {
     return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0 ||
-           strcmp(a->verb, "check") == 0 || strcmp(a->verb, "values") == 0;
+           strcmp(a->verb, "check") == 0 || strcmp(a->verb, "values") == 0 ||
+           strcmp(a->verb, "convert") == 0;
 }
 
 static uint32_t number(const struct option_line *o, const char *name, uint32_t without)
@@ -118,6 +122,8 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
                             .io_threads = number(o, "io-threads", 0),
                             .device = option_given(o, "device") ? option_int(o, "device") : -1,
                             .backend_given = option_given(o, "backend"),
+                            .check = option_text(o, "check"),
+                            .as_json = option_given(o, "json"),
                             .insecure = option_given(o, "insecure-plaintext"),
                             .commands = option_given(o, "allow-commands")};
     if (a->backend_given)
@@ -139,10 +145,10 @@ static bool trains(const struct arguments *a)
 static int run_alone(const struct option_line *o, struct err *e)
 {
     static const char *const others[] = {
-        "coordinator",   "keys",   "lanes", "name",  "backend", "device", "cores",
-        "io-threads",    "wait",   "split", "in",    "out",     "format", "column",
-        "part",          "report", "field", "value", "made-by", "share",  "insecure-plaintext",
-        "allow-commands"};
+        "coordinator",    "keys",   "lanes", "name",  "backend", "device", "cores",
+        "io-threads",     "wait",   "split", "in",    "out",     "format", "column",
+        "part",           "report", "field", "value", "made-by", "share",  "insecure-plaintext",
+        "allow-commands", "check",  "json"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (option_given(o, others[i]))
             return err_set(e, SHOAL_E_USAGE,
@@ -190,9 +196,10 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (rc != 0)
         return rc;
     if (o->words != 1)
-        return err_set(e, SHOAL_E_USAGE,
-                       "say what to do: run, train, eval, predict, fields, count, check or values; "
-                       "shoal-worker --help tells more");
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "say what to do: run, train, eval, predict, fields, count, check, values or convert; "
+            "shoal-worker --help tells more");
     a->verb = o->word[0];
     a->stay = strcmp(a->verb, "run") == 0;
     if (a->stay)
@@ -204,9 +211,11 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
         !stands_alone(a))
         return err_set(
             e, SHOAL_E_USAGE,
-            "%s: a worker can run, train, eval, predict, tell fields or values, count or check",
+            "%s: a worker can run, train, eval, predict, tell fields or values, count, check or "
+            "convert",
             a->verb);
-    if (!train && a->config == NULL)
+    bool looks = strcmp(a->verb, "convert") == 0 && a->check != NULL;
+    if (!train && !looks && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "--config is missing: the job file says what the input and the model are");
     if ((a->field == NULL) != (a->value == NULL))
@@ -712,11 +721,22 @@ static int values_tell(const struct arguments *a, const struct job *job, struct 
     return rc == 0 ? values_name(job, *out, e) : err_wrap(e, rc, "%s", a->report);
 }
 
+static int convert(const struct arguments *a, const struct job *job, struct err *e)
+{
+    if (a->check != NULL)
+        return worker_convert_check(a->check, a->as_json, e);
+    if (a->out == NULL)
+        return err_set(e, SHOAL_E_USAGE, "--out is missing: the event file to write");
+    return worker_convert(job, a->split, a->out, a->as_json, e);
+}
+
 static int look(const struct arguments *a, const struct job *job, struct err *e)
 {
     struct json *j = NULL;
     if (strcmp(a->verb, "check") == 0)
         return dataset_check(job, e);
+    if (strcmp(a->verb, "convert") == 0)
+        return convert(a, job, e);
     int rc = strcmp(a->verb, "fields") == 0   ? fields_tell(a, job, &j, e)
              : strcmp(a->verb, "values") == 0 ? values_tell(a, job, &j, e)
                                               : count_job(job, a->share, &j, e);

@@ -149,20 +149,44 @@ static int said(FILE *f, const struct process_end *end, const char *const argv[]
                          : err_set(e, rc, "%s %s failed", argv[0], argv[1]);
 }
 
-int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e)
+/* Where a program of ours lies: beside this one. */
+static int program_path(const char *name, char path[LIMIT_PATH], struct err *e)
 {
-    char path[LIMIT_PATH];
-    struct process p;
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
-    *out = NULL;
+    ssize_t n = readlink("/proc/self/exe", path, LIMIT_PATH - 64);
     if (n <= 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
     path[n] = 0;
-    (void)snprintf(strrchr(path, '/') + 1, 64, "%s", argv[0]);
+    (void)snprintf(strrchr(path, '/') + 1, 64, "%s", name);
     if (access(path, X_OK) != 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "%s is not there: install or build all of Shoal's programs into one folder",
                        path);
+    return 0;
+}
+
+int child_stand_in(const char *const argv[], int *status, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct process p;
+    int rc = program_path(argv[0], path, e);
+    if (rc == 0)
+        rc = process_start(&p, argv,
+                           &(struct process_options){.program = path, .death_signal = SIGTERM}, e);
+    if (rc != 0)
+        return rc;
+    struct process_end end = process_wait(&p);
+    *status = process_exit_status(&end);
+    return 0;
+}
+
+int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct process p;
+    *out = NULL;
+    int rc = program_path(argv[0], path, e);
+    if (rc != 0)
+        return rc;
     int memory = memfd_create("words", MFD_CLOEXEC);
     FILE *words = memory < 0 ? NULL : fdopen(memory, "w+");
     if (words == NULL)
@@ -170,7 +194,7 @@ int child_output(const char *const argv[], char **out, size_t *bytes, struct err
                        strerror(errno));
     struct process_options options = {
         .program = path, .out = PROCESS_PIPE, .err = memory, .death_signal = SIGTERM};
-    int rc = process_start(&p, argv, &options, e);
+    rc = process_start(&p, argv, &options, e);
     if (rc == 0) {
         rc = read_all(p.out, out, bytes);
         process_close_out(&p);

@@ -42,5 +42,7 @@ int child_error(const struct child *c, struct err *e);
  * counted). When it fails, the last line that it said on standard error is the error, of the kind
  * that its exit status tells. */
 int child_output(const char *const argv[], char **out, size_t *bytes, struct err *e);
+/* Likewise, but it speaks for us, on our own streams; *status: with what it ended. */
+int child_stand_in(const char *const argv[], int *status, struct err *e);
 
 #endif

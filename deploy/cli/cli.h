@@ -30,6 +30,7 @@ int cli_erase(int argc, char **argv);
 int cli_drop(int argc, char **argv);
 int cli_predict(int argc, char **argv);
 int cli_eval(int argc, char **argv);
+int cli_convert(int argc, char **argv);
 int cli_synth(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 int cli_report(int argc, char **argv);

@@ -290,11 +290,14 @@ int local_run_is(const char *path, const char *text, struct err *e)
                           path);
 }
 
-/* Where a run keeps decoded input and checkpoints, unless its job says so: added to its keys. */
+/* Where a run keeps decoded input and checkpoints, unless its job says so: added to its keys. In a
+ * folder of the run's own no parsed rows are kept: nobody asked for them. */
 static int folders_add(struct local *l, struct err *e)
 {
-    int rc =
-        l->job.data.cache[0] == 0 ? local_set_path(l->set, "data.cache", l->dir, "cache", e) : 0;
+    bool own = l->job.data.cache[0] == 0;
+    int rc = own ? local_set_path(l->set, "data.cache", l->dir, "cache", e) : 0;
+    if (rc == 0 && own && config_list_add(l->set, "data.cache_max=0") != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (rc == 0 && l->job.checkpoint.dir[0] == 0)
         rc = local_set_path(l->set, "checkpoint.dir", l->dir, "checkpoints", e);
     return rc;

@@ -28,6 +28,7 @@ static const struct cli_verb verbs[] = {
     {"drop", cli_drop},
     {"keygen", cli_keygen},
     {"report", cli_report},
+    {"convert", cli_convert},
     {"synth", cli_synth},
     {"doctor", cli_doctor},
     {"bench", cli_bench},

@@ -364,6 +364,23 @@ static const struct config_key options_report[] = {
 
 /* ---- logs and measurements ------------------------------------------------------------------- */
 
+#define OPTION_CHECK                                                                               \
+    {                                                                                              \
+        "check", CONFIG_STRING, .values = "FILE",                                                  \
+                                .text = "read an event file through and say what is in it"         \
+    }
+
+static const struct config_key options_convert[] = {
+    {"out", CONFIG_STRING, .values = "FILE", .text = "the event file to write"},
+    {"split", CONFIG_ENUM, .choices = "train|valid|test", .fallback = "train",
+     .text = "whose files are converted"},
+    OPTION_CHECK,
+    OPTION_SET,
+    {"json", CONFIG_BOOL, .text = "one JSON object"},
+    OPTION_HELP,
+    {0},
+};
+
 static const struct config_key options_synth[] = {
     {"out", CONFIG_STRING, .values = "FILE", .text = "the log to write"},
     {"kind", CONFIG_ENUM, .choices = "criteo|sequence|tasks", .fallback = "criteo",
@@ -476,6 +493,8 @@ static const struct config_key options_worker[] = {
      .text = "fields: text of the job that made the tables, with the names that they know"},
     {"share", CONFIG_FLOAT, 0, 1, .values = "P", .fallback = "1",
      .text = "count: share of the input"},
+    OPTION_CHECK,
+    {"json", CONFIG_BOOL, .text = "convert: one JSON object"},
     {"insecure-plaintext", CONFIG_BOOL, .text = "talk over tcp without keys"},
     {"allow-commands", CONFIG_BOOL,
      .text = "train: run the commands of a job's input ({cmd: ...}), whoever submitted it"},
@@ -634,6 +653,12 @@ const struct option_command option_commands[] = {
      "tables. It opens from disk and needs no network. `shoal local` leaves one beside its "
      "report.json.",
      NULL, options_report, 1},
+    {"shoal convert", "write a log's parsed examples to an event file",
+     "JOB.yaml --out FILE [options]\n--check FILE",
+     "Writes the input of a split as one event file, in its order: columns in packed blocks, with "
+     "sums, for `data.format: events`.",
+     "A job may read it whose fields, their numbers and their types are the file's.",
+     options_convert, 1},
     {"shoal synth", "write a made-up click log whose best possible AUC is known",
      "--out FILE [options]",
      "Writes a made-up click log, drawn from a known teacher, and FILE.teacher.json with the AUC "
@@ -661,7 +686,8 @@ const struct option_command option_commands[] = {
      "fields --config JOB.yaml [--field NAME --value TEXT]\n"
      "count --config JOB.yaml [--share P]\n"
      "check --config JOB.yaml\n"
-     "values --config JOB.yaml --report REPORT.json",
+     "values --config JOB.yaml --report REPORT.json\n"
+     "convert --config JOB.yaml --out FILE [--split train|valid|test] | --check FILE",
      "run: works on the lanes of each job of the coordinator, and waits between jobs; a unit's.\n"
      "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
      "eval: scores a split with the tables as the servers have them now and prints one JSON "
@@ -677,7 +703,8 @@ const struct option_command option_commands[] = {
      "line; needs no cluster.\n"
      "values: the report with the values of evaluate.by beside their hashes, as `shoal local` "
      "leaves "
-     "it; needs no cluster.",
+     "it; needs no cluster.\n"
+     "convert: as `shoal convert`.",
      NULL, options_worker, 1},
     {0},
 };

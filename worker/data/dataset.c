@@ -9,38 +9,21 @@
  * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
  *    so a change of order or batch leaves the choice as it is.
  *    [test: dataset_negatives_are_a_share_drawn_anew_each_epoch] */
-#include "worker/data/dataset.h"
+#include "worker/data/dataset_inner.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
-#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
 #include "worker/data/feature.h"
-#include "worker/data/index.h"
 #include "worker/data/labels.h"
-#include "worker/data/parsed.h"
-#include "worker/data/rows.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct dataset {
-    bool events; /* its files are event files: there are no lines, and the index has no chunks */
-    bool stored; /* rows are read from `rows` */
-    struct rows rows; /* parsed, by number */
-    struct cache cache;
-    struct source source;
-    struct index index;
-    struct features features;
-    bool shuffle;
-    uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
-    char warning[ERR_TEXT_MAX]; /* of its labels; empty: none */
-};
 
 /* draws of their own, whatever else the seed is used for */
 #define NEGATIVES_SALT 0x6e65676174697665ULL
@@ -60,7 +43,7 @@ struct wish {
 
 /* ---- opening ---- */
 
-static const struct string_list *list_of(const struct job *job, uint32_t split, const char **what)
+const struct string_list *dataset_list(const struct job *job, uint32_t split, const char **what)
 {
     *what = split == WIRE_TRAIN ? "data.train" : split == WIRE_VALID ? "data.valid" : "data.test";
     return split == WIRE_TRAIN   ? &job->data.train
@@ -80,55 +63,6 @@ static bool names_all(const struct job *job)
            job->data.label[0][0] != '\0';
 }
 
-/* What the head of an event file makes of a job: that of the training input, so that every split
- * has the same fields, or, where that has gone, of `other`. *name: the file's, the caller's. */
-static int events_job(const struct job *job, uint32_t other, struct job *out, char **head,
-                      char **name, struct err *e)
-{
-    const char *what;
-    const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
-    struct cache cache;
-    struct source s;
-    struct events v;
-    if (job->predict.on)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "a prediction reads text, and data.format is events: name the log's with "
-                       "--set data.format=..");
-    if (list->count == 0 || source_check(list, what, NULL) != 0)
-        list = list_of(job, other, &what);
-    const struct string_list first = {list->item, list->count > 0 ? 1 : 0};
-    int rc = cache_init(&cache, job->data.cache, e);
-    if (rc == 0)
-        rc = source_open(&first, what, &cache, &s, e);
-    if (rc != 0)
-        return rc;
-    rc = events_open(s.file[0].fd, s.file[0].name, &v, e);
-    if (rc == 0) {
-        *name = strdup(s.file[0].name);
-        rc = *name == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: no memory for a name", what)
-                           : columns_job(&v.columns, job, *name, out, head, e);
-        if (rc != 0)
-            free(*name);
-        events_close(&v);
-    }
-    source_close(&s);
-    return rc;
-}
-
-static int features_of_events(const struct job *job, uint32_t other, struct features *f,
-                              struct err *e)
-{
-    struct job read;
-    char *head, *name;
-    int rc = events_job(job, other, &read, &head, &name, e);
-    if (rc != 0)
-        return rc;
-    rc = features_make(&read, name, head, strlen(head), f, e);
-    free(name);
-    columns_job_free(&read, head);
-    return rc;
-}
-
 /* From the first line of the training input, so that every split has the same fields; a prediction,
  * and who looks when that input has gone, by what the tables call them. Where an older release left
  * no names, a job without training input uses `other`; so does a prediction that can. */
@@ -137,8 +71,8 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
 {
     const char *what;
     if (job->data.format == DATA_EVENTS)
-        return features_of_events(job, other, f, e);
-    const struct string_list *list = list_of(job, WIRE_TRAIN, &what);
+        return dataset_features_of_events(job, other, f, e);
+    const struct string_list *list = dataset_list(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
     bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
     if ((job->predict.on || gone) && feature_names_known(job))
@@ -150,7 +84,7 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
                        "same columns with --set data.train=FILE",
                        what);
     if (list->count == 0 || (named && (stream || gone)))
-        list = list_of(job, other, &what);
+        list = dataset_list(job, other, &what);
     if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);
     char *name, *line;
@@ -179,7 +113,7 @@ int dataset_check(const struct job *job, struct err *e)
     bool gone = job->train.skip && source_check(&job->data.train, "data.train", NULL) != 0;
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
-        const struct string_list *list = list_of(job, split, &what);
+        const struct string_list *list = dataset_list(job, split, &what);
         rc = list->count > 0 ? source_check(list, what, e) : 0;
     }
     if (rc != 0 || gone || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
@@ -202,20 +136,6 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
     return 0;
 }
 
-static int legend_of_events(const struct features *f, const struct job *job, struct legend *out,
-                            struct err *e)
-{
-    struct job read;
-    char *head, *name;
-    int rc = events_job(job, WIRE_TRAIN, &read, &head, &name, e);
-    if (rc != 0)
-        return rc;
-    rc = feature_legend(f, &read, out, e);
-    free(name);
-    columns_job_free(&read, head);
-    return rc;
-}
-
 int dataset_legend(const struct job *job, struct legend *out, struct err *e)
 {
     struct features f;
@@ -223,7 +143,7 @@ int dataset_legend(const struct job *job, struct legend *out, struct err *e)
     if (rc != 0)
         return rc;
     if (job->data.format == DATA_EVENTS)
-        rc = legend_of_events(&f, job, out, e);
+        rc = dataset_legend_of_events(&f, job, out, e);
     else
         rc = feature_legend(&f, job, out, e);
     features_free(&f);
@@ -308,110 +228,13 @@ static int bind(struct dataset *d, const struct job *job, struct err *e)
     return rc;
 }
 
-/* ---- parsed rows, kept ---- */
-
-static struct rows_name rows_name(const struct dataset *d, const struct columns *c)
-{
-    const struct features *f = &d->features;
-    uint64_t lines = hash_bytes(c->text, c->bytes, 1);
-    uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
-                       f->header,       f->time_unit, f->format->whole_numbers,
-                       f->format->named};
-    lines = hash_bytes(cuts, sizeof cuts, lines);
-    for (uint32_t i = 0; i < f->shape.fields; i++)
-        lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
-    struct rows_name name = {lines, lines};
-    for (uint32_t i = 0; i < d->source.count; i++) {
-        name.group = rng_mix(name.group ^ d->source.file[i].group) + 1;
-        name.identity = rng_mix(name.identity ^ d->source.file[i].identity) + 1;
-    }
-    return name;
-}
-
-static bool streams(const struct source *s)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < s->count; i++)
-        any |= s->file[i].stream;
-    return any;
-}
-
-/* d->rows, found or made. `most`: bytes of all that is kept in the folder. */
-static int rows_take(struct dataset *d, struct parsed *p, uint64_t most, struct err *e)
-{
-    struct rows_make m = {.cache = &d->cache,
-                          .name = rows_name(d, parsed_columns(p)),
-                          .features = &d->features,
-                          .columns = parsed_columns(p),
-                          .next = parsed_next,
-                          .context = p,
-                          .nameless = streams(&d->source)};
-    int rc =
-        m.nameless ? SHOAL_E_NOT_FOUND : rows_find(m.cache, m.name, m.features, &d->rows, NULL);
-    if (rc == SHOAL_E_NOT_FOUND) {
-        uint64_t kept = most < UINT64_MAX ? rows_kept(&d->cache, m.name.group) : 0;
-        m.most = most > kept ? most - kept : 0;
-        rc = rows_make(&m, &d->rows, e);
-    }
-    d->stored = rc == 0;
-    if (rc == 0 && d->rows.end.rows != d->index.rows)
-        rc = err_set(e, SHOAL_E_CHECKSUM,
-                     "%s: its rows are not those that were indexed; leave the input alone while a "
-                     "job runs, and start it again",
-                     d->source.file[0].name);
-    return rc;
-}
-
-/* Text: a job that names data.cache has its rows parsed once. That they cannot be kept is none of
- * its errors. */
-static int text_rows_open(struct dataset *d, const struct job *job, struct err *e)
-{
-    struct parsed *p;
-    struct err why = {0};
-    if (job->data.cache[0] == '\0' || job->data.cache_max == 0 || job->predict.on ||
-        streams(&d->source))
-        return 0;
-    int rc = parsed_open(&d->source, &d->features, false, &p, e);
-    if (rc != 0)
-        return rc;
-    rc = rows_take(d, p, job->data.cache_max, &why);
-    parsed_close(p);
-    if (rc == SHOAL_E_CHECKSUM) {
-        if (e != NULL)
-            *e = why;
-        return rc;
-    }
-    if (rc != 0)
-        log_warn("%s: parsed rows are not kept (data.cache_max): %s", d->source.file[0].name,
-                 why.text);
-    return 0;
-}
-
-/* Event files: chunks as an index of text would have them. */
-static int events_rows_open(struct dataset *d, struct err *e)
-{
-    struct parsed *p;
-    int rc = parsed_open(&d->source, &d->features, true, &p, e);
-    if (rc != 0)
-        return rc;
-    struct index *x = &d->index;
-    *x = (struct index){.rows = parsed_rows(p), .digest = parsed_digest(p), .chunk_rows = 1};
-    while ((x->rows + x->chunk_rows - 1) / x->chunk_rows > INDEX_CHUNKS_MAX)
-        x->chunk_rows *= 2;
-    x->chunks = (uint32_t)((x->rows + x->chunk_rows - 1) / x->chunk_rows);
-    rc = rows_take(d, p, UINT64_MAX, e);
-    parsed_close(p);
-    return rc;
-}
-
-int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e)
+/* Source and features: what stands before the rows. */
+static int parts_open(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
 {
     const char *what;
-    const struct string_list *list = list_of(job, split, &what);
-    struct dataset *d = calloc(1, sizeof *d);
-    if (d == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", what);
+    const struct string_list *list = dataset_list(job, split, &what);
     SHOAL_ASSERT(split <= WIRE_TEST);
+    d->events = job->data.format == DATA_EVENTS;
     d->shuffle = job->data.shuffle && split == WIRE_TRAIN;
     if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
         d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
@@ -421,19 +244,39 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;
-    d->events = job->data.format == DATA_EVENTS;
-    if (rc == 0 && d->events)
-        rc = events_rows_open(d, e);
-    if (rc == 0 && !d->events)
-        rc = bind(d, job, e);
-    if (rc == 0 && !d->events)
-        rc = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
+    return rc == 0 && !d->events ? bind(d, job, e) : rc;
+}
+
+static int rows_open(struct dataset *d, const struct job *job, const char *what, struct err *e)
+{
+    if (d->events)
+        return dataset_keep_events(d, e);
+    int rc = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
     if (rc == 0 && d->index.rows == 0)
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
-    if (rc == 0 && !d->events)
-        rc = text_rows_open(d, job, e);
+    return rc == 0 ? dataset_keep_text(d, job, e) : rc;
+}
+
+static struct dataset *dataset_new(const char *what, struct err *e)
+{
+    struct dataset *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", what);
+    return d;
+}
+
+int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e)
+{
+    const char *what;
+    (void)dataset_list(job, split, &what);
+    struct dataset *d = dataset_new(what, e);
+    if (d == NULL)
+        return SHOAL_E_NOMEM;
+    int rc = parts_open(d, job, split, e);
+    if (rc == 0)
+        rc = rows_open(d, job, what, e);
     if (rc != 0) {
         dataset_close(d);
         return rc;
@@ -446,6 +289,24 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
               d->index.chunk_rows);
     *out = d;
     return 0;
+}
+
+int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, struct parsed **p,
+                   struct err *e)
+{
+    const char *what;
+    (void)dataset_list(job, split, &what);
+    struct dataset *d = dataset_new(what, e);
+    if (d == NULL)
+        return SHOAL_E_NOMEM;
+    int rc = parts_open(d, job, split, e);
+    if (rc == 0)
+        rc = parsed_open(&d->source, &d->features, d->events, p, e);
+    if (rc != 0)
+        dataset_close(d);
+    else
+        *out = d;
+    return rc;
 }
 
 int dataset_by(const struct dataset *d, bool (*see)(void *context, const struct cell *by),

@@ -30,6 +30,11 @@ struct dataset;
  * that do not fit). */
 int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e);
 void dataset_close(struct dataset *d);
+/* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,
+ * p first. As dataset_open. */
+struct parsed;
+int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, struct parsed **p,
+                   struct err *e);
 uint64_t dataset_rows(const struct dataset *d);
 /* of content: equal on every worker that reads the same input */
 uint64_t dataset_digest(const struct dataset *d);

@@ -1,0 +1,41 @@
+/* dataset_inner.h: inside of a dataset: event files as its input (dataset_events.c), parsed rows
+ * kept (dataset_kept.c). */
+#ifndef WORKER_DATA_DATASET_INNER_H
+#define WORKER_DATA_DATASET_INNER_H
+
+#include "worker/data/dataset.h"
+#include "worker/data/feature.h"
+#include "worker/data/index.h"
+#include "worker/data/parsed.h"
+#include "worker/data/rows.h"
+
+struct dataset {
+    bool events; /* its files are event files: there are no lines, and the index has no chunks */
+    bool stored; /* rows are read from `rows` */
+    struct rows rows; /* parsed, by number */
+    struct cache cache;
+    struct source source;
+    struct index index;
+    struct features features;
+    bool shuffle;
+    uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
+    char warning[ERR_TEXT_MAX]; /* of its labels; empty: none */
+};
+
+/* The files of a split; *what: their key. */
+const struct string_list *dataset_list(const struct job *job, uint32_t split, const char **what);
+
+/* Of a job whose format is events: as its training input's first file has them, or, where that has
+ * gone, that of split `other`. */
+int dataset_features_of_events(const struct job *job, uint32_t other, struct features *f,
+                               struct err *e);
+int dataset_legend_of_events(const struct features *f, const struct job *job, struct legend *out,
+                             struct err *e);
+
+/* d->rows from text, if the job names data.cache: that they cannot be kept is no error, and then
+ * lines are read. CHECKSUM, NOMEM. */
+int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e);
+/* d->rows and d->index from event files. As events_open and events_read; CONFIG, CANTCREATE. */
+int dataset_keep_events(struct dataset *d, struct err *e);
+
+#endif

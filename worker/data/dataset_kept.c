@@ -1,0 +1,98 @@
+/* dataset_kept.c: a split's parsed rows, found in the cache folder or made. */
+#include "worker/data/dataset_inner.h"
+
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+
+static struct rows_name rows_name(const struct dataset *d, const struct columns *c)
+{
+    const struct features *f = &d->features;
+    uint64_t lines = hash_bytes(c->text, c->bytes, 1);
+    uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
+                       f->header,       f->time_unit, f->format->whole_numbers,
+                       f->format->named};
+    lines = hash_bytes(cuts, sizeof cuts, lines);
+    for (uint32_t i = 0; i < f->shape.fields; i++)
+        lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
+    struct rows_name name = {lines, lines};
+    for (uint32_t i = 0; i < d->source.count; i++) {
+        name.group = rng_mix(name.group ^ d->source.file[i].group) + 1;
+        name.identity = rng_mix(name.identity ^ d->source.file[i].identity) + 1;
+    }
+    return name;
+}
+
+static bool streams(const struct source *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->count; i++)
+        any |= s->file[i].stream;
+    return any;
+}
+
+/* d->rows, found or made. `most`: bytes of all that is kept in the folder. */
+static int rows_take(struct dataset *d, struct parsed *p, uint64_t most, struct err *e)
+{
+    struct rows_make m = {.cache = &d->cache,
+                          .name = rows_name(d, parsed_columns(p)),
+                          .features = &d->features,
+                          .columns = parsed_columns(p),
+                          .next = parsed_next,
+                          .context = p,
+                          .nameless = streams(&d->source)};
+    int rc =
+        m.nameless ? SHOAL_E_NOT_FOUND : rows_find(m.cache, m.name, m.features, &d->rows, NULL);
+    if (rc == SHOAL_E_NOT_FOUND) {
+        uint64_t kept = most < UINT64_MAX ? rows_kept(&d->cache, m.name.group) : 0;
+        m.most = most > kept ? most - kept : 0;
+        rc = rows_make(&m, &d->rows, e);
+    }
+    d->stored = rc == 0;
+    if (rc == 0 && d->rows.end.rows != d->index.rows)
+        rc = err_set(e, SHOAL_E_CHECKSUM,
+                     "%s: its rows are not those that were indexed; leave the input alone while a "
+                     "job runs, and start it again",
+                     d->source.file[0].name);
+    return rc;
+}
+
+int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e)
+{
+    struct parsed *p;
+    struct err why = {0};
+    if (job->data.cache[0] == '\0' || job->data.cache_max == 0 || job->predict.on ||
+        streams(&d->source))
+        return 0;
+    int rc = parsed_open(&d->source, &d->features, false, &p, e);
+    if (rc != 0)
+        return rc;
+    rc = rows_take(d, p, job->data.cache_max, &why);
+    parsed_close(p);
+    if (rc == SHOAL_E_CHECKSUM) {
+        if (e != NULL)
+            *e = why;
+        return rc;
+    }
+    if (rc != 0)
+        log_warn("%s: parsed rows are not kept (data.cache_max): %s", d->source.file[0].name,
+                 why.text);
+    return 0;
+}
+
+/* Chunks are as an index of text would have them. */
+int dataset_keep_events(struct dataset *d, struct err *e)
+{
+    struct parsed *p;
+    int rc = parsed_open(&d->source, &d->features, true, &p, e);
+    if (rc != 0)
+        return rc;
+    struct index *x = &d->index;
+    *x = (struct index){.rows = parsed_rows(p), .digest = parsed_digest(p), .chunk_rows = 1};
+    while ((x->rows + x->chunk_rows - 1) / x->chunk_rows > INDEX_CHUNKS_MAX)
+        x->chunk_rows *= 2;
+    x->chunks = (uint32_t)((x->rows + x->chunk_rows - 1) / x->chunk_rows);
+    rc = rows_take(d, p, UINT64_MAX, e);
+    parsed_close(p);
+    return rc;
+}
