@@ -13,6 +13,7 @@
 #define PACK_SLOTS (1u << 17)
 #define DISTINCT_MAX 65536u
 #define KEY_BYTES 6u
+#define PACK_LOOSE 0x80000000u
 #define BODY_MAX (SLICE_BYTES_MAX + (SLICE_BYTES_MAX >> 1)) /* of the rest: some of it is tables */
 
 struct pack_slot {
@@ -94,35 +95,51 @@ static int value_add(struct packer *p, const void *values, uint32_t width, uint3
     return add(width == 8 ? &p->plain : &p->rest, (const char *)values + (size_t)i * width, stored);
 }
 
-static int which_add(struct packer *p, uint32_t distinct, uint32_t count)
+/* Whether zstd makes them so much smaller that unpacking them is worth its time. Those of keys that
+ * come evenly are not. */
+static bool pays(struct packer *p, const void *from, size_t bytes)
 {
-    if (distinct > 256)
-        return add(&p->rest, p->which, (size_t)count * 2);
-    int bad = 0;
-    for (uint32_t i = 0; i < count; i++)
-        bad |= add(&p->rest, &p->which[i], 1); /* its lower byte */
-    return bad;
+    size_t most = ZSTD_compressBound(bytes);
+    if (array_reserve(&p->packed.at, most, &p->packed.capacity) != 0)
+        return true;
+    size_t n = ZSTD_compressCCtx(p->zip, p->packed.at, most, from, bytes, LEVEL);
+    return ZSTD_isError(n) == 0 && n < bytes - bytes / 4;
+}
+
+/* The numbers of up to 256 values have a byte each. */
+static size_t which_narrow(struct packer *p, uint32_t distinct, uint32_t count)
+{
+    uint8_t *narrow = (uint8_t *)p->which;
+    for (uint32_t i = 0; i < count && distinct <= 256; i++)
+        narrow[i] = (uint8_t)p->which[i];
+    return (size_t)count * (distinct > 256 ? 2 : 1);
 }
 
 static int values_add(struct packer *p, const void *values, uint32_t width, uint32_t stored,
                       uint32_t count)
 {
     uint32_t distinct = width > 1 ? distinct_find(p, values, width, count) : 0, next = 0;
+    size_t head = p->rest.bytes + 4, bytes = (size_t)count * width;
     int bad = add_number(&p->rest, count) | add_number(&p->rest, distinct);
-    if (distinct == 0) {
-        if (stored == width)
-            return bad | add(width == 8 ? &p->plain : &p->rest, values, (size_t)count * width);
+    if (distinct == 0 && width == 8) {
         for (uint32_t i = 0; i < count; i++)
             bad |= value_add(p, values, width, stored, i);
         return bad;
     }
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && distinct > 0; i++)
         if (p->which[i] == next) {
             bad |= value_add(p, values, width, stored, i);
             next++;
         }
     SHOAL_ASSERT(next == distinct);
-    return bad | which_add(p, distinct, count);
+    if (distinct > 0)
+        bytes = which_narrow(p, distinct, count);
+    const void *each = distinct > 0 ? p->which : values;
+    if (bad != 0 || pays(p, each, bytes))
+        return bad | add(&p->rest, each, bytes);
+    distinct |= PACK_LOOSE;
+    memcpy(p->rest.at + head, &distinct, sizeof distinct);
+    return add(&p->plain, each, bytes);
 }
 
 static int bad_rows_add(struct packer *p, const struct slice *b)
@@ -219,10 +236,13 @@ static void widen(const uint8_t *from, uint32_t stored, uint32_t width, uint64_t
         memcpy(to, from, (size_t)count * width);
         return;
     }
-    uint64_t *key = to, low = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(&low, from + (size_t)i * KEY_BYTES, KEY_BYTES);
-        key[i] = high | low;
+    uint64_t *key = to;
+    for (uint32_t i = 0; i < count; i++, from += KEY_BYTES) {
+        uint32_t low;
+        uint16_t middle;
+        memcpy(&low, from, sizeof low);
+        memcpy(&middle, from + sizeof low, sizeof middle);
+        key[i] = high | (uint64_t)middle << 32 | low;
     }
 }
 
@@ -257,21 +277,24 @@ static bool gather(const void *tables, uint32_t distinct, uint32_t width, const 
 static void take_values(struct packer *p, struct reader *r, uint32_t stored, uint32_t width,
                         uint64_t high, uint32_t count, void *to)
 {
-    uint32_t distinct = take_number(r);
-    const uint8_t **at = width == 8 ? &r->plain : &r->rest;
-    const uint8_t *end = width == 8 ? r->plain_end : r->rest_end;
-    uint64_t bytes = (uint64_t)(distinct > 0 ? distinct : count) * stored;
+    uint32_t number = take_number(r), distinct = number & ~PACK_LOOSE;
+    bool loose = number != distinct;
     if (distinct > DISTINCT_MAX || (distinct > 0 && width == 1))
         r->good = false;
-    const uint8_t *from = take(at, end, bytes, &r->good);
-    if (from == NULL || distinct == 0) {
+    if (distinct == 0) {
+        const uint8_t *from =
+            width == 8 || loose ? take(&r->plain, r->plain_end, (uint64_t)count * stored, &r->good)
+                                : take(&r->rest, r->rest_end, (uint64_t)count * stored, &r->good);
         if (from != NULL)
             widen(from, stored, width, high, count, to);
         return;
     }
-    const uint8_t *which =
-        take(&r->rest, r->rest_end, (uint64_t)count * (distinct > 256 ? 2 : 1), &r->good);
-    if (which == NULL)
+    uint64_t bytes = (uint64_t)distinct * stored, each = (uint64_t)count * (distinct > 256 ? 2 : 1);
+    const uint8_t *from = width == 8 ? take(&r->plain, r->plain_end, bytes, &r->good)
+                                     : take(&r->rest, r->rest_end, bytes, &r->good);
+    const uint8_t *which = loose ? take(&r->plain, r->plain_end, each, &r->good)
+                                 : take(&r->rest, r->rest_end, each, &r->good);
+    if (from == NULL || which == NULL)
         return;
     widen(from, stored, width, high, distinct, p->slot);
     if (!gather(p->slot, distinct, width, which, count, to))

@@ -1,6 +1,6 @@
 /* pack.h: a slice (slice.h) as bytes: the body of a block of an event file. All little-endian.
  *
- *     plain bytes   values that zstd would not make smaller: those of keys and hashes
+ *     plain bytes   what zstd would not make much smaller
  *     packed bytes  the rest, in one zstd frame, or as it is (`zipped` says which)
  *
  * The rest is, for each column in order: of a multi first its counts, as a column of numbers of 4
@@ -8,9 +8,10 @@
  *
  *     u32 values    how many; one a row, but for a multi
  *     u32 distinct  0: the values follow as they are; else so many different ones follow, and then
- *                   for each value which of them it is, in 1 byte (up to 256 of them) or 2
+ *                   for each value which of them it is, in 1 byte (up to 256 of them) or 2. Plus
+ *                   2^31: what there is for each value stands among the plain bytes
  *
- * Values of 8 bytes are among the plain bytes: of a hash all 8, of a key the lower 6, for the
+ * Values of 8 bytes always are among the plain bytes: of a hash all 8, of a key the lower 6, for the
  * column says the rest (its field's number). Behind the columns: u32 malformed rows, and for each
  * u32 row, u32 bytes, its text. So decoding is copying, and looking up in small tables. */
 #ifndef WORKER_DATA_PACK_H
