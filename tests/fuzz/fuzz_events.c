@@ -1,0 +1,108 @@
+/* fuzz_events.c: any bytes as an event file: as they are, and with all sums made right. First byte:
+ * bit 0: mend. What is believed keeps to the limits and is such as text can give; what is not is
+ * refused with a sentence.
+ */
+#include "tests/fuzz/fuzz_file.h"
+
+#include "proto/base/hash.h"
+#include "proto/base/key.h"
+#include "worker/data/events_inner.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static void block_mend(uint8_t *file, uint64_t end, uint8_t *entry)
+{
+    struct events_entry x;
+    struct events_block_head h;
+    memcpy(&x, entry, sizeof x);
+    if (x.at > end || end - x.at < sizeof h)
+        return;
+    memcpy(&h, file + x.at, sizeof h);
+    uint64_t room = end - x.at - sizeof h;
+    if ((uint64_t)h.plain + h.packed > room)
+        return;
+    const uint8_t *body = file + x.at + sizeof h;
+    h.sum = x.sum = events_block_sum(&h, body, body + h.plain);
+    memcpy(file + x.at, &h, sizeof h);
+    memcpy(entry, &x, sizeof x);
+}
+
+static void file_mend(uint8_t *at, size_t size)
+{
+    struct events_head head;
+    struct events_end end;
+    if (size < sizeof head + sizeof end)
+        return;
+    memcpy(&head, at, sizeof head);
+    memcpy(&end, at + size - sizeof end, sizeof end);
+    uint64_t room = size - sizeof head - sizeof end;
+    if (head.bytes > room || end.blocks > (room - head.bytes) / sizeof(struct events_entry))
+        return;
+    memcpy(head.magic, EVENTS_MAGIC, sizeof head.magic);
+    memcpy(end.magic, EVENTS_END_MAGIC, sizeof end.magic);
+    head.sum = hash_bytes(at + sizeof head, head.bytes, 0);
+    size_t bytes = (size_t)end.blocks * sizeof(struct events_entry),
+           index = size - sizeof end - bytes;
+    for (uint64_t i = 0; i < end.blocks; i++)
+        block_mend(at, index, at + index + i * sizeof(struct events_entry));
+    end.index_sum = hash_bytes(at + index, bytes, head.sum);
+    end.sum = hash_bytes(&end, offsetof(struct events_end, sum), 0);
+    memcpy(at, &head, sizeof head);
+    memcpy(at + size - sizeof end, &end, sizeof end);
+}
+
+static void column_check(const struct columns_one *of, const struct slice_column *c, uint32_t rows)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; c->multi && i < rows; i++)
+        sum += c->count[i];
+    SHOAL_ASSERT(c->values == (c->multi ? sum : rows));
+    for (uint32_t i = 0; i < c->values; i++) {
+        const uint8_t *label = c->value;
+        const float *number = c->value;
+        const uint64_t *key = c->value;
+        SHOAL_ASSERT(of->kind != COLUMNS_LABEL || label[i] <= 1);
+        SHOAL_ASSERT(of->kind != COLUMNS_NUMBER || isfinite(number[i]));
+        SHOAL_ASSERT(of->kind != COLUMNS_WEIGHT || (isfinite(number[i]) && number[i] >= 0));
+        SHOAL_ASSERT(of->kind != COLUMNS_FIELD || key_field(key[i]) == of->field);
+    }
+}
+
+static void slice_check(const struct columns *c, const struct slice *s)
+{
+    SHOAL_ASSERT(s->rows > 0 && s->rows <= SLICE_ROWS_MAX && slice_bytes(s) <= SLICE_BYTES_MAX);
+    for (uint32_t i = 0; i < c->count; i++)
+        column_check(&c->one[i], &s->column[i], s->rows);
+    for (uint32_t i = 0; i < s->bad_rows; i++)
+        SHOAL_ASSERT(s->bad[i].row < s->rows && strlen(s->bad[i].where) < SLICE_WHERE);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[LIMIT_PATH];
+    struct events v;
+    struct events_room room = {0};
+    struct slice slice = {0};
+    struct err e = {0};
+    (void)snprintf(path, sizeof path, "%s/a.events", fuzz_dir());
+    bool mend = (fuzz_mode(&data, &size) & 1) != 0;
+    uint8_t *copy = fuzz_copy(data, size);
+    if (mend)
+        file_mend(copy, size);
+    fuzz_file(path, copy, size);
+    free(copy);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    SHOAL_ASSERT(fd >= 0);
+    if (events_open(fd, path, &v, &e) == 0) {
+        for (uint32_t i = 0; i < v.blocks && e.code == 0; i++)
+            if (events_read(&v, i, &room, &slice, &e) == 0)
+                slice_check(&v.columns, &slice);
+        events_close(&v);
+    }
+    SHOAL_ASSERT(e.code == 0 || e.text[0] != '\0');
+    slice_free(&slice);
+    events_room_free(&room);
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,262 @@
+/* test_events.c: what is parsed comes back from an event file as it was; a damaged one is refused,
+ * and so is a job that it does not fit. */
+#include "proto/job/config.h"
+#include "proto/wire/wire.h"
+#include "tests/lib/worker_log.h"
+#include "worker/data/convert.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct job job, other;
+static struct dataset *d, *of_events;
+static struct err e;
+
+static void setup(void)
+{
+    worker_folder_make();
+    e = (struct err){0};
+    d = of_events = NULL;
+    memset(&job, 0, sizeof job);
+    memset(&other, 0, sizeof other);
+}
+
+static void teardown(void)
+{
+    dataset_close(d);
+    dataset_close(of_events);
+    job_free(&job);
+    job_free(&other);
+    worker_folder_remove();
+}
+
+static const char *convert(const char *name)
+{
+    struct events_sums sums;
+    const char *path = worker_path(name);
+    ck_assert_msg(convert_split(&job, WIRE_TRAIN, path, NULL, NULL, &sums, &e) == 0, "%s", e.text);
+    return path;
+}
+
+/* A job that says no more than where its examples are. */
+static void plain_job(const char *path)
+{
+    job_free(&other);
+    worker_job(&other, DATA_EVENTS, path);
+}
+
+static void check_same(uint32_t rows, bool multi)
+{
+    worker_log_job(&job, rows, multi);
+    plain_job(convert("log.events"));
+    strcpy(other.data.weight, "w");
+    strcpy(other.data.time, "ts");
+    strcpy(other.evaluate.group, "cat");
+    ck_assert_int_eq(config_list_add(&other.evaluate.by, "cat"), 0);
+    job.data.negatives = other.data.negatives = 0.5;
+    ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
+    ck_assert_msg(dataset_open(&other, WIRE_TRAIN, &of_events, &e) == 0, "%s", e.text);
+    worker_log_same(d, of_events, 1000);
+}
+
+START_TEST(events_give_the_batches_of_their_log)
+{
+    check_same(20000, false);
+}
+END_TEST
+
+START_TEST(events_give_the_batches_of_their_log_with_several_values)
+{
+    check_same(20000, true);
+}
+END_TEST
+
+START_TEST(events_of_several_files_are_one_log)
+{
+    worker_log_job(&job, 3000, false);
+    convert("1.events");
+    convert("2.events");
+    plain_job(worker_path("[12].events"));
+    ck_assert_msg(dataset_open(&other, WIRE_TRAIN, &of_events, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(dataset_rows(of_events), 6000);
+    uint64_t digest = dataset_digest(of_events);
+    plain_job(worker_path("1.events"));
+    dataset_close(of_events);
+    ck_assert_msg(dataset_open(&other, WIRE_TRAIN, &of_events, &e) == 0, "%s", e.text);
+    ck_assert_uint_ne(dataset_digest(of_events), digest);
+}
+END_TEST
+
+START_TEST(events_tell_their_times_and_columns)
+{
+    struct json *j;
+    worker_log_job(&job, 9000, true);
+    ck_assert_msg(convert_check(convert("log.events"), &j, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(json_as_int(json_get(j, "rows"), 0), 9000);
+    ck_assert_int_eq(json_as_int(json_get(j, "blocks"), 0), 2);
+    ck_assert_int_eq(json_as_int(json_get(j, "malformed"), 0), 530);
+    ck_assert_int_eq(json_as_int(json_get(j, "first"), 0), 1700000000);
+    ck_assert_int_eq(json_as_int(json_get(j, "last"), 0), 1700000000 + 8999 * 3);
+    const struct json *columns = json_get(j, "columns");
+    static const char *const lines[] = {"label above 0\tclick",
+                                        "weight\tw",
+                                        "time\tts",
+                                        "number log1p\ta",
+                                        "number log1p\tb",
+                                        "field category 0\tcat",
+                                        "field id 1\titem",
+                                        "field multi 2 last 3\ttags",
+                                        "hash\tcat",
+                                        "hash\tcat"};
+    ck_assert_uint_eq(json_count(columns), 10);
+    for (size_t i = 0; i < 10; i++)
+        ck_assert_str_eq(json_as_string(json_array_at(columns, i), ""), lines[i]);
+    json_free(j);
+}
+END_TEST
+
+/* ---- refusals ---- */
+
+static void refused(int rc, const char *words)
+{
+    dataset_close(of_events);
+    of_events = NULL;
+    e.text[0] = '\0';
+    ck_assert_int_eq(dataset_open(&other, WIRE_TRAIN, &of_events, &e), rc);
+    ck_assert_msg(strstr(e.text, words) != NULL, "%s", e.text);
+}
+
+START_TEST(events_refuse_a_job_in_words)
+{
+    worker_log_job(&job, 50, false);
+    const char *path = convert("log.events");
+    plain_job(path);
+    strcpy(other.data.weight, "a");
+    refused(SHOAL_E_CONFIG, "has no column \"a\" as \"weight\"");
+    plain_job(path);
+    strcpy(other.evaluate.group, "item");
+    refused(SHOAL_E_CONFIG, "has no column \"item\" as \"hash\"");
+    plain_job(path);
+    other.data.label_above = 2;
+    refused(SHOAL_E_CONFIG, "column \"click\" is \"label above 2\" in this job");
+    plain_job(path);
+    config_list_add(&other.features.fields, "item");
+    other.features.fields_auto = false;
+    refused(SHOAL_E_CONFIG, "column \"item\" is \"field id 0\" in this job");
+    plain_job(path);
+    config_list_add(&other.features.fields, "nobody");
+    other.features.fields_auto = false;
+    refused(SHOAL_E_CONFIG, "nobody");
+    plain_job(path);
+    worker_job_column(&other, "nobody", COLUMN_NUMBER);
+    refused(SHOAL_E_CONFIG, "which ");
+    plain_job(path);
+    other.predict.on = true;
+    refused(SHOAL_E_CONFIG, "a prediction reads text");
+    plain_job(worker_path("log.csv"));
+    refused(SHOAL_E_DATA, "log.csv: no event file");
+}
+END_TEST
+
+START_TEST(events_write_overwrites_nothing)
+{
+    struct events_sums sums;
+    worker_log_job(&job, 50, false);
+    const char *path = worker_text("log.events", "mine");
+    ck_assert_int_eq(convert_split(&job, WIRE_TRAIN, path, NULL, NULL, &sums, &e), SHOAL_E_EXISTS);
+    ck_assert_int_eq(worker_count_files(".", "log.events"), 1);
+    ck_assert_int_eq(convert_split(&job, WIRE_TRAIN, worker_path("no/x"), NULL, NULL, &sums, &e),
+                     SHOAL_E_CANTCREATE);
+}
+END_TEST
+
+static int seen_files;
+
+static void look_at_folder(void *context, uint64_t rows)
+{
+    (void)context;
+    (void)rows;
+    seen_files += access(worker_path("log.events"), F_OK) == 0;
+    seen_files += worker_count_files(".", "log.events.tmp-") != 1;
+}
+
+START_TEST(events_write_has_its_name_when_whole)
+{
+    struct events_sums sums;
+    worker_log_job(&job, 50, false);
+    seen_files = 0;
+    ck_assert_int_eq(
+        convert_split(&job, WIRE_TRAIN, worker_path("log.events"), look_at_folder, NULL, &sums, &e),
+        0);
+    ck_assert_int_eq(seen_files, 0);
+    ck_assert_int_eq(worker_count_files(".", "log.events"), 1);
+    ck_assert_uint_eq(sums.malformed, 3);
+    worker_text("log.csv", "click,w,ts,a,b,cat,item\n");
+    ck_assert_int_eq(
+        convert_split(&job, WIRE_TRAIN, worker_path("none.events"), NULL, NULL, &sums, &e),
+        SHOAL_E_DATA);
+    ck_assert_int_eq(worker_count_files(".", "none"), 0);
+}
+END_TEST
+
+/* A file with these bytes is refused, by its name and the part that is damaged. */
+static void check_damaged(const uint8_t *data, size_t bytes)
+{
+    struct json *j;
+    const char *path = worker_write("bad.events", data, bytes);
+    e.text[0] = '\0';
+    int rc = convert_check(path, &j, &e);
+    ck_assert_msg(rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM || rc == SHOAL_E_DATA, "%d", rc);
+    ck_assert_msg(strstr(e.text, "bad.events: ") != NULL, "%s", e.text);
+    ck_assert_msg(rc != SHOAL_E_CORRUPT || strstr(e.text, "block 0 of 1") != NULL ||
+                      strstr(e.text, "its head") != NULL || strstr(e.text, "its index") != NULL ||
+                      strstr(e.text, "its end") != NULL,
+                  "%s", e.text);
+}
+
+START_TEST(events_read_refuses_every_damaged_byte)
+{
+    worker_log_job(&job, 40, true);
+    const char *path = convert("log.events");
+    FILE *f = fopen(path, "rb");
+    uint8_t data[16384];
+    size_t bytes = fread(data, 1, sizeof data, f);
+    fclose(f);
+    ck_assert_uint_lt(bytes, sizeof data);
+    for (size_t i = 0; i < bytes; i++) {
+        data[i] ^= 0x41;
+        check_damaged(data, bytes);
+        data[i] ^= 0x41;
+    }
+    for (size_t n = 0; n < bytes; n += 1 + n % 7)
+        check_damaged(data, n);
+    data[bytes] = 0;
+    check_damaged(data, bytes + 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("events");
+    TCase *t = tcase_create("events");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, events_give_the_batches_of_their_log);
+    tcase_add_test(t, events_give_the_batches_of_their_log_with_several_values);
+    tcase_add_test(t, events_of_several_files_are_one_log);
+    tcase_add_test(t, events_tell_their_times_and_columns);
+    tcase_add_test(t, events_refuse_a_job_in_words);
+    tcase_add_test(t, events_write_overwrites_nothing);
+    tcase_add_test(t, events_write_has_its_name_when_whole);
+    tcase_add_test(t, events_read_refuses_every_damaged_byte);
+    suite_add_tcase(s, t);
+    SRunner *run = srunner_create(s);
+    srunner_run_all(run, CK_ENV);
+    int failed = srunner_ntests_failed(run);
+    srunner_free(run);
+    return failed != 0;
+}
