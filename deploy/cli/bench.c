@@ -364,7 +364,7 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
 static int only_check(const char *list, struct err *e)
 {
     static const char *const part[] = {"memory",     "journal", "fsync",  "train", "growth",
-                                       "checkpoint", "cold",    "shards", "curve"};
+                                       "checkpoint", "cold",    "shards", "curve", "events"};
     enum { PARTS = sizeof part / sizeof *part };
 
     for (const char *p = list;; p++) {
@@ -374,7 +374,7 @@ static int only_check(const char *list, struct err *e)
         if (i == PARTS)
             return err_set(e, SHOAL_E_USAGE,
                            "--only %s: expected some of "
-                           "growth,checkpoint,cold,shards,curve,memory,journal,fsync,train",
+                           "growth,checkpoint,cold,shards,curve,events,memory,journal,fsync,train",
                            list);
         p += n;
         if (*p == 0)
@@ -413,6 +413,8 @@ int cli_bench(int argc, char **argv)
     if (rc == 0 && strstr(only, "curve") != NULL)
         rc = bench_curve(&b.out, b.dir, (uint64_t)option_int(&o, "curve-rows"), b.seconds,
                          option_int(&o, "train-rows"), &e);
+    if (rc == 0 && strstr(only, "events") != NULL)
+        rc = bench_events(&b.out, b.dir, (uint64_t)option_int(&o, "events-rows"), &e);
     if (rc == 0 && (strstr(only, "memory") != NULL || strstr(only, "journal") != NULL ||
                     strstr(only, "fsync") != NULL))
         rc = keys_make(&b, &e);

@@ -94,6 +94,10 @@ int bench_shards(struct bench_out *out, const char *dir, uint64_t rows, double s
 int bench_curve(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
                 int64_t train_rows, struct err *e);
 
+/* bench_events.c: an event file of so many rows unpacked; an FM's second epoch over them, parsed
+ * again and from parsed rows kept; files below dir. */
+int bench_events(struct bench_out *out, const char *dir, uint64_t rows, struct err *e);
+
 /* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
  * grows. */
 int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);

@@ -1,0 +1,159 @@
+/* bench_events.c: what an event file unpacks to for each second on a core, and what keeping parsed
+ * rows does for an FM's second epoch.
+ *
+ * Both by the programs that people use. The second epoch is measured in pairs, one run without
+ * parsed rows and one with them (data.cache_max), each first in every other pair; the ratio is the
+ * median of the pairs' ratios. */
+#include "deploy/cli/bench.h"
+#include "deploy/cli/cli.h"
+#include "proto/base/file.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { READS = 9, PAIRS = 7, PATH = 4400 };
+enum { TEXT, ROWS, KINDS };
+
+struct events_bench {
+    const char *dir;
+    uint64_t rows;
+    char log[PATH], events[PATH], job[PATH], run[PATH];
+};
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, size_t count)
+{
+    qsort(x, count, sizeof *x, compare);
+    return x[count / 2];
+}
+
+static int say(const char *const argv[], struct json **out, struct err *e)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    int rc = child_output(argv, &text, &bytes, e);
+    if (rc == 0 && out != NULL)
+        rc = json_parse(text, bytes, out, e);
+    free(text);
+    return rc;
+}
+
+static int prepare(struct events_bench *b, struct err *e)
+{
+    char count[32];
+    struct stat st;
+    (void)snprintf(b->log, sizeof b->log, "%s/events.tsv", b->dir);
+    (void)snprintf(b->events, sizeof b->events, "%s/log.events", b->dir);
+    (void)snprintf(b->job, sizeof b->job, "%s/events.yaml", b->dir);
+    (void)snprintf(b->run, sizeof b->run, "%s/events-run", b->dir);
+    FILE *f = file_stream(b->job, false);
+    if (f == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", b->job, strerror(errno));
+    fprintf(f,
+            "job: bench\ndata: {format: criteo, train: [\"%s\"], cache: \"%s/events-cache\"}\n"
+            "tables: [{name: emb, dim: 8, optimizer: {kind: adagrad, lr: 0.02}}]\n"
+            "model: {kind: fm}\ntrain: {epochs: 2, batch: 4096, consistency: ssp, staleness: 2, "
+            "prefetch: 2, lanes: 2}\ndurability: memory\n",
+            b->log, b->dir);
+    fclose(f);
+    (void)snprintf(count, sizeof count, "%" PRIu64, b->rows);
+    const char *const synth[] = {"shoal", "synth", "--rows", count, "--seed",
+                                 "1",     "--out", b->log,   NULL};
+    return stat(b->log, &st) == 0 && st.st_size > 0 ? 0 : say(synth, NULL, e);
+}
+
+static double in(const struct json *j, const char *name)
+{
+    return json_as_number(json_get(j, name), 0);
+}
+
+static int file_measure(struct events_bench *b, struct bench_out *out, struct err *e)
+{
+    const char *const convert[] = {"shoal", "convert", b->job, "--out", b->events, "--json", NULL};
+    const char *const check[] = {"shoal", "convert", "--check", b->events, "--json", NULL};
+    double rate[READS], write;
+    struct json *j = NULL;
+    (void)file_unlink(b->events);
+    int rc = say(convert, &j, e);
+    if (rc != 0)
+        return rc;
+    write = in(j, "rows") / in(j, "core_seconds");
+    double row_bytes = in(j, "bytes") / in(j, "rows");
+    json_free(j);
+    for (int i = 0; i < READS && rc == 0; i++) {
+        rc = say(check, &j, e);
+        rate[i] = rc == 0 ? in(j, "decoded_bytes") / in(j, "core_seconds") * 1e-9 : 0;
+        if (rc == 0)
+            json_free(j);
+    }
+    if (rc == 0)
+        rc = bench_figure(out, "events_decode_core", median(rate, READS), 2, "GB/s");
+    if (rc == 0)
+        rc = bench_figure(out, "events_convert_core", write, 0, "examples/s");
+    return rc == 0 ? bench_figure(out, "events_row_bytes", row_bytes, 1, "bytes") : rc;
+}
+
+/* Examples a second of the second epoch. */
+static int epoch_run(struct events_bench *b, int kind, double *rate, struct err *e)
+{
+    char report[PATH + 32];
+    const char *const local[] = {"shoal",
+                                 "local",
+                                 b->job,
+                                 "--run-dir",
+                                 b->run,
+                                 "--set",
+                                 kind == ROWS ? "data.cache_max=1T" : "data.cache_max=0",
+                                 NULL};
+    struct json *j = NULL;
+    (void)file_remove_tree(b->run);
+    (void)snprintf(report, sizeof report, "%s/report.json", b->run);
+    int rc = say(local, NULL, e);
+    if (rc == 0)
+        rc = cli_json_file(report, &j, e);
+    if (rc != 0)
+        return rc;
+    double seconds = in(json_array_at(json_get(j, "epochs"), 1), "seconds");
+    json_free(j);
+    *rate = (double)b->rows / seconds;
+    return seconds > 0 ? 0 : err_set(e, SHOAL_E_INTERNAL, "%s has no second epoch", report);
+}
+
+static int epochs_measure(struct events_bench *b, struct bench_out *out, struct err *e)
+{
+    double rate[KINDS][PAIRS], ratio[PAIRS], warm;
+    int rc = epoch_run(b, ROWS, &warm, e); /* keeps the rows, touches memory */
+    for (int i = 0; i < PAIRS && rc == 0; i++) {
+        for (int k = 0; k < KINDS && rc == 0; k++) {
+            int kind = (i + k) % KINDS;
+            rc = epoch_run(b, kind, &rate[kind][i], e);
+        }
+        if (rc == 0)
+            ratio[i] = rate[ROWS][i] / rate[TEXT][i];
+    }
+    (void)file_remove_tree(b->run);
+    if (rc == 0)
+        rc =
+            bench_figure(out, "epoch2_fm_parsed_again", median(rate[TEXT], PAIRS), 0, "examples/s");
+    if (rc == 0)
+        rc = bench_figure(out, "epoch2_fm_cached", median(rate[ROWS], PAIRS), 0, "examples/s");
+    return rc == 0 ? bench_figure(out, "epoch2_fm_cached_ratio", median(ratio, PAIRS), 2, "") : rc;
+}
+
+int bench_events(struct bench_out *out, const char *dir, uint64_t rows, struct err *e)
+{
+    struct events_bench b = {.dir = dir, .rows = rows};
+    int rc = prepare(&b, e);
+    if (rc == 0)
+        rc = file_measure(&b, out, e);
+    return rc == 0 ? epochs_measure(&b, out, e) : rc;
+}
