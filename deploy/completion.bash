@@ -30,12 +30,13 @@ _shoal()
         'shoal drop') at=$word ;;
         'shoal keygen') at=$word ;;
         'shoal report') at=$word ;;
+        'shoal convert') at=$word ;;
         'shoal synth') at=$word ;;
         'shoal bench') at=$word ;;
         esac
     done
     case $at in
-    'shoal') words='local sweep submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop keygen report synth bench --help --version' ;;
+    'shoal') words='local sweep submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
     'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
@@ -60,11 +61,12 @@ _shoal()
     'shoal drop') words='--coordinator --keys --help' ;;
     'shoal keygen') words='--coordinator --role --name --help' ;;
     'shoal report') words='--html --help' ;;
+    'shoal convert') words='--out --split --check --set --json --help' ;;
     'shoal synth') words='--out --kind --rows --seed --part --valid-out --valid-rows --help' ;;
-    'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --curve-rows --train-rows --dir --json --help' ;;
+    'shoal bench') words='--rows --seconds --journal-seconds --only --growth-rows --checkpoint-rows --cold-rows --shards-rows --curve-rows --events-rows --train-rows --dir --json --help' ;;
     'shoal-server') words='--config --instance --set --help --version' ;;
     'shoal-coordinator') words='--config --set --tensorboard --help --version' ;;
-    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --insecure-plaintext --allow-commands --help --version' ;;
+    'shoal-worker') words='--coordinator --keys --config --set --instance --lanes --name --backend --device --cores --io-threads --wait --split --in --out --format --column --part --report --field --value --made-by --share --check --json --insecure-plaintext --allow-commands --help --version' ;;
     esac
     case "$at ${COMP_WORDS[COMP_CWORD - 1]}" in
     'shoal local --servers') words=''; file=yes ;;
@@ -166,6 +168,10 @@ _shoal()
     'shoal keygen --role') words='serve worker coord metrics admin sign'; file=yes ;;
     'shoal keygen --name') words=''; file=yes ;;
     'shoal report --html') words=''; file=yes ;;
+    'shoal convert --out') words=''; file=yes ;;
+    'shoal convert --split') words='train valid test'; file=yes ;;
+    'shoal convert --check') words=''; file=yes ;;
+    'shoal convert --set') words=''; file=yes ;;
     'shoal synth --out') words=''; file=yes ;;
     'shoal synth --kind') words='criteo sequence tasks'; file=yes ;;
     'shoal synth --rows') words=''; file=yes ;;
@@ -182,6 +188,7 @@ _shoal()
     'shoal bench --cold-rows') words=''; file=yes ;;
     'shoal bench --shards-rows') words=''; file=yes ;;
     'shoal bench --curve-rows') words=''; file=yes ;;
+    'shoal bench --events-rows') words=''; file=yes ;;
     'shoal bench --train-rows') words=''; file=yes ;;
     'shoal bench --dir') words=''; file=yes ;;
     'shoal-server --config') words=''; file=yes ;;
@@ -213,6 +220,7 @@ _shoal()
     'shoal-worker --value') words=''; file=yes ;;
     'shoal-worker --made-by') words=''; file=yes ;;
     'shoal-worker --share') words=''; file=yes ;;
+    'shoal-worker --check') words=''; file=yes ;;
     esac
     word=${COMP_WORDS[COMP_CWORD]}
     [[ -n $file && -z $words ]] && COMPREPLY=() ||

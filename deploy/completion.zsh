@@ -28,6 +28,7 @@ while (( CURRENT > 2 )); do
     ('shoal drop') ;;
     ('shoal keygen') ;;
     ('shoal report') ;;
+    ('shoal convert') ;;
     ('shoal synth') ;;
     ('shoal bench') ;;
     (*) break ;;
@@ -41,7 +42,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -276,6 +277,16 @@ case $at in
             '--help[this text]'
             '*:file:_files'
         ) ;;
+    ('shoal convert')
+        takes=(
+            '--out=[the event file to write]:FILE:_files'
+            '--split=[whose files are converted]:split:(train valid test)'
+            '--check=[read an event file through and say what is in it]:FILE:_files'
+            '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
+            '--json[one JSON object]'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
     ('shoal synth')
         takes=(
             '--out=[the log to write]:FILE:_files'
@@ -293,12 +304,13 @@ case $at in
             '--rows=[rows of the table]:N:'
             '--seconds=[length of each in-memory phase]:N:'
             '--journal-seconds=[length of the journal phase after 10 s of warm-up]:N:'
-            '--only=[of growth,checkpoint,cold,shards,curve,memory,journal,fsync,train]:LIST:_files'
+            '--only=[of growth,checkpoint,cold,shards,curve,events,memory,journal,fsync,train]:LIST:_files'
             '--growth-rows=[rows that a table in this process grows to]:N:'
             '--checkpoint-rows=[rows of the table whose checkpoints are measured]:N:'
             '--cold-rows=[rows of the table that is four times its memory budget]:N:'
             '--shards-rows=[rows of each of the servers with 1, 2 and 4 shards]:N:'
             '--curve-rows=[rows of the tables that are reached with keys and without]:N:'
+            '--events-rows=[rows of the event file, and of the epochs from parsed rows]:N:'
             '--train-rows=[examples of the training log]:N:'
             '--dir=[where server and log keep their files; on the disk to be measured]:DIR:_files'
             '--json[one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s]'
@@ -348,6 +360,8 @@ case $at in
             '--value=[fields: a value of it as it stands in the input]:TEXT:_files'
             '--made-by=[fields: text of the job that made the tables, with the names that they know]:FILE:_files'
             '--share=[count: share of the input]:P:'
+            '--check=[read an event file through and say what is in it]:FILE:_files'
+            '--json[convert: one JSON object]'
             '--insecure-plaintext[talk over tcp without keys]'
             '--allow-commands[train: run the commands of a job'\''s input ({cmd: ...}), whoever submitted it]'
             '--help[this text]'

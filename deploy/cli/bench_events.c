@@ -61,7 +61,7 @@ static int prepare(struct events_bench *b, struct err *e)
     fprintf(f,
             "job: bench\ndata: {format: criteo, train: [\"%s\"], cache: \"%s/events-cache\"}\n"
             "tables: [{name: emb, dim: 8, optimizer: {kind: adagrad, lr: 0.02}}]\n"
-            "model: {kind: fm}\ntrain: {epochs: 2, batch: 4096, consistency: ssp, staleness: 2, "
+            "model: {kind: fm}\ntrain: {epochs: 2, batch: 16384, consistency: ssp, staleness: 2, "
             "prefetch: 2, lanes: 2}\ndurability: memory\n",
             b->log, b->dir);
     fclose(f);

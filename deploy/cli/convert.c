@@ -41,7 +41,7 @@ int cli_convert(int argc, char **argv)
 {
     struct option_line o;
     struct err e = {0};
-    int status = 0, rc = cli_options("shoal convert", argc, argv, &o, &e);
+    int ended = 0, rc = cli_options("shoal convert", argc, argv, &o, &e);
     bool check = rc == 0 && option_given(&o, "check");
     if (rc == 0 && check != (o.words == 0))
         rc = err_set(&e, SHOAL_E_USAGE,
@@ -51,12 +51,12 @@ int cli_convert(int argc, char **argv)
     if (rc == 0) {
         const char **line = line_of(&o);
         rc = line == NULL ? err_set(&e, SHOAL_E_NOMEM, "out of memory")
-                          : child_stand_in(line, &status, &e);
+                          : child_stand_in(line, &ended, &e);
         free(line);
     }
-    if (rc == 0 && status != 0) {
+    if (rc == 0 && ended != 0) {
         option_free(&o);
-        return status; /* it has said why */
+        return ended; /* it has said why */
     }
     return cli_end(rc, &o, &e);
 }

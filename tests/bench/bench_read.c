@@ -2,10 +2,11 @@
  *
  *     bench_read LOG [THREADS [SECONDS [BATCH [CACHE]]]]
  *
- * With a folder CACHE parsed rows are kept there and read. LOG is in the Criteo format (`shoal synth` makes one), plain or packed: decoding and indexing
- * come before the clock starts. Threads take batches of shuffled epochs in turn. Said are examples
- * by the clock on the wall, and by the seconds that the threads were on a core: the second figure
- * is the one to compare on a machine that does other work too. No test: run by hand. */
+ * LOG is in the Criteo format (`shoal synth` makes one), plain or packed: decoding and indexing
+ * come before the clock starts; with a folder CACHE, parsing too. Threads take batches of shuffled
+ * epochs in turn. Said are examples by the clock on the wall, and by the seconds that the threads
+ * were on a core: the second figure is the one to compare on a machine that does other work too. No
+ * test: run by hand. */
 #include "proto/base/time.h"
 #include "proto/job/config.h"
 #include "worker/data/dataset.h"

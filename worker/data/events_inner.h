@@ -25,8 +25,6 @@ _Static_assert(sizeof(struct events_head) == 24, "events_head is a disk format")
 _Static_assert(sizeof(struct events_block_head) == 32, "events_block_head is a disk format");
 _Static_assert(sizeof(struct events_end) == 40, "events_end is a disk format");
 
-/* The columns' lines as they stand in a file; the caller frees. NULL: no memory. */
-char *events_lines(const struct columns *c, size_t *bytes);
 /* Sum of a block's first 24 bytes and its body. */
 uint64_t events_block_sum(const struct events_block_head *h, const uint8_t *plain,
                           const uint8_t *packed);

@@ -28,7 +28,7 @@ void events_close(struct events *v)
 
 void events_room_free(struct events_room *r)
 {
-    packer_free(&r->packer);
+    pack_free(&r->packer);
     free(r->body);
     *r = (struct events_room){0};
 }
@@ -174,7 +174,7 @@ int events_read(const struct events *v, uint32_t n, struct events_room *r, struc
         return block_damaged(v, n, e);
     const struct pack_sizes sizes = {h.rows, h.plain, h.packed, h.rest, h.zipped == 1};
     struct err why = {0};
-    rc = unpack_slice(&r->packer, body, &sizes, &v->columns, b, &why);
+    rc = pack_unpack(&r->packer, body, &sizes, &v->columns, b, &why);
     if (rc == SHOAL_E_CORRUPT)
         return block_damaged(v, n, e);
     return rc == 0 ? 0 : err_set(e, rc, "%s: %s", v->name, why.text);

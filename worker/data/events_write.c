@@ -33,7 +33,7 @@ static void writer_free(struct events_writer *w)
 {
     if (w->fd >= 0)
         close(w->fd);
-    packer_free(&w->packer);
+    pack_free(&w->packer);
     free(w->lines);
     free(w->entry);
     free(w);
@@ -61,7 +61,8 @@ static int put(struct events_writer *w, const void *data, size_t bytes, struct e
     return 0;
 }
 
-char *events_lines(const struct columns *c, size_t *bytes)
+/* The columns' lines as they stand in a file; NULL: no memory. */
+static char *lines_of(const struct columns *c, size_t *bytes)
 {
     char *lines = malloc(c->bytes + 1);
     if (lines == NULL)
@@ -97,7 +98,7 @@ int events_create(const char *path, const struct columns *c, struct events_write
     snprintf(w->path, sizeof w->path, "%s", path);
     snprintf(w->temporary, sizeof w->temporary, "%s.tmp-XXXXXX", path);
     w->fd = file_temporary(w->temporary);
-    w->lines = events_lines(c, &w->line_bytes);
+    w->lines = lines_of(c, &w->line_bytes);
     int rc = 0;
     if (w->fd < 0)
         rc = err_set(e, SHOAL_E_CANTCREATE, "%s: %s; name a file in a folder that can be written",

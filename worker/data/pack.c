@@ -21,7 +21,7 @@ struct pack_slot {
     uint32_t number; /* from 1; 0: empty */
 };
 
-void packer_free(struct packer *p)
+void pack_free(struct packer *p)
 {
     free(p->plain.at);
     free(p->rest.at);
@@ -394,8 +394,8 @@ static int unpacker_ready(struct packer *p, uint32_t rest)
                : SHOAL_E_NOMEM;
 }
 
-int unpack_slice(struct packer *p, const uint8_t *body, const struct pack_sizes *s,
-                 const struct columns *c, struct slice *b, struct err *e)
+int pack_unpack(struct packer *p, const uint8_t *body, const struct pack_sizes *s,
+                const struct columns *c, struct slice *b, struct err *e)
 {
     int rc = slice_begin(b, c, e);
     if (rc != 0)

@@ -11,8 +11,8 @@
  *                   for each value which of them it is, in 1 byte (up to 256 of them) or 2. Plus
  *                   2^31: what there is for each value stands among the plain bytes
  *
- * Values of 8 bytes always are among the plain bytes: of a hash all 8, of a key the lower 6, for the
- * column says the rest (its field's number). Behind the columns: u32 malformed rows, and for each
+ * Values of 8 bytes always are among the plain bytes: of a hash all 8, of a key the lower 6, for
+ * the column says the rest (its field's number). Behind the columns: u32 malformed rows, and for each
  * u32 row, u32 bytes, its text. So decoding is copying, and looking up in small tables. */
 #ifndef WORKER_DATA_PACK_H
 #define WORKER_DATA_PACK_H
@@ -32,8 +32,8 @@ struct packer {
     bool zipped;            /* what packed holds */
 };
 
-/* packer_free releases a zeroed one too. */
-void packer_free(struct packer *p);
+/* pack_free releases a zeroed one too. */
+void pack_free(struct packer *p);
 /* Fills plain and packed. NOMEM. */
 int pack_slice(struct packer *p, const struct slice *b, const struct columns *c, struct err *e);
 
@@ -44,7 +44,7 @@ struct pack_sizes {
 };
 /* The other way. body: (plain + packed); any bytes: CORRUPT, without a text, when they are none.
  * NOMEM. */
-int unpack_slice(struct packer *p, const uint8_t *body, const struct pack_sizes *s,
-                 const struct columns *c, struct slice *b, struct err *e);
+int pack_unpack(struct packer *p, const uint8_t *body, const struct pack_sizes *s,
+                const struct columns *c, struct slice *b, struct err *e);
 
 #endif
