@@ -11,8 +11,8 @@
 int convert_split(const struct job *job, uint32_t split, const char *path,
                   void (*see)(void *context, uint64_t rows), void *context, struct events_sums *out,
                   struct err *e);
-/* Reads all of an event file: every sum in it fits. *out: as convert_sums_json, and `columns`: their
- * lines. NOINPUT, and as events_open, events_read. */
+/* Reads all of an event file: every sum in it fits. *out: as convert_sums_json, and `columns`:
+ * their lines. NOINPUT, and as events_open, events_read. */
 int convert_check(const char *path, struct json **out, struct err *e);
 /* rows, blocks, malformed, decoded_bytes, bytes, first, last. NULL: no memory. */
 struct json *convert_sums_json(const struct events_sums *s);

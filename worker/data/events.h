@@ -7,7 +7,8 @@
  *     head     "SHOALEV1" | u32 bytes of the columns | u32 how many | u64 sum of columns | columns:
  *              their lines, each ended by "\n"
  *     blocks   each: u32 BLOCK_MAGIC | u32 rows | u32 plain | u32 packed | u32 rest | u32 zipped,
- *              0 or 1 | u64 sum of these 24 bytes, plain bytes and packed bytes | these two (pack.h)
+ *              0 or 1 | u64 sum of these 24 bytes, plain bytes and packed bytes | plain bytes |
+ *              packed bytes (pack.h)
  *     index    for each block: u64 where it begins | u64 its sum | u32 bytes, head counted | u32
  *              rows | u32 first, u32 last event time, 0 without one
  *     end      u64 blocks | u64 rows | u64 sum of the head's columns and the index | u64 sum of

@@ -1,6 +1,7 @@
 /* events_write.c: writes event files.
  *
- * 1. A file has its name only when it is whole and synced. [test: events_write_has_its_name_when_whole]
+ * 1. A file has its name only when it is whole and synced.
+ *    [test: events_write_has_its_name_when_whole]
  * 2. Nothing is overwritten. [test: events_write_overwrites_nothing] */
 #include "worker/data/events_inner.h"
 

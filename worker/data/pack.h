@@ -12,8 +12,8 @@
  *                   2^31: what there is for each value stands among the plain bytes
  *
  * Values of 8 bytes always are among the plain bytes: of a hash all 8, of a key the lower 6, for
- * the column says the rest (its field's number). Behind the columns: u32 malformed rows, and for each
- * u32 row, u32 bytes, its text. So decoding is copying, and looking up in small tables. */
+ * the column says the rest (its field's number). Behind the columns: u32 malformed rows, and for
+ * each u32 row, u32 bytes, its text. So decoding is copying, and looking up in small tables. */
 #ifndef WORKER_DATA_PACK_H
 #define WORKER_DATA_PACK_H
 
