@@ -124,6 +124,8 @@ struct job {
          * TMPDIR */
         char cache[LIMIT_PATH];
         bool shuffle; /* default true: rows of an epoch in an order drawn from (seed, epoch) */
+        uint32_t shuffle_within; /* seconds of event time; 0: over the whole input */
+        bool shuffle_said;       /* the file says which */
     } data;
     struct {
         bool fields_auto;             /* `fields: auto` */

@@ -538,6 +538,14 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return differs("train.task_batches", was->train.task_batches, is->train.task_batches, e);
     if (was->data.shuffle != is->data.shuffle)
         return differs("data.shuffle", was->data.shuffle, is->data.shuffle, e);
+    if (was->data.shuffle && was->data.shuffle_within == 0 && is->data.shuffle_within != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the checkpoint is of an epoch in an order over the whole log, the job has "
+                       "windows (data.shuffle.within): data.shuffle: true goes on with it; where "
+                       "rows age that is refused, and start_from begins a new one with its tables");
+    if (was->data.shuffle_within != is->data.shuffle_within)
+        return differs("data.shuffle.within, in seconds,", was->data.shuffle_within,
+                       is->data.shuffle_within, e);
     if (was->train.mode != is->train.mode)
         return err_set(e, SHOAL_E_CONFIG,
                        "train.consistency is %s, in the checkpoint it was %s: take that one",
