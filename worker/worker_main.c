@@ -712,7 +712,7 @@ static int values_tell(const struct arguments *a, const struct job *job, struct 
     return rc == 0 ? values_name(job, *out, e) : err_wrap(e, rc, "%s", a->report);
 }
 
-static int look(const struct arguments *a, const struct job *job, struct err *e)
+static int look(const struct arguments *a, struct job *job, struct err *e)
 {
     struct json *j = NULL;
     if (strcmp(a->verb, "check") == 0)
