@@ -11,8 +11,6 @@
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
 
-#include "proto/base/assert.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,31 +263,7 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
     return rc;
 }
 
-/* What a file does not say and the text that is submitted must, or NULL: in an order over a whole
- * log every batch has the same time, and nothing would ever age. It stands in the text, so that a
- * job that runs is read alike by every release. */
-static int order_settle(const struct job *j, const char *path, const char **add, struct err *e)
-{
-    bool global = j->data.shuffle && j->data.shuffle_within == 0 && !j->train.skip;
-    *add = NULL;
-    for (uint32_t i = 0; i < j->table_count && global; i++) {
-        if (j->table[i].rules.age_every == 0)
-            continue;
-        if (j->data.shuffle_said)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "%s: data.shuffle is true, and rows of table %s age by event time: in "
-                           "an order over the whole log every batch has the same time, and none "
-                           "would age. Say data.shuffle: {within: 1h}, or false for the log's own "
-                           "order, or evict: {every_hours: 0}",
-                           path, j->table[i].name);
-        *add = "data.shuffle.within=1h";
-        return 0;
-    }
-    return 0;
-}
-
-static int job_text_with(const char *path, const struct string_list *set, const char **add,
-                         char **text, struct err *e)
+int job_text(const char *path, const struct string_list *set, char **text, struct err *e)
 {
     char *file;
     size_t bytes;
@@ -300,35 +274,13 @@ static int job_text_with(const char *path, const struct string_list *set, const 
     *text = NULL;
     rc = job_of_text(file, bytes, path, set, &j, text, e);
     free(file);
-    if (rc == 0) {
-        rc = order_settle(&j, path, add, e);
-        job_free(&j);
-    }
-    if (rc == 0 && *text != NULL)
-        return 0;
-    free(*text);
-    *text = NULL;
-    return rc != 0 ? rc : err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path);
-}
-
-int job_text(const char *path, const struct string_list *set, char **text, struct err *e)
-{
-    struct string_list more = {0};
-    const char *add;
-    int rc = job_text_with(path, set, &add, text, e);
-    if (rc != 0 || add == NULL)
+    if (rc != 0) {
+        free(*text);
+        *text = NULL;
         return rc;
-    free(*text);
-    *text = NULL;
-    for (size_t i = 0; set != NULL && i < set->count && rc == 0; i++)
-        rc = config_list_add(&more, set->item[i]);
-    if (rc == 0)
-        rc = config_list_add(&more, add);
-    rc = rc == 0 ? job_text_with(path, &more, &add, text, e)
-                 : err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path);
-    SHOAL_ASSERT(rc != 0 || add == NULL);
-    config_list_free(&more);
-    return rc;
+    }
+    job_free(&j);
+    return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;
 }
 
 uint32_t job_lanes(const struct job *j)

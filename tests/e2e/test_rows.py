@@ -98,7 +98,7 @@ def windows_of_event_time_age_as_time_does(space):
     for name, shuffle in (("order", {}), ("hours", {"data.shuffle": None}), ("whole", {"data.shuffle": {"within": "300d"}})):
         run_job(job(space, train, **over, **shuffle), space / name, 2, 2)
         lives[name] = alive(space / name, space / f"{name}.tsv")
-    assert re.search(r'within: "?1h', (space / "hours/job.yaml").read_text()), "who reads the job later must not have to know the default"
+    assert re.search(r'within: "3600s" # given by the coordinator', (space / "hours/job.yaml").read_text()), "who reads the job later must not have to know the default"
     last = {u: t for _, t, u, _ in lines}
     age = {u: lines[-1][1] - t for u, t in last.items()}
     gone, others = {u for u in last if age[u] > limit + slack}, lives["order"] ^ lives["hours"]
@@ -112,11 +112,33 @@ def an_order_in_which_nothing_ages_is_refused(space):
     train = log_file(space / "train.csv", list(random_log(200, 3)))
     over = {"tables[0].evict": {"ttl_days": 3}, "data.shuffle": True}
     run = Run(job(space, train, **over), space / "run")
-    assert run.wait() == 78 and "none would age. Say data.shuffle: {within: 1h}, or false" in run.output(), run.output()
-    for advice in ({"data.shuffle": {"within": "1h"}}, {"data.shuffle": False}, {"tables[0].evict": {"ttl_days": 3, "every_hours": 0}}):
-        run_job(job(space, train, **{**over, **advice}), space / f"run-{len(str(advice))}")
+    assert run.wait() == 78 and "within it no row ages. Say data.shuffle: {within: 1h}, or {within: 1d} where" in run.output(), run.output()
+    for number, advice in enumerate(({"data.shuffle": {"within": "1h"}}, {"data.shuffle": {"within": "1d"}}, {"data.shuffle": False}, {"tables[0].evict": {"ttl_days": 3, "every_hours": 0}})):
+        run_job(job(space, train, **{**over, **advice}), space / f"run-{number}")
     both = Run(job(space, train, **over), space / "both", extra=["--set", "data.shuffle.within=1h"])
     assert both.wait() == 78 and "data.shuffle stands there too; keep one" in both.output(), both.output()
+
+
+def a_checkpoint_keeps_its_order(space):
+    """What goes on keeps the order of its checkpoint's batches, whatever a new job would be given: the digests are those of a run that was never broken off."""
+    train = log_file(space / "train.csv", list(random_log(4000, 3)))
+    ages = {"tables[0].evict": {"ttl_days": 3, "every_hours": 1}}
+    over = {"data.shuffle": None, "checkpoint.every_batches": 20, "checkpoint.keep": 0}
+
+    def resumed(name, made, keys, *more):
+        return Run(job(space, train, **{**over, **keys}), space / name, extra=["--resume", made, *more])
+
+    runs = {name: (run_job(job(space, train, **over, **keys), space / name), min((space / name / "checkpoints").iterdir()))
+            for name, keys in (("hours", ages), ("whole", {}))}
+    report, made = runs["hours"]
+    again = resumed("again", made, ages)
+    assert again.wait() == 0 and digests(again.report()) == digests(report), again.output()
+    for more, says in (("data.shuffle.within=2h", "data.shuffle.within is 7200s, in the checkpoint it was 3600s"), ("data.shuffle=false", "data.shuffle is 0"),
+                       ("data.time_unit=ms", "data.time is at in ms, in the checkpoint it was at in s")):
+        run = resumed(more[5:], made, ages, "--set", more)
+        assert run.wait() == 78 and says in run.output(), run.output()
+    older = resumed("older", runs["whole"][1], ages)  # as what a release without windows has left
+    assert older.wait() == 0 and "within" not in (space / "older/job.yaml").read_text(), older.output()
 
 
 def stamps_of_the_future_are_clamped(space):
@@ -129,4 +151,5 @@ def stamps_of_the_future_are_clamped(space):
 
 if __name__ == "__main__":
     main([a_row_counts_its_examples, a_key_gets_its_row_at_the_count, rows_without_a_push_go_after_their_time,
-          paddle_rows_need_nine_shows, windows_of_event_time_age_as_time_does, an_order_in_which_nothing_ages_is_refused, stamps_of_the_future_are_clamped])
+          paddle_rows_need_nine_shows, windows_of_event_time_age_as_time_does, an_order_in_which_nothing_ages_is_refused,
+          a_checkpoint_keeps_its_order, stamps_of_the_future_are_clamped])

@@ -263,16 +263,18 @@ static uint64_t clock_identity(const struct job *job, const struct features *f)
 }
 
 /* Rows of a chunk stay together: a log that is in no order of time is parted by it only where a
- * chunk is a row. */
+ * chunk is a row. Told behind what is there already. */
 static void order_look(struct dataset *d, const struct job *job)
 {
+    size_t at = strlen(d->warning);
     if (d->index.chunk_rows > 1 && d->order.going_back > d->order.whole / 100)
-        (void)snprintf(d->warning, sizeof d->warning,
-                       "data.shuffle.within: the rows are in no order of time (%u of %u chunks of "
-                       "%u rows begin more than %u s before one in front of them), and rows of a "
-                       "chunk stay together: sort the log by its time",
-                       d->order.going_back, d->order.whole, d->index.chunk_rows,
-                       job->data.shuffle_within);
+        (void)snprintf(
+            d->warning + at, sizeof d->warning - at,
+            "%sdata.shuffle.within: the rows are in no order of time (%u of %u chunks of "
+            "%u rows begin more than %u s before the one in front of them), and rows of "
+            "a chunk stay together: sort the log by its time",
+            at > 0 ? "; " : "", d->order.going_back, d->order.whole, d->index.chunk_rows,
+            job->data.shuffle_within);
 }
 
 static int index_and_order(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
@@ -290,8 +292,6 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     free(c.cell);
     if (rc == 0)
         rc = order_open(&d->order, &d->index, train && job->data.shuffle, within, e);
-    if (rc == 0)
-        order_look(d, job);
     return rc;
 }
 
@@ -323,8 +323,9 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
         dataset_close(d);
         return rc;
     }
-    if (split == WIRE_TRAIN && d->warning[0] == '\0')
+    if (split == WIRE_TRAIN)
         labels_look(&d->source, &d->index, &d->features, d->warning);
+    order_look(d, job);
     if (d->warning[0] != '\0')
         log_warn("%s: %s", what, d->warning);
     log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks,

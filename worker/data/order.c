@@ -44,7 +44,7 @@ static int windows_cut(struct order *o, const uint64_t *sorted)
 
 int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within, struct err *e)
 {
-    uint32_t latest = 0;
+    uint32_t before = 0;
     *o = (struct order){.drawn = drawn, .whole = (uint32_t)(x->rows / x->chunk_rows)};
     if (!drawn || within == 0)
         return 0;
@@ -52,8 +52,8 @@ int order_open(struct order *o, const struct index *x, bool drawn, uint32_t with
     uint64_t *sorted = malloc(sizeof sorted[0] * (o->whole + 1ull));
     for (uint32_t i = 0; sorted != NULL && i < o->whole; i++) {
         uint32_t time = x->time[i];
-        o->going_back += latest > within && time < latest - within;
-        latest = time > latest ? time : latest;
+        o->going_back += before > within && time < before - within;
+        before = time;
         sorted[i] = (uint64_t)(time / within) << 32 | i;
     }
     int rc = SHOAL_E_NOMEM;

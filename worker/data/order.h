@@ -20,7 +20,7 @@ struct order {
     uint32_t *chunk;     /* owned (whole): those of the first window, of the second, .. */
     uint32_t *first;     /* owned (windows + 1): where in `chunk` each begins */
     uint32_t *window;    /* owned (windows): time / within */
-    uint32_t going_back; /* chunks that begin more than a window before one in front of them */
+    uint32_t going_back; /* chunks that begin more than a window before the one in front of them */
 };
 
 /* within: seconds of a window; 0: none. The index then has times. NOMEM. */
