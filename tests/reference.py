@@ -147,7 +147,7 @@ def leaves(node, path=""):
         inner = one.get("items", one)
         if "properties" in inner:
             yield from leaves(inner, f"{path}{name}{'[]' if inner is not one else ''}.")
-        else:
+        if "properties" not in inner or "object" != inner["type"]: # a value; or one or a mapping
             yield path + name
 
 

@@ -730,7 +730,7 @@ static int convert(const struct arguments *a, const struct job *job, struct err 
     return worker_convert(job, a->split, a->out, a->as_json, e);
 }
 
-static int look(const struct arguments *a, const struct job *job, struct err *e)
+static int look(const struct arguments *a, struct job *job, struct err *e)
 {
     struct json *j = NULL;
     if (strcmp(a->verb, "check") == 0)

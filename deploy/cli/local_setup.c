@@ -6,6 +6,7 @@
 #include "proto/base/file.h"
 #include "proto/base/machine.h"
 #include "proto/base/time.h"
+#include "proto/job/given.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -277,7 +278,7 @@ int local_run_is(const char *path, const char *text, struct err *e)
     size_t bytes, plain_bytes = 0;
     if (file_read_whole(path, LIMIT_CONFIG_BYTES + LEGEND_BYTES_MAX, &was, &bytes) != 0)
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
-    int rc = legend_put(was, bytes, NULL, &plain, &plain_bytes, e);
+    int rc = given_strip(was, bytes, &plain, &plain_bytes, e);
     bool same = rc == 0 && plain_bytes == strlen(text) && memcmp(plain, text, plain_bytes) == 0;
     free(was);
     free(plain);

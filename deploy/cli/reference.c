@@ -286,6 +286,13 @@ static struct json *node_below(struct json *node, const char *name)
         if (list)
             json_set(one, "items", node_new("object"));
         json_set(members, bare, one);
+    } else if (json_get(one, "properties") == NULL && !list) { /* a value, or a mapping */
+        struct json *types = json_new_array();
+        json_append_string(types, json_as_string(json_get(one, "type"), ""));
+        json_append_string(types, "object");
+        json_set(one, "type", types);
+        json_set_bool(one, "additionalProperties", false);
+        json_set(one, "properties", json_new_object());
     }
     return list ? json_get(one, "items") : one;
 }

@@ -4,7 +4,7 @@
  * A spec is an array ended by a NULL path. A path is dotted ("journal.max"); "[]" stands for an
  * element of a list of mappings ("tables[].dim"); CONFIG_LIST takes a list of strings or one
  * string. Every refusal names file, line, key and, for an unknown key, the nearest known one. Sizes
- * take k/M/G/KiB/MiB/GiB, times ms/s/min. */
+ * take k/M/G/KiB/MiB/GiB, times ms/s/min/h/d. */
 #ifndef PROTO_JOB_CONFIG_H
 #define PROTO_JOB_CONFIG_H
 
@@ -63,7 +63,8 @@ void config_quote(const char *text, char *out);
  * none. index counts elements of "[]" lists: config_count(c, "tables") of them; pass the concrete
  * path, "tables[2].dim". Types were checked by config_parse, asking with another type is our own
  * error (asserted). */
-bool config_has(const struct config *c, const char *path);
+bool config_has(const struct config *c, const char *path);       /* it, or a key below it */
+bool config_has_value(const struct config *c, const char *path); /* it alone */
 size_t config_count(const struct config *c, const char *path);
 const char *config_string(const struct config *c, const char *path);
 const char *config_string_or(const struct config *c, const char *path, const char *fallback);

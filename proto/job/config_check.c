@@ -37,7 +37,9 @@ bool config_size_parse(const char *text, double *out)
                 {"TiB", 1099511627776.0},
                 {"ms", 1},
                 {"s", 1e3},
-                {"min", 6e4}};
+                {"min", 6e4},
+                {"h", 3.6e6},
+                {"d", 8.64e7}};
     char *end;
     double x = strtod(text, &end);
 

@@ -42,6 +42,11 @@ bool config_has(const struct config *c, const char *path)
     return false;
 }
 
+bool config_has_value(const struct config *c, const char *path)
+{
+    return config_entry_find(c, path) != NULL;
+}
+
 size_t config_count(const struct config *c, const char *path)
 {
     size_t n = strlen(path), count = 0;

@@ -276,6 +276,7 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
     free(file);
     if (rc != 0) {
         free(*text);
+        *text = NULL;
         return rc;
     }
     job_free(&j);

@@ -126,6 +126,8 @@ struct job {
         /* bytes of parsed rows in it, if the job names it; 0: none are kept */
         uint64_t cache_max;
         bool shuffle; /* default true: rows of an epoch in an order drawn from (seed, epoch) */
+        uint32_t shuffle_within; /* seconds of event time; 0: over the whole input */
+        bool shuffle_said;       /* the file says which */
     } data;
     struct {
         bool fields_auto;             /* `fields: auto` */

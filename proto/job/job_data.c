@@ -197,6 +197,16 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     j->data.header = config_bool(c, "data.header");
     j->data.max_bad = config_float(c, "data.max_bad");
     j->data.shuffle = config_bool(c, "data.shuffle");
+    uint64_t within = (uint64_t)config_size_or(c, "data.shuffle.within", 0);
+    j->data.shuffle_within = (uint32_t)(within / 1000);
+    j->data.shuffle_said = config_has_value(c, "data.shuffle") || j->data.shuffle_within > 0;
+    if (within % 1000 != 0)
+        return job_refuse(c, "data.shuffle.within", e, ": whole seconds are possible");
+    if (config_has_value(c, "data.shuffle") && j->data.shuffle_within > 0)
+        return job_refuse(c, "data.shuffle.within", e, ": data.shuffle stands there too; keep one");
+    if (j->data.shuffle_within > 0 && j->data.time[0] == '\0')
+        return job_refuse(c, "data.shuffle.within", e,
+                          " is of event time: name its column in data.time");
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));
     j->data.cache_max = config_size(c, "data.cache_max");
     int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);

@@ -69,6 +69,10 @@ const struct config_key keys_job[] = {
      .text = "bytes of parsed rows kept there. [Cache](#cache)"},
     {"data.shuffle", CONFIG_BOOL, 0, 0, NULL, .fallback = "true",
      .text = "each epoch in an order drawn from seed and epoch"},
+    {"data.shuffle.within", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms",
+     .otherwise = "1h where rows age, else the whole input",
+     .text = "drawn within windows of event time, one after the other: instead of `true`. "
+             "[Order](#rules-of-rows)"},
     {"features.fields", CONFIG_LIST, 0, 0, NULL, .fallback = "auto",
      .values = "`auto`, or column names", .text = "which columns are used"},
     {"features.number", CONFIG_ENUM, 0, 0, "none|log1p|bucket",

@@ -515,6 +515,27 @@ static int limits_compare(const struct job *was, const struct job *is, struct er
     return rc;
 }
 
+/* Of windows that the job leaves open the checkpoint's hold (given.h). */
+static int windows_compare(const struct job *was, const struct job *is, struct err *e)
+{
+    static const char *const units[] = {"s", "ms", "us"};
+    uint32_t before = was->data.shuffle_within, now = is->data.shuffle_within;
+    if (is->data.shuffle_said && before != now)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.shuffle.within is %us, in the checkpoint it was %us (0: the whole "
+                       "log): batches already done would not be the same ones; take data.shuffle "
+                       "away, and the order stays as it was",
+                       now, before);
+    if (before > 0 &&
+        (was->data.time_unit != is->data.time_unit || strcmp(was->data.time, is->data.time) != 0))
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "data.time is %s in %s, in the checkpoint it was %s in %s: batches already "
+            "done, drawn within windows of it, would not be the same ones; take that one",
+            is->data.time, units[is->data.time_unit], was->data.time, units[was->data.time_unit]);
+    return 0;
+}
+
 static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
                         struct err *e)
 {
@@ -522,6 +543,7 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
     SHOAL_ASSERT(was->train.mode < sizeof modes / sizeof modes[0]);
     SHOAL_ASSERT(is->train.mode < sizeof modes / sizeof modes[0]);
     uint32_t lanes = is->train.lanes == 0 ? 2 : is->train.lanes;
+    int rc;
     if (is->train.epochs < s->at.epoch)
         return err_set(e, SHOAL_E_CONFIG,
                        "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least",
@@ -538,11 +560,14 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return differs("train.task_batches", was->train.task_batches, is->train.task_batches, e);
     if (was->data.shuffle != is->data.shuffle)
         return differs("data.shuffle", was->data.shuffle, is->data.shuffle, e);
+    rc = windows_compare(was, is, e);
+    if (rc != 0)
+        return rc;
     if (was->train.mode != is->train.mode)
         return err_set(e, SHOAL_E_CONFIG,
                        "train.consistency is %s, in the checkpoint it was %s: take that one",
                        modes[is->train.mode], modes[was->train.mode]);
-    int rc = tables_are_kept(s->at.phase) ? limits_compare(was, is, e) : 0;
+    rc = tables_are_kept(s->at.phase) ? limits_compare(was, is, e) : 0;
     if (rc != 0)
         return rc;
     bool valid = s->at.phase == PHASE_EVAL || s->at.phase == PHASE_CUT,
@@ -584,6 +609,7 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
         rc = job_same_model(&was, spec, e);
     if (rc == 0)
         rc = legend_copy(&was.legend, &f->legend, e);
+    f->within = was.data.shuffle_within;
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
                      same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);

@@ -1,7 +1,9 @@
 /* submit.c: a job comes: parsed, checked, numbered, stored. */
 #include "server/coord/submit.h"
 #include "proto/base/assert.h"
+#include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "proto/job/given.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
@@ -246,6 +248,29 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
 
+/* The job's text gets the order of its input, where it leaves it open and its rows go by time. */
+static int order_begin(struct coord_job *j, const struct coord_from *from, struct err *e)
+{
+    struct job *spec = &j->spec;
+    bool goes_on = from != NULL && !from->start;
+    uint32_t within;
+    char *text;
+    size_t bytes;
+    int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &within, e);
+    if (rc != 0 || within == 0)
+        return rc;
+    rc = given_put(j->yaml, j->yaml_bytes, within, &text, &bytes, e);
+    if (rc != 0)
+        return rc;
+    free(j->yaml);
+    j->yaml = text;
+    j->yaml_bytes = bytes;
+    spec->data.shuffle_within = within;
+    log_info("job %s: each epoch is drawn within windows of %u s of event time%s", spec->name,
+             within, goes_on ? ", as in the checkpoint" : "");
+    return 0;
+}
+
 /* ---- what the servers hold ------------------------------------------------------------------- */
 
 static bool begins_with_fleet(const struct coord_submit *submit)
@@ -321,6 +346,8 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     if (rc == 0 && goes_on)
         rc = coord_from_open(c, submit->from, submit->start, &j->spec, &from, e);
     if (rc == 0)
+        rc = order_begin(j, goes_on ? &from : NULL, e);
+    if (rc == 0)
         rc = legend_begin(c, j, goes_on ? &from : NULL, fleet, e);
     if (rc == 0)
         rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, fleet, e);
@@ -336,13 +363,12 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     return rc;
 }
 
-/* But for the names, which are no part of what is submitted. */
 static bool same_text(const struct coord_job *j, const struct coord_submit *submit)
 {
     char *mine = NULL, *theirs = NULL;
     size_t bytes = 0, more = 0;
-    bool same = legend_put(j->yaml, j->yaml_bytes, NULL, &mine, &bytes, NULL) == 0 &&
-                legend_put(submit->yaml, submit->bytes, NULL, &theirs, &more, NULL) == 0;
+    bool same = given_strip(j->yaml, j->yaml_bytes, &mine, &bytes, NULL) == 0 &&
+                given_strip(submit->yaml, submit->bytes, &theirs, &more, NULL) == 0;
     while (same && bytes > 0 && mine[bytes - 1] == '\n')
         bytes--;
     while (same && more > 0 && theirs[more - 1] == '\n')

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """test_rows: who gets a row, what it counts and when it goes, from a log with event times to the tables."""
+import re
+
 from lib import *
 
 DAY = 86400
@@ -78,6 +80,67 @@ def paddle_rows_need_nine_shows(space):
     assert row is not None and abs(row["stats"]["show"] - 9 * 0.98) < 1e-5, row
 
 
+def alive(run_dir, out):
+    """Users with a row: their ids stand in the keys."""
+    subprocess.run([SHOAL, "checkpoint", "export", run_dir, "emb", "--out", out], check=True)
+    rows = [line.split("\t") for line in out.read_text().splitlines()[1:]]
+    return {int(row[0], 16) & (1 << 48) - 1 for row in rows if row[1] in ("0", "user")}
+
+
+def windows_of_event_time_age_as_time_does(space):
+    """Drawn within hours, as a job with ageing is by default, rows live as in the log's own order, but for those whose age is within an hour and a batch of
+    the limit. Control: one window for the whole log, in which all of them live."""
+    lines = [(c, t, u[1:], i) for c, t, u, i in random_log(12000, 10, 3)]
+    lines = [(c, t, int(u) + 1000 * random.Random(n).randrange(8), i) for n, (c, t, u, i) in enumerate(lines)]
+    train, limit, slack = log_file(space / "train.csv", lines), 3 * DAY, 2 * 3600 + 64 * 10 * DAY // 12000
+    over = {"data.columns": [{"name": "user", "id": True}], "tables[0].evict": {"ttl_days": 3, "every_hours": 1}}
+    lives = {}
+    for name, shuffle in (("order", {}), ("hours", {"data.shuffle": None}), ("whole", {"data.shuffle": {"within": "300d"}})):
+        run_job(job(space, train, **over, **shuffle), space / name, 2, 2)
+        lives[name] = alive(space / name, space / f"{name}.tsv")
+    assert re.search(r'within: "3600s" # given by the coordinator', (space / "hours/job.yaml").read_text()), "who reads the job later must not have to know the default"
+    last = {u: t for _, t, u, _ in lines}
+    age = {u: lines[-1][1] - t for u, t in last.items()}
+    gone, others = {u for u in last if age[u] > limit + slack}, lives["order"] ^ lives["hours"]
+    print(f"      {len(last)} users, {len(lives['order'])} live in the log's order, {len(lives['hours'])} in hours, {len(others)} differ", flush=True)
+    assert 100 < len(gone) < len(last) - 100 and not gone & lives["order"] and not gone & lives["hours"], (len(gone), gone & lives["hours"])
+    assert all(abs(age[u] - limit) <= slack for u in others), {u: age[u] / 3600 for u in others}
+    assert len(gone & lives["whole"]) > len(gone) / 2, "a check that cannot fail"
+
+
+def an_order_in_which_nothing_ages_is_refused(space):
+    train = log_file(space / "train.csv", list(random_log(200, 3)))
+    over = {"tables[0].evict": {"ttl_days": 3}, "data.shuffle": True}
+    run = Run(job(space, train, **over), space / "run")
+    assert run.wait() == 78 and "within it no row ages. Say data.shuffle: {within: 1h}, or {within: 1d} where" in run.output(), run.output()
+    for number, advice in enumerate(({"data.shuffle": {"within": "1h"}}, {"data.shuffle": {"within": "1d"}}, {"data.shuffle": False}, {"tables[0].evict": {"ttl_days": 3, "every_hours": 0}})):
+        run_job(job(space, train, **{**over, **advice}), space / f"run-{number}")
+    both = Run(job(space, train, **over), space / "both", extra=["--set", "data.shuffle.within=1h"])
+    assert both.wait() == 78 and "data.shuffle stands there too; keep one" in both.output(), both.output()
+
+
+def a_checkpoint_keeps_its_order(space):
+    """What goes on keeps the order of its checkpoint's batches, whatever a new job would be given: the digests are those of a run that was never broken off."""
+    train = log_file(space / "train.csv", list(random_log(4000, 3)))
+    ages = {"tables[0].evict": {"ttl_days": 3, "every_hours": 1}}
+    over = {"data.shuffle": None, "checkpoint.every_batches": 20, "checkpoint.keep": 0}
+
+    def resumed(name, made, keys, *more):
+        return Run(job(space, train, **{**over, **keys}), space / name, extra=["--resume", made, *more])
+
+    runs = {name: (run_job(job(space, train, **over, **keys), space / name), min((space / name / "checkpoints").iterdir()))
+            for name, keys in (("hours", ages), ("whole", {}))}
+    report, made = runs["hours"]
+    again = resumed("again", made, ages)
+    assert again.wait() == 0 and digests(again.report()) == digests(report), again.output()
+    for more, says in (("data.shuffle.within=2h", "data.shuffle.within is 7200s, in the checkpoint it was 3600s"), ("data.shuffle=false", "data.shuffle is 0"),
+                       ("data.time_unit=ms", "data.time is at in ms, in the checkpoint it was at in s")):
+        run = resumed(more[5:], made, ages, "--set", more)
+        assert run.wait() == 78 and says in run.output(), run.output()
+    older = resumed("older", runs["whole"][1], ages)  # as what a release without windows has left
+    assert older.wait() == 0 and "within" not in (space / "older/job.yaml").read_text(), older.output()
+
+
 def stamps_of_the_future_are_clamped(space):
     """The log's first batch is of the year 2100: it counts as of tomorrow, and the report says how many examples did."""
     lines = [(0, 4102444800, "u-late", "i0") for _ in range(64)] + list(random_log(1000, 3))
@@ -88,4 +151,5 @@ def stamps_of_the_future_are_clamped(space):
 
 if __name__ == "__main__":
     main([a_row_counts_its_examples, a_key_gets_its_row_at_the_count, rows_without_a_push_go_after_their_time,
-          paddle_rows_need_nine_shows, stamps_of_the_future_are_clamped])
+          paddle_rows_need_nine_shows, windows_of_event_time_age_as_time_does, an_order_in_which_nothing_ages_is_refused,
+          a_checkpoint_keeps_its_order, stamps_of_the_future_are_clamped])

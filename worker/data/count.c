@@ -241,8 +241,9 @@ static int tables_of(const struct job *job, const struct model_shape *shape,
     return rc;
 }
 
-int count_job(const struct job *job, double share, struct json **out, struct err *e)
+int count_job(struct job *job, double share, struct json **out, struct err *e)
 {
+    job->data.shuffle_within = 0; /* in windows it would be the log's beginning */
     struct sample s = {.job = job};
     struct features f = {0};
     uint32_t row_floats[LIMIT_JOB_TABLES] = {0};

@@ -1,10 +1,11 @@
 /* count.h: how many rows a log will need: its keys counted by field, on all of it or on a sample.
  *
- * The sample is the begin of the first epoch in the job's own order, so with data.shuffle it is
- * drawn from all of the log. For each field and each threshold k the keys with k appearances at
- * least are counted: what admission by count k would give a row. An appearance is an example that
- * shows the key; a table without statistics counts batches instead, so there a threshold keeps
- * somewhat fewer. The whole log is reckoned from the sample (count_fit_extrapolate). */
+ * The sample is the begin of the first epoch in the job's own order, its windows of time left
+ * aside, so with data.shuffle it is drawn from all of the log. For each field and each threshold k
+ * the keys with k appearances at least are counted: what admission by count k would give a row. An
+ * appearance is an example that shows the key; a table without statistics counts batches instead,
+ * so there a threshold keeps somewhat fewer. The whole log is reckoned from the sample
+ * (count_fit_extrapolate). */
 #ifndef WORKER_DATA_COUNT_H
 #define WORKER_DATA_COUNT_H
 
@@ -38,7 +39,7 @@ int count_add(struct counter *c, uint64_t key, uint32_t times);
 /* Counts the job's training input, a share of it (0 to 1, 1: all). *out: rows, sampled, bad_lines,
  * tables: name, row_floats (weights and state of a row); fields: name, field, table, appearances,
  * keys, kept (by threshold), whole (the same of the whole log). */
-int count_job(const struct job *job, double share, struct json **out, struct err *e);
+int count_job(struct job *job, double share, struct json **out, struct err *e);
 
 /* From the distinct keys of a sample to those of the whole log.
  *

@@ -1,7 +1,7 @@
 /* dataset.c: source, index and features of one split put together; batches read by position.
  *
- * 1. Rows of whole chunks come first in an epoch, in the order of index_order; the rows of a last,
- *    smaller chunk come last, so that every position before them is (chunk, row in chunk) by
+ * 1. Rows of whole chunks come first in an epoch, as order.h has them; the rows of a last, smaller
+ *    chunk come last, so that every position before them is (chunk, row in chunk) by
  *    division alone. [assert: batch_read]
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
  *    its rows. [assert: read_lines] [test: dataset_changed_input_is_an_error]
@@ -13,6 +13,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "proto/wire/wire.h"
@@ -22,6 +23,7 @@
 #include "worker/data/source.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +230,65 @@ static int bind(struct dataset *d, const struct job *job, struct err *e)
     return rc;
 }
 
+/* ---- the order of training ---- */
+
+struct row_clock {
+    const struct features *features;
+    struct cell *cell; /* CELLS_MAX */
+};
+
+static uint32_t row_time(void *context, struct line *line)
+{
+    const struct row_clock *c = context;
+    const struct features *f = c->features;
+    char reason[REASON_BYTES];
+    uint32_t time;
+    return f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
+                   feature_time(&c->cell[f->time], f->time_unit, &time)
+               ? time
+               : 0;
+}
+
+/* Of what tells a row's time, all that may differ while the files are the same. */
+static uint64_t clock_identity(const struct job *job, const struct features *f)
+{
+    uint64_t of[] = {job->data.format, (unsigned char)job->data.delimiter, f->time, f->time_unit};
+    return hash_bytes(of, sizeof of, 0);
+}
+
+/* Rows of a chunk stay together: a log that is in no order of time is parted by it only where a
+ * chunk is a row. Told behind what is there already. */
+static void order_look(struct dataset *d, const struct job *job)
+{
+    size_t at = strlen(d->warning);
+    if (d->index.chunk_rows > 1 && d->order.going_back > d->order.whole / 100)
+        (void)snprintf(
+            d->warning + at, sizeof d->warning - at,
+            "%sdata.shuffle.within: the rows are in no order of time (%u of %u chunks of "
+            "%u rows begin more than %u s before the one in front of them), and rows of "
+            "a chunk stay together: sort the log by its time",
+            at > 0 ? "; " : "", d->order.going_back, d->order.whole, d->index.chunk_rows,
+            job->data.shuffle_within);
+}
+
+static int index_and_order(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
+{
+    bool train = split == WIRE_TRAIN;
+    uint32_t within = train ? job->data.shuffle_within : 0;
+    struct row_clock c = {.features = &d->features};
+    struct index_clock clock = {row_time, &c, clock_identity(job, &d->features)};
+    SHOAL_ASSERT(within == 0 || d->features.time != FEATURE_NO_COLUMN);
+    c.cell = within > 0 ? malloc(sizeof c.cell[0] * CELLS_MAX) : NULL;
+    if (within > 0 && c.cell == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
+    int rc = index_open(&d->source, d->features.header, within > 0 ? &clock : NULL, &d->cache,
+                        &d->index, e);
+    free(c.cell);
+    if (rc == 0)
+        rc = order_open(&d->order, &d->index, train && job->data.shuffle, within, e);
+    return rc;
+}
+
 /* Source and features: what stands before the rows. */
 static int parts_open(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
 {
@@ -235,7 +296,6 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     const struct string_list *list = dataset_list(job, split, &what);
     SHOAL_ASSERT(split <= WIRE_TEST);
     d->events = job->data.format == DATA_EVENTS;
-    d->shuffle = job->data.shuffle && split == WIRE_TRAIN;
     if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
         d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
     int rc = cache_init(&d->cache, job->data.cache, e);
@@ -247,16 +307,15 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     return rc == 0 && !d->events ? bind(d, job, e) : rc;
 }
 
-static int rows_open(struct dataset *d, const struct job *job, const char *what, struct err *e)
+static int rows_open(struct dataset *d, const struct job *job, uint32_t split, const char *what,
+                     struct err *e)
 {
-    if (d->events)
-        return dataset_keep_events(d, e);
-    int rc = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
+    int rc = index_and_order(d, job, split, e);
     if (rc == 0 && d->index.rows == 0)
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
-    return rc == 0 ? dataset_keep_text(d, job, e) : rc;
+    return rc == 0 && !d->events ? dataset_keep_text(d, job, e) : rc;
 }
 
 static struct dataset *dataset_new(const char *what, struct err *e)
@@ -276,13 +335,14 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
         return SHOAL_E_NOMEM;
     int rc = parts_open(d, job, split, e);
     if (rc == 0)
-        rc = rows_open(d, job, what, e);
+        rc = rows_open(d, job, split, what, e);
     if (rc != 0) {
         dataset_close(d);
         return rc;
     }
     if (split == WIRE_TRAIN && !d->events)
         labels_look(&d->source, &d->index, &d->features, d->warning);
+    order_look(d, job);
     if (d->warning[0] != '\0')
         log_warn("%s: %s", what, d->warning);
     log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks,
@@ -345,6 +405,7 @@ void dataset_close(struct dataset *d)
         return;
     rows_close(&d->rows);
     source_close(&d->source);
+    order_close(&d->order);
     index_close(&d->index);
     features_free(&d->features);
     free(d);
@@ -471,17 +532,17 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
         out->space->lines.clock_ns = out->clock_ns;
         out->space->lines.file_ns = 0;
     }
-    uint64_t whole = x->rows / x->chunk_rows, left = rows;
+    uint64_t left = rows;
     struct span span[SPANS];
     uint32_t count = 0;
     for (uint64_t at = position; rc == 0 && left > 0;) {
         uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
         uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
-        uint64_t chunk = d->shuffle && epoch > 0 && place < whole
-                             ? index_order(seed, epoch, whole, place)
+        uint64_t chunk = epoch > 0 && place < d->order.whole
+                             ? order_chunk(&d->order, seed, epoch, place)
                              : place;
         struct span *last = count > 0 ? &span[count - 1] : NULL;
-        SHOAL_ASSERT(chunk < whole || chunk == place); /* 1 */
+        SHOAL_ASSERT(chunk < d->order.whole || chunk == place); /* 1 */
         at += take;
         left -= take;
         if (last != NULL && chunk == last->chunk + last->chunks) {

@@ -5,11 +5,11 @@
  * folder, and makes the index: byte offset and checksum of every chunk of rows, so that any row can
  * be read again at any time. A row is a non-empty line (a csv header is none). The index is kept in
  * the cache folder beside the decoded text and is used again when size and time of the file are as
- * they were.
+ * they were, and times, where windows of them ask for them, are read alike.
  *
  * Order: epoch e of training visits rows in the order `position -> row`, a permutation of chunks
- * drawn from (seed, epoch) that nobody stores (a Feistel network with cycle walking); chunk_rows is
- * 1 up to 2^18 rows. Without shuffle, and for eval, position = row. A batch of a lane is a range of
+ * drawn from (seed, epoch) that nobody stores (order.h); chunk_rows is 1 up to 2^18 rows. Without
+ * shuffle, and for eval, position = row. A batch of a lane is a range of
  * positions: so a batch number always leads back to rows of the input. */
 #ifndef WORKER_DATA_DATASET_H
 #define WORKER_DATA_DATASET_H
@@ -38,7 +38,7 @@ int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, 
 uint64_t dataset_rows(const struct dataset *d);
 /* of content: equal on every worker that reads the same input */
 uint64_t dataset_digest(const struct dataset *d);
-/* What looks wrong with the labels of the training split (labels.h), or empty. */
+/* What looks wrong with the labels of the training split (labels.h) or its order, or empty. */
 const char *dataset_warning(const struct dataset *d);
 
 /* Cells of the columns that evaluate.by names, in its order, of each line that is whole, until

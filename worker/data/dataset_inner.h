@@ -6,6 +6,7 @@
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
 #include "worker/data/index.h"
+#include "worker/data/order.h"
 #include "worker/data/parsed.h"
 #include "worker/data/rows.h"
 
@@ -17,7 +18,7 @@ struct dataset {
     struct source source;
     struct index index;
     struct features features;
-    bool shuffle;
+    struct order order; /* of training */
     uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
     char warning[ERR_TEXT_MAX]; /* of its labels; empty: none */
 };
@@ -35,7 +36,8 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
 /* d->rows from text, if the job names data.cache: that they cannot be kept is no error, and then
  * lines are read. CHECKSUM, NOMEM. */
 int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e);
-/* d->rows and d->index from event files. As events_open and events_read; CONFIG, CANTCREATE. */
-int dataset_keep_events(struct dataset *d, struct err *e);
+/* d->rows and d->index, with times, from event files. As events_open and events_read; CONFIG,
+ * CANTCREATE. */
+int dataset_keep_events(struct dataset *d, bool timed, struct err *e);
 
 #endif

@@ -5,6 +5,8 @@
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 
+#include <stdlib.h>
+
 static struct rows_name rows_name(const struct dataset *d, const struct columns *c)
 {
     const struct features *f = &d->features;
@@ -80,8 +82,22 @@ int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e)
     return 0;
 }
 
+/* Of the chunks' first rows, as an index has them; a malformed row has none here. */
+static int times_take(struct dataset *d, struct err *e)
+{
+    struct index *x = &d->index;
+    x->time = malloc(sizeof x->time[0] * (x->chunks + 1ull));
+    if (x->time == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the times of the input; free some");
+    for (uint32_t i = 0; i < x->chunks; i++) {
+        uint32_t time = rows_time(&d->rows, (uint64_t)i * x->chunk_rows);
+        x->time[i] = time != 0 ? time : i > 0 ? x->time[i - 1] : 0;
+    }
+    return 0;
+}
+
 /* Chunks are as an index of text would have them. */
-int dataset_keep_events(struct dataset *d, struct err *e)
+int dataset_keep_events(struct dataset *d, bool timed, struct err *e)
 {
     struct parsed *p;
     int rc = parsed_open(&d->source, &d->features, true, &p, e);
@@ -94,5 +110,5 @@ int dataset_keep_events(struct dataset *d, struct err *e)
     x->chunks = (uint32_t)((x->rows + x->chunk_rows - 1) / x->chunk_rows);
     rc = rows_take(d, p, UINT64_MAX, e);
     parsed_close(p);
-    return rc;
+    return rc == 0 && timed ? times_take(d, e) : rc;
 }

@@ -40,11 +40,11 @@ struct index_file {
     uint64_t bytes;
     uint32_t chunk_rows;
     uint32_t chunks;
-    uint64_t chunk_sum; /* XXH3 of the chunks */
+    uint64_t chunk_sum; /* XXH3 of the chunks, seeded by that of the times */
     uint64_t sum;       /* XXH3 of what stands above */
 };
 _Static_assert(sizeof(struct index_file) == 56, "index_file is a disk format"); /* 1 */
-#define INDEX_MAGIC "SHOALIX1"
+#define INDEX_MAGIC "SHOALIX1" /* `chunks` times of 4 bytes behind them where there is a clock */
 
 static uint64_t digest_of(const struct index *x)
 {
@@ -61,12 +61,14 @@ static void join(struct index *x)
     for (uint32_t i = 0; i < x->chunks / 2; i++) {
         x->chunk[i] = x->chunk[2 * i];
         x->chunk[i].sum += x->chunk[2 * i + 1].sum;
+        if (x->time != NULL)
+            x->time[i] = x->time[2 * i];
     }
     x->chunks /= 2;
     x->chunk_rows *= 2;
 }
 
-static int room_for_chunk(struct index *x, uint32_t *capacity)
+static int room_for_chunk(struct index *x, bool timed, uint32_t *capacity)
 {
     if (x->chunks < *capacity)
         return 0;
@@ -75,30 +77,40 @@ static int room_for_chunk(struct index *x, uint32_t *capacity)
         join(x);
         return 0;
     }
-    return array_room(&x->chunk, x->chunks, capacity, CHUNKS_START);
+    uint32_t times = *capacity;
+    int rc = timed ? array_room(&x->time, x->chunks, &times, CHUNKS_START) : 0;
+    return rc == 0 ? array_room(&x->chunk, x->chunks, capacity, CHUNKS_START) : rc;
 }
 
-static int make(const struct source *s, bool header, struct index *x, struct err *e)
+/* A row without a time is of that of the chunk in front of it. */
+static void time_put(struct index *x, const struct index_clock *clock, struct line *line)
+{
+    uint32_t time = line->too_long ? 0 : clock->time(clock->context, line), at = x->chunks - 1;
+    x->time[at] = time != 0 ? time : at > 0 ? x->time[at - 1] : 0;
+}
+
+static int make(const struct source *s, bool header, const struct index_clock *clock,
+                struct index *x, struct err *e)
 {
     struct lines lines;
     struct line line;
-    uint32_t capacity = CHUNKS_START;
+    uint32_t capacity = 0;
     int rc = lines_init(&lines, e);
     if (rc != 0)
         return rc;
-    *x = (struct index){
-        .bytes = s->bytes, .chunk_rows = 1, .chunk = malloc(sizeof x->chunk[0] * capacity)};
-    if (x->chunk == NULL)
-        rc = SHOAL_E_NOMEM;
+    *x = (struct index){.bytes = s->bytes, .chunk_rows = 1};
     lines_start(&lines, s, header, 0, s->bytes, 0);
     while (rc == 0 && (rc = lines_next(&lines, &line, e)) == 0) {
-        if (x->rows % x->chunk_rows == 0) {
-            rc = room_for_chunk(x, &capacity);
+        bool first = x->rows % x->chunk_rows == 0;
+        if (first) {
+            rc = room_for_chunk(x, clock != NULL, &capacity);
             if (rc != 0)
                 break;
             x->chunk[x->chunks++] = (struct index_chunk){line.at, 0, line.number - 1};
         }
         x->chunk[x->chunks - 1].sum += index_row_sum(x->rows, &line);
+        if (first && clock != NULL) /* last: it may change the line */
+            time_put(x, clock, &line);
         x->rows++;
     }
     lines_free(&lines);
@@ -108,10 +120,12 @@ static int make(const struct source *s, bool header, struct index *x, struct err
     return rc == SHOAL_E_END ? 0 : rc;
 }
 
-static void name_of(const struct source *s, bool header, uint64_t *group, uint64_t *identity)
+static void name_of(const struct source *s, bool header, const struct index_clock *clock,
+                    uint64_t *group, uint64_t *identity)
 {
-    *group = rng_mix(s->count);
-    *identity = rng_mix((uint64_t)header + 1);
+    uint64_t times = clock != NULL ? rng_mix(clock->identity) | 1 : 0;
+    *group = rng_mix(s->count) ^ times;
+    *identity = rng_mix((uint64_t)header + 1) ^ times;
     for (uint32_t i = 0; i < s->count; i++) {
         *group = rng_mix(*group ^ s->file[i].group) + 1;
         *identity = rng_mix(*identity ^ s->file[i].identity) + 1;
@@ -142,8 +156,14 @@ static int chunks_check(const struct index *x)
     return 0;
 }
 
+static uint64_t chunks_sum(const struct index *x)
+{
+    uint64_t times = x->time != NULL ? hash_bytes(x->time, sizeof x->time[0] * x->chunks, 0) : 0;
+    return hash_bytes(x->chunk, sizeof x->chunk[0] * x->chunks, times);
+}
+
 /* 0, or CORRUPT, or NOMEM. */
-static int load(int fd, const struct source *s, uint64_t identity, struct index *x)
+static int load(int fd, const struct source *s, bool timed, uint64_t identity, struct index *x)
 {
     struct index_file f;
     struct stat st;
@@ -155,21 +175,22 @@ static int load(int fd, const struct source *s, uint64_t identity, struct index 
         (f.chunk_rows & (f.chunk_rows - 1)) != 0 || f.rows > f.bytes ||
         f.chunks != (f.rows + f.chunk_rows - 1) / f.chunk_rows)
         return SHOAL_E_CORRUPT;
-    size_t bytes = sizeof x->chunk[0] * f.chunks;
-    if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != sizeof f + bytes)
+    size_t bytes = sizeof x->chunk[0] * f.chunks, times = timed ? sizeof x->time[0] * f.chunks : 0;
+    if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != sizeof f + bytes + times)
         return SHOAL_E_CORRUPT;
     *x = (struct index){.rows = f.rows,
                         .bytes = f.bytes,
                         .chunk_rows = f.chunk_rows,
                         .chunks = f.chunks,
-                        .chunk = malloc(bytes + 1)};
-    if (x->chunk == NULL)
-        return SHOAL_E_NOMEM;
-    if (read_all(fd, x->chunk, bytes) == 0 && hash_bytes(x->chunk, bytes, 0) == f.chunk_sum &&
+                        .chunk = malloc(bytes + 1),
+                        .time = timed ? malloc(times + 1) : NULL};
+    bool room = x->chunk != NULL && (!timed || x->time != NULL);
+    if (room && read_all(fd, x->chunk, bytes) == 0 &&
+        (!timed || read_all(fd, x->time, times) == 0) && chunks_sum(x) == f.chunk_sum &&
         chunks_check(x) == 0)
         return 0;
     index_close(x);
-    return SHOAL_E_CORRUPT;
+    return room ? SHOAL_E_CORRUPT : SHOAL_E_NOMEM;
 }
 
 static int keep(const struct index *x, const struct cache *cache, uint64_t group, uint64_t identity,
@@ -183,7 +204,7 @@ static int keep(const struct index *x, const struct cache *cache, uint64_t group
                            .chunks = x->chunks};
     SHOAL_ASSERT(x->chunks <= INDEX_CHUNKS_MAX && x->rows <= x->bytes);
     memcpy(f.magic, INDEX_MAGIC, sizeof f.magic);
-    f.chunk_sum = hash_bytes(x->chunk, bytes, 0);
+    f.chunk_sum = chunks_sum(x);
     f.sum = hash_bytes(&f, offsetof(struct index_file, sum), 0);
     struct cache_file file;
     int rc = cache_create(cache, group, identity, "index", &file, e);
@@ -192,24 +213,26 @@ static int keep(const struct index *x, const struct cache *cache, uint64_t group
     rc = cache_write(cache, file.fd, &f, sizeof f, e);
     if (rc == 0)
         rc = cache_write(cache, file.fd, x->chunk, bytes, e);
+    if (rc == 0 && x->time != NULL)
+        rc = cache_write(cache, file.fd, x->time, sizeof x->time[0] * x->chunks, e);
     if (rc == 0)
         return cache_keep(&file, NULL, e);
     cache_drop(&file);
     return rc;
 }
 
-int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out,
-               struct err *e)
+int index_open(const struct source *s, bool header, const struct index_clock *clock,
+               const struct cache *cache, struct index *out, struct err *e)
 {
     uint64_t group, identity;
     bool stream = false;
     *out = (struct index){0};
     for (uint32_t i = 0; i < s->count; i++)
         stream |= s->file[i].stream;
-    name_of(s, header, &group, &identity);
+    name_of(s, header, clock, &group, &identity);
     int fd = stream ? -1 : cache_find(cache, group, identity, "index");
     if (fd >= 0) {
-        int rc = load(fd, s, identity, out);
+        int rc = load(fd, s, clock != NULL, identity, out);
         close(fd);
         if (rc == 0) {
             out->digest = digest_of(out);
@@ -218,7 +241,7 @@ int index_open(const struct source *s, bool header, const struct cache *cache, s
         if (rc == SHOAL_E_CORRUPT)
             log_warn("the kept index of %s is damaged; making it again", s->file[0].name);
     }
-    int rc = make(s, header, out, e);
+    int rc = make(s, header, clock, out, e);
     if (rc != 0) {
         index_close(out);
         return rc;
@@ -233,6 +256,7 @@ int index_open(const struct source *s, bool header, const struct cache *cache, s
 void index_close(struct index *x)
 {
     free(x->chunk);
+    free(x->time);
     *x = (struct index){0};
 }
 

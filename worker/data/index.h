@@ -23,6 +23,14 @@ struct index_chunk {
 };
 _Static_assert(sizeof(struct index_chunk) == 24, "index_chunk is a disk format");
 
+/* What tells the event time of a row, in seconds since 1970; 0: it has none. It may change the
+ * line. */
+struct index_clock {
+    uint32_t (*time)(void *context, struct line *line);
+    void *context;
+    uint64_t identity; /* of how times are read: other times are another index */
+};
+
 struct index {
     uint64_t rows;
     uint64_t bytes; /* of the source */
@@ -30,6 +38,8 @@ struct index {
     uint32_t chunk_rows; /* a power of two */
     uint32_t chunks;
     struct index_chunk *chunk; /* owned */
+    uint32_t *time; /* owned (chunks): of its first row, or the last time in front of it; NULL: not
+                       asked for */
 };
 
 /* A row's share of its chunk's checksum: of text, row number and too_long. */
@@ -43,10 +53,11 @@ static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
     return chunk + 1 < x->chunks ? x->chunk[chunk + 1].at : x->bytes;
 }
 
-/* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no error).
- * IO, NOMEM, CHECKSUM (a file became shorter meanwhile). */
-int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out,
-               struct err *e);
+/* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no
+ * error). clock: NULL where nobody asks for times. IO, NOMEM, CHECKSUM (a file became shorter
+ * meanwhile). */
+int index_open(const struct source *s, bool header, const struct index_clock *clock,
+               const struct cache *cache, struct index *out, struct err *e);
 void index_close(struct index *x);
 
 /* The chunk at `position` among `chunks` in the order drawn from (seed, epoch): a bijection of [0,

@@ -391,6 +391,16 @@ static const uint8_t *row_at(const struct rows *r, uint64_t row, size_t *bytes)
     return r->map + place[0];
 }
 
+uint32_t rows_time(const struct rows *r, uint64_t row)
+{
+    size_t bytes;
+    uint32_t time = 0;
+    const uint8_t *at = row_at(r, row, &bytes);
+    if (at != NULL && at[4] == 0)
+        memcpy(&time, at + 8, sizeof time);
+    return time;
+}
+
 void rows_expect(const struct rows *r, uint64_t row)
 {
     size_t bytes;

@@ -72,6 +72,8 @@ uint64_t rows_kept(const struct cache *cache, uint64_t group);
 /* Adds a row to a batch (batch_inner.h). CHECKSUM, without a text, and as batch_add_stored. */
 int rows_add(const struct rows *r, uint64_t row, struct batch *b, const struct features *f,
              bool positives_only, struct err *e);
+/* The event time of a row, unchecked; 0: it is malformed. */
+uint32_t rows_time(const struct rows *r, uint64_t row);
 /* Asks the processor for a row that will be wanted soon. */
 void rows_expect(const struct rows *r, uint64_t row);
 

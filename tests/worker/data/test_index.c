@@ -38,7 +38,7 @@ static void open_all(bool header)
     index_close(&x);
     source_close(&source);
     ck_assert_msg(source_open(&list, "data.train", &cache, &source, &e) == 0, "%s", e.text);
-    ck_assert_msg(index_open(&source, header, &cache, &x, &e) == 0, "%s", e.text);
+    ck_assert_msg(index_open(&source, header, NULL, &cache, &x, &e) == 0, "%s", e.text);
 }
 
 static void open_one(const char *text, bool header)

@@ -1,0 +1,28 @@
+/* given.h: what the coordinator adds to a job's text when it takes it: an order of the input that
+ * the file leaves open, and the names of its tables (legend.h). So whoever reads the text later, of
+ * whatever release, knows it; and a program that would not heed it refuses the job.
+ *
+ *   data.shuffle.within: "3600s" # given by the coordinator
+ *
+ * Pure. */
+#ifndef PROTO_JOB_GIVEN_H
+#define PROTO_JOB_GIVEN_H
+
+#include "proto/base/err.h"
+#include "proto/job/job.h"
+
+#define GIVEN_WITHIN_S 3600u /* windows of a job whose rows go by event time, and says no order */
+
+/* In which windows of event time an epoch is drawn, in seconds; 0: as the job says, or over the
+ * whole log. goes_on: with a checkpoint, whose order, `was`, its batches keep. CONFIG: the job
+ * names an order in which none of its rows would age. */
+int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *seconds,
+                 struct err *e);
+/* The job's text with that order; in place of one that was given before. *out the caller's (free).
+ * NOMEM. */
+int given_put(const char *text, size_t bytes, uint32_t within, char **out, size_t *out_bytes,
+              struct err *e);
+/* The text as it was submitted: without order and names. *out the caller's (free). NOMEM. */
+int given_strip(const char *text, size_t bytes, char **out, size_t *out_bytes, struct err *e);
+
+#endif

@@ -1,0 +1,105 @@
+/* order.c: windows of event time, and the chunk at a place of an epoch.
+ *
+ * 1. Within its window a chunk's place is drawn by index_order, a bijection, and the windows part
+ *    the chunks: so an epoch visits each chunk once.
+ *    [test: an_epoch_in_windows_visits_each_chunk_once]
+ * 2. What is drawn is a function of seed, epoch, the window's time and its number of chunks: a log
+ *    that grows leaves the windows before as they were.
+ *    [test: a_later_window_changes_nothing_before_it] */
+#include "worker/data/order.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/rng.h"
+
+#include <stdlib.h>
+
+static int less(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Chunks by window, and in each as they lie. sorted: (o->whole) window << 32 | chunk. */
+static int windows_cut(struct order *o, const uint64_t *sorted)
+{
+    uint32_t windows = 0;
+    for (uint32_t i = 0; i < o->whole; i++)
+        windows += i == 0 || sorted[i] >> 32 != sorted[i - 1] >> 32;
+    o->chunk = malloc(sizeof o->chunk[0] * (o->whole + 1ull));
+    o->first = malloc(sizeof o->first[0] * (windows + 1ull));
+    o->window = malloc(sizeof o->window[0] * (windows + 1ull));
+    if (o->chunk == NULL || o->first == NULL || o->window == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < o->whole; i++) {
+        o->chunk[i] = (uint32_t)sorted[i];
+        if (i > 0 && sorted[i] >> 32 == sorted[i - 1] >> 32)
+            continue;
+        o->first[o->windows] = i;
+        o->window[o->windows++] = (uint32_t)(sorted[i] >> 32);
+    }
+    o->first[o->windows] = o->whole;
+    SHOAL_ASSERT(o->windows == windows);
+    return 0;
+}
+
+int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within, struct err *e)
+{
+    uint32_t before = 0;
+    *o = (struct order){.drawn = drawn, .whole = (uint32_t)(x->rows / x->chunk_rows)};
+    if (!drawn || within == 0)
+        return 0;
+    SHOAL_ASSERT(x->time != NULL);
+    uint64_t *sorted = malloc(sizeof sorted[0] * (o->whole + 1ull));
+    for (uint32_t i = 0; sorted != NULL && i < o->whole; i++) {
+        uint32_t time = x->time[i];
+        o->going_back += before > within && time < before - within;
+        before = time;
+        sorted[i] = (uint64_t)(time / within) << 32 | i;
+    }
+    int rc = SHOAL_E_NOMEM;
+    if (sorted != NULL) {
+        qsort(sorted, o->whole, sizeof sorted[0], less);
+        rc = windows_cut(o, sorted);
+    }
+    free(sorted);
+    if (rc == 0)
+        return 0;
+    order_close(o);
+    return err_set(e, rc, "no memory for the order of the input; free some");
+}
+
+void order_close(struct order *o)
+{
+    free(o->chunk);
+    free(o->first);
+    free(o->window);
+    *o = (struct order){0};
+}
+
+/* The window that has the place. */
+static uint32_t window_at(const struct order *o, uint64_t place)
+{
+    uint32_t low = 0, high = o->windows;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (o->first[middle] <= place)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint64_t order_chunk(const struct order *o, uint64_t seed, uint32_t epoch, uint64_t place)
+{
+    SHOAL_ASSERT(place < o->whole);
+    if (!o->drawn)
+        return place;
+    if (o->windows == 0)
+        return index_order(seed, epoch, o->whole, place);
+    uint32_t w = window_at(o, place), first = o->first[w], count = o->first[w + 1] - first;
+    uint64_t at =
+        index_order(rng_mix(seed ^ rng_mix(o->window[w] + 1ull)), epoch, count, place - first);
+    SHOAL_ASSERT(at < count); /* 1 */
+    return o->chunk[first + at];
+}
