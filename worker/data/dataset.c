@@ -281,8 +281,9 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     c.cell = within > 0 ? malloc(sizeof c.cell[0] * CELLS_MAX) : NULL;
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
-    int rc = index_open(&d->source, d->features.header, within > 0 ? &clock : NULL, &d->cache,
-                        &d->index, e);
+    int rc = d->events ? dataset_keep_events(d, within > 0, e)
+                       : index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
+                                    &d->cache, &d->index, e);
     free(c.cell);
     if (rc == 0)
         rc = order_open(&d->order, &d->index, train && job->data.shuffle, within, e);

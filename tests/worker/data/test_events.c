@@ -58,6 +58,7 @@ static void check_same(uint32_t rows, bool multi)
     strcpy(other.evaluate.group, "cat");
     ck_assert_int_eq(config_list_add(&other.evaluate.by, "cat"), 0);
     job.data.negatives = other.data.negatives = 0.5;
+    job.data.shuffle_within = other.data.shuffle_within = multi ? 3600 : 0;
     ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
     ck_assert_msg(dataset_open(&other, WIRE_TRAIN, &of_events, &e) == 0, "%s", e.text);
     worker_log_same(d, of_events, 1000);

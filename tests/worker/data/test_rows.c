@@ -42,6 +42,7 @@ static void jobs(uint32_t rows, bool multi)
     worker_log_job(&job, rows, multi);
     worker_log_job(&kept, rows, multi);
     job.data.negatives = kept.data.negatives = 0.5;
+    job.data.shuffle_within = kept.data.shuffle_within = multi ? 3600 : 0;
     kept.data.cache_max = 1u << 30;
 }
 
