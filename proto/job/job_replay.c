@@ -45,8 +45,7 @@ static bool moment(const char *text, size_t bytes, uint32_t *from, uint32_t *sec
     return false;
 }
 
-/* A moment, or "A..B": from A up to B. */
-static bool span_of(const char *text, struct job_span *out)
+bool job_span_parse(const char *text, struct job_span *out)
 {
     const char *dots = strstr(text, "..");
     uint32_t lasts, to;
@@ -84,7 +83,7 @@ static int outs_take(const struct config *c, struct job *j, struct err *e)
         rc = job_refuse(c, "replay.leave_out", e, ": %zu spans, at most %u", list.count,
                         LIMIT_REPLAY_OUT);
     for (size_t i = 0; rc == 0 && i < list.count; i++)
-        if (!span_of(list.item[i], &j->replay.out[j->replay.outs++]))
+        if (!job_span_parse(list.item[i], &j->replay.out[j->replay.outs++]))
             rc = job_refuse(c, "replay.leave_out", e,
                             ": '%s' is none of 2026-03-04, 2026-03-04T05 and A..B, A before B",
                             list.item[i]);
