@@ -1,5 +1,5 @@
-/* replay.c: `shoal replay`: a log in the order in which things happened, by `shoal local`; back to a
- * moment of it; two replays side by side. */
+/* replay.c: `shoal replay`: a log in the order in which things happened, by `shoal local`; back to
+ * a moment of it; two replays side by side. */
 #include "deploy/cli/replay.h"
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/run.h"

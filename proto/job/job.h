@@ -291,8 +291,8 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
  * owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
 void job_free(struct job *j);
-/* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", seconds since 1970, or "A..B", from A up to B:
- * whether it is one. */
+/* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", seconds since 1970, or "A..B", from A up to
+ * B: whether it is one. */
 bool job_span_parse(const char *text, struct job_span *out);
 /* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
  * of input, tables or network that decides otherwise. */

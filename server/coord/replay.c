@@ -6,7 +6,6 @@
 #include "proto/base/log.h"
 #include "proto/metric/measure.h"
 #include "server/coord/core.h"
-#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,7 +145,7 @@ static bool windows_put(struct coord *c)
     return good;
 }
 
-int coord_replay_windows(struct coord *c, struct coord_ask *a)
+int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
 {
     const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
     struct coord_job *j = &c->job;
@@ -168,14 +167,11 @@ int coord_replay_windows(struct coord *c, struct coord_ask *a)
                      "data.train: worker %s finds other windows than the others: all workers must "
                      "see the same files",
                      a->worker->name);
-    if (rc == 0 && j->replay.windows == 0) {
-        struct err e = {0};
-        int made = windows_take(j, copy, q->windows, &e);
-        if (made != 0)
-            (void)coord_end_fail(c, made, "%s", e.text);
-        else if (windows_put(c))
-            log_info("data.train: %u windows of %u s, %u of them trained", j->replay.windows,
-                     j->spec.replay.window, j->replay.segments);
+    *ends = rc == 0 && j->replay.windows == 0;
+    if (*ends && (rc = windows_take(j, copy, q->windows, &a->e)) == 0 && windows_put(c)) {
+        *ends = false;
+        log_info("data.train: %u windows of %u s, %u of them trained", j->replay.windows,
+                 j->spec.replay.window, j->replay.segments);
     }
     free(copy);
     return rc;
@@ -278,7 +274,10 @@ void coord_replay_count(struct coord *c, uint32_t task)
     struct coord_replay *r = &j->replay;
     if (!j->spec.replay.on)
         return;
-    struct metric_tally **hour = &r->hour[segment_of(j, task)];
+    uint32_t segment = segment_of(j, task), first, next;
+    if (!day_find(j, r->ended, &first, &next) || segment < first)
+        return; /* of a day that is closed: it was waited for in vain */
+    struct metric_tally **hour = &r->hour[segment];
     if (*hour == NULL && (*hour = calloc(r->labels, sizeof **hour)) == NULL) {
         log_warn("no memory for the figures of a window: a task is missing in them");
         return;
@@ -483,7 +482,7 @@ bool coord_replay_end(struct coord *c)
         return true;
     if (r->made == r->ended && day_find(j, r->ended, &first, &next) &&
         j->tasks.stop == day_end(j, r->ended)) {
-        SHOAL_ASSERT(j->tasks.pushed == j->tasks.stop); /* 2 */
+        SHOAL_ASSERT(j->tasks.pushed == j->tasks.stop); /* 1 */
         struct json *day = day_close(j, first, next);
         log_info("replay: the day of %s is learnt, %" PRId64 " rows",
                  json_as_string(json_get(day, "from"), ""), json_as_int(json_get(day, "rows"), 0));

@@ -10,12 +10,11 @@
  *   TRAIN --all of a day pushed--> ended (EVAL, where there is data.valid) --> checkpoint --> TRAIN
  *
  * Invariants:
- *  1. What is trained of a day is a function of job and log alone. [test:
- *     tests/e2e/test_replay.py]
- *  2. A day's checkpoint is of the state behind all of its batches and before any of the next.
+ *  1. A day's checkpoint is of the state behind all of its batches and before any of the next.
  *     [assert: coord_replay_end]
- *  3. Days that are ended are counted in the checkpoint itself: who goes on with it begins the next
- *     one. A coordinator that dies before the checkpoint is there makes it again.
+ *
+ * Days that are ended are counted in the checkpoint itself: who goes on with it begins the next
+ * one. A coordinator that dies before the checkpoint is there makes it again.
  *
  * Figures are kept as those of window.h are: they do not decide anything, and where a coordinator
  * dies some examples are in none; `examples` says how many are. Thread: the coordinator's loop. */
@@ -69,8 +68,8 @@ void coord_replay_close(struct coord_replay *r);
 /* After a restart, or from a checkpoint: windows, days ended, their figures. */
 int coord_replay_load(struct coord *c, struct err *e);
 
-/* A worker's windows. DATA: it has others than those before. */
-int coord_replay_windows(struct coord *c, struct coord_ask *a);
+/* A worker's windows. DATA: it has others than those before; *ends: the job cannot be. */
+int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends);
 /* Rows and batches of an epoch; of a job without replay those of the split. */
 uint64_t coord_replay_rows(const struct coord_job *j);
 uint64_t coord_replay_batches(const struct coord_job *j);

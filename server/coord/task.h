@@ -2,10 +2,11 @@
  * a batch number means. Pure: no time but what is passed in, no message, no store (but the layout
  * of what is stored).
  *
- * An epoch's segments, as a rule one of all rows, are cut into tasks of task_batches batches. async and ssp: the
- * next task is appended to the lane that asks. bsp: in rounds; of each round every lane gets its
- * fixed part and is padded with empty batches to the length of the others, so what a lane is told
- * is a function of rows, batch, lanes and task_batches alone, never of who is there.
+ * An epoch's segments, as a rule one of all rows, are cut into tasks of task_batches batches. async
+ * and ssp: the next task is appended to the lane that asks. bsp: in rounds; of each round every
+ * lane gets its fixed part and is padded with empty batches to the length of the others, so what a
+ * lane is told is a function of segments, batch, lanes and task_batches alone, never of who is
+ * there.
  *
  * A lane:            coord_lane_grant              coord_lane_granted
  *        LANE_FREE -------------------> GRANTING -------------------> HELD

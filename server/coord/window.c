@@ -284,7 +284,6 @@ bool coord_window_count(struct coord *c, uint32_t task)
     sum(w, w->epoch, w->told);
     sum(w, w->recent, w->told);
     coord_window_by(w, w->by);
-    coord_replay_count(c, task);
     return window_note(c, n) && window_note(c, COORD_WINDOW_EPOCH);
 }
 

@@ -223,7 +223,12 @@ int coord_work_index(struct coord *c, struct coord_ask *a)
 int coord_work_windows(struct coord *c, struct coord_ask *a)
 {
     const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
-    int rc = coord_replay_windows(c, a);
+    bool ends = false;
+    int rc = coord_replay_windows(c, a, &ends);
+    if (ends && rc != 0) {
+        (void)coord_end_fail(c, rc, "%s", a->e.text);
+        return 0;
+    }
     return rc != 0 || !coord_phase_running(c)
                ? rc
                : index_take(c, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
@@ -481,6 +486,7 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
         bad_where_note(c, q->bad_where);
         if (!coord_grant_task_put(c, index, false) || !coord_window_count(c, index))
             return 0;
+        coord_replay_count(c, index);
         if (q->bad_lines > 0)
             bad_lines_look(c);
         if (q->refused > 0) {
