@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "worker/data/numbers.h"
 
 #include <float.h>
 #include <math.h>
@@ -165,6 +166,25 @@ static int numeric_value(const struct features *f, const struct feature_use *use
     return 0;
 }
 
+/* All numeric inputs; most are whole numbers. */
+static int numeric_values(const struct features *f, const struct cell *cells, float *out,
+                          char *reason)
+{
+    for (uint32_t i = 0; i < f->shape.numerics; i += NUMBERS_GROUP) {
+        uint32_t left = f->shape.numerics - i, count = left < NUMBERS_GROUP ? left : NUMBERS_GROUP;
+        uint32_t rest =
+            f->wide ? numbers_read(cells, &f->numeric[i], count, &out[i]) : (1u << count) - 1;
+        for (; rest != 0; rest &= rest - 1) {
+            uint32_t at = i + (uint32_t)__builtin_ctz(rest);
+            const struct feature_use *use = &f->numeric[at];
+            int rc = numeric_value(f, use, &cells[use->column], &out[at], reason);
+            if (rc != 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
 static int bucket_key(const struct features *f, const struct feature_use *use,
                       const struct cell *cell, uint64_t *key, char *reason)
 {
@@ -319,9 +339,8 @@ int features_example(const struct features *f, const struct cell *cell, struct e
         rc = weight_value(f, cell, out->weight, reason);
     if (f->time != FEATURE_NO_COLUMN && rc == 0)
         rc = time_value(f, cell, out->time, reason);
-    for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++)
-        rc =
-            numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
+    if (rc == 0)
+        rc = numeric_values(f, cell, out->numeric, reason);
     if (rc != 0)
         return rc;
     group_values(f, cell, out);
