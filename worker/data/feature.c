@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "worker/data/keys.h"
 #include "worker/data/numbers.h"
 
 #include <float.h>
@@ -252,10 +253,35 @@ static int multi_keys(const struct features *f, const struct feature_use *use,
     return 0;
 }
 
+/* Where every field has one value; most are short. */
+static int single_keys(const struct features *f, const struct cell *cells, struct example *out,
+                       char *reason)
+{
+    for (uint32_t i = 0; i < f->shape.fields; i += KEYS_GROUP) {
+        uint32_t left = f->shape.fields - i, count = left < KEYS_GROUP ? left : KEYS_GROUP;
+        uint32_t rest = keys_read(cells, &f->field[i], count, &out->key[i]);
+        for (; rest != 0; rest &= rest - 1) {
+            uint32_t at = i + (uint32_t)__builtin_ctz(rest);
+            const struct feature_use *use = &f->field[at];
+            const struct cell *cell = &cells[use->column];
+            int rc = use->type == COLUMN_CATEGORY ? value_key(f, use, cell, &out->key[at], reason)
+                                                  : bucket_key(f, use, cell, &out->key[at], reason);
+            if (rc != 0)
+                return rc;
+        }
+    }
+    for (uint32_t i = 0; out->count != NULL && i < f->shape.fields; i++)
+        out->count[i] = 1;
+    out->keys = f->shape.fields;
+    return 0;
+}
+
 static int field_keys(const struct features *f, const struct cell *cells, struct example *out,
                       char *reason)
 {
     uint64_t *key = out->key;
+    if (f->wide && !f->multi)
+        return single_keys(f, cells, out, reason);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         const struct feature_use *use = &f->field[i];
         const struct cell *cell = &cells[use->column];
