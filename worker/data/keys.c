@@ -6,37 +6,59 @@
 
 #include "proto/base/assert.h"
 
-#include <string.h>
+#include <stddef.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi2")))
 
+/* What eight cells hold, by their fields. */
 struct group {
-    uint64_t text[KEYS_GROUP]; /* the first four bytes above the last four */
-    uint64_t bytes[KEYS_GROUP], field[KEYS_GROUP];
-    uint32_t shorts, empty; /* bits */
+    __m512i text, bytes, field; /* text: the first eight bytes, 0 behind the cell's end */
+    __mmask8 shorts, empty;     /* values of 4 to 8 bytes, of none */
 };
 
-static inline void gather(struct group *g, const struct cell *cells, const struct feature_use *use,
-                          uint32_t count)
+TARGET static inline __m128i load(const struct cell *cells, const struct feature_use *use,
+                                  uint32_t i, uint32_t count)
 {
-    static const char none[4];
-    g->shorts = g->empty = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct cell *cell = &cells[use[i].column];
-        uint32_t bytes = cell->bytes, first, last;
-        bool value = (use[i].type == COLUMN_CATEGORY) & !use[i].id, is = bytes - 4 <= 4;
-        const char *text = is ? cell->text : none;
-        memcpy(&first, text, sizeof first);
-        memcpy(&last, text + (is ? bytes - 4 : 0), sizeof last);
-        g->text[i] = (uint64_t)first << 32 | last;
-        g->bytes[i] = bytes;
-        g->field[i] = use[i].key_field;
-        g->shorts |= (uint32_t)(value & is) << i;
-        g->empty |= (uint32_t)(value & (bytes == 0)) << i;
-    }
+    const struct cell *cell = &cells[use[i < count ? i : 0].column];
+    return _mm_maskz_loadu_epi8((__mmask16)_bzhi_u32(0xff, cell->bytes), cell->text);
+}
+
+TARGET static inline __m256i load_four(const struct cell *cells, const struct feature_use *use,
+                                       uint32_t i, uint32_t count)
+{
+    return _mm256_set_m128i(
+        _mm_unpacklo_epi64(load(cells, use, i + 2, count), load(cells, use, i + 3, count)),
+        _mm_unpacklo_epi64(load(cells, use, i, count), load(cells, use, i + 1, count)));
+}
+
+TARGET static inline struct group gather(const struct cell *cells, const struct feature_use *use,
+                                         uint32_t count, __mmask8 all)
+{
+    _Static_assert(sizeof *use == 12 && offsetof(struct feature_use, column) == 4 &&
+                       offsetof(struct feature_use, key_field) == 6 &&
+                       offsetof(struct feature_use, type) == 8 &&
+                       offsetof(struct feature_use, id) == 9 && sizeof *cells == 16 &&
+                       offsetof(struct cell, bytes) == 8,
+                   "these are words of 32 bits that lie so far apart");
+    const __m256i zero = _mm256_setzero_si256(), low = _mm256_set1_epi32(0xffff);
+    const __m256i at = _mm256_set_epi32(21, 18, 15, 12, 9, 6, 3, 0);
+    __m256i place = _mm256_mmask_i32gather_epi32(zero, all, at, (const int *)use + 1, 4);
+    __m256i kind = _mm256_mmask_i32gather_epi32(zero, all, at, (const int *)use + 2, 4);
+    __m256i column = _mm256_slli_epi32(_mm256_and_si256(place, low), 2);
+    __m256i bytes = _mm256_mmask_i32gather_epi32(zero, all, column, (const int *)cells + 2, 4);
+    __mmask8 value = _mm256_mask_cmpeq_epi32_mask(all, _mm256_and_si256(kind, low),
+                                                  _mm256_set1_epi32(COLUMN_CATEGORY));
+    return (struct group){
+        .text = _mm512_inserti64x4(_mm512_castsi256_si512(load_four(cells, use, 0, count)),
+                                   load_four(cells, use, 4, count), 1),
+        .bytes = _mm512_cvtepu32_epi64(bytes),
+        .field = _mm512_cvtepu32_epi64(_mm256_srli_epi32(place, 16)),
+        .shorts = _mm256_mask_cmple_epu32_mask(value, _mm256_sub_epi32(bytes, _mm256_set1_epi32(4)),
+                                               _mm256_set1_epi32(4)),
+        .empty = _mm256_mask_cmpeq_epi32_mask(value, bytes, zero)};
 }
 
 TARGET static inline __m512i fold(__m512i h, unsigned by)
@@ -49,17 +71,22 @@ TARGET static inline __m512i times(__m512i h, uint64_t by)
     return _mm512_mullo_epi64(h, _mm512_set1_epi64((int64_t)by));
 }
 
-TARGET static inline __m512i hash_short(__m512i text, __m512i bytes, __m512i seed)
+TARGET static inline __m512i hash_short(const struct group *g)
 {
     const uint64_t secret = 0xc73ab174c5ecd5a2u, prime = 0x9fb21c651e98df25u;
     /* a field has 16 bits: turned round in 32 they are the upper two bytes, and those go on top */
-    __m512i turned = _mm512_or_si512(_mm512_slli_epi64(seed, 56),
-                                     _mm512_slli_epi64(_mm512_srli_epi64(seed, 8), 48));
+    __m512i seed = g->field, turned = _mm512_slli_epi64(_mm512_srli_epi64(seed, 8), 48);
+    turned = _mm512_or_si512(turned, _mm512_slli_epi64(seed, 56));
     seed = _mm512_xor_si512(seed, turned);
-    __m512i h = _mm512_xor_si512(text, _mm512_sub_epi64(_mm512_set1_epi64((int64_t)secret), seed));
+    /* the first four bytes above the last four */
+    __m512i skip = _mm512_slli_epi64(_mm512_sub_epi64(g->bytes, _mm512_set1_epi64(4)), 3);
+    __m512i last =
+        _mm512_and_si512(_mm512_srlv_epi64(g->text, skip), _mm512_set1_epi64(0xffffffffLL));
+    __m512i h = _mm512_or_si512(_mm512_slli_epi64(g->text, 32), last);
+    h = _mm512_xor_si512(h, _mm512_sub_epi64(_mm512_set1_epi64((int64_t)secret), seed));
     h = _mm512_ternarylogic_epi64(h, _mm512_rol_epi64(h, 49), _mm512_rol_epi64(h, 24), 0x96);
     h = times(h, prime);
-    h = _mm512_xor_si512(h, _mm512_add_epi64(_mm512_srli_epi64(h, 35), bytes));
+    h = _mm512_xor_si512(h, _mm512_add_epi64(_mm512_srli_epi64(h, 35), g->bytes));
     return fold(times(h, prime), 28);
 }
 
@@ -73,17 +100,13 @@ TARGET static inline __m512i hash_empty(__m512i seed)
 TARGET uint32_t keys_read(const struct cell *cells, const struct feature_use *use, uint32_t count,
                           uint64_t *key)
 {
-    struct group g;
     SHOAL_ASSERT(count > 0 && count <= KEYS_GROUP);
-    gather(&g, cells, use, count);
     __mmask8 all = (__mmask8)(0xffu >> (KEYS_GROUP - count));
-    __m512i field = _mm512_maskz_loadu_epi64(all, g.field);
-    __m512i h = hash_short(_mm512_maskz_loadu_epi64(all, g.text),
-                           _mm512_maskz_loadu_epi64(all, g.bytes), field);
-    h = _mm512_mask_mov_epi64(h, (__mmask8)g.empty, hash_empty(field));
+    struct group g = gather(cells, use, count, all);
+    __m512i h = _mm512_mask_mov_epi64(hash_short(&g), g.empty, hash_empty(g.field));
     h = _mm512_and_si512(h, _mm512_set1_epi64(0xffffffffffffLL));
-    _mm512_mask_storeu_epi64(key, all, _mm512_or_si512(h, _mm512_slli_epi64(field, 48)));
-    return all & ~(g.shorts | g.empty);
+    _mm512_mask_storeu_epi64(key, all, _mm512_or_si512(h, _mm512_slli_epi64(g.field, 48)));
+    return all & ~((uint32_t)g.shorts | g.empty);
 }
 
 #else

@@ -15,29 +15,60 @@
 bool numbers_wide(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("bmi2");
 }
 
-/* The upper eight digits in the low half of *pair, the lower eight in the high half. Whether it is a
- * number, or empty. */
-TARGET static inline bool digits(const struct cell *cell, uint64_t *pair, bool *negative)
+/* Four cells, one in each 128 bits. */
+struct four {
+    __m512i text;
+    uint64_t is, first; /* bits of their bytes; of the first of each */
+    uint32_t longer;    /* bits of cells that have more than 15 */
+};
+
+TARGET static inline __m128i load(struct four *f, const struct cell *cells,
+                                  const struct feature_use *use, uint32_t count, uint32_t i)
 {
-    uint32_t n = cell->bytes < 16 ? cell->bytes : 16;
-    __mmask16 text = (__mmask16)(0xffffu << (16 - n));
-    __m128i v = _mm_maskz_loadu_epi8(
-        text, (const void *)((uintptr_t)cell->text + n - 16)); /* no pointer to before the line */
-    __mmask16 sign =
-        (__mmask16)(_mm_mask_cmpeq_epi8_mask(text, v, _mm_set1_epi8('-')) & (1u << (16 - n)));
-    __mmask16 digit = (__mmask16)(text & ~sign);
-    v = _mm_maskz_sub_epi8(digit, v, _mm_set1_epi8('0'));
-    __mmask16 bad = _mm_cmpgt_epu8_mask(v, _mm_set1_epi8(9));
-    v = _mm_maddubs_epi16(v, _mm_set1_epi16(0x010a));  /* 10, 1 */
-    v = _mm_madd_epi16(v, _mm_set1_epi32(0x00010064)); /* 100, 1 */
-    v = _mm_packus_epi32(v, v);
-    v = _mm_madd_epi16(v, _mm_set1_epi32(0x00012710)); /* 10000, 1 */
-    *pair = (uint64_t)_mm_cvtsi128_si64(v);
-    *negative = sign != 0;
-    return (bad == 0) & (cell->bytes <= 15u + (sign != 0)) & ((digit != 0) | (cell->bytes == 0));
+    const struct cell *cell = &cells[use[i < count ? i : 0].column];
+    uint32_t n = cell->bytes < 15 ? cell->bytes : 15, is = 0xffff & 0xffffu << (16 - n);
+    f->is |= (uint64_t)is << 16 * (i % 4);
+    f->first |= (uint64_t)(is & (0u - is)) << 16 * (i % 4);
+    f->longer |= (uint32_t)(cell->bytes > 15) << i;
+    /* as a number: no pointer to before the line */
+    return _mm_maskz_loadu_epi8((__mmask16)is, (const void *)((uintptr_t)cell->text + n - 16));
+}
+
+TARGET static inline struct four load_four(const struct cell *cells, const struct feature_use *use,
+                                           uint32_t count, uint32_t from)
+{
+    struct four f = {.is = 0};
+    __m512i v = _mm512_castsi128_si512(load(&f, cells, use, count, from));
+    v = _mm512_inserti32x4(v, load(&f, cells, use, count, from + 1), 1);
+    v = _mm512_inserti32x4(v, load(&f, cells, use, count, from + 2), 2);
+    f.text = _mm512_inserti32x4(v, load(&f, cells, use, count, from + 3), 3);
+    return f;
+}
+
+/* Of the bits of four cells' bytes: which cells have any. */
+static inline uint32_t any(uint64_t bits)
+{
+    return (uint32_t)((bits & 0xffff) != 0) | (uint32_t)((bits & 0xffff0000u) != 0) << 1 |
+           (uint32_t)((bits & 0xffff00000000u) != 0) << 2 | (uint32_t)(bits >> 48 != 0) << 3;
+}
+
+/* In the low 64 bits of each cell its upper eight digits, then the lower eight. */
+TARGET static inline __m512i digits(const struct four *f, uint32_t *negative, uint32_t *other)
+{
+    uint64_t sign = _mm512_mask_cmpeq_epi8_mask(f->first, f->text, _mm512_set1_epi8('-'));
+    __m512i v = _mm512_maskz_sub_epi8(f->is & ~sign, f->text, _mm512_set1_epi8('0'));
+    uint64_t bad = _mm512_cmpgt_epu8_mask(v, _mm512_set1_epi8(9)) |
+                   (sign & 0x8000800080008000u); /* a sign alone */
+    *negative = any(sign);
+    *other = any(bad);
+    v = _mm512_maddubs_epi16(v, _mm512_set1_epi16(0x010a));  /* 10, 1 */
+    v = _mm512_madd_epi16(v, _mm512_set1_epi32(0x00010064)); /* 100, 1 */
+    v = _mm512_packus_epi32(v, v);
+    return _mm512_madd_epi16(v, _mm512_set1_epi32(0x00012710)); /* 10000, 1 */
 }
 
 /* feature_log1p of whole numbers: the same operations in the same order. */
@@ -56,6 +87,7 @@ TARGET static inline __m512d log1p_8(__m512d x)
     __m512d s = _mm512_div_pd(_mm512_sub_pd(m, one), _mm512_add_pd(m, one));
     static const double term[] = {1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0};
     __m512d q = _mm512_mul_pd(s, s), series = _mm512_set1_pd(1.0 / 15);
+#pragma GCC unroll 7
     for (size_t i = 0; i < sizeof term / sizeof term[0]; i++)
         series = _mm512_add_pd(_mm512_mul_pd(series, q), _mm512_set1_pd(term[i]));
     __m512d log = _mm512_add_pd(
@@ -68,24 +100,23 @@ TARGET static inline __m512d log1p_8(__m512d x)
 TARGET uint32_t numbers_read(const struct cell *cells, const struct feature_use *use,
                              uint32_t count, float *out)
 {
-    uint64_t pair[NUMBERS_GROUP];
-    uint32_t other = 0, negative = 0, log = 0;
+    uint32_t negative[2], other[2], log = 0;
     SHOAL_ASSERT(count > 0 && count <= NUMBERS_GROUP);
-    for (uint32_t i = 0; i < count; i++) {
-        bool minus, is = digits(&cells[use[i].column], &pair[i], &minus);
-        other |= (uint32_t)!is << i;
-        negative |= (uint32_t)minus << i;
+    for (uint32_t i = 0; i < count; i++)
         log |= (uint32_t)(use[i].transform == NUMBER_LOG1P) << i;
-    }
+    struct four low = load_four(cells, use, count, 0), high = load_four(cells, use, count, 4);
+    __m512i v = _mm512_permutex2var_epi64(digits(&low, &negative[0], &other[0]),
+                                          _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0),
+                                          digits(&high, &negative[1], &other[1]));
     __mmask8 all = (__mmask8)(0xffu >> (NUMBERS_GROUP - count));
-    __m512i v = _mm512_maskz_loadu_epi64(all, pair);
     __m512d upper = _mm512_cvtepu64_pd(_mm512_and_si512(v, _mm512_set1_epi64(0xffffffffLL)));
     __m512d x = _mm512_add_pd(_mm512_mul_pd(upper, _mm512_set1_pd(1e8)),
                               _mm512_cvtepu64_pd(_mm512_srli_epi64(v, 32)));
-    x = _mm512_mask_sub_pd(x, (__mmask8)negative, _mm512_setzero_pd(), x); /* never -0 */
+    x = _mm512_mask_sub_pd(x, (__mmask8)(negative[0] | negative[1] << 4), _mm512_setzero_pd(),
+                           x); /* never -0 */
     x = _mm512_mask_mov_pd(x, (__mmask8)log, log1p_8(x));
     _mm256_mask_storeu_ps(out, all, _mm512_cvtpd_ps(x));
-    return other;
+    return all & (low.longer | high.longer | other[0] | other[1] << 4);
 }
 
 #else

@@ -25,14 +25,14 @@ static void teardown(void)
     munmap(page - PAGE, 3 * PAGE);
 }
 
-/* Empty, or a sign that may be missing and 1 to 15 digits. */
+/* Empty, or digits that may have a sign, 15 bytes at most. */
 static bool whole(const struct cell *c)
 {
     uint32_t sign = c->bytes > 0 && c->text[0] == '-', digits = 0;
     while (sign + digits < c->bytes && c->text[sign + digits] >= '0' &&
            c->text[sign + digits] <= '9')
         digits++;
-    return c->bytes == 0 || (sign + digits == c->bytes && digits > 0 && digits <= 15);
+    return c->bytes == 0 || (sign + digits == c->bytes && digits > 0 && c->bytes <= 15);
 }
 
 static void check(const struct cell *cells, uint32_t count, bool log)
@@ -79,6 +79,7 @@ START_TEST(numbers_are_those_of_one_at_a_time)
                                        "9999",
                                        "00012",
                                        "999999999999999",
+                                       "-99999999999999",
                                        "-999999999999999",
                                        "1000000000000000",
                                        "-1000000000000000",
