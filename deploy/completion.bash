@@ -7,6 +7,8 @@ _shoal()
         word="$at ${COMP_WORDS[i]}"
         case $word in
         'shoal local') at=$word ;;
+        'shoal replay') at=$word ;;
+        'shoal replay diff') at=$word ;;
         'shoal sweep') at=$word ;;
         'shoal submit') at=$word ;;
         'shoal stop') at=$word ;;
@@ -36,8 +38,10 @@ _shoal()
         esac
     done
     case $at in
-    'shoal') words='local sweep submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop keygen report convert synth bench --help --version' ;;
+    'shoal') words='local replay sweep submit stop checkpoint predict eval status doctor digest tables inspect blame erase drop keygen report convert synth bench --help --version' ;;
     'shoal local') words='--servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
+    'shoal replay') words='diff --since --until --window --every --leave-out --rewind --of --servers --shards --workers --run-dir --set --server-set --worker-io-threads --tensorboard --no-restart --resume --start-from --from --warm-start --help' ;;
+    'shoal replay diff') words='--help' ;;
     'shoal sweep') words='--set --dir --at-once --metric --servers --workers --help' ;;
     'shoal submit') words='--coordinator --keys --workers --set --resume --start-from --from --warm-start --no-wait --help' ;;
     'shoal stop') words='--coordinator --keys --help' ;;
@@ -81,6 +85,25 @@ _shoal()
     'shoal local --start-from') words=''; file=yes ;;
     'shoal local --from') words=''; file=yes ;;
     'shoal local --warm-start') words=''; file=yes ;;
+    'shoal replay --since') words=''; file=yes ;;
+    'shoal replay --until') words=''; file=yes ;;
+    'shoal replay --window') words=''; file=yes ;;
+    'shoal replay --every') words=''; file=yes ;;
+    'shoal replay --leave-out') words=''; file=yes ;;
+    'shoal replay --rewind') words=''; file=yes ;;
+    'shoal replay --of') words=''; file=yes ;;
+    'shoal replay --servers') words=''; file=yes ;;
+    'shoal replay --shards') words=''; file=yes ;;
+    'shoal replay --workers') words=''; file=yes ;;
+    'shoal replay --run-dir') words=''; file=yes ;;
+    'shoal replay --set') words=''; file=yes ;;
+    'shoal replay --server-set') words=''; file=yes ;;
+    'shoal replay --worker-io-threads') words=''; file=yes ;;
+    'shoal replay --tensorboard') words=''; file=yes ;;
+    'shoal replay --resume') words=''; file=yes ;;
+    'shoal replay --start-from') words=''; file=yes ;;
+    'shoal replay --from') words=''; file=yes ;;
+    'shoal replay --warm-start') words=''; file=yes ;;
     'shoal sweep --set') words=''; file=yes ;;
     'shoal sweep --dir') words=''; file=yes ;;
     'shoal sweep --at-once') words=''; file=yes ;;

@@ -5,6 +5,8 @@ local -a takes
 while (( CURRENT > 2 )); do
     case "$at ${words[2]}" in
     ('shoal local') ;;
+    ('shoal replay') ;;
+    ('shoal replay diff') ;;
     ('shoal sweep') ;;
     ('shoal submit') ;;
     ('shoal stop') ;;
@@ -42,7 +44,7 @@ case $at in
         takes=(
             '--help[this text]'
             '--version[print it]'
-            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
+            '1:verb:((local\:"run a job on this machine: coordinator, servers and workers over loopback" replay\:"take a log in the order in which things happened" sweep\:"run a job in variants and compare them" submit\:"hand a job to a running cluster and show it until it ends" stop\:"end the job of a running cluster early" checkpoint\:"make, list, check, sign, compare, restore and export checkpoints" predict\:"score an input, a line a row, by a fleet, a run or a checkpoint" eval\:"measure an input by a fleet, a run or a checkpoint" status\:"what a cluster is doing, or how a run ended" doctor\:"who owns what in a cluster, and what does not fit" digest\:"rows and digest of each table" tables\:"what is in the tables, what a rule would keep, what a log will need" inspect\:"one row: weights, optimizer state, statistics, tablet, shard" blame\:"which pushes changed a row, computed by whom, from which rows of the input" erase\:"rows gone for good, with a receipt" drop\:"a field that no job has any more gone from a fleet" keygen\:"make a key, of a daemon or a person" report\:"a report.json as a page of HTML" convert\:"write a log'\''s parsed examples to an event file" synth\:"write a made-up click log whose best possible AUC is known" bench\:"measure pull, push and training on this machine"))'
         ) ;;
     ('shoal local')
         takes=(
@@ -59,6 +61,36 @@ case $at in
             '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
             '--from=[refused: say --resume or --start-from]:FOLDER:_files'
             '--warm-start=[refused: say --start-from]:DIR:_files'
+            '--help[this text]'
+            '*:file:_files'
+        ) ;;
+    ('shoal replay')
+        takes=(
+            '--since=[event time: 2026-03-04, 2026-03-04T05 or seconds since 1970]:TIME:_files'
+            '--until=[up to this, not with it]:TIME:_files'
+            '--window=[no batch is of two windows]:TIME:_files'
+            '--every=[event time from one day'\''s end to the next]:TIME:_files'
+            '*--leave-out=[a day, an hour, or FROM..TO that is not trained]:SPAN:_files'
+            '--rewind=[from the newest checkpoint of --of in which nothing from then on is learnt]:TIME:_files'
+            '--of=[folder of the replay that is rewound]:RUN:_files'
+            '--servers=[server processes]:N:'
+            '--shards=[of each server, a thread each]:N:'
+            '--workers=[worker processes]:N:'
+            '--run-dir=[where everything of this run is kept; must be new or empty]:DIR:_files'
+            '*--set=[change a key of the job file, such as train.batch=8192]:KEY=VALUE:_files'
+            '*--server-set=[change a key of each server'\''s file, such as memory=4GiB]:KEY=VALUE:_files'
+            '--worker-io-threads=[threads that carry a worker'\''s messages]:N:'
+            '--tensorboard=[write event files for TensorBoard into DIR/JOB-NUMBER]:DIR:_files'
+            '--no-restart[do not start a dead server or worker again]'
+            '--resume=[go on at the very batch: from a checkpoint, or the newest of a run'\''s folder; as `resume` of the job file]:WHERE:_files'
+            '--start-from=[begin with the tables of a checkpoint, of the one that a run made at its end, or (`fleet`) of the servers; as `start_from` of the job file]:WHERE:_files'
+            '--from=[refused: say --resume or --start-from]:FOLDER:_files'
+            '--warm-start=[refused: say --start-from]:DIR:_files'
+            '--help[this text]'
+            '1:verb:((diff\:"compare two replays"))'
+        ) ;;
+    ('shoal replay diff')
+        takes=(
             '--help[this text]'
             '*:file:_files'
         ) ;;
@@ -304,14 +336,14 @@ case $at in
             '--rows=[rows of the table]:N:'
             '--seconds=[length of each in-memory phase]:N:'
             '--journal-seconds=[length of the journal phase after 10 s of warm-up]:N:'
-            '--only=[of growth,checkpoint,cold,shards,curve,events,memory,journal,fsync,train]:LIST:_files'
+            '--only=[of growth,checkpoint,cold,shards,curve,parse,events,memory,journal,fsync,train]:LIST:_files'
             '--growth-rows=[rows that a table in this process grows to]:N:'
             '--checkpoint-rows=[rows of the table whose checkpoints are measured]:N:'
             '--cold-rows=[rows of the table that is four times its memory budget]:N:'
             '--shards-rows=[rows of each of the servers with 1, 2 and 4 shards]:N:'
             '--curve-rows=[rows of the tables that are reached with keys and without]:N:'
             '--events-rows=[rows of the event file, and of the epochs from parsed rows]:N:'
-            '--train-rows=[examples of the training log]:N:'
+            '--train-rows=[examples of the log that is read and trained on]:N:'
             '--dir=[where server and log keep their files; on the disk to be measured]:DIR:_files'
             '--json[one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s]'
             '--help[this text]'

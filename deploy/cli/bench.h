@@ -98,6 +98,11 @@ int bench_curve(struct bench_out *out, const char *dir, uint64_t rows, double se
  * again and from parsed rows kept; files below dir. */
 int bench_events(struct bench_out *out, const char *dir, uint64_t rows, struct err *e);
 
+/* bench_parse.c: a Criteo log to batches, on one core: text and examples a second; its cache below
+ * dir. */
+int bench_parse(struct bench_out *out, const char *dir, const char *log, double seconds,
+                struct err *e);
+
 /* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
  * grows. */
 int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);

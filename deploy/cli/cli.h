@@ -16,6 +16,7 @@
 
 /* ---- verbs: argv[0] is the verb; each returns an exit status ---- */
 int cli_local(int argc, char **argv);
+int cli_replay(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_submit(int argc, char **argv);
 int cli_stop(int argc, char **argv);

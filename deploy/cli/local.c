@@ -5,6 +5,7 @@
  * (local_watch.c), prints the report and stops everything. The daemons are the ones a fleet
  * runs. */
 #include "deploy/cli/local_inner.h"
+#include "deploy/cli/replay.h"
 #include "deploy/cli/report_page.h"
 #include "proto/base/file.h"
 
@@ -186,15 +187,15 @@ static int again_make(struct local *l, struct err *e)
     return fclose(f) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-int cli_local(int argc, char **argv)
+static int line_run(const char *program, bool replay, int argc, char **argv)
 {
     static struct local l;
     struct option_line o;
     struct err e = {0};
-    int rc = cli_options("shoal local", argc, argv, &o, &e);
+    int rc = cli_options(program, argc, argv, &o, &e);
     if (rc == 0 && o.words != 1)
         rc = err_set(&e, SHOAL_E_USAGE,
-                     "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
+                     "name one job file: %s JOB.yaml; those that ship are in deploy/jobs", program);
     if (rc == 0) {
         local_signals_take();
         umask(077); /* the run's data, logs and sockets are its user's alone */
@@ -208,8 +209,12 @@ int cli_local(int argc, char **argv)
         l.set = option_list(&o, "set");
         l.server_set = option_list(&o, "server-set");
     }
+    if (rc == 0 && replay)
+        rc = replay_set(&o, l.job_path, l.set, &e);
     if (rc == 0)
         rc = begin_take(&o, l.job_path, l.set, &l.begin, &e);
+    if (rc == 0 && replay)
+        rc = replay_rewind(&o, &l.begin, &e);
     if (rc == 0)
         rc = again_make(&l, &e);
     if (rc == 0)
@@ -217,4 +222,16 @@ int cli_local(int argc, char **argv)
     job_free(&l.job);
     free(l.again);
     return cli_end(rc, &o, &e);
+}
+
+int cli_local(int argc, char **argv)
+{
+    return line_run("shoal local", false, argc, argv);
+}
+
+int cli_replay(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "diff") == 0)
+        return replay_diff_main(argc - 1, argv + 1);
+    return line_run("shoal replay", true, argc, argv);
 }

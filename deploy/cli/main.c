@@ -13,6 +13,7 @@
 
 static const struct cli_verb verbs[] = {
     {"local", cli_local},
+    {"replay", cli_replay},
     {"sweep", cli_sweep},
     {"submit", cli_submit},
     {"stop", cli_stop},

@@ -533,6 +533,7 @@ int report_page_html(const struct json *r, const char *path, struct err *e)
     html_begin(out, title);
     head(out, r);
     tiles(out, r);
+    report_page_days(out, r);
     learning(out, r);
     report_page_quality(out, r);
     report_page_speed(out, r);

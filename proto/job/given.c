@@ -24,7 +24,7 @@ int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *se
 {
     const struct job_table *t = table_by_time(job);
     *seconds = 0;
-    if (!job->data.shuffle || job->data.shuffle_within > 0 || job->train.skip)
+    if (job->replay.on || !job->data.shuffle || job->data.shuffle_within > 0 || job->train.skip)
         return 0;
     if (goes_on)
         *seconds = job->data.shuffle_said ? 0 : was;

@@ -179,8 +179,8 @@ static int names_take(const struct config *c, struct job *j, struct err *e)
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
     static int (*const part[])(const struct config *, struct job *, struct err *) = {
-        names_take,     job_data_take, job_features_take, job_tables_take,
-        job_model_take, train_take,    evaluate_take,     checkpoint_take};
+        names_take, job_data_take, job_features_take, job_tables_take, job_model_take,
+        train_take, evaluate_take, checkpoint_take,   job_replay_take};
     int rc = 0;
     for (size_t i = 0; i < sizeof part / sizeof part[0] && rc == 0; i++)
         rc = part[i](c, j, e);

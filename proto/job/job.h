@@ -97,6 +97,11 @@ struct job_table {
     size_t rule_count;
 };
 
+#define LIMIT_REPLAY_OUT 64u
+struct job_span {
+    uint32_t from, to; /* event time, seconds since 1970: up to `to`, not with it */
+};
+
 struct job {
     char name[LIMIT_NAME];
     char space[LIMIT_NAME]; /* by default the job's name */
@@ -223,6 +228,16 @@ struct job {
         uint64_t every_batches;
         double every_minutes;
     } evaluate;
+    /* A log taken in the order in which things happened, its epoch cut at the ends of days. */
+    struct {
+        bool on;         /* the file has such a section */
+        bool checkpoint; /* one at each end of a day */
+        uint32_t window; /* seconds: no batch is of two windows, and all of one are given out
+                            * before those of the next */
+        uint32_t every;  /* seconds from one end of a day to the next: whole windows */
+        struct job_span range, out[LIMIT_REPLAY_OUT]; /* range.to 0: no end */
+        uint32_t outs;
+    } replay;
     /* No keys of the file, for it is no matter of training: whose data.test is scored without need
      * of labels (worker/train/evaluator.h). */
     struct {
@@ -278,6 +293,9 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
  * owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
 void job_free(struct job *j);
+/* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", seconds since 1970, or "A..B", from A up to
+ * B: whether it is one. */
+bool job_span_parse(const char *text, struct job_span *out);
 /* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
  * of input, tables or network that decides otherwise. */
 int job_same_model(const struct job *was, const struct job *is, struct err *e);

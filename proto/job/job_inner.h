@@ -23,5 +23,7 @@ int job_features_take(const struct config *c, struct job *j, struct err *e);
 int job_tables_take(const struct config *c, struct job *j, struct err *e);
 /* model and dense_optimizer; after data, whose labels are the tasks. */
 int job_model_take(const struct config *c, struct job *j, struct err *e);
+/* After all others, of which it wants some not to be. */
+int job_replay_take(const struct config *c, struct job *j, struct err *e);
 
 #endif

@@ -130,6 +130,41 @@ static const struct config_key options_local[] = {
     {0},
 };
 
+static const struct config_key options_replay[] = {
+    {"since", CONFIG_STRING, .values = "TIME", .otherwise = "the log's begin",
+     .text = "event time: 2026-03-04, 2026-03-04T05 or seconds since 1970"},
+    {"until", CONFIG_STRING, .values = "TIME", .otherwise = "the log's end",
+     .text = "up to this, not with it"},
+    {"window", CONFIG_STRING, .values = "TIME", .otherwise = "the job's, 1h",
+     .text = "no batch is of two windows"},
+    {"every", CONFIG_STRING, .values = "TIME", .otherwise = "the job's, 1d",
+     .text = "event time from one day's end to the next"},
+    {"leave-out", CONFIG_LIST, .values = "SPAN",
+     .text = "a day, an hour, or FROM..TO that is not trained"},
+    {"rewind", CONFIG_STRING, .values = "TIME",
+     .text = "from the newest checkpoint of --of in which nothing from then on is learnt"},
+    {"of", CONFIG_STRING, .values = "RUN", .text = "folder of the replay that is rewound"},
+    {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"},
+    {"shards", CONFIG_INT, 1, LIMIT_LOCAL_SHARDS, .fallback = "1",
+     .text = "of each server, a thread each"},
+    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "worker processes"},
+    {"run-dir", CONFIG_STRING, .values = "DIR", .otherwise = "runs/JOB-DATE-TIME",
+     .text = "where everything of this run is kept; must be new or empty"},
+    OPTION_SET,
+    {"server-set", CONFIG_LIST, .values = "KEY=VALUE",
+     .text = "change a key of each server's file, such as memory=4GiB"},
+    {"worker-io-threads", CONFIG_INT, 1, 64, .fallback = "1",
+     .text = "threads that carry a worker's messages"},
+    OPTION_TENSORBOARD,
+    {"no-restart", CONFIG_BOOL, .text = "do not start a dead server or worker again"},
+    OPTION_RESUME,
+    OPTION_START_FROM,
+    OPTION_FROM_FORMER,
+    OPTION_WARM_FORMER,
+    OPTION_HELP,
+    {0},
+};
+
 static const struct config_key options_sweep[] = {
     {"set", CONFIG_LIST, .values = "KEY=VALUE[,VALUE...]",
      .text = "of the job file; with several values, which commas part, a variant has each. A comma "
@@ -404,8 +439,8 @@ static const struct config_key options_bench[] = {
     {"journal-seconds", CONFIG_INT, 1, 3600, .fallback = "60",
      .text = "length of the journal phase after 10 s of warm-up"},
     {"only", CONFIG_STRING, .values = "LIST",
-     .fallback = "growth,checkpoint,cold,shards,memory,journal,train",
-     .text = "of growth,checkpoint,cold,shards,curve,events,memory,journal,fsync,train"},
+     .fallback = "growth,checkpoint,cold,shards,parse,memory,journal,train",
+     .text = "of growth,checkpoint,cold,shards,curve,parse,events,memory,journal,fsync,train"},
     {"growth-rows", CONFIG_INT, 1e6, 2e8, .fallback = "20000000",
      .text = "rows that a table in this process grows to"},
     {"checkpoint-rows", CONFIG_INT, 8192, 1e8, .fallback = "1000000",
@@ -419,7 +454,7 @@ static const struct config_key options_bench[] = {
     {"events-rows", CONFIG_INT, 8192, 1e9, .fallback = "1000000",
      .text = "rows of the event file, and of the epochs from parsed rows"},
     {"train-rows", CONFIG_INT, 1, 1e9, .fallback = "1000000",
-     .text = "examples of the training log"},
+     .text = "examples of the log that is read and trained on"},
     {"dir", CONFIG_STRING, .values = "DIR", .fallback = "shoal-bench",
      .text = "where server and log keep their files; on the disk to be measured"},
     {"json", CONFIG_BOOL,
@@ -514,6 +549,15 @@ const struct option_command option_commands[] = {
      "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, "
      "70 internal error, 73 cannot create output, 74 I/O error, 78 bad configuration.",
      options_local, 1},
+    {"shoal replay", "take a log in the order in which things happened", "JOB.yaml [options]",
+     "Runs the job as `shoal local` does, its log in order of event time: windows, days, what they "
+     "were before they were learnt, a checkpoint at each day's end.",
+     "Under a coordinator: `shoal submit` with a section `replay` in the job file.", options_replay,
+     1},
+    {"shoal replay diff", "compare two replays", "RUN_A RUN_B",
+     "Prints days of both, hours of days that differ, values of evaluate.by that differ most, and "
+     "which tables are the same to the bit.",
+     NULL, options_none, 2},
     {"shoal sweep", "run a job in variants and compare them",
      "JOB.yaml --set KEY=VALUE,VALUE [options]",
      "Runs every combination of the values as `shoal local` does, several at a time, and ends with "

@@ -302,6 +302,17 @@
     STR(warning, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
+/* INDEX_DONE of a replay's data.train that could be read: with its windows of event time, which are
+ * an epoch, one after the other. frame 1: struct wire_window (windows). */
+struct wire_window {
+    uint64_t rows;
+    uint32_t number, zero; /* event time / replay.window */
+};
+#define WIRE_WINDOWS_MAX (1u << 16)
+#define WIRE_WINDOWS(U32, U64, I32, F32, F64, B, STR) \
+    U64(pass) U64(rows) U64(digest) U32(windows) STR(warning, ERR_TEXT_MAX)
+#define WIRE_WINDOWS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
  * slot, and with a lane when the lane's task is fully pushed (batch = its last acknowledged batch).
  * Reply, kind: enum wire_next:
@@ -402,7 +413,7 @@
 
 /* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
  * by name. X(NAME, version) */
-#define WIRE_SINCE(X) X(KEYLIST, 8)
+#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X) X(SHARD_BEAT, 37)
@@ -456,7 +467,8 @@
     X(CLEAR, 45, 0, 0)                                                                             \
     X(FIELD_DROP, 46, 0, 0)                                                                        \
     X(DROP, 47, 0, 0)                                                                              \
-    X(KEYLIST, 48, 1, 0)
+    X(KEYLIST, 48, 1, 0)                                                                           \
+    X(WINDOWS, 49, 1, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
@@ -469,7 +481,8 @@
     X(TABLE_DECLARE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                 \
     X(MAP_SET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
-    X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)
+    X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \
+    X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
 #define WIRE_COUNTED_REPLY(X)                                                                      \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \

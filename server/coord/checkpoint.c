@@ -107,7 +107,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
         return;
     SHOAL_ASSERT(status != 0 && k->hold != COORD_FOLDER_NONE);
     k->end_failed += k->of_end;
-    k->of_end = false;
+    bool of_day = k->of_day;
+    k->of_end = k->of_day = false;
     log_event(CHECKPOINT_GIVEN_UP, k->name, "checkpoint %s is given up: %s%s", k->name, why,
               status == SHOAL_E_STOPPED || !coord_phase_running(c) ? "" : "; training goes on");
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
@@ -121,6 +122,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     (void)coord_checkpoint_list_note(c);
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
     asker_answer(c, status, why, (struct wire_CHECKPOINT_reply){.rows = 0});
+    if (of_day)
+        coord_replay_made(c, false);
     coord_cut_withdraw(c, cut_done); /* last: the next order may end the job, and come back here */
 }
 
@@ -142,8 +145,8 @@ static void finish(struct coord *c)
     coord_cut_drop(c, k->cut);
     forget(c);
     run_close(c);
-    bool of_end = k->of_end;
-    k->of_end = false;
+    bool of_end = k->of_end, of_day = k->of_day;
+    k->of_end = k->of_day = false;
     k->last_ns = k->begun_ns;
     k->last_batches = k->begun_batches;
     uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
@@ -154,6 +157,8 @@ static void finish(struct coord *c)
         k->end_made = true; /* stored: or the next coordinator makes another one */
         (void)coord_put(c, END_KEY, &c->job.at.number, sizeof c->job.at.number);
     }
+    if (of_day)
+        coord_replay_made(c, true);
     coord_checkpoint_prune(c);
     struct wire_CHECKPOINT_reply made = {.rows = record.rows, .bytes = record.bytes};
     (void)snprintf(made.path, sizeof made.path, "%s", k->path);
@@ -449,12 +454,34 @@ static void end_step(struct coord *c)
     k->list->failed++;
 }
 
+/* That of a day's end, which the next day waits for. */
+static void day_step(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    struct err e = {0};
+    if (k->state != CHECKPOINT_IDLE || env_now_ns(c->env) < k->retry_ns ||
+        coord_server_away(c) != NULL)
+        return;
+    k->of_day = true;
+    if (begin(c, "", &e) == 0)
+        return;
+    log_warn("no checkpoint of the day's end could be begun: %s", e.text);
+    k->of_day = false;
+    k->retry_ns = env_now_ns(c->env) + RETRY_NS;
+    k->list->failed++;
+    coord_replay_made(c, false);
+}
+
 static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
     if (c->job.at.phase == PHASE_DIGEST && coord_checkpoint_end_due(c)) {
         end_step(c);
+        return;
+    }
+    if (coord_replay_due(c)) {
+        day_step(c);
         return;
     }
     if (c->job.at.phase != PHASE_TRAIN ||
@@ -575,7 +602,7 @@ void coord_checkpoint_job(struct coord *c)
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE && k->asker == 0);
     k->dir[0] = 0;
     k->last_ns = k->last_batches = k->retry_ns = 0;
-    k->end_made = k->of_end = false;
+    k->end_made = k->of_end = k->of_day = false;
     k->end_failed = 0;
     k->hook.next[0] = 0;
     k->hook.foreign = k->hook.running;

@@ -103,6 +103,7 @@ struct coord_checkpoint {
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
     bool of_done;          /* the one at hand is of a job that is done: a run was opened for it */
+    bool of_day;           /* the one at hand is of the end of a replay's day (replay.h) */
     bool of_end, end_made; /* the one at hand is that of the job's end; it is there,
                               * which is stored */
     uint32_t end_failed;   /* so often it was not */

@@ -91,6 +91,8 @@ struct json *coord_checkpoint_facts(struct coord *c)
     json_set_string(m, "phase", coord_phase_text(coord_saved_as(c)));
     json_set_int(m, "epoch", j->at.epoch);
     json_set_int(m, "examples", (int64_t)coord_examples(j));
+    if (coord_replay_until(j) != 0) /* event time up to which windows are begun */
+        json_set_int(m, "until", (int64_t)coord_replay_until(j));
     json_set(m, "map", map_json(c));
     json_set(m, "tables", tables_json(j));
     json_set(m, "lanes", lanes_json(&j->tasks));

@@ -206,6 +206,7 @@ static int on_hello(struct coord *c, struct coord_ask *a)
     X(WORKER_BEAT, A_WORKER, coord_work_beat)                                                      \
     X(WORKER_LEAVE, ANYBODY, coord_work_leave)                                                     \
     X(INDEX_DONE, A_WORKER, coord_work_index)                                                      \
+    X(WINDOWS, A_WORKER, coord_work_windows)                                                       \
     X(LEGEND, A_WORKER, coord_work_legend)                                                         \
     X(JOB_TEXT, ANYBODY, coord_work_job_text)                                                      \
     X(TABLE_DECLARE, ANYBODY, coord_work_declare)                                                  \

@@ -20,6 +20,7 @@
 #include "server/coord/lease.h"
 #include "server/coord/member.h"
 #include "server/coord/names.h"
+#include "server/coord/replay.h"
 #include "server/coord/task.h"
 #include "server/coord/trace.h"
 #include "server/coord/window.h"
@@ -241,6 +242,7 @@ struct coord_job {
     uint32_t workers_most;
     struct coord_trace trace;
     struct coord_windows windows;
+    struct coord_replay replay;
     struct coord_guard guard;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];

@@ -81,7 +81,7 @@ static int details_load(struct coord *c, uint32_t split, struct err *e)
  * those that its tasks left: no task is dealt again. */
 static void epoch_reopen(struct coord_job *j)
 {
-    uint64_t before = (j->at.epoch - 1) * j->at.split[WIRE_TRAIN].rows;
+    uint64_t before = (j->at.epoch - 1) * coord_replay_rows(j);
     uint32_t phase = coord_from_loading(&j->at) ? j->at.from_phase : j->at.phase;
     struct coord_epoch *epoch = &j->epoch[j->at.epoch - 1];
     if (coord_epoch_open(j) || j->at.train_rows > before || phase >= PHASE_RESTORE)
@@ -110,6 +110,8 @@ int coord_epoch_load(struct coord *c, struct err *e)
     if (rc == 0)
         rc = coord_window_load(c, e);
     if (rc == 0)
+        rc = coord_replay_load(c, e);
+    if (rc == 0)
         rc = details_load(c, WIRE_VALID, e);
     return rc != 0 ? rc : details_load(c, WIRE_TEST, e);
 }
@@ -119,11 +121,15 @@ int coord_epoch_load(struct coord *c, struct err *e)
 int coord_epoch_cut(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
-    uint64_t rows = j->at.split[WIRE_TRAIN].rows;
-    uint32_t batches =
-        coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes, j->spec.train.task_batches);
-    return coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
-                           env_now_ns(c->env), e);
+    struct coord_segment whole = {0, j->at.split[WIRE_TRAIN].rows, 0};
+    bool replay = j->spec.replay.on;
+    uint32_t batches = coord_task_batches(coord_replay_rows(j), j->spec.train.batch, j->tasks.lanes,
+                                          j->spec.train.task_batches);
+    int rc = coord_replay_fits(j, e);
+    return rc != 0 ? rc
+                   : coord_task_plan(&j->tasks, j->at.epoch, replay ? j->replay.segment : &whole,
+                                     replay ? j->replay.segments : 1, j->spec.train.batch, batches,
+                                     env_now_ns(c->env), e);
 }
 
 bool coord_epoch_plan(struct coord *c)
@@ -154,6 +160,7 @@ bool coord_epoch_plan(struct coord *c)
     SHOAL_ASSERT(j->tasks.epoch == j->at.epoch);
     SHOAL_ASSERT(j->tasks.pushed <= j->tasks.tasks && j->tasks.reported <= j->tasks.tasks);
     coord_judge_stop(c);
+    coord_replay_stop(c);
     return true;
 }
 
@@ -208,6 +215,7 @@ static void epoch_pause(struct coord *c)
 static bool epoch_goes_on(struct coord *c)
 {
     coord_judge_stop(c);
+    coord_replay_stop(c);
     c->job.epoch_ns = c->job.tasks.planned_ns = env_now_ns(c->env);
     return coord_phase_enter(c, PHASE_TRAIN);
 }
@@ -223,6 +231,8 @@ static bool step_train(struct coord *c)
         (t->reported < t->stop && env_now_ns(c->env) - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
     SHOAL_ASSERT(t->pushed == t->stop && t->reported <= t->tasks);
+    if (!coord_replay_end(c))
+        return false;
     if (t->stop < t->tasks)
         epoch_pause(c);
     else if (!epoch_close(c))

@@ -187,10 +187,7 @@ uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
     const struct coord_job *j = &c->job;
     bool open = coord_epoch_open(j);
     uint64_t refused = 0, ended = open ? j->at.epoch - 1 : j->at.epoch;
-    *batches = j->spec.train.batch > 0
-                   ? ended * ((j->at.split[WIRE_TRAIN].rows + j->spec.train.batch - 1) /
-                              j->spec.train.batch)
-                   : 0;
+    *batches = j->spec.train.batch > 0 ? ended * coord_replay_batches(j) : 0;
     for (uint64_t n = 0; n < ended; n++)
         refused += j->epoch[n].train.refused;
     bool planned = open && j->tasks.epoch == j->at.epoch;

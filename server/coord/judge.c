@@ -32,12 +32,6 @@ static struct coord_evaluation *list_reach(struct coord_evaluations *v, uint32_t
     return &v->item[n - 1];
 }
 
-static uint64_t epoch_batches(const struct coord_job *j)
-{
-    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
-    return rows / batch + (rows % batch != 0);
-}
-
 /* Of a store of before evaluations had records of their own. */
 static int epochs_take(struct coord_job *j, struct err *e)
 {
@@ -49,7 +43,7 @@ static int epochs_take(struct coord_job *j, struct err *e)
         if (v == NULL)
             return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluations");
         *v = (struct coord_evaluation){.number = j->at.number,
-                                       .batches = n * epoch_batches(j),
+                                       .batches = n * coord_replay_batches(j),
                                        .bad_lines = epoch->valid_bad_lines,
                                        .epoch = n,
                                        .end = 1};
@@ -152,7 +146,7 @@ static bool has_room(const struct coord_job *j)
 
 uint64_t coord_judge_batches(const struct coord_job *j)
 {
-    uint64_t all = epoch_batches(j), rows = j->at.split[WIRE_TRAIN].rows,
+    uint64_t all = coord_replay_batches(j), rows = coord_replay_rows(j),
              batch = j->spec.train.batch, begun = (j->at.epoch - 1) * rows;
     if (coord_epoch_open(j))
         return (j->at.epoch - 1) * all +
@@ -172,7 +166,7 @@ void coord_judge_stop(struct coord *c)
     const struct coord_job *j = &c->job;
     struct coord_tasks *t = &c->job.tasks;
     const struct coord_evaluation *last = newest(j);
-    uint64_t every = j->spec.evaluate.every_batches, all = epoch_batches(j),
+    uint64_t every = j->spec.evaluate.every_batches, all = coord_replay_batches(j),
              begun = (j->at.epoch - 1) * all;
     coord_task_stop(t, t->tasks);
     if (every == 0 || j->at.split[WIRE_VALID].used == 0 || !has_room(j))
@@ -309,6 +303,6 @@ const char *coord_judge_ended(const struct coord_job *j)
 {
     if (patience_over(j))
         return "early_stop";
-    return j->at.train_rows < j->spec.train.epochs * j->at.split[WIRE_TRAIN].rows ? "max_minutes"
-                                                                                  : "epochs";
+    return j->at.train_rows < j->spec.train.epochs * coord_replay_rows(j) ? "max_minutes"
+                                                                          : "epochs";
 }

@@ -123,6 +123,20 @@ static void train_set(struct json *to, const struct coord_job *j)
     json_set(to, "train", train);
 }
 
+/* Of a replay: what its days were before they were learnt. */
+static void days_set(struct json *to, const struct coord_job *j)
+{
+    if (!j->spec.replay.on)
+        return;
+    struct json *replay = json_new_object();
+    json_set_int(replay, "window", j->spec.replay.window);
+    json_set_int(replay, "every", j->spec.replay.every);
+    json_set_int(replay, "windows", j->replay.segments);
+    json_set_int(replay, "left_out", j->replay.windows - j->replay.segments);
+    json_set(replay, "days", json_hold(j->replay.days));
+    json_set(to, "replay", replay);
+}
+
 static double per(double sum, uint64_t count)
 {
     return count > 0 ? sum / (double)count : (double)NAN;
@@ -361,6 +375,7 @@ static struct json *report_json(const struct coord *c)
     evaluation_set(r, "valid", j, final == 0 ? none : j->valid.item[final - 1].of, WIRE_VALID);
     evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
     train_set(r, j);
+    days_set(r, j);
     json_set(r, "training", training_json(j));
     json_set(r, "staleness", staleness_json(j));
     json_set(r, "time", time_json(&sum));

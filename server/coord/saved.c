@@ -124,6 +124,22 @@ static void windows_write(struct writer *w, const struct coord_job *j)
                            sizeof j->windows.trained[0]);
 }
 
+static void days_write(struct writer *w, const struct coord_job *j)
+{
+    if (!j->spec.replay.on)
+        return;
+    struct coord_replay_record record = coord_replay_record_of(j);
+    write_numbered(w, "replay", 0, &record, sizeof record);
+    for (uint32_t n = 0; n < j->replay.ended; n++) {
+        char *text = coord_replay_day_text(j, n);
+        if (text == NULL)
+            w->failed = true;
+        else
+            write_numbered(w, "day", n, text, strlen(text));
+        free(text);
+    }
+}
+
 static void details_write(struct writer *w, const char *key, struct json *details)
 {
     if (details == NULL)
@@ -161,6 +177,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
     for (uint32_t n = 1; n <= j->valid.count; n++)
         write_numbered(&w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
     windows_write(&w, j);
+    days_write(&w, j);
     details_write(&w, "details/valid", j->details[WIRE_VALID]);
     for (uint32_t i = 0; i < j->trace.curve.count; i++)
         write_numbered(&w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
@@ -220,25 +237,33 @@ static const struct kind {
     {"trained/", COORD_EPOCHS_MAX, sizeof(struct coord_trained),
      offsetof(struct coord_trained, job), false},
     {"window/", COORD_WINDOW_EPOCH, 0, offsetof(struct coord_window_record, job), false},
+    {"replay/", 0, sizeof(struct coord_replay_record), offsetof(struct coord_replay_record, job),
+     false},
     {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job),
      false},
 };
 
-static bool numbered(const char *key, const struct kind *kind)
+static bool numbered(const char *key, const char *name, uint32_t most)
 {
-    size_t bytes = strlen(kind->name);
-    if (strncmp(key, kind->name, bytes) != 0)
+    size_t bytes = strlen(name);
+    if (strncmp(key, name, bytes) != 0)
         return false;
     size_t digits = strspn(key + bytes, "0123456789");
     return digits > 0 && digits <= 9 && key[bytes + digits] == 0 &&
-           strtoul(key + bytes, NULL, 10) <= kind->most;
+           strtoul(key + bytes, NULL, 10) <= most;
+}
+
+/* Figures, as text: of a day (replay.h), or of the last evaluation. */
+static bool is_text(const char *key)
+{
+    return numbered(key, "day/", WIRE_WINDOWS_MAX) || strcmp(key, "details/valid") == 0;
 }
 
 /* NULL: it is none of these. */
 static const struct kind *kind_of(const char *key)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (numbered(key, &kinds[i]))
+        if (numbered(key, kinds[i].name, kinds[i].most))
             return &kinds[i];
     return NULL;
 }
@@ -279,7 +304,7 @@ static bool size_ok(const struct pair *p)
     if (strcmp(p->key, "lanes") == 0)
         return p->bytes > 0 && p->bytes % sizeof(struct coord_lane_record) == 0 &&
                p->bytes / sizeof(struct coord_lane_record) <= LIMIT_LANES;
-    return strcmp(p->key, "details/valid") == 0 && p->bytes <= COORD_VALUE_MAX;
+    return is_text(p->key) && p->bytes <= COORD_VALUE_MAX;
 }
 
 /* What early stopping says of itself. Cuts are of the cluster that made them: none goes along. */
@@ -383,7 +408,7 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
         const struct kind *kind = kind_of(p.key);
         if (kind != NULL)
             good = kind_put(c, kind, &p, kind->of_run ? run : number);
-        else if (strncmp(p.key, "details/", 8) == 0)
+        else if (is_text(p.key))
             good = details_put(c, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
             good = coord_note(c, p.key, p.value, p.bytes);

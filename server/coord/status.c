@@ -145,7 +145,7 @@ char *coord_status_text(struct coord *c)
     for (uint32_t i = 0; i < j->tasks.tasks; i++)
         coord_losses_add(&sum, &j->tasks.task[i].sum);
     uint64_t examples = coord_examples(j);
-    uint64_t all = j->at.split[WIRE_TRAIN].rows * j->spec.train.epochs;
+    uint64_t all = coord_replay_rows(j) * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
     json_set_string(s, "state", coord_phase_name(c));
     json_set_int(s, "run", (int64_t)j->at.number);

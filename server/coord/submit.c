@@ -37,6 +37,8 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     rc = coord_curve_open(&j->trace.curve, e);
     if (rc == 0)
         rc = coord_window_open(&j->windows, &j->spec, e);
+    if (rc == 0)
+        rc = coord_replay_open(&j->replay, &j->spec, e);
     if (rc != 0)
         return rc;
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
@@ -67,6 +69,7 @@ static void job_close(struct coord *c, struct coord_job *j)
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
     coord_window_close(&j->windows);
+    coord_replay_close(&j->replay);
     coord_guard_close(&j->guard);
     coord_roll_close(&j->roll);
     for (uint32_t s = 0; s < 3; s++)

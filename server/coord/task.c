@@ -58,7 +58,8 @@ static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
     if (tasks > COORD_TASKS_MAX)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "an epoch of %" PRIu64
-                       " tasks, at most %u are kept: raise train.task_batches or train.batch",
+                       " tasks, at most %u are kept: raise train.task_batches, train.batch or "
+                       "replay.window",
                        tasks, COORD_TASKS_MAX);
     if (array_reserve(&t->task, tasks, &t->capacity) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %" PRIu64 " tasks", tasks);
@@ -67,76 +68,98 @@ static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
     return 0;
 }
 
-/* Rows of the batches [first, first + count) of the epoch, clipped to its end. */
-static void task_rows(const struct coord_tasks *t, uint64_t first, uint64_t count,
-                      struct coord_task *task)
+/* The next task: batches [first, first + count) of a segment, clipped to its end. */
+static struct coord_task *task_cut(struct coord_tasks *t, const struct coord_segment *s,
+                                   uint64_t first, uint64_t count, uint32_t *at)
 {
+    struct coord_task *task = &t->task[(*at)++];
     uint64_t from = first * t->batch, to = (first + count) * t->batch;
-    task->position = from < t->rows ? from : t->rows;
-    task->rows = (to < t->rows ? to : t->rows) - task->position;
+    from = from < s->rows ? from : s->rows;
+    task->position = s->position + from;
+    task->rows = (to < s->rows ? to : s->rows) - from;
+    task->before = t->batches + ceil_div(from, t->batch);
+    task->batch_count = (uint32_t)ceil_div(task->rows, t->batch);
+    task->lane = COORD_NO_LANE;
+    return task;
 }
 
 /* Round r has up to task_batches batches a lane; the last one is dealt evenly, so that a lane is
  * padded by little. */
-static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_batches,
-                       struct err *e)
+static void rounds_cut(struct coord_tasks *t, const struct coord_segment *s, uint32_t task_batches,
+                       uint32_t *at)
 {
-    uint64_t round = (uint64_t)task_batches * t->lanes;
-    uint64_t rounds = ceil_div(batches, round);
-    int rc = plan_room(t, rounds * t->lanes, e);
-    if (rc != 0)
-        return rc;
-    for (uint64_t r = 0; r < rounds; r++) {
-        uint64_t left = batches - r * round;
-        uint64_t each =
-            ceil_div(left, t->lanes) < task_batches ? ceil_div(left, t->lanes) : task_batches;
+    uint64_t round = (uint64_t)task_batches * t->lanes, batches = ceil_div(s->rows, t->batch);
+    for (uint64_t first = 0; first < batches; first += round) {
+        uint64_t left = ceil_div(batches - first, t->lanes);
+        uint64_t each = left < task_batches ? left : task_batches;
         for (uint32_t l = 0; l < t->lanes; l++) {
-            struct coord_task *task = &t->task[r * t->lanes + l];
-            task_rows(t, r * round + l * each, each, task);
+            struct coord_task *task = task_cut(t, s, first + l * each, each, at);
             task->lane = l;
             task->batch_count = (uint32_t)each;
         }
     }
-    return 0;
+}
+
+static void segment_cut(struct coord_tasks *t, struct coord_segment *s, uint32_t task_batches,
+                        uint32_t *at)
+{
+    uint64_t batches = ceil_div(s->rows, t->batch);
+    s->task = *at;
+    if (t->mode == WIRE_BSP)
+        rounds_cut(t, s, task_batches, at);
+    else
+        for (uint64_t first = 0; first < batches; first += task_batches)
+            (void)task_cut(t, s, first, task_batches, at);
+    t->batches += batches;
 }
 
 /* More rows than there are anywhere, a worker's word, are not looked at: their products wrap. */
-static bool plan_covers(const struct coord_tasks *t)
+static bool plan_covers(const struct coord_tasks *t, const struct coord_segment *segment,
+                        uint32_t count)
 {
-    uint64_t next = 0;
-    for (uint32_t i = 0; i < t->tasks && t->rows < UINT64_C(1) << 60; i++) {
-        if (t->task[i].position != next)
+    uint32_t i = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        uint64_t next = segment[s].position, end = next + segment[s].rows;
+        if (segment[s].rows >= UINT64_C(1) << 60)
+            return true;
+        for (; i < t->tasks && (next < end || t->task[i].rows == 0); i++) {
+            if (t->task[i].position != next)
+                return false;
+            next += t->task[i].rows;
+        }
+        if (next != end)
             return false;
-        next += t->task[i].rows;
     }
-    return next == t->rows || t->rows >= UINT64_C(1) << 60;
+    return i == t->tasks;
 }
 
-int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch,
-                    uint32_t task_batches, uint64_t now_ns, struct err *e)
+int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment *segment,
+                    uint32_t count, uint32_t batch, uint32_t task_batches, uint64_t now_ns,
+                    struct err *e)
 {
-    uint64_t batches = ceil_div(rows, batch);
+    uint64_t tasks = 0, of = t->mode == WIRE_BSP ? (uint64_t)task_batches * t->lanes : task_batches;
+    uint32_t at = 0;
     SHOAL_ASSERT(epoch > t->epoch && task_batches > 0);
     t->epoch = epoch;
-    t->rows = rows;
     t->batch = batch;
     t->next = t->pushed = t->reported = t->stop = 0;
-    t->examples = t->bad_lines = t->drawn = 0;
+    t->examples = t->bad_lines = t->drawn = t->batches = 0;
     t->planned_ns = t->last_pushed_ns = now_ns;
     for (uint32_t l = 0; l < t->lanes; l++) {
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
         t->lane[l].next_task = l;
     }
-    int rc = t->mode == WIRE_BSP ? plan_rounds(t, batches, task_batches, e)
-                                 : plan_room(t, ceil_div(batches, task_batches), e);
-    for (uint32_t i = 0; rc == 0 && t->mode != WIRE_BSP && i < t->tasks; i++) {
-        task_rows(t, (uint64_t)i * task_batches, task_batches, &t->task[i]);
-        t->task[i].lane = COORD_NO_LANE;
-        t->task[i].batch_count = (uint32_t)ceil_div(t->task[i].rows, batch);
-    }
-    SHOAL_ASSERT(rc != 0 || plan_covers(t)); /* 3 */
-    t->stop = rc == 0 ? t->tasks : 0;
-    return rc;
+    for (uint32_t s = 0; s < count; s++)
+        tasks +=
+            ceil_div(ceil_div(segment[s].rows, batch), of) * (t->mode == WIRE_BSP ? t->lanes : 1);
+    int rc = plan_room(t, tasks, e);
+    if (rc != 0)
+        return rc;
+    for (uint32_t s = 0; s < count; s++)
+        segment_cut(t, &segment[s], task_batches, &at);
+    SHOAL_ASSERT(at == t->tasks && plan_covers(t, segment, count)); /* 3 */
+    t->stop = t->tasks;
+    return 0;
 }
 
 uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index)
@@ -253,7 +276,7 @@ double coord_losses_mean_of(const struct coord_losses *l, uint32_t label)
 uint64_t coord_task_before(const struct coord_tasks *t, uint32_t index)
 {
     SHOAL_ASSERT(index <= t->tasks && t->batch > 0);
-    return ceil_div(index < t->tasks ? t->task[index].position : t->rows, t->batch);
+    return index < t->tasks ? t->task[index].before : t->batches;
 }
 
 uint32_t coord_task_frontier(const struct coord_tasks *t)

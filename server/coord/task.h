@@ -2,10 +2,11 @@
  * a batch number means. Pure: no time but what is passed in, no message, no store (but the layout
  * of what is stored).
  *
- * An epoch's positions [0, rows) are cut into tasks of task_batches batches. async and ssp: the
- * next task is appended to the lane that asks. bsp: in rounds; of each round every lane gets its
- * fixed part and is padded with empty batches to the length of the others, so what a lane is told
- * is a function of rows, batch, lanes and task_batches alone, never of who is there.
+ * An epoch's segments, as a rule one of all rows, are cut into tasks of task_batches batches. async
+ * and ssp: the next task is appended to the lane that asks. bsp: in rounds; of each round every
+ * lane gets its fixed part and is padded with empty batches to the length of the others, so what a
+ * lane is told is a function of segments, batch, lanes and task_batches alone, never of who is
+ * there.
  *
  * A lane:            coord_lane_grant              coord_lane_granted
  *        LANE_FREE -------------------> GRANTING -------------------> HELD
@@ -68,8 +69,16 @@ struct coord_losses {
     double loss_task[LIMIT_TASKS]; /* of each label */
 };
 
+/* Positions of the epoch's order that are trained: those of a segment come one after the other, and
+ * no batch is of two. */
+struct coord_segment {
+    uint64_t position, rows;
+    uint32_t task; /* its first one, by coord_task_plan */
+};
+
 struct coord_task {
     uint64_t position, rows; /* of the epoch's order */
+    uint64_t before;         /* batches with rows before it, in its epoch */
     uint64_t first_batch;    /* 0: not appended yet */
     uint32_t batch_count;
     uint32_t lane; /* bsp: from the start; else when appended */
@@ -90,7 +99,7 @@ struct coord_tasks {
     uint64_t examples; /* reported in this epoch; so are these, of coord_losses */
     uint64_t bad_lines, drawn;
     uint32_t epoch;
-    uint64_t rows, batch;
+    uint64_t batch, batches; /* rows of one; those with rows */
     uint64_t planned_ns, last_pushed_ns;
 };
 
@@ -114,9 +123,11 @@ void coord_task_close(struct coord_tasks *t);
  * COORD_TASKS_MAX asks for it. A function of the input and the job, not of workers or servers.
  * wanted: what the job says, 0 for nothing. */
 uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted);
-/* Cuts epoch `epoch`; every lane must be without a task. NOMEM, TOO_BIG. */
-int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch,
-                    uint32_t task_batches, uint64_t now_ns, struct err *e);
+/* Cuts epoch `epoch` into tasks; every lane must be without one. segment (count): rising, none
+ * without rows; their `task` is filled. NOMEM, TOO_BIG. */
+int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment *segment,
+                    uint32_t count, uint32_t batch, uint32_t task_batches, uint64_t now_ns,
+                    struct err *e);
 /* Number of a task on the wire, and back: COORD_NO_TASK for another epoch's or a wrong one. */
 uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index);
 uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number);
@@ -136,7 +147,8 @@ double coord_losses_mean_of(const struct coord_losses *l, uint32_t label);
 bool coord_task_drained(const struct coord_tasks *t);
 /* The first task behind all that are appended, under bsp of a round. */
 uint32_t coord_task_frontier(const struct coord_tasks *t);
-/* Batches with rows before a task, in its epoch; of the number of tasks: all. */
+/* Batches with rows before a task, in its epoch; of the number of tasks: all. Of a task without
+ * rows, which pads a lane: as of the one behind it. */
 uint64_t coord_task_before(const struct coord_tasks *t, uint32_t index);
 /* Tasks from this one on wait: `index`, a round's first under bsp, else the frontier where that is
  * further. */

@@ -222,7 +222,7 @@ bool coord_window_told(struct coord_job *j, const struct wire_TASK_DONE *q, cons
            metric_by_part_ok(&w->part, w->labels, q->examples);
 }
 
-static void by_count(struct coord_windows *w)
+void coord_window_by(struct coord_windows *w, struct metric_by *by)
 {
     struct metric_by_task all[LIMIT_TASKS];
     for (uint32_t l = 0; l < w->labels; l++) {
@@ -233,7 +233,7 @@ static void by_count(struct coord_windows *w)
                                          is.positives};
     }
     for (uint32_t f = 0; f < w->by_count; f++)
-        metric_by_join(&w->by[f], &w->part, f, all, metric_tally_examples(&w->told[0]));
+        metric_by_join(&by[f], &w->part, f, all, metric_tally_examples(&w->told[0]));
 }
 
 void coord_window_finish(struct coord_windows *w)
@@ -283,7 +283,7 @@ bool coord_window_count(struct coord *c, uint32_t task)
     sum(w, w->window[n], w->told);
     sum(w, w->epoch, w->told);
     sum(w, w->recent, w->told);
-    by_count(w);
+    coord_window_by(w, w->by);
     return window_note(c, n) && window_note(c, COORD_WINDOW_EPOCH);
 }
 

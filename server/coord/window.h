@@ -84,6 +84,8 @@ bool coord_window_forget(struct coord *c, uint32_t epoch);
  * nothing of it, or no memory. */
 void *coord_window_record_of(const struct coord_job *j, uint32_t n, size_t *bytes);
 
+/* Adds what the task in `told` says of values to by (by_count). */
+void coord_window_by(struct coord_windows *w, struct metric_by *by);
 /* The job is over: the tables by value are as they are told. */
 void coord_window_finish(struct coord_windows *w);
 

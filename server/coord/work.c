@@ -180,33 +180,58 @@ void coord_work_expire(struct coord *c)
 
 /* ---- what the input and the tables are ------------------------------------------------------- */
 
+static int index_take(struct coord *c, struct coord_ask *a, uint32_t number, uint64_t rows,
+                      uint64_t digest, const char *warning)
+{
+    static const char *const name[] = {"train", "valid", "test"};
+    struct coord_split *split = &c->job.at.split[number];
+    if (split->known == 0) {
+        *split = (struct coord_split){.rows = rows, .digest = digest, .used = 1, .known = 1};
+        log_info("data.%s: %" PRIu64 " rows", name[number], rows);
+    }
+    if (warning[0] != 0 && c->job.warning[0] == 0) {
+        (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", warning);
+        log_warn("data.%s: %s", name[number], warning);
+    }
+    if (split->rows != rows || split->digest != digest)
+        return err_set(&a->e, SHOAL_E_DATA,
+                       "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
+                       "), the others %" PRIu64 " (%016" PRIx64
+                       "): all workers must see the same files",
+                       name[number], a->worker->name, rows, digest, split->rows, split->digest);
+    return 0;
+}
+
 int coord_work_index(struct coord *c, struct coord_ask *a)
 {
     const struct wire_INDEX_DONE *q = &a->request->u.INDEX_DONE;
-    static const char *const name[] = {"train", "valid", "test"};
     if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0)
         return err_set(&a->e, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split);
-    struct coord_split *split = &c->job.at.split[q->split];
     if (q->fail_status != 0) {
         coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
                        q->fail_text);
         return 0;
     }
-    if (split->known == 0) {
-        *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
-        log_info("data.%s: %" PRIu64 " rows", name[q->split], q->rows);
+    if (c->job.spec.replay.on && q->split == WIRE_TRAIN)
+        return err_set(&a->e, SHOAL_E_MALFORMED,
+                       "a replay needs the windows of data.train: worker %s is of a release that "
+                       "tells none",
+                       a->worker->name);
+    return index_take(c, a, q->split, q->rows, q->digest, q->warning);
+}
+
+int coord_work_windows(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
+    bool ends = false;
+    int rc = coord_replay_windows(c, a, &ends);
+    if (ends && rc != 0) {
+        (void)coord_end_fail(c, rc, "%s", a->e.text);
+        return 0;
     }
-    if (q->warning[0] != 0 && c->job.warning[0] == 0) {
-        (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
-        log_warn("data.%s: %s", name[q->split], q->warning);
-    }
-    if (split->rows != q->rows || split->digest != q->digest)
-        return err_set(
-            &a->e, SHOAL_E_DATA,
-            "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
-            " (%016" PRIx64 "): all workers must see the same files",
-            name[q->split], a->worker->name, q->rows, q->digest, split->rows, split->digest);
-    return 0;
+    return rc != 0 || !coord_phase_running(c)
+               ? rc
+               : index_take(c, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
 }
 
 /* The text with all names takes the place of the one that the job began with. */
@@ -461,6 +486,7 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
         bad_where_note(c, q->bad_where);
         if (!coord_grant_task_put(c, index, false) || !coord_window_count(c, index))
             return 0;
+        coord_replay_count(c, index);
         if (q->bad_lines > 0)
             bad_lines_look(c);
         if (q->refused > 0) {

@@ -44,6 +44,14 @@ def shards_of_a_server_are_measured_side_by_side(space):
         assert abs(f[f"{what}_shards4_of_1"] - f[f"{what}_shards4"] / f[f"{what}_shards1"]) < 1e-6, f
 
 
+def reading_a_log_is_measured_in_both_orders(space):
+    f = bench(space, "--only", "parse", "--train-rows", "20000", "--seconds", "1")
+    row_mb = (space / "bench/train.tsv").stat().st_size / 20000 / 1e6
+    for what in ("open", "log", "shuffled"):
+        assert f[f"parse_{what}"] > 0 and abs(f[f"parse_{what}_mb"] / f[f"parse_{what}"] / row_mb - 1) < 1e-6, f
+    assert not (space / "bench/parse-cache").exists()
+
+
 def an_unknown_part_is_refused(space):
     done = subprocess.run([SHOAL, "bench", "--only", "speed"], capture_output=True, text=True)
     assert done.returncode == 64 and "growth" in done.stderr, done
@@ -51,4 +59,4 @@ def an_unknown_part_is_refused(space):
 
 if __name__ == "__main__":
     main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, pulls_of_cold_rows_are_measured,
-          shards_of_a_server_are_measured_side_by_side, an_unknown_part_is_refused])
+          shards_of_a_server_are_measured_side_by_side, reading_a_log_is_measured_in_both_orders, an_unknown_part_is_refused])

@@ -74,6 +74,13 @@ AS = {
         "shoal local day1.yaml --run-dir runs/1": "shoal local job.yaml --run-dir runs/1",
         "shoal local day2.yaml --run-dir runs/2 --start-from runs/1 --servers 2": "shoal local job.yaml --run-dir runs/2 --start-from runs/1 --servers 2",
     },
+    "deploy/manual/replay.md": {
+        "shoal replay JOB.yaml [--since TIME] [--until TIME] [--leave-out SPAN]... [--servers N] [--workers N]":
+            "shoal replay replay.yaml --since 2023-11-15 --until 2023-11-17 --leave-out 2023-11-15T03 --run-dir runs/replayed --servers 2 --workers 2",
+        "shoal replay JOB.yaml --rewind TIME --of RUN [--leave-out SPAN]...":
+            "shoal replay replay.yaml --rewind 2023-11-16 --of runs/replayed --leave-out 2023-11-16T05 --servers 2 --run-dir runs/again",
+        "shoal replay diff RUN_A RUN_B": "shoal replay diff runs/replayed runs/again",
+    },
     "deploy/manual/run.md": {
         "build/release/bin/shoal local JOB.yaml [--servers N] [--workers N] [--set KEY=VALUE]...":
             "build/release/bin/shoal local job.yaml --servers 2 --workers 2 --set train.lanes=3",
@@ -217,6 +224,9 @@ def home_make(space):
         "checkpoint.every_batches": 20, "checkpoint.at_end": True, "checkpoint.keep": 0, "tables[0].stats": True})
     run_job(job, home / "runs/kept")
     job_file(home / "next.yaml", home / "day_0.tsv")
+    (home / "events.csv").write_text("label,at,user\n" + "".join(f"{n % 3 % 2},{1700006400 + 60 * n},u{n % 50}\n" for n in range(4000)))
+    job_file(home / "replay.yaml", home / "events.csv", **{"data.format": "csv", "data.label": "label", "data.time": "at", "train.batch": 32,
+                                                           "checkpoint.keep": 0})
     return home
 
 

@@ -22,7 +22,7 @@ static uint32_t row_time(void *context, struct line *line)
     return 1700000000u + line->bytes;
 }
 
-static const struct index_clock timed = {row_time, NULL, 1};
+static const struct index_clock timed = {row_time, NULL, 1, INDEX_CHUNKS_MAX};
 
 static void input_prepare(void)
 {

@@ -12,6 +12,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What is read several cells at a time is what it is one at a time; reasons too. */
+static inline void fuzz_plain(const struct features *f, const struct cell *cell, int rc,
+                              const struct example *wide, const char *reason)
+{
+    static struct features plain;
+    static float numeric[LIMIT_NUMERIC];
+    static uint32_t count[LIMIT_FIELDS];
+    char why[REASON_BYTES] = "";
+    struct example example = *wide;
+    uint64_t *key = malloc(sizeof *key * (wide->keys + f->shape.fields));
+    SHOAL_ASSERT(key != NULL);
+    plain = *f;
+    plain.wide = false;
+    example.numeric = numeric;
+    example.count = count;
+    example.key = key;
+    SHOAL_ASSERT(features_example(&plain, cell, &example, why) == rc && strcmp(why, reason) == 0);
+    SHOAL_ASSERT(rc != 0 ||
+                 (example.keys == wide->keys &&
+                  memcmp(key, wide->key, sizeof *key * wide->keys) == 0 &&
+                  memcmp(count, wide->count, sizeof *count * f->shape.fields) == 0 &&
+                  memcmp(numeric, wide->numeric, sizeof *numeric * f->shape.numerics) == 0));
+    free(key);
+}
+
 /* The line is copied to a buffer of just its size, so that a sanitizer sees every byte read beyond
  * it. */
 static inline void fuzz_line(format_line read, const struct features *f, const uint8_t *data,
@@ -37,8 +62,11 @@ static inline void fuzz_line(format_line read, const struct features *f, const u
                               .group = f->group != FEATURE_NO_COLUMN ? &group : NULL,
                               .by = f->by_count > 0 ? by : NULL};
     int rc = read(f, line, size, cell, reason);
-    if (rc == 0)
+    if (rc == 0) {
         rc = features_example(f, cell, &example, reason);
+        if (!f->multi)
+            fuzz_plain(f, cell, rc, &example, reason);
+    }
     if (rc == 0) {
         uint32_t keys = 0;
         for (uint32_t i = 0; i < f->shape.tasks; i++)

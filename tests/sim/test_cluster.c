@@ -88,27 +88,36 @@ struct kind {
     enum durability durability;
     const char *data, *table, *later; /* further keys; later: of the second job's table */
     const char *second;               /* of the second job alone; NULL: none */
+    bool replay;                      /* days and windows of event time, once */
 };
 
 static const struct kind kinds[] = {
-    {"probe_async", "{kind: probe}", "async", "", DURABLE_JOURNAL, "", "", NULL, NULL},
-    {"probe_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, "", "", NULL, NULL},
-    {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC, "", "", NULL, NULL},
-    {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL, "", "", NULL, NULL},
+    {"probe_async", "{kind: probe}", "async", "", DURABLE_JOURNAL, "", "", NULL, NULL, false},
+    {"probe_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, "", "", NULL, NULL, false},
+    {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC, "", "", NULL, NULL, false},
+    {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL, "", "", NULL, NULL, false},
     {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "",
-     DURABLE_JOURNAL, "", "", NULL, NULL},
+     DURABLE_JOURNAL, "", "", NULL, NULL, false},
     {"cache_async", "{kind: probe}", "async", "cache: {rows: 40, batches: 3}, ", DURABLE_JOURNAL,
-     "", "", NULL, NULL},
+     "", "", NULL, NULL, false},
     {"stop_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp",
      "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL, "", "",
-     ", admit: {min_count: 2}", NULL},
+     ", admit: {min_count: 2}", NULL, false},
     {"aged_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp", "", DURABLE_JOURNAL,
      ", shuffle: false", ", evict: {ttl_days: 1, every_hours: 6}",
-     ", evict: {ttl_days: 2, every_hours: 4}", NULL},
+     ", evict: {ttl_days: 2, every_hours: 4}", NULL, false},
     {"fields_async", "{kind: probe}", "async", "", DURABLE_JOURNAL, "", "", NULL,
-     "features: {fields: [b]}\n"},
+     "features: {fields: [b]}\n", false},
+    {"replay_bsp", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", "", DURABLE_JOURNAL, "",
+     ", evict: {ttl_days: 1, every_hours: 6}", NULL, NULL, true},
+    {"replay_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, "", "", NULL, NULL, true},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
+
+static uint32_t epochs_of(const struct kind *k)
+{
+    return k->replay ? 1 : strstr(k->more, "stop") != NULL ? 5 : EPOCHS;
+}
 
 static bool is_probe(const struct kind *k)
 {
@@ -133,15 +142,16 @@ static void job_make(const struct kind *k, bool second)
              "durability: %s\n"
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n"
-             "%s",
+             "%s%s",
              worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), k->data,
              probe ? "zero" : "uniform", probe ? "sgd" : "adagrad",
              probe    ? "1"
              : second ? "0.2"
                       : "0.3",
              second ? "0.001" : "1.0e-8", second && k->later != NULL ? k->later : k->table,
-             k->model, strstr(k->more, "stop") != NULL ? 5 : EPOCHS, k->mode, k->more,
-             names[k->durability], second && k->second != NULL ? k->second : "");
+             k->model, epochs_of(k), k->mode, k->more, names[k->durability],
+             second && k->second != NULL ? k->second : "",
+             k->replay ? "replay: {window: 6h}\n" : "");
 }
 
 /* ---- what is said of it ---------------------------------------------------------------------- */
@@ -372,7 +382,7 @@ static void counts_check(const struct run *p, const struct oracle_rows *rows, ui
         must[i] = counts[i];
         must[i].examples *= twice ? 2 : 1;
     }
-    oracle_rows_count(rows, must, VALUES_A + VALUES_B, EPOCHS);
+    oracle_rows_count(rows, must, VALUES_A + VALUES_B, epochs_of(p->kind));
 }
 
 /* Job 0 or 1 of the run is over: what must be there is. Over nothing the second is the first. */

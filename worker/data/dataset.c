@@ -28,6 +28,7 @@
 #include <string.h>
 
 /* draws of their own, whatever else the seed is used for */
+#define REPLAY_CHUNKS_MAX (1u << 21) /* so many rows are told by their own time: 59 MB */
 #define NEGATIVES_SALT 0x6e65676174697665ULL
 
 /* Chunks that follow one another in the input and in the order, read at one go. */
@@ -261,22 +262,25 @@ static uint64_t clock_identity(const struct job *job, const struct features *f)
 static void order_look(struct dataset *d, const struct job *job)
 {
     size_t at = strlen(d->warning);
+    bool replay = job->replay.on;
     if (d->index.chunk_rows > 1 && d->order.going_back > d->order.whole / 100)
-        (void)snprintf(
-            d->warning + at, sizeof d->warning - at,
-            "%sdata.shuffle.within: the rows are in no order of time (%u of %u chunks of "
-            "%u rows begin more than %u s before the one in front of them), and rows of "
-            "a chunk stay together: sort the log by its time",
-            at > 0 ? "; " : "", d->order.going_back, d->order.whole, d->index.chunk_rows,
-            job->data.shuffle_within);
+        (void)snprintf(d->warning + at, sizeof d->warning - at,
+                       "%s%s: the rows are in no order of time (%u of %u chunks of %u rows begin "
+                       "more than %u s before the one in front of them), and rows of a chunk stay "
+                       "together: sort the log by its time",
+                       at > 0 ? "; " : "", replay ? "replay" : "data.shuffle.within",
+                       d->order.going_back, d->order.whole, d->index.chunk_rows,
+                       replay ? job->replay.window : job->data.shuffle_within);
 }
 
 static int index_and_order(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
 {
     bool train = split == WIRE_TRAIN;
-    uint32_t within = train ? job->data.shuffle_within : 0;
+    bool drawn = train && job->data.shuffle && !job->replay.on;
+    uint32_t within = !train ? 0 : job->replay.on ? job->replay.window : job->data.shuffle_within;
     struct row_clock c = {.features = &d->features};
-    struct index_clock clock = {row_time, &c, clock_identity(job, &d->features)};
+    struct index_clock clock = {row_time, &c, clock_identity(job, &d->features),
+                                job->replay.on ? REPLAY_CHUNKS_MAX : INDEX_CHUNKS_MAX};
     SHOAL_ASSERT(within == 0 || d->features.time != FEATURE_NO_COLUMN);
     c.cell = within > 0 ? malloc(sizeof c.cell[0] * CELLS_MAX) : NULL;
     if (within > 0 && c.cell == NULL)
@@ -286,7 +290,7 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
                                     &d->cache, &d->index, e);
     free(c.cell);
     if (rc == 0)
-        rc = order_open(&d->order, &d->index, train && job->data.shuffle, within, e);
+        rc = order_open(&d->order, &d->index, drawn, within, e);
     return rc;
 }
 
@@ -420,6 +424,17 @@ uint64_t dataset_rows(const struct dataset *d)
 uint64_t dataset_digest(const struct dataset *d)
 {
     return d->index.digest;
+}
+
+uint32_t dataset_windows(const struct dataset *d)
+{
+    return d->order.windows;
+}
+
+uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number)
+{
+    *number = d->order.window[window];
+    return order_rows(&d->order, &d->index, window);
 }
 
 const char *dataset_warning(const struct dataset *d)

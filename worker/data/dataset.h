@@ -38,6 +38,10 @@ int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, 
 uint64_t dataset_rows(const struct dataset *d);
 /* of content: equal on every worker that reads the same input */
 uint64_t dataset_digest(const struct dataset *d);
+/* Windows of event time that an epoch goes through, one after the other; 0: there are none. */
+uint32_t dataset_windows(const struct dataset *d);
+/* Rows of one of them; *number: its event times / its seconds. */
+uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number);
 /* What looks wrong with the labels of the training split (labels.h) or its order, or empty. */
 const char *dataset_warning(const struct dataset *d);
 

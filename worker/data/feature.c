@@ -4,6 +4,8 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
+#include "worker/data/keys.h"
+#include "worker/data/numbers.h"
 
 #include <float.h>
 #include <math.h>
@@ -165,6 +167,25 @@ static int numeric_value(const struct features *f, const struct feature_use *use
     return 0;
 }
 
+/* All numeric inputs; most are whole numbers. */
+static int numeric_values(const struct features *f, const struct cell *cells, float *out,
+                          char *reason)
+{
+    for (uint32_t i = 0; i < f->shape.numerics; i += NUMBERS_GROUP) {
+        uint32_t left = f->shape.numerics - i, count = left < NUMBERS_GROUP ? left : NUMBERS_GROUP;
+        uint32_t rest =
+            f->wide ? numbers_read(cells, &f->numeric[i], count, &out[i]) : (1u << count) - 1;
+        for (; rest != 0; rest &= rest - 1) {
+            uint32_t at = i + (uint32_t)__builtin_ctz(rest);
+            const struct feature_use *use = &f->numeric[at];
+            int rc = numeric_value(f, use, &cells[use->column], &out[at], reason);
+            if (rc != 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
 static int bucket_key(const struct features *f, const struct feature_use *use,
                       const struct cell *cell, uint64_t *key, char *reason)
 {
@@ -232,10 +253,35 @@ static int multi_keys(const struct features *f, const struct feature_use *use,
     return 0;
 }
 
+/* Where every field has one value; most are short. */
+static int single_keys(const struct features *f, const struct cell *cells, struct example *out,
+                       char *reason)
+{
+    for (uint32_t i = 0; i < f->shape.fields; i += KEYS_GROUP) {
+        uint32_t left = f->shape.fields - i, count = left < KEYS_GROUP ? left : KEYS_GROUP;
+        uint32_t rest = keys_read(cells, &f->field[i], count, &out->key[i]);
+        for (; rest != 0; rest &= rest - 1) {
+            uint32_t at = i + (uint32_t)__builtin_ctz(rest);
+            const struct feature_use *use = &f->field[at];
+            const struct cell *cell = &cells[use->column];
+            int rc = use->type == COLUMN_CATEGORY ? value_key(f, use, cell, &out->key[at], reason)
+                                                  : bucket_key(f, use, cell, &out->key[at], reason);
+            if (rc != 0)
+                return rc;
+        }
+    }
+    for (uint32_t i = 0; out->count != NULL && i < f->shape.fields; i++)
+        out->count[i] = 1;
+    out->keys = f->shape.fields;
+    return 0;
+}
+
 static int field_keys(const struct features *f, const struct cell *cells, struct example *out,
                       char *reason)
 {
     uint64_t *key = out->key;
+    if (f->wide && !f->multi)
+        return single_keys(f, cells, out, reason);
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         const struct feature_use *use = &f->field[i];
         const struct cell *cell = &cells[use->column];
@@ -319,9 +365,8 @@ int features_example(const struct features *f, const struct cell *cell, struct e
         rc = weight_value(f, cell, out->weight, reason);
     if (f->time != FEATURE_NO_COLUMN && rc == 0)
         rc = time_value(f, cell, out->time, reason);
-    for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++)
-        rc =
-            numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
+    if (rc == 0)
+        rc = numeric_values(f, cell, out->numeric, reason);
     if (rc != 0)
         return rc;
     group_values(f, cell, out);

@@ -62,6 +62,7 @@ struct features {
     double label_above; /* of each label */
     char delimiter;     /* csv */
     bool header;        /* csv: each file starts with one */
+    bool wide;          /* by numbers.h and keys.h */
     bool multi;         /* some field may have other than one value */
     /* of a prediction: the lines have no labels; without a header their cells are missing, and
      * `columns` counts those that are there */

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "worker/data/feature_inner.h"
+#include "worker/data/numbers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,7 +321,8 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .time = FEATURE_NO_COLUMN,
                              .time_unit = job->data.time_unit,
                              .group = FEATURE_NO_COLUMN,
-                             .predict = job->predict.on};
+                             .predict = job->predict.on,
+                             .wide = numbers_wide()};
     for (uint32_t i = 0; i < LIMIT_TASKS; i++)
         out->label[i] = FEATURE_NO_COLUMN;
     out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;

@@ -3,8 +3,8 @@
 
 #include "proto/base/assert.h"
 
-#ifdef __SSE2__
-#include <emmintrin.h>
+#ifdef __x86_64__
+#include <immintrin.h>
 #endif
 
 #define FORMAT(KIND, name, number) [DATA_##KIND] = &format_##name,
@@ -24,34 +24,69 @@ const char *format_name(enum data_format format)
     return names[format];
 }
 
-/* 16 bytes at a time. */
-uint32_t format_split(char delimiter, const char *line, size_t bytes, struct cell *cell)
+struct split {
+    struct cell *cell;
+    const char *start; /* of the next one */
+    uint32_t count;
+};
+
+/* A cell ends at `end`. */
+static inline void split_add(struct split *s, const char *end)
 {
-    uint32_t count = 0;
-    size_t start = 0, i = 0;
-#ifdef __SSE2__
+    if (s->count < CELLS_MAX)
+        s->cell[s->count] = (struct cell){s->start, (uint32_t)(end - s->start)};
+    s->count++;
+    s->start = end + 1;
+}
+
+/* `hits`: where delimiters stand from `block` on. */
+static inline void split_hits(struct split *s, const char *block, uint64_t hits)
+{
+    for (; hits != 0; hits &= hits - 1)
+        split_add(s, block + __builtin_ctzll(hits));
+}
+
+/* 16 bytes at a time, where any processor of the kind can. */
+uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, struct cell *cell)
+{
+    struct split s = {cell, line, 0};
+    size_t i = 0;
+#ifdef __x86_64__
     const __m128i wanted = _mm_set1_epi8(delimiter);
     for (; i + 16 <= bytes; i += 16) {
         __m128i block = _mm_loadu_si128((const __m128i *)(const void *)(line + i));
-        for (unsigned hits = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, wanted)); hits != 0;
-             hits &= hits - 1) {
-            size_t end = i + (unsigned)__builtin_ctz(hits);
-            if (count < CELLS_MAX)
-                cell[count] = (struct cell){line + start, (uint32_t)(end - start)};
-            count++;
-            start = end + 1;
-        }
+        split_hits(&s, line + i, (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, wanted)));
     }
 #endif
-    for (; i < bytes; i++) {
-        if (line[i] != delimiter)
-            continue;
-        if (count < CELLS_MAX)
-            cell[count] = (struct cell){line + start, (uint32_t)(i - start)};
-        count++;
-        start = i + 1;
+    for (; i < bytes; i++)
+        if (line[i] == delimiter)
+            split_add(&s, line + i);
+    split_add(&s, line + bytes);
+    return s.count;
+}
+
+#ifdef __x86_64__
+/* 64 bytes at a time; a mask keeps what is behind the line from being read. */
+__attribute__((target("avx512f,avx512bw,bmi,bmi2"))) static uint32_t
+split_wide(char delimiter, const char *line, size_t bytes, struct cell *cell)
+{
+    struct split s = {cell, line, 0};
+    const __m512i wanted = _mm512_set1_epi8(delimiter);
+    for (size_t i = 0; i < bytes; i += 64) {
+        uint64_t is = bytes - i < 64 ? _bzhi_u64(UINT64_MAX, (uint32_t)(bytes - i)) : UINT64_MAX;
+        __m512i block = _mm512_maskz_loadu_epi8(is, line + i);
+        split_hits(&s, line + i, _mm512_mask_cmpeq_epi8_mask(is, block, wanted));
     }
-    if (count < CELLS_MAX)
-        cell[count] = (struct cell){line + start, (uint32_t)(bytes - start)};
-    return count + 1;
+    split_add(&s, line + bytes);
+    return s.count;
+}
+#endif
+
+uint32_t format_split(char delimiter, const char *line, size_t bytes, struct cell *cell)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("bmi2"))
+        return split_wide(delimiter, line, bytes, cell);
+#endif
+    return format_split_narrow(delimiter, line, bytes, cell);
 }

@@ -60,5 +60,7 @@ DATA_FORMATS(FORMAT_DECLARED)
 /* Cuts at every `delimiter`: the number of cells, of which the first CELLS_MAX are stored. What
  * readers share. */
 uint32_t format_split(char delimiter, const char *line, size_t bytes, struct cell *cell);
+/* The same on any processor. */
+uint32_t format_split_narrow(char delimiter, const char *line, size_t bytes, struct cell *cell);
 
 #endif

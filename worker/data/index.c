@@ -68,17 +68,22 @@ static void join(struct index *x)
     x->chunk_rows *= 2;
 }
 
-static int room_for_chunk(struct index *x, bool timed, uint32_t *capacity)
+static uint32_t chunks_max(const struct index_clock *clock)
 {
-    if (x->chunks < *capacity)
+    return clock != NULL ? clock->chunks : INDEX_CHUNKS_MAX;
+}
+
+static int room_for_chunk(struct index *x, const struct index_clock *clock, uint32_t *capacity)
+{
+    if (x->chunks < *capacity && x->chunks < chunks_max(clock))
         return 0;
-    SHOAL_ASSERT(x->chunks <= INDEX_CHUNKS_MAX);
-    if (x->chunks == INDEX_CHUNKS_MAX) {
+    SHOAL_ASSERT(x->chunks <= chunks_max(clock));
+    if (x->chunks == chunks_max(clock)) {
         join(x);
         return 0;
     }
     uint32_t times = *capacity;
-    int rc = timed ? array_room(&x->time, x->chunks, &times, CHUNKS_START) : 0;
+    int rc = clock != NULL ? array_room(&x->time, x->chunks, &times, CHUNKS_START) : 0;
     return rc == 0 ? array_room(&x->chunk, x->chunks, capacity, CHUNKS_START) : rc;
 }
 
@@ -103,7 +108,7 @@ static int make(const struct source *s, bool header, const struct index_clock *c
     while (rc == 0 && (rc = lines_next(&lines, &line, e)) == 0) {
         bool first = x->rows % x->chunk_rows == 0;
         if (first) {
-            rc = room_for_chunk(x, clock != NULL, &capacity);
+            rc = room_for_chunk(x, clock, &capacity);
             if (rc != 0)
                 break;
             x->chunk[x->chunks++] = (struct index_chunk){line.at, 0, line.number - 1};
@@ -123,7 +128,7 @@ static int make(const struct source *s, bool header, const struct index_clock *c
 static void name_of(const struct source *s, bool header, const struct index_clock *clock,
                     uint64_t *group, uint64_t *identity)
 {
-    uint64_t times = clock != NULL ? rng_mix(clock->identity) | 1 : 0;
+    uint64_t times = clock != NULL ? rng_mix(clock->identity ^ clock->chunks) | 1 : 0;
     *group = rng_mix(s->count) ^ times;
     *identity = rng_mix((uint64_t)header + 1) ^ times;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -163,15 +168,17 @@ static uint64_t chunks_sum(const struct index *x)
 }
 
 /* 0, or CORRUPT, or NOMEM. */
-static int load(int fd, const struct source *s, bool timed, uint64_t identity, struct index *x)
+static int load(int fd, const struct source *s, const struct index_clock *clock, uint64_t identity,
+                struct index *x)
 {
+    bool timed = clock != NULL;
     struct index_file f;
     struct stat st;
     if (read_all(fd, &f, sizeof f) != 0 || memcmp(f.magic, INDEX_MAGIC, sizeof f.magic) != 0 ||
         f.sum != hash_bytes(&f, offsetof(struct index_file, sum), 0) || f.identity != identity ||
         f.bytes != s->bytes)
         return SHOAL_E_CORRUPT;
-    if (f.chunks > INDEX_CHUNKS_MAX || f.chunk_rows == 0 ||
+    if (f.chunks > chunks_max(clock) || f.chunk_rows == 0 ||
         (f.chunk_rows & (f.chunk_rows - 1)) != 0 || f.rows > f.bytes ||
         f.chunks != (f.rows + f.chunk_rows - 1) / f.chunk_rows)
         return SHOAL_E_CORRUPT;
@@ -202,7 +209,7 @@ static int keep(const struct index *x, const struct cache *cache, uint64_t group
                            .bytes = x->bytes,
                            .chunk_rows = x->chunk_rows,
                            .chunks = x->chunks};
-    SHOAL_ASSERT(x->chunks <= INDEX_CHUNKS_MAX && x->rows <= x->bytes);
+    SHOAL_ASSERT(x->rows <= x->bytes);
     memcpy(f.magic, INDEX_MAGIC, sizeof f.magic);
     f.chunk_sum = chunks_sum(x);
     f.sum = hash_bytes(&f, offsetof(struct index_file, sum), 0);
@@ -232,7 +239,7 @@ int index_open(const struct source *s, bool header, const struct index_clock *cl
     name_of(s, header, clock, &group, &identity);
     int fd = stream ? -1 : cache_find(cache, group, identity, "index");
     if (fd >= 0) {
-        int rc = load(fd, s, clock != NULL, identity, out);
+        int rc = load(fd, s, clock, identity, out);
         close(fd);
         if (rc == 0) {
             out->digest = digest_of(out);

@@ -29,6 +29,7 @@ struct index_clock {
     uint32_t (*time)(void *context, struct line *line);
     void *context;
     uint64_t identity; /* of how times are read: other times are another index */
+    uint32_t chunks;   /* at most; a power of two */
 };
 
 struct index {

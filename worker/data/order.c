@@ -19,12 +19,18 @@ static int less(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Chunks by window, and in each as they lie. sorted: (o->whole) window << 32 | chunk. */
-static int windows_cut(struct order *o, const uint64_t *sorted)
+/* Of sorted chunk i: time, or first second of its window, << 32 | chunk. */
+static uint32_t window_of(const uint64_t *sorted, uint32_t i, uint32_t within)
+{
+    return (uint32_t)(sorted[i] >> 32) / within;
+}
+
+/* Chunks by window, and in each as they are sorted. */
+static int windows_cut(struct order *o, const uint64_t *sorted, uint32_t within)
 {
     uint32_t windows = 0;
     for (uint32_t i = 0; i < o->whole; i++)
-        windows += i == 0 || sorted[i] >> 32 != sorted[i - 1] >> 32;
+        windows += i == 0 || window_of(sorted, i, within) != window_of(sorted, i - 1, within);
     o->chunk = malloc(sizeof o->chunk[0] * (o->whole + 1ull));
     o->first = malloc(sizeof o->first[0] * (windows + 1ull));
     o->window = malloc(sizeof o->window[0] * (windows + 1ull));
@@ -32,10 +38,10 @@ static int windows_cut(struct order *o, const uint64_t *sorted)
         return SHOAL_E_NOMEM;
     for (uint32_t i = 0; i < o->whole; i++) {
         o->chunk[i] = (uint32_t)sorted[i];
-        if (i > 0 && sorted[i] >> 32 == sorted[i - 1] >> 32)
+        if (i > 0 && window_of(sorted, i, within) == window_of(sorted, i - 1, within))
             continue;
         o->first[o->windows] = i;
-        o->window[o->windows++] = (uint32_t)(sorted[i] >> 32);
+        o->window[o->windows++] = window_of(sorted, i, within);
     }
     o->first[o->windows] = o->whole;
     SHOAL_ASSERT(o->windows == windows);
@@ -46,7 +52,7 @@ int order_open(struct order *o, const struct index *x, bool drawn, uint32_t with
 {
     uint32_t before = 0;
     *o = (struct order){.drawn = drawn, .whole = (uint32_t)(x->rows / x->chunk_rows)};
-    if (!drawn || within == 0)
+    if (within == 0)
         return 0;
     SHOAL_ASSERT(x->time != NULL);
     uint64_t *sorted = malloc(sizeof sorted[0] * (o->whole + 1ull));
@@ -54,12 +60,12 @@ int order_open(struct order *o, const struct index *x, bool drawn, uint32_t with
         uint32_t time = x->time[i];
         o->going_back += before > within && time < before - within;
         before = time;
-        sorted[i] = (uint64_t)(time / within) << 32 | i;
+        sorted[i] = (uint64_t)(drawn ? time - time % within : time) << 32 | i;
     }
     int rc = SHOAL_E_NOMEM;
     if (sorted != NULL) {
         qsort(sorted, o->whole, sizeof sorted[0], less);
-        rc = windows_cut(o, sorted);
+        rc = windows_cut(o, sorted, within);
     }
     free(sorted);
     if (rc == 0)
@@ -74,6 +80,13 @@ void order_close(struct order *o)
     free(o->first);
     free(o->window);
     *o = (struct order){0};
+}
+
+uint64_t order_rows(const struct order *o, const struct index *x, uint32_t window)
+{
+    SHOAL_ASSERT(window < o->windows);
+    uint64_t rows = (uint64_t)(o->first[window + 1] - o->first[window]) * x->chunk_rows;
+    return window + 1 < o->windows ? rows : rows + x->rows - (uint64_t)o->whole * x->chunk_rows;
 }
 
 /* The window that has the place. */
@@ -94,7 +107,7 @@ uint64_t order_chunk(const struct order *o, uint64_t seed, uint32_t epoch, uint6
 {
     SHOAL_ASSERT(place < o->whole);
     if (!o->drawn)
-        return place;
+        return o->windows == 0 ? place : o->chunk[place];
     if (o->windows == 0)
         return index_order(seed, epoch, o->whole, place);
     uint32_t w = window_at(o, place), first = o->first[w], count = o->first[w + 1] - first;

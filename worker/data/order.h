@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct order {
-    bool drawn;          /* else as they lie */
+    bool drawn;          /* else as they lie, or as they happened */
     uint32_t whole;      /* chunks that have all their rows */
     uint32_t windows;    /* 0: all chunks are one */
     uint32_t *chunk;     /* owned (whole): those of the first window, of the second, .. */
@@ -23,8 +23,11 @@ struct order {
     uint32_t going_back; /* chunks that begin more than a window before the one in front of them */
 };
 
-/* within: seconds of a window; 0: none. The index then has times. NOMEM. */
+/* within: seconds of a window; 0: none. The index then has times. In windows and not drawn: as it
+ * happened, by the times of chunks, of one time as they lie. NOMEM. */
 int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within, struct err *e);
+/* Rows of a window, the last one's with those of a smaller chunk. */
+uint64_t order_rows(const struct order *o, const struct index *x, uint32_t window);
 void order_close(struct order *o);
 /* The chunk at `place` < o->whole of an epoch. */
 uint64_t order_chunk(const struct order *o, uint64_t seed, uint32_t epoch, uint64_t place);

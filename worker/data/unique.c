@@ -93,7 +93,8 @@ static bool table_fill(struct unique *u, const uint64_t *mixed, uint32_t values,
             continue;
         }
         uint32_t home = (uint32_t)(m >> shift), at = home;
-        while (slot[at] != m && slot[at] != 0)
+        /* one branch, of which most go one way: whether a key is new cannot be foreseen */
+        while ((slot[at] & (0 - (uint64_t)(slot[at] != m))) != 0)
             at = (at + 1) & mask;
         slot[at] = m;
         index[i] = at;

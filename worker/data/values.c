@@ -54,19 +54,40 @@ static int collect(struct search *s, const struct job *job, const struct json *b
     return rc;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    const struct wanted *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+/* The first of those with this key, or c->count: they are sorted. */
+static size_t wanted_find(const struct by_values *c, uint64_t key)
+{
+    size_t low = 0, high = c->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->wanted[middle].key < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static bool row_see(void *context, const struct cell *by)
 {
     struct search *s = context;
     for (uint32_t c = 0; c < s->columns; c++) {
         uint64_t key = hash_bytes(by[c].text, by[c].bytes, 0);
-        for (size_t i = 0; i < s->column[c].count; i++) {
+        uint32_t bytes = by[c].bytes < LIMIT_NAME ? by[c].bytes : LIMIT_NAME;
+        char text[LIMIT_NAME + 1];
+        memcpy(text, by[c].text, bytes);
+        text[bytes] = '\0';
+        for (size_t i = wanted_find(&s->column[c], key);
+             i < s->column[c].count && s->column[c].wanted[i].key == key; i++) {
             struct wanted *w = &s->column[c].wanted[i];
-            char text[LIMIT_NAME + 1];
-            if (w->key != key || w->item == NULL)
-                continue;
-            uint32_t bytes = by[c].bytes < LIMIT_NAME ? by[c].bytes : LIMIT_NAME;
-            memcpy(text, by[c].text, bytes);
-            text[bytes] = '\0';
+            if (w->item == NULL)
+                break; /* and all behind it */
             json_set_string(w->item, "value", text);
             w->item = NULL;
             s->missing--;
@@ -83,23 +104,37 @@ static bool streams(const struct string_list *list)
     return any;
 }
 
-int values_name_split(const struct job *job, uint32_t split, struct json *of, struct err *e)
+/* Of one split's measures, or of its tasks. */
+static int measures_collect(struct search *s, const struct job *job, const struct json *of)
+{
+    const struct json *tasks = json_get(of, "tasks");
+    int rc = collect(s, job, json_get(of, "by"));
+    for (size_t i = 0; i < json_count(tasks) && rc == 0; i++)
+        rc = collect(s, job, json_get(json_array_at(tasks, i), "by"));
+    return rc;
+}
+
+/* `of`, or the figures of each of `days`. */
+static int name(const struct job *job, uint32_t split, const struct json *of,
+                const struct json *days, struct err *e)
 {
     const struct string_list *list = split == WIRE_TRAIN   ? &job->data.train
                                      : split == WIRE_VALID ? &job->data.valid
                                                            : &job->data.test;
     struct search s = {.columns = (uint32_t)job->evaluate.by.count};
-    const struct json *tasks = json_get(of, "tasks");
     struct dataset *d = NULL;
     if (list->count == 0 || streams(list) || s.columns > LIMIT_BY)
         return 0;
-    int rc = collect(&s, job, json_get(of, "by"));
-    for (size_t i = 0; i < json_count(tasks) && rc == 0; i++)
-        rc = collect(&s, job, json_get(json_array_at(tasks, i), "by"));
+    int rc = measures_collect(&s, job, of);
+    for (size_t i = 0; i < json_count(days) && rc == 0; i++)
+        rc = measures_collect(&s, job, json_get(json_array_at(days, i), "figures"));
     if (rc != 0)
         err_set(e, rc, "no memory for the values of a report");
-    for (uint32_t c = 0; c < s.columns; c++)
+    for (uint32_t c = 0; c < s.columns; c++) {
         s.missing += s.column[c].count;
+        if (s.column[c].count > 0)
+            qsort(s.column[c].wanted, s.column[c].count, sizeof s.column[c].wanted[0], by_key);
+    }
     if (rc == 0 && s.missing > 0)
         rc = dataset_open(job, split, &d, e);
     if (rc == 0 && s.missing > 0)
@@ -110,8 +145,16 @@ int values_name_split(const struct job *job, uint32_t split, struct json *of, st
     return rc;
 }
 
+int values_name_split(const struct job *job, uint32_t split, struct json *of, struct err *e)
+{
+    return name(job, split, of, NULL, e);
+}
+
 int values_name(const struct job *job, struct json *report, struct err *e)
 {
-    int rc = values_name_split(job, WIRE_VALID, json_get(report, "valid"), e);
-    return rc != 0 ? rc : values_name_split(job, WIRE_TEST, json_get(report, "test"), e);
+    int rc = name(job, WIRE_VALID, json_get(report, "valid"), NULL, e);
+    if (rc == 0)
+        rc = name(job, WIRE_TEST, json_get(report, "test"), NULL, e);
+    const struct json *days = json_get(report, "replay.days");
+    return rc != 0 || json_count(days) == 0 ? rc : name(job, WIRE_TRAIN, NULL, days, e);
 }

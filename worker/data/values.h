@@ -6,7 +6,8 @@
 #include "proto/base/json.h"
 #include "proto/job/job.h"
 
-/* Sets `value` beside each `key` of `by` under valid and test of report.json, also of its tasks:
+/* Sets `value` beside each `key` of `by` under valid, test and replay.days of report.json, also of
+ * its tasks:
  * the cell's text, up to LIMIT_NAME bytes of it. What is a stream, or lacks the value, stays as it
  * is. As dataset_open. */
 int values_name(const struct job *job, struct json *report, struct err *e);

@@ -161,10 +161,16 @@ static enum request_verdict ask_reply(struct request *r, const struct wire *w, c
 
 /* ---- doing ----------------------------------------------------------------------------------- */
 
+static enum wire_type index_report(const struct seat *s)
+{
+    bool windows = s->host->base.job->replay.on && s->task.split == WIRE_TRAIN;
+    return windows && s->index_status == 0 ? WIRE_TYPE_WINDOWS : WIRE_TYPE_INDEX_DONE;
+}
+
 static void seat_report(struct seat *s)
 {
     seat_move(s, REPORTING);
-    s->report.type = s->task.kind == WIRE_NEXT_INDEX  ? WIRE_TYPE_INDEX_DONE
+    s->report.type = s->task.kind == WIRE_NEXT_INDEX  ? index_report(s)
                      : s->task.kind == WIRE_NEXT_EVAL ? WIRE_TYPE_EVAL_DONE
                                                       : WIRE_TYPE_TASK_DONE;
     client_start(s->host->base.client, &s->report);
@@ -244,6 +250,29 @@ static struct msg *index_message(const struct seat *s)
     return wire_encode(&w);
 }
 
+static struct msg *windows_message(const struct seat *s)
+{
+    const struct dataset *d = s->host->base.data[WIRE_TRAIN];
+    uint32_t windows = dataset_windows(d);
+    struct wire w;
+    client_head(&s->report, &w);
+    w.u.WINDOWS.pass = s->host->pass;
+    w.u.WINDOWS.rows = dataset_rows(d);
+    w.u.WINDOWS.digest = dataset_digest(d);
+    w.u.WINDOWS.windows = windows;
+    snprintf(w.u.WINDOWS.warning, sizeof w.u.WINDOWS.warning, "%s", dataset_warning(d));
+    struct msg *m = wire_encode(&w);
+    struct wire_window *frame = m != NULL ? msg_add(m, windows * sizeof *frame) : NULL;
+    for (uint32_t i = 0; frame != NULL && i < windows; i++) {
+        frame[i].zero = 0;
+        frame[i].rows = dataset_window(d, i, &frame[i].number);
+    }
+    if (frame != NULL)
+        return m;
+    msg_free(m);
+    return NULL;
+}
+
 static struct msg *task_message(const struct seat *s)
 {
     const struct lane_result *result = lane_result(s->lane);
@@ -292,7 +321,7 @@ static struct msg *report_build(struct request *r)
     struct seat *s = container_of(r, struct seat, report);
     SHOAL_ASSERT(s->state == REPORTING && lane_idle(s->lane));
     if (s->task.kind == WIRE_NEXT_INDEX)
-        return index_message(s);
+        return index_report(s) == WIRE_TYPE_WINDOWS ? windows_message(s) : index_message(s);
     if (s->task.kind == WIRE_NEXT_EVAL)
         return evaluate_scores_message(lane_scores(s->lane), r->id, s->host->pass, s->task.task,
                                        lane_result(s->lane)->bad_lines);

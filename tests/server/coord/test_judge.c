@@ -22,7 +22,8 @@ static void plan(uint32_t epochs, uint64_t every)
     j->spec.train.epochs = epochs;
     j->spec.evaluate.every_batches = every;
     ck_assert_int_eq(coord_task_open(&j->tasks, 2, WIRE_ASYNC, &e), 0);
-    ck_assert_int_eq(coord_task_plan(&j->tasks, 1, 1000, 10, 1, 0, &e), 0);
+    ck_assert_int_eq(
+        coord_task_plan(&j->tasks, 1, &(struct coord_segment){0, 1000, 0}, 1, 10, 1, 0, &e), 0);
     ck_assert_uint_eq(j->tasks.tasks, 100);
 }
 

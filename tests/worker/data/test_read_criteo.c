@@ -12,6 +12,7 @@ static struct job job;
 static struct features f;
 static struct read_line r;
 static struct err e;
+static bool wide = true; /* where the processor can */
 
 #define NUMBERS "1\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2"
 #define CATEGORIES                                                                                 \
@@ -27,11 +28,18 @@ static void make(enum number_transform number)
     worker_job(&job, DATA_CRITEO, NULL);
     job.features.number = number;
     ck_assert_msg(features_make(&job, "log", NULL, 0, &f, &e) == 0, "%s", e.text);
+    f.wide &= wide;
 }
 
 static void setup(void)
 {
     make(NUMBER_LOG1P);
+}
+
+static void setup_plain(void)
+{
+    wide = false;
+    setup();
 }
 
 static void teardown(void)
@@ -163,17 +171,19 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("read_criteo");
-    TCase *t = tcase_create("read_criteo");
-    tcase_add_checked_fixture(t, setup, teardown);
-    tcase_add_test(t, criteo_line_has_26_fields_and_13_numbers);
-    tcase_add_test(t, criteo_empty_category_is_a_value_of_its_own);
-    tcase_add_test(t, criteo_numbers_may_be_categories);
-    tcase_add_test(t, criteo_numbers_may_be_used_as_they_are);
-    tcase_add_test(t, criteo_malformed_lines_are_refused_with_a_reason);
-    tcase_add_test(t, criteo_nul_bytes_are_harmless);
-    tcase_add_test(t, criteo_fields_may_be_chosen);
-    tcase_add_test(t, criteo_columns_are_told_more_of_by_name);
-    suite_add_tcase(s, t);
+    for (int plain = 0; plain < 2; plain++) {
+        TCase *t = tcase_create(plain ? "plain" : "wide");
+        tcase_add_checked_fixture(t, plain ? setup_plain : setup, teardown);
+        tcase_add_test(t, criteo_line_has_26_fields_and_13_numbers);
+        tcase_add_test(t, criteo_empty_category_is_a_value_of_its_own);
+        tcase_add_test(t, criteo_numbers_may_be_categories);
+        tcase_add_test(t, criteo_numbers_may_be_used_as_they_are);
+        tcase_add_test(t, criteo_malformed_lines_are_refused_with_a_reason);
+        tcase_add_test(t, criteo_nul_bytes_are_harmless);
+        tcase_add_test(t, criteo_fields_may_be_chosen);
+        tcase_add_test(t, criteo_columns_are_told_more_of_by_name);
+        suite_add_tcase(s, t);
+    }
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);
     int failed = srunner_ntests_failed(run);

@@ -214,7 +214,7 @@ START_TEST(times_are_kept_with_the_index)
     struct string_list list = {0};
     struct index x;
     uint32_t first = DAY_1;
-    struct index_clock clock = {clock_time, &first, 1}, other = {clock_time, &first, 2};
+    struct index_clock clock = {clock_time, &first, 1, 8}, other = {clock_time, &first, 2, 8};
     asked = 0;
     ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
     ck_assert_int_eq(config_list_add(&list, worker_write("x.csv", "a\nb\nc\n", 6)), 0);

@@ -1,0 +1,18 @@
+/* replay.h: what `shoal replay` is beyond `shoal local`. Thread: main only. */
+#ifndef DEPLOY_CLI_REPLAY_H
+#define DEPLOY_CLI_REPLAY_H
+
+#include "deploy/cli/begin.h"
+#include "deploy/cli/cli.h"
+#include "proto/job/job.h"
+
+/* Options of a replay as keys of the job, behind `set`; a job without a section replay gets one.
+ * USAGE, NOMEM; what job_load says. */
+int replay_set(struct option_line *o, const char *job_path, struct string_list *set, struct err *e);
+/* --rewind TIME --of RUN: the newest checkpoint of the run in which nothing from then on is learnt.
+ * USAGE, NOINPUT; what job_load says. */
+int replay_rewind(const struct option_line *o, struct begin *begin, struct err *e);
+
+int replay_diff_main(int argc, char **argv); /* argv[0] is `diff` */
+
+#endif

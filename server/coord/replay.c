@@ -1,0 +1,504 @@
+/* replay.c: windows, days and their figures. */
+#include "server/coord/replay.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "proto/metric/measure.h"
+#include "server/coord/core.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WINDOWS_KEY "replay/windows" /* struct wire_window (windows), behind the job's number */
+#define RECORD_KEY "replay/0"
+#define DAY_TRIES 3u
+#define BY_VALUES 1024u
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+int coord_replay_open(struct coord_replay *r, const struct job *job, struct err *e)
+{
+    uint32_t labels = job->data.label_count == 0 ? 1 : job->data.label_count;
+    int rc = 0;
+    *r = (struct coord_replay){.labels = labels};
+    if (!job->replay.on)
+        return 0;
+    r->by = calloc(job->evaluate.by.count + 1, sizeof *r->by);
+    r->day = calloc(labels, sizeof *r->day);
+    r->days = json_new_array();
+    if (r->by == NULL || r->day == NULL || r->days == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the figures of days");
+    for (; rc == 0 && r->by_count < job->evaluate.by.count; r->by_count += rc == 0)
+        rc = metric_by_open(&r->by[r->by_count], labels, BY_VALUES, e);
+    return rc;
+}
+
+static void hours_free(struct coord_replay *r)
+{
+    for (uint32_t i = 0; r->hour != NULL && i < r->segments; i++)
+        free(r->hour[i]);
+    free(r->hour);
+    r->hour = NULL;
+}
+
+void coord_replay_close(struct coord_replay *r)
+{
+    hours_free(r);
+    for (uint32_t i = 0; i < r->by_count; i++)
+        metric_by_close(&r->by[i]);
+    free(r->by);
+    free(r->day);
+    free(r->window);
+    free(r->segment);
+    free(r->number);
+    json_free(r->days);
+    memset(r, 0, sizeof *r);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static bool meets(const struct job_span *s, uint64_t from, uint64_t to)
+{
+    return s->from < to && (s->to == 0 || s->to > from);
+}
+
+/* Whole windows are taken and left out: those that a span meets. */
+static bool taken(const struct job *job, uint32_t number)
+{
+    uint64_t from = (uint64_t)number * job->replay.window, to = from + job->replay.window;
+    bool take = meets(&job->replay.range, from, to);
+    for (uint32_t i = 0; take && i < job->replay.outs; i++)
+        take = !meets(&job->replay.out[i], from, to);
+    return take;
+}
+
+static uint32_t day_of(const struct coord_job *j, uint32_t segment)
+{
+    return (uint32_t)((uint64_t)j->replay.number[segment] * j->spec.replay.window /
+                      j->spec.replay.every);
+}
+
+/* The windows that are trained, as one epoch. */
+static int segments_make(struct coord_job *j, struct err *e)
+{
+    struct coord_replay *r = &j->replay;
+    uint64_t position = 0;
+    r->segment = malloc(r->windows * sizeof *r->segment);
+    r->number = malloc(r->windows * sizeof *r->number);
+    r->hour = calloc(r->windows, sizeof *r->hour);
+    if (r->segment == NULL || r->number == NULL || r->hour == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u windows", r->windows);
+    for (uint32_t i = 0; i < r->windows; position += r->window[i++].rows) {
+        if (!taken(&j->spec, r->window[i].number))
+            continue;
+        r->number[r->segments] = r->window[i].number;
+        r->segment[r->segments++] = (struct coord_segment){position, r->window[i].rows, 0};
+        r->rows += r->window[i].rows;
+        r->batches += (r->window[i].rows + j->spec.train.batch - 1) / j->spec.train.batch;
+    }
+    return r->segments > 0
+               ? 0
+               : err_set(e, SHOAL_E_DATA,
+                         "replay: none of the %u windows of data.train is between replay.from and "
+                         "replay.to and not left out",
+                         r->windows);
+}
+
+/* So many rows in rising windows; the worker's word. */
+static bool windows_ok(const struct wire_window *w, uint32_t count, uint64_t rows)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (w[i].rows == 0 || w[i].rows > rows - sum || (i > 0 && w[i].number <= w[i - 1].number))
+            return false;
+        sum += w[i].rows;
+    }
+    return count > 0 && sum == rows;
+}
+
+static int windows_take(struct coord_job *j, const void *frame, uint32_t count, struct err *e)
+{
+    struct coord_replay *r = &j->replay;
+    r->window = malloc((count + 1ull) * sizeof *r->window);
+    if (r->window == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u windows", count);
+    memcpy(r->window, frame, count * sizeof *r->window);
+    r->windows = count;
+    return segments_make(j, e);
+}
+
+static bool windows_put(struct coord *c)
+{
+    const struct coord_replay *r = &c->job.replay;
+    size_t bytes = r->windows * sizeof *r->window, head = sizeof c->job.at.number;
+    char *value = malloc(head + bytes);
+    if (value == NULL)
+        return true; /* a coordinator that comes back says so: coord_replay_fits */
+    memcpy(value, &c->job.at.number, head);
+    memcpy(value + head, r->window, bytes);
+    bool good = coord_put(c, WINDOWS_KEY, value, head + bytes);
+    free(value);
+    return good;
+}
+
+int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
+{
+    const struct wire_WINDOWS *q = &a->request->u.WINDOWS;
+    struct coord_job *j = &c->job;
+    const struct wire_window *frame = a->m->frame[1].data;
+    size_t bytes = q->windows * sizeof *frame;
+    if (!j->spec.replay.on || j->at.split[WIRE_TRAIN].used == 0)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "this job is no replay, and has no windows");
+    struct wire_window *copy = malloc(bytes + 1); /* a frame may lie anywhere */
+    if (copy == NULL)
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
+    memcpy(copy, frame, bytes);
+    int rc = windows_ok(copy, q->windows, q->rows)
+                 ? 0
+                 : err_set(&a->e, SHOAL_E_MALFORMED,
+                           "%u windows cannot be those of %" PRIu64 " rows", q->windows, q->rows);
+    if (rc == 0 && j->replay.windows != 0 &&
+        (j->replay.windows != q->windows || memcmp(j->replay.window, copy, bytes) != 0))
+        rc = err_set(&a->e, SHOAL_E_DATA,
+                     "data.train: worker %s finds other windows than the others: all workers must "
+                     "see the same files",
+                     a->worker->name);
+    *ends = rc == 0 && j->replay.windows == 0;
+    if (*ends && (rc = windows_take(j, copy, q->windows, &a->e)) == 0 && windows_put(c)) {
+        *ends = false;
+        log_info("data.train: %u windows of %u s, %u of them trained", j->replay.windows,
+                 j->spec.replay.window, j->replay.segments);
+    }
+    free(copy);
+    return rc;
+}
+
+uint64_t coord_replay_rows(const struct coord_job *j)
+{
+    return j->spec.replay.on ? j->replay.rows : j->at.split[WIRE_TRAIN].rows;
+}
+
+uint64_t coord_replay_batches(const struct coord_job *j)
+{
+    uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
+    return j->spec.replay.on ? j->replay.batches : rows / batch + (rows % batch != 0);
+}
+
+/* Of the first `count` windows that are trained. */
+static uint64_t segments_hash(const struct coord_job *j, uint32_t count)
+{
+    uint64_t hash = j->spec.replay.window;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t of[] = {hash, j->replay.number[i], j->replay.segment[i].position,
+                         j->replay.segment[i].rows};
+        hash = hash_bytes(of, sizeof of, 0);
+    }
+    return hash;
+}
+
+int coord_replay_fits(const struct coord_job *j, struct err *e)
+{
+    const struct coord_replay *r = &j->replay;
+    if (!j->spec.replay.on)
+        return 0;
+    if (r->segments == 0)
+        return err_set(e, SHOAL_E_INTERNAL,
+                       "the windows of data.train are not known: resume the newest checkpoint");
+    if (r->begun == 0 || (r->begun <= r->segments && segments_hash(j, r->begun) == r->begun_hash))
+        return 0;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "the checkpoint has learnt windows that replay.from, replay.window or "
+                   "replay.leave_out now say otherwise: take a checkpoint of before them");
+}
+
+/* ---- days ------------------------------------------------------------------------------------ */
+
+/* Of day `day`, from 0: its first window, and that of the next. False: there are fewer. */
+static bool day_find(const struct coord_job *j, uint32_t day, uint32_t *first, uint32_t *next)
+{
+    const struct coord_replay *r = &j->replay;
+    uint32_t at = 0;
+    for (uint32_t d = 0; at < r->segments; d++) {
+        uint32_t end = at;
+        while (end < r->segments && day_of(j, end) == day_of(j, at))
+            end++;
+        *first = at;
+        *next = end;
+        if (d == day)
+            return true;
+        at = end;
+    }
+    return false;
+}
+
+/* The first task behind a day. */
+static uint32_t day_end(const struct coord_job *j, uint32_t day)
+{
+    uint32_t first, next;
+    bool last = !day_find(j, day, &first, &next) || next == j->replay.segments;
+    return last ? j->tasks.tasks : j->replay.segment[next].task;
+}
+
+void coord_replay_stop(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    if (!j->spec.replay.on)
+        return;
+    uint32_t end = day_end(j, j->replay.ended);
+    if (end < j->tasks.stop)
+        coord_task_stop(&j->tasks, end);
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+static uint32_t segment_of(const struct coord_job *j, uint32_t task)
+{
+    uint32_t low = 0, high = j->replay.segments;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (j->replay.segment[middle].task <= task)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void coord_replay_count(struct coord *c, uint32_t task)
+{
+    struct coord_job *j = &c->job;
+    struct coord_replay *r = &j->replay;
+    if (!j->spec.replay.on)
+        return;
+    uint32_t segment = segment_of(j, task), first, next;
+    if (!day_find(j, r->ended, &first, &next) || segment < first)
+        return; /* of a day that is closed: it was waited for in vain */
+    struct metric_tally **hour = &r->hour[segment];
+    if (*hour == NULL && (*hour = calloc(r->labels, sizeof **hour)) == NULL) {
+        log_warn("no memory for the figures of a window: a task is missing in them");
+        return;
+    }
+    for (uint32_t l = 0; l < r->labels; l++) {
+        metric_tally_sum(&(*hour)[l], &j->windows.told[l]);
+        metric_tally_sum(&r->day[l], &j->windows.told[l]);
+    }
+    coord_window_by(&j->windows, r->by);
+}
+
+/* "2026-03-04T05:00:00Z" */
+static void time_set(struct json *to, const char *key, uint64_t seconds)
+{
+    char text[32] = "";
+    struct tm t;
+    time_t at = (time_t)seconds;
+    if (gmtime_r(&at, &t) != NULL)
+        (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &t);
+    json_set_string(to, key, text);
+}
+
+static struct json *figures_json(const struct coord_job *j, const struct metric_tally *tally,
+                                 struct json *by, uint64_t from, uint64_t rows)
+{
+    struct metric of[LIMIT_TASKS];
+    struct json *item = json_new_object();
+    time_set(item, "from", from);
+    json_set_int(item, "rows", (int64_t)rows);
+    for (uint32_t l = 0; tally != NULL && l < j->replay.labels; l++)
+        metric_tally_figures(&tally[l], &of[l]);
+    json_set_int(item, "examples", tally != NULL ? (int64_t)of[0].examples : 0);
+    if (tally != NULL && of[0].examples > 0)
+        json_set(item, "figures", measure_json_report(of, &j->spec, by, false));
+    else
+        json_set_null(item, "figures");
+    return item;
+}
+
+/* The day at hand, whose figures then begin anew. */
+static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next)
+{
+    struct coord_replay *r = &j->replay;
+    uint32_t window = j->spec.replay.window;
+    struct json *hours = json_new_array();
+    uint64_t rows = 0;
+    for (uint32_t i = first; i < next; i++) {
+        rows += r->segment[i].rows;
+        json_append(hours, figures_json(j, r->hour[i], NULL, (uint64_t)r->number[i] * window,
+                                        r->segment[i].rows));
+        free(r->hour[i]);
+        r->hour[i] = NULL;
+    }
+    for (uint32_t f = 0; f < r->by_count; f++)
+        metric_by_finish(&r->by[f], MEASURE_TOP);
+    struct json *by = measure_json_by(r->by, &j->spec);
+    struct json *day =
+        figures_json(j, r->day, by, (uint64_t)day_of(j, first) * j->spec.replay.every, rows);
+    json_free(by);
+    json_set(day, "hours", hours);
+    memset(r->day, 0, r->labels * sizeof *r->day);
+    for (uint32_t f = 0; f < r->by_count; f++) {
+        metric_by_close(&r->by[f]);
+        if (metric_by_open(&r->by[f], r->labels, BY_VALUES, NULL) != 0)
+            r->by_count = f; /* days are told without them from now on */
+    }
+    return day;
+}
+
+/* ---- stored ---------------------------------------------------------------------------------- */
+
+struct coord_replay_record coord_replay_record_of(const struct coord_job *j)
+{
+    const struct coord_replay *r = &j->replay;
+    uint32_t frontier = coord_task_frontier(&j->tasks), begun = 0;
+    while (begun < r->segments && r->segment[begun].task < frontier)
+        begun++;
+    return (struct coord_replay_record){
+        .job = j->at.number, .hash = segments_hash(j, begun), .made = r->made, .begun = begun};
+}
+
+static bool record_put(struct coord *c)
+{
+    struct coord_replay_record record = coord_replay_record_of(&c->job);
+    return coord_put(c, RECORD_KEY, &record, sizeof record);
+}
+
+char *coord_replay_day_text(const struct coord_job *j, uint32_t n)
+{
+    struct json *stored = json_new_object();
+    json_set_int(stored, "job", (int64_t)j->at.number);
+    json_set(stored, "day", json_hold(json_array_at(j->replay.days, n)));
+    char *text = json_text(stored, 0);
+    json_free(stored);
+    return text;
+}
+
+static bool day_put(struct coord *c, uint32_t n)
+{
+    char key[COORD_KEY_MAX];
+    char *text = coord_replay_day_text(&c->job, n);
+    (void)snprintf(key, sizeof key, "day/%u", n);
+    bool good = text == NULL || coord_put(c, key, text, strlen(text));
+    free(text);
+    return good;
+}
+
+/* 0 too where it is of another job, or damaged: *day is NULL then. */
+static int day_load(struct coord *c, uint32_t n, struct json **day, struct err *e)
+{
+    struct json *stored = NULL;
+    char key[COORD_KEY_MAX];
+    void *text;
+    size_t bytes;
+    *day = NULL;
+    (void)snprintf(key, sizeof key, "day/%u", n);
+    int rc = coord_store_get(c->store, key, &text, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (json_parse(text, bytes, &stored, NULL) == 0 &&
+        json_as_int(json_get(stored, "job"), -1) == (int64_t)c->job.at.number)
+        *day = json_hold(json_get(stored, "day"));
+    json_free(stored);
+    free(text);
+    return 0;
+}
+
+static int windows_load(struct coord *c, struct err *e)
+{
+    char *value;
+    size_t bytes, head = sizeof c->job.at.number;
+    uint64_t number;
+    int rc = coord_store_get(c->store, WINDOWS_KEY, (void **)&value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes > head)
+        memcpy(&number, value, head);
+    size_t count = bytes > head ? (bytes - head) / sizeof(struct wire_window) : 0;
+    if (count > 0 && number == c->job.at.number && count <= WIRE_WINDOWS_MAX)
+        rc = windows_take(&c->job, value + head, (uint32_t)count, e);
+    free(value);
+    return rc;
+}
+
+int coord_replay_load(struct coord *c, struct err *e)
+{
+    struct coord_replay *r = &c->job.replay;
+    struct coord_replay_record record;
+    struct json *day;
+    if (!c->job.spec.replay.on)
+        return 0;
+    int rc = r->windows == 0 ? windows_load(c, e) : 0;
+    while (rc == 0 && (rc = day_load(c, r->ended, &day, e)) == 0 && day != NULL) {
+        json_append(r->days, day);
+        r->ended++;
+    }
+    if (rc == 0)
+        rc = coord_store_get_fixed(c->store, RECORD_KEY, &record, sizeof record, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (record.job != c->job.at.number)
+        return 0;
+    r->made = record.made < r->ended ? record.made : r->ended;
+    r->begun = record.begun;
+    r->begun_hash = record.hash;
+    return 0;
+}
+
+/* ---- ends of days ---------------------------------------------------------------------------- */
+
+bool coord_replay_due(const struct coord *c)
+{
+    const struct coord_replay *r = &c->job.replay;
+    return c->job.spec.replay.on && c->job.at.phase == PHASE_TRAIN && r->made < r->ended;
+}
+
+static bool keeps(const struct coord *c)
+{
+    return c->job.spec.replay.checkpoint && c->job.spec.checkpoint.dir[0] != 0;
+}
+
+void coord_replay_made(struct coord *c, bool made)
+{
+    struct coord_replay *r = &c->job.replay;
+    SHOAL_ASSERT(r->made + 1 == r->ended);
+    r->failed = made ? 0 : r->failed + 1;
+    if (!made && r->failed < DAY_TRIES)
+        return;
+    if (!made)
+        log_warn("replay: the checkpoint of a day's end could not be made; the next day begins");
+    r->failed = 0;
+    r->made = r->ended;
+    (void)record_put(c);
+}
+
+bool coord_replay_end(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    struct coord_replay *r = &j->replay;
+    uint32_t first, next;
+    if (!j->spec.replay.on)
+        return true;
+    if (r->made == r->ended && day_find(j, r->ended, &first, &next) &&
+        j->tasks.stop == day_end(j, r->ended)) {
+        SHOAL_ASSERT(j->tasks.pushed == j->tasks.stop); /* 1 */
+        struct json *day = day_close(j, first, next);
+        log_info("replay: the day of %s is learnt, %" PRId64 " rows",
+                 json_as_string(json_get(day, "from"), ""), json_as_int(json_get(day, "rows"), 0));
+        json_append(r->days, day);
+        r->ended++;
+        if (!day_put(c, r->ended - 1) || !record_put(c))
+            return false;
+        if (!keeps(c))
+            coord_replay_made(c, true);
+    }
+    return r->made == r->ended;
+}
+
+uint64_t coord_replay_until(const struct coord_job *j)
+{
+    const struct coord_replay *r = &j->replay;
+    uint32_t begun = r->segments > 0 ? coord_replay_record_of(j).begun : 0;
+    return begun == 0 ? 0 : (r->number[begun - 1] + 1ull) * j->spec.replay.window;
+}

@@ -1,0 +1,96 @@
+/* replay.h: a job that takes its log in the order in which things happened (replay: in job.yaml).
+ *
+ * Workers tell the windows of event time that their index has (WINDOWS); the epoch is cut within
+ * them, those left out but for their rows (segments of task.h): no batch is of two, and all of a
+ * window are given out before those of the next. A day is the windows between two ends that lie
+ * replay.every seconds of event time apart. At its end training stops until all its batches are on
+ * every shard; then its figures are closed (days of the report, its hours and values of
+ * evaluate.by), data.valid is scored, a checkpoint is made and published, and the next day begins.
+ *
+ *   TRAIN --all of a day pushed--> ended (EVAL, where there is data.valid) --> checkpoint --> TRAIN
+ *
+ * Invariants:
+ *  1. A day's checkpoint is of the state behind all of its batches and before any of the next.
+ *     [assert: coord_replay_end]
+ *
+ * Days that are ended are counted in the checkpoint itself: who goes on with it begins the next
+ * one. A coordinator that dies before the checkpoint is there makes it again.
+ *
+ * Figures are kept as those of window.h are: they do not decide anything, and where a coordinator
+ * dies some examples are in none; `examples` says how many are. Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_REPLAY_H
+#define SERVER_COORD_REPLAY_H
+
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/job/job.h"
+#include "proto/metric/metric_by.h"
+#include "proto/metric/metric_tally.h"
+#include "proto/wire/wire.h"
+#include "server/coord/task.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+struct coord_ask;
+struct coord_job;
+
+/* As stored under "replay/0": days whose checkpoint is there; windows begun, and which they are. */
+struct coord_replay_record {
+    uint64_t job, hash;
+    uint32_t made, begun;
+};
+_Static_assert(sizeof(struct coord_replay_record) == 24, "coord_replay_record is stored");
+
+struct coord_replay {
+    uint32_t labels;
+    struct wire_window *window; /* owned: those of the input, as workers told them */
+    uint32_t windows;
+    struct coord_segment *segment; /* owned (windows): those that are trained */
+    uint32_t *number;              /* owned (windows): their event times / replay.window */
+    uint32_t segments;
+    uint64_t rows, batches; /* of them */
+    uint32_t ended;      /* days: their figures are closed, their checkpoint is made or asked for */
+    uint32_t made;       /* days: their checkpoint is there, or will not be */
+    uint32_t failed;     /* so often that of the day at hand was not made */
+    uint32_t begun;      /* windows, when this was stored, */
+    uint64_t begun_hash; /* and which they were */
+    struct metric_tally **hour; /* owned (windows), each (labels): of the day at hand, or NULL */
+    struct metric_tally *day;   /* owned (labels) */
+    struct metric_by *by;       /* owned (by_count): of the day at hand */
+    uint32_t by_count;
+    struct json *days; /* owned: a list, as the report tells them */
+};
+
+int coord_replay_open(struct coord_replay *r, const struct job *job, struct err *e);
+void coord_replay_close(struct coord_replay *r);
+/* After a restart, or from a checkpoint: windows, days ended, their figures. */
+int coord_replay_load(struct coord *c, struct err *e);
+
+/* A worker's windows. DATA: it has others than those before; *ends: the job cannot be. */
+int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends);
+/* Rows and batches of an epoch; of a job without replay those of the split. */
+uint64_t coord_replay_rows(const struct coord_job *j);
+uint64_t coord_replay_batches(const struct coord_job *j);
+/* Before the epoch is planned: CONFIG where windows that are learnt would be other ones. */
+int coord_replay_fits(const struct coord_job *j, struct err *e);
+
+/* Training stops at the end of the day at hand at the latest. The epoch is planned. */
+void coord_replay_stop(struct coord *c);
+/* Figures of a task that has reported for the first time: in coord_windows.told and part. */
+void coord_replay_count(struct coord *c, uint32_t task);
+/* All that may be given out is pushed: whether training may go on; not while the day's checkpoint
+ * is being made. */
+bool coord_replay_end(struct coord *c);
+/* Whether that is to be made now, and what came of it. */
+bool coord_replay_due(const struct coord *c);
+void coord_replay_made(struct coord *c, bool made);
+
+/* For a checkpoint: the record, and each day of `days` (day/N) as text: the caller's (free), or
+ * NULL. The event time up to which all is begun; 0: nothing is. */
+struct coord_replay_record coord_replay_record_of(const struct coord_job *j);
+char *coord_replay_day_text(const struct coord_job *j, uint32_t n);
+uint64_t coord_replay_until(const struct coord_job *j);
+
+#endif

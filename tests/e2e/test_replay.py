@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""test_replay: a log in the order in which things happened: days and hours, stop and go on, back and again, two replays side by side."""
+from lib import *
+
+DAY, HOUR = 86400, 3600
+BEGIN = 1700006400  # 2023-11-15
+
+
+def events(rows=12000, days=4, bad=None, seed=1):
+    """(time, click, user, item); in the day `bad` the labels of item i7 are turned round."""
+    dice = random.Random(seed)
+    for i in range(rows):
+        at, user, item = BEGIN + int(i * days * DAY / rows), int(dice.paretovariate(0.8)) % 800, dice.randrange(40)
+        click = int(dice.random() < (0.1 + 0.7 * ((user + item) % 3 == 0)))
+        yield at, click ^ (item == 7 and (at - BEGIN) // DAY == bad), f"u{user}", f"i{item}"
+
+
+def log_file(path, lines):
+    path.write_text("click,at,user,item\n" + "".join(f"{c},{t},{u},{i}\n" for t, c, u, i in lines), encoding="utf-8")
+    return path
+
+
+def job(space, train, name="job", **over):
+    keys = {"data.format": "csv", "data.label": "click", "data.time": "at", "train.batch": 64, "train.consistency": "bsp", "train.lanes": 4,
+            "evaluate.by": ["item"], "checkpoint.keep": 0, "replay.window": "1h", "tables[0].optimizer.lr": 0.1}
+    keys.update(over)
+    return job_file(space / f"{name}.yaml", train, **keys)
+
+
+def days(report):
+    return report["replay"]["days"]
+
+
+def days_and_hours_are_told_and_nothing_depends_on_who_computes(space):
+    """The same tables and figures on 1 and 4 servers, 1 and 4 workers, from one file and from 16 parts an hour in no order. By hand: rows of each hour."""
+    lines = list(events())
+    one = run_job(job(space, log_file(space / "log.csv", lines)), space / "one")
+    parts = space / "parts"
+    parts.mkdir()
+    dice = random.Random(3)
+    for k in range(16):
+        log_file(parts / f"part-{dice.randrange(10**6):06}.csv", [x for n, x in enumerate(lines) if n % 16 == k])
+    several = run_job(job(space, parts / "*.csv", "parts"), space / "parts-run", 4, 4)
+    four = run_job(job(space, space / "log.csv"), space / "four", 4, 4)
+    assert digests(one) == digests(four), (digests(one), digests(four))
+    assert one["replay"] == four["replay"], "figures are a function of job and log"
+    assert several["tables"][0]["rows"] == one["tables"][0]["rows"] and [d["rows"] for d in days(several)] == [d["rows"] for d in days(one)]
+    again = run_job(job(space, parts / "*.csv", "parts"), space / "again", 1, 1)
+    assert digests(several) == digests(again), "16 parts an hour on 4 workers are what they are on one"
+    for number, day in enumerate(days(one)):
+        assert day["from"] == time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(BEGIN + number * DAY)), day["from"]
+        for n, hour in enumerate(day["hours"]):
+            begin = BEGIN + number * DAY + n * HOUR
+            assert hour["rows"] == hour["examples"] == sum(begin <= t < begin + HOUR for t, *_ in lines), hour
+        assert day["rows"] == sum(h["rows"] for h in day["hours"]), day
+    aucs = [d["figures"]["auc"] for d in days(one)]
+    assert aucs[-1] > aucs[0] + 0.03, f"it learns: {aucs}"
+    assert len(list((space / "one/checkpoints").iterdir())) == 4, "one at each day's end"
+
+
+def what_is_killed_or_stopped_ends_as_if_it_had_not(space):
+    """kill -9 of each kind of process at random moments; broken off and gone on in its folder, and from a day's checkpoint: the tables of the undisturbed replay."""
+    kills = int(os.environ.get("SHOAL_KILLS", "4"))
+    train = log_file(space / "log.csv", events(longer(12000), 6))
+    calm = run_job(job(space, train), space / "calm", 2, 2)
+    dice, died, tries = random.Random(7), 0, 0
+    while died < kills:
+        tries += 1
+        run = Run(job(space, train), space / f"killed-{tries}", 2, 2)
+        while run.running() and died < kills:
+            time.sleep(dice.uniform(0.2, 0.9))
+            died += run.signal(["server-0", "server-1", "worker-0", "worker-1", "coordinator"][died % 5])
+        assert run.wait() == 0 and digests(run.report()) == digests(calm), run.output()[-3000:]
+        assert [d["from"] for d in days(run.report())] == [d["from"] for d in days(calm)]
+        if tries > kills + 5:
+            raise TooShort("the runs end before anything dies")
+    print(f"      {died} kills in {tries} runs", flush=True)
+    run = Run(job(space, train), space / "stopped", 2, 2)
+    while run.running() and len(list((space / "stopped").glob("checkpoints/0*"))) < 2:
+        time.sleep(0.02)
+    run.process.send_signal(signal.SIGINT)
+    run.wait()
+    again = run_job(job(space, train), space / "stopped", 2, 2)
+    assert digests(again) == digests(calm), "it goes on at the very batch"
+    third = sorted((space / "calm/checkpoints").iterdir())[2]
+    resumed = run_job(job(space, train), space / "resumed", 1, 2, extra=["--resume", third])
+    assert digests(resumed) == digests(calm) and len(days(resumed)) == 6, days(resumed)
+    assert days(resumed) == days(calm), "days of before the checkpoint come with it"
+
+
+def replay(*words):
+    done = subprocess.run([SHOAL, "replay", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def report_of(run):
+    return json.loads((run / "report.json").read_text())
+
+
+def a_bad_day_is_seen_and_taken_back(space):
+    """Labels of one item turned round for a day: its logloss stands out in that day's values; rewound without the day, the tables are those of a replay that never saw it."""
+    path = job(space, log_file(space / "log.csv", events(bad=2)))
+    status, out = replay(path, "--run-dir", space / "bad", "--servers", 2, "--workers", 2)
+    assert status == 0, out
+    by = [{v["key"]: v["logloss"] for v in d["figures"]["by"]["item"]} for d in days(report_of(space / "bad"))]
+    rise = {key: by[2][key] - by[1][key] for key in by[2] if key in by[1] and by[2][key] is not None}
+    worst = sorted(rise, key=rise.get)
+    assert rise[worst[-1]] > 0.5 > 2 * rise[worst[-2]], "one value stands out"
+    bad = "2023-11-17"
+    status, out = replay(path, "--run-dir", space / "back", "--rewind", bad, "--of", space / "bad", "--leave-out", bad)
+    assert status == 0 and "bad/checkpoints/000002" in out, out
+    status, out = replay(path, "--run-dir", space / "never", "--leave-out", bad)
+    assert status == 0, out
+    assert digests(report_of(space / "back")) == digests(report_of(space / "never")) != digests(report_of(space / "bad"))
+    assert [d["from"][:10] for d in days(report_of(space / "back"))] == ["2023-11-15", "2023-11-16", "2023-11-18"]
+    assert report_of(space / "back")["replay"]["left_out"] == 24
+    status, out = replay("diff", space / "bad", space / "back")
+    assert status == 0 and "2023-11-17T00:00:00Z" in out and "values that differ" in out and "table emb           differs" in out, out
+    status, out = replay("diff", space / "back", space / "never")
+    assert status == 0 and "all days are the same" in out and "the same, " in out, out
+
+
+def a_range_is_a_range(space):
+    lines = list(events(6000, 3))
+    path = job(space, log_file(space / "log.csv", lines))
+    status, out = replay(path, "--run-dir", space / "range", "--since", "2023-11-15T06", "--until", "2023-11-16T06", "--every", "12h")
+    assert status == 0, out
+    report = report_of(space / "range")
+    assert report["examples"] == sum(BEGIN + 6 * HOUR <= t < BEGIN + 30 * HOUR for t, *_ in lines), report["examples"]
+    assert [d["from"] for d in days(report)] == ["2023-11-15T00:00:00Z", "2023-11-15T12:00:00Z", "2023-11-16T00:00:00Z"], days(report)
+
+
+def what_cannot_be_is_refused(space):
+    train = log_file(space / "log.csv", events(2000, 2))
+    good = job(space, train)
+    for words, says in ((["--set", "train.epochs=2"], "goes through its log once"),
+                        (["--set", "data.shuffle=true"], "take data.shuffle away"), (["--window", "7h"], "is of whole windows"),
+                        (["--since", "2024-02-30"], "'2024-02-30' is none of 2026-03-04"), (["--leave-out", "2023-11-16..2023-11-15"], "A before B"),
+                        (["--since", "2025-01-01"], "none of the 48 windows of data.train is between"), (["--rewind", "2023-11-16"], "goes with --of RUN")):
+        status, out = replay(good, "--run-dir", space / "no", *words)
+        assert status in (64, 65, 78) and says in out, (words, status, out)
+        shutil.rmtree(space / "no", ignore_errors=True)
+    status, out = replay(job(space, train, "timeless", **{"data.time": None}), "--run-dir", space / "no")
+    assert status == 78 and "name its column in data.time" in out, out
+    status, out = replay(good, "--run-dir", space / "run")
+    assert status == 0, out
+    status, out = replay(good, "--run-dir", space / "no", "--rewind", "2023-11-15T12", "--of", space / "run")
+    assert status == 66 and "which is later: begin the replay anew" in out, out
+    last = sorted((space / "run/checkpoints").iterdir())[-1]
+    status, out = replay(good, "--run-dir", space / "no", "--resume", last, "--leave-out", "2023-11-15")
+    assert status == 78 and "has learnt windows that replay.from, replay.window or replay.leave_out now say otherwise" in out, out
+
+
+if __name__ == "__main__":
+    main([days_and_hours_are_told_and_nothing_depends_on_who_computes, what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back,
+          a_range_is_a_range, what_cannot_be_is_refused])
