@@ -67,6 +67,7 @@ static int checkpoint_before(const char *run, const char *folder, uint32_t momen
     struct file_walk w;
     const char *name;
     int64_t best = 0, first = 0;
+    char newest[256] = "";
     if (!file_walk_open(&w, folder))
         return err_set(e, SHOAL_E_NOINPUT, "%s has no checkpoints (%s)", run, folder);
     while ((name = file_walk_next(&w)) != NULL) {
@@ -77,12 +78,16 @@ static int checkpoint_before(const char *run, const char *folder, uint32_t momen
         if (name[0] == '.' || checkpoint_manifest(path, &m, &silent) != 0)
             continue;
         int64_t until = json_as_int(json_get(m, "until"), 0);
+        bool over = strcmp(json_as_string(json_get(m, "phase"), ""), "digest") == 0;
         json_free(m);
+        if (over) /* nothing follows it */
+            continue;
         if (until > 0 && (first == 0 || until < first))
             first = until;
-        if (until <= best || until > moment)
+        if (until < best || until > moment || (until == best && strcmp(name, newest) < 0))
             continue;
         best = until;
+        (void)snprintf(newest, sizeof newest, "%s", name);
         (void)snprintf(out, LIMIT_PATH, "%s", path);
     }
     file_walk_close(&w);
@@ -166,6 +171,12 @@ static double figure(const struct json *item, const char *name)
     return json_as_number(json_get(json_get(item, "figures"), name), (double)NAN);
 }
 
+/* Two figures that are not there are alike: no positive in a window, say. */
+static bool equal(double x, double y)
+{
+    return x == y || (isnan(x) && isnan(y));
+}
+
 static void number_print(double x)
 {
     if (isfinite(x))
@@ -188,7 +199,7 @@ static void line_print(const char *from, const struct json *a, const struct json
            json_as_int(json_get(b, "examples"), 0));
 }
 
-/* Days of both, in order of time; with hours where the two are not the same to the bit. */
+/* Days of both, in order of time; with hours where the two differ. */
 static bool days_print(const struct json *a, const struct json *b, bool hours)
 {
     bool same = true;
@@ -201,8 +212,10 @@ static bool days_print(const struct json *a, const struct json *b, bool hours)
         x = order <= 0 ? x : NULL;
         y = order >= 0 ? y : NULL;
         line_print(order <= 0 ? of_x : of_y, x, y);
-        bool alike = x != NULL && y != NULL && figure(x, "logloss") == figure(y, "logloss") &&
-                     figure(x, "auc") == figure(y, "auc");
+        bool alike =
+            x != NULL && y != NULL && equal(figure(x, "logloss"), figure(y, "logloss")) &&
+            equal(figure(x, "auc"), figure(y, "auc")) &&
+            json_as_int(json_get(x, "examples"), 0) == json_as_int(json_get(y, "examples"), 0);
         same &= alike;
         if (hours && !alike && order == 0)
             (void)days_print(json_get(x, "hours"), json_get(y, "hours"), false);

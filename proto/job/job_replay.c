@@ -28,7 +28,7 @@ static bool moment(const char *text, size_t bytes, uint32_t *from, uint32_t *sec
         unsigned long long number = strtoull(copy, NULL, 10);
         *from = (uint32_t)number;
         *seconds = 1;
-        return number > 0 && number < UINT32_MAX;
+        return number >= 100000000 && number < UINT32_MAX; /* 20260304 is meant otherwise */
     }
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         struct tm t = {.tm_mday = 1};

@@ -90,7 +90,7 @@ static bool later_forget(struct coord *c, const struct coord_saved *s)
         (void)snprintf(key, sizeof key, "curve/%u", i);
         good = coord_note(c, key, &no_point, sizeof no_point);
     }
-    return good;
+    return good && coord_replay_forget(c);
 }
 
 /* The progress comes last, and is synced with all that was noted before (invariant 2). */

@@ -588,6 +588,10 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
             e, SHOAL_E_CONFIG,
             "checkpoint: at_end, every_batches and every_minutes need checkpoint.dir, a folder "
             "that coordinator and servers share");
+    if (spec->checkpoint.dir[0] == 0 && spec->replay.on && spec->replay.checkpoint)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "replay: a checkpoint at each day's end needs checkpoint.dir, a folder that "
+                       "coordinator and servers share; replay.checkpoint: false goes without");
     if (spec->checkpoint.dir[0] == 0)
         return 0;
     if (c->options.folder == NULL)

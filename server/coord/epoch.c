@@ -123,13 +123,24 @@ int coord_epoch_cut(struct coord *c, struct err *e)
     struct coord_job *j = &c->job;
     struct coord_segment whole = {0, j->at.split[WIRE_TRAIN].rows, 0};
     bool replay = j->spec.replay.on;
-    uint32_t batches = coord_task_batches(coord_replay_rows(j), j->spec.train.batch, j->tasks.lanes,
-                                          j->spec.train.task_batches);
+    uint32_t batches = replay ? coord_replay_task_batches(j)
+                              : coord_task_batches(whole.rows, j->spec.train.batch, j->tasks.lanes,
+                                                   j->spec.train.task_batches);
     int rc = coord_replay_fits(j, e);
     return rc != 0 ? rc
                    : coord_task_plan(&j->tasks, j->at.epoch, replay ? j->replay.segment : &whole,
                                      replay ? j->replay.segments : 1, j->spec.train.batch, batches,
                                      env_now_ns(c->env), e);
+}
+
+/* Where training stops next. */
+static bool epoch_stop(struct coord *c)
+{
+    struct err e = {0};
+    coord_judge_stop(c);
+    bool scored = c->job.at.split[WIRE_VALID].used == 0 || coord_judge_made(c);
+    int rc = coord_replay_stop(c, scored, &e);
+    return rc == 0 || coord_end_fail(c, rc, "%s", e.text);
 }
 
 bool coord_epoch_plan(struct coord *c)
@@ -159,9 +170,7 @@ bool coord_epoch_plan(struct coord *c)
     coord_task_resume(&j->tasks);
     SHOAL_ASSERT(j->tasks.epoch == j->at.epoch);
     SHOAL_ASSERT(j->tasks.pushed <= j->tasks.tasks && j->tasks.reported <= j->tasks.tasks);
-    coord_judge_stop(c);
-    coord_replay_stop(c);
-    return true;
+    return epoch_stop(c);
 }
 
 bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const char *split)
@@ -214,8 +223,8 @@ static void epoch_pause(struct coord *c)
 
 static bool epoch_goes_on(struct coord *c)
 {
-    coord_judge_stop(c);
-    coord_replay_stop(c);
+    if (!epoch_stop(c))
+        return false;
     c->job.epoch_ns = c->job.tasks.planned_ns = env_now_ns(c->env);
     return coord_phase_enter(c, PHASE_TRAIN);
 }

@@ -17,6 +17,7 @@
 #define RECORD_KEY "replay/0"
 #define DAY_TRIES 3u
 #define BY_VALUES 1024u
+#define TASK_BATCHES 16u /* whatever later windows there are: these decide nothing before them */
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -243,14 +244,33 @@ static uint32_t day_end(const struct coord_job *j, uint32_t day)
     return last ? j->tasks.tasks : j->replay.segment[next].task;
 }
 
-void coord_replay_stop(struct coord *c)
+uint32_t coord_replay_task_batches(struct coord_job *j)
+{
+    uint32_t said = j->spec.train.task_batches;
+    if (j->replay.task_batches == 0)
+        j->replay.task_batches = said != 0 ? said : TASK_BATCHES;
+    return j->replay.task_batches;
+}
+
+int coord_replay_stop(struct coord *c, bool scored, struct err *e)
 {
     struct coord_job *j = &c->job;
+    struct coord_replay *r = &j->replay;
     if (!j->spec.replay.on)
-        return;
-    uint32_t end = day_end(j, j->replay.ended);
+        return 0;
+    uint32_t frontier = coord_task_frontier(&j->tasks), day = r->ended;
+    bool at_end = day > 0 && day_end(j, day - 1) == frontier;
+    if (r->made < r->ended || (at_end && !scored))
+        day--;
+    uint32_t end = day_end(j, day);
+    if (end < frontier)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the replay has ended %u days and begun more than the next one: resume a "
+                       "checkpoint of it",
+                       r->ended);
     if (end < j->tasks.stop)
         coord_task_stop(&j->tasks, end);
+    return 0;
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -339,29 +359,29 @@ static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next
     json_free(by);
     json_set(day, "hours", hours);
     memset(r->day, 0, r->labels * sizeof *r->day);
-    for (uint32_t f = 0; f < r->by_count; f++) {
-        metric_by_close(&r->by[f]);
-        if (metric_by_open(&r->by[f], r->labels, BY_VALUES, NULL) != 0)
-            r->by_count = f; /* days are told without them from now on */
-    }
+    for (uint32_t f = 0; f < r->by_count; f++)
+        metric_by_clear(&r->by[f]);
     return day;
 }
 
 /* ---- stored ---------------------------------------------------------------------------------- */
 
-struct coord_replay_record coord_replay_record_of(const struct coord_job *j)
+struct coord_replay_record coord_replay_record_of(const struct coord_job *j, bool of_day)
 {
     const struct coord_replay *r = &j->replay;
     uint32_t frontier = coord_task_frontier(&j->tasks), begun = 0;
     while (begun < r->segments && r->segment[begun].task < frontier)
         begun++;
-    return (struct coord_replay_record){
-        .job = j->at.number, .hash = segments_hash(j, begun), .made = r->made, .begun = begun};
+    return (struct coord_replay_record){.job = j->at.number,
+                                        .hash = segments_hash(j, begun),
+                                        .made = of_day ? r->ended : r->made,
+                                        .begun = begun,
+                                        .task_batches = r->task_batches};
 }
 
 static bool record_put(struct coord *c)
 {
-    struct coord_replay_record record = coord_replay_record_of(&c->job);
+    struct coord_replay_record record = coord_replay_record_of(&c->job, false);
     return coord_put(c, RECORD_KEY, &record, sizeof record);
 }
 
@@ -375,14 +395,48 @@ char *coord_replay_day_text(const struct coord_job *j, uint32_t n)
     return text;
 }
 
+/* All days are told in the report and in each checkpoint: past a size without hours and values,
+ * past twice that by their names alone. */
+static void day_shorten(struct coord_replay *r, struct json *day)
+{
+    char *text = json_text(day, 0);
+    uint64_t bytes = text != NULL ? strlen(text) : 0;
+    free(text);
+    if (r->bytes + bytes > COORD_DAYS_BYTES) {
+        if (r->bytes <= COORD_DAYS_BYTES)
+            log_warn("replay: the figures of days have %u MiB: later ones are told without windows "
+                     "and values",
+                     COORD_DAYS_BYTES >> 20);
+        json_set_null(day, "hours");
+        bytes = 400;
+        if (!json_absent(json_get(day, "figures")))
+            json_set_null(json_get(day, "figures"), "by");
+        if (r->bytes > 3 * (COORD_DAYS_BYTES / 2))
+            json_set_null(day, "figures");
+    }
+    r->bytes += bytes;
+}
+
 static bool day_put(struct coord *c, uint32_t n)
 {
     char key[COORD_KEY_MAX];
     char *text = coord_replay_day_text(&c->job, n);
     (void)snprintf(key, sizeof key, "day/%u", n);
-    bool good = text == NULL || coord_put(c, key, text, strlen(text));
+    bool good = text != NULL && coord_put(c, key, text, strlen(text));
     free(text);
     return good;
+}
+
+bool coord_replay_forget(struct coord *c)
+{
+    static const struct coord_replay_record none;
+    bool good = true;
+    for (uint32_t n = 0; good && n < c->job.replay.ended; n++) {
+        char key[COORD_KEY_MAX];
+        (void)snprintf(key, sizeof key, "day/%u", n);
+        good = coord_note(c, key, "{}", 2); /* of no job */
+    }
+    return good && (!c->job.spec.replay.on || coord_note(c, RECORD_KEY, &none, sizeof none));
 }
 
 /* 0 too where it is of another job, or damaged: *day is NULL then. */
@@ -431,6 +485,7 @@ int coord_replay_load(struct coord *c, struct err *e)
         return 0;
     int rc = r->windows == 0 ? windows_load(c, e) : 0;
     while (rc == 0 && (rc = day_load(c, r->ended, &day, e)) == 0 && day != NULL) {
+        day_shorten(r, day);
         json_append(r->days, day);
         r->ended++;
     }
@@ -441,6 +496,9 @@ int coord_replay_load(struct coord *c, struct err *e)
     if (record.job != c->job.at.number)
         return 0;
     r->made = record.made < r->ended ? record.made : r->ended;
+    if (r->made + 1 < r->ended) /* one at most is being made */
+        r->made = r->ended - 1;
+    r->task_batches = record.task_batches;
     r->begun = record.begun;
     r->begun_hash = record.hash;
     return 0;
@@ -486,6 +544,7 @@ bool coord_replay_end(struct coord *c)
         struct json *day = day_close(j, first, next);
         log_info("replay: the day of %s is learnt, %" PRId64 " rows",
                  json_as_string(json_get(day, "from"), ""), json_as_int(json_get(day, "rows"), 0));
+        day_shorten(r, day);
         json_append(r->days, day);
         r->ended++;
         if (!day_put(c, r->ended - 1) || !record_put(c))
@@ -499,6 +558,6 @@ bool coord_replay_end(struct coord *c)
 uint64_t coord_replay_until(const struct coord_job *j)
 {
     const struct coord_replay *r = &j->replay;
-    uint32_t begun = r->segments > 0 ? coord_replay_record_of(j).begun : 0;
+    uint32_t begun = r->segments > 0 ? coord_replay_record_of(j, false).begun : 0;
     return begun == 0 ? 0 : (r->number[begun - 1] + 1ull) * j->spec.replay.window;
 }

@@ -5,9 +5,10 @@
  * window are given out before those of the next. A day is the windows between two ends that lie
  * replay.every seconds of event time apart. At its end training stops until all its batches are on
  * every shard; then its figures are closed (days of the report, its hours and values of
- * evaluate.by), data.valid is scored, a checkpoint is made and published, and the next day begins.
+ * evaluate.by), a checkpoint is made, which is published meanwhile, data.valid is scored, and the
+ * next day begins.
  *
- *   TRAIN --all of a day pushed--> ended (EVAL, where there is data.valid) --> checkpoint --> TRAIN
+ *   TRAIN --all of a day pushed--> ended --> checkpoint --> (EVAL, with data.valid) --> TRAIN
  *
  * Invariants:
  *  1. A day's checkpoint is of the state behind all of its batches and before any of the next.
@@ -36,12 +37,15 @@ struct coord;
 struct coord_ask;
 struct coord_job;
 
-/* As stored under "replay/0": days whose checkpoint is there; windows begun, and which they are. */
+/* As stored under "replay/0": days whose checkpoint is there; windows begun, and which they are;
+ * batches of a task, which those to come must not change. */
 struct coord_replay_record {
     uint64_t job, hash;
-    uint32_t made, begun;
+    uint32_t made, begun, task_batches, zero;
 };
-_Static_assert(sizeof(struct coord_replay_record) == 24, "coord_replay_record is stored");
+_Static_assert(sizeof(struct coord_replay_record) == 32, "coord_replay_record is stored");
+
+#define COORD_DAYS_BYTES (8u << 20) /* of days' figures: later ones are told in short */
 
 struct coord_replay {
     uint32_t labels;
@@ -56,6 +60,8 @@ struct coord_replay {
     uint32_t failed;     /* so often that of the day at hand was not made */
     uint32_t begun;      /* windows, when this was stored, */
     uint64_t begun_hash; /* and which they were */
+    uint32_t task_batches;      /* 0: not known yet */
+    uint64_t bytes;             /* of days, as text */
     struct metric_tally **hour; /* owned (windows), each (labels): of the day at hand, or NULL */
     struct metric_tally *day;   /* owned (labels) */
     struct metric_by *by;       /* owned (by_count): of the day at hand */
@@ -76,8 +82,14 @@ uint64_t coord_replay_batches(const struct coord_job *j);
 /* Before the epoch is planned: CONFIG where windows that are learnt would be other ones. */
 int coord_replay_fits(const struct coord_job *j, struct err *e);
 
-/* Training stops at the end of the day at hand at the latest. The epoch is planned. */
-void coord_replay_stop(struct coord *c);
+/* Batches of a task, as they were when the first window began. */
+uint32_t coord_replay_task_batches(struct coord_job *j);
+/* Training stops at the end of the day at hand at the latest: that of the last one where its
+ * checkpoint is not made, or `scored` says that data.valid is still to be. The epoch is planned.
+ * CORRUPT: more is begun than days say. */
+int coord_replay_stop(struct coord *c, bool scored, struct err *e);
+/* Days that are stored count no more. False: the store failed. */
+bool coord_replay_forget(struct coord *c);
 /* Figures of a task that has reported for the first time: in coord_windows.told and part. */
 void coord_replay_count(struct coord *c, uint32_t task);
 /* All that may be given out is pushed: whether training may go on; not while the day's checkpoint
@@ -87,9 +99,9 @@ bool coord_replay_end(struct coord *c);
 bool coord_replay_due(const struct coord *c);
 void coord_replay_made(struct coord *c, bool made);
 
-/* For a checkpoint: the record, and each day of `days` (day/N) as text: the caller's (free), or
+/* For a checkpoint, of_day: of the end of the last day: the record, and each day of `days` (day/N) as text: the caller's (free), or
  * NULL. The event time up to which all is begun; 0: nothing is. */
-struct coord_replay_record coord_replay_record_of(const struct coord_job *j);
+struct coord_replay_record coord_replay_record_of(const struct coord_job *j, bool of_day);
 char *coord_replay_day_text(const struct coord_job *j, uint32_t n);
 uint64_t coord_replay_until(const struct coord_job *j);
 

@@ -124,11 +124,12 @@ static void windows_write(struct writer *w, const struct coord_job *j)
                            sizeof j->windows.trained[0]);
 }
 
-static void days_write(struct writer *w, const struct coord_job *j)
+static void days_write(struct writer *w, const struct coord *c)
 {
+    const struct coord_job *j = &c->job;
     if (!j->spec.replay.on)
         return;
-    struct coord_replay_record record = coord_replay_record_of(j);
+    struct coord_replay_record record = coord_replay_record_of(j, c->checkpoint.of_day);
     write_numbered(w, "replay", 0, &record, sizeof record);
     for (uint32_t n = 0; n < j->replay.ended; n++) {
         char *text = coord_replay_day_text(j, n);
@@ -177,7 +178,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
     for (uint32_t n = 1; n <= j->valid.count; n++)
         write_numbered(&w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
     windows_write(&w, j);
-    days_write(&w, j);
+    days_write(&w, c);
     details_write(&w, "details/valid", j->details[WIRE_VALID]);
     for (uint32_t i = 0; i < j->trace.curve.count; i++)
         write_numbered(&w, "curve", i, &j->trace.curve.point[i], sizeof j->trace.curve.point[0]);
@@ -551,13 +552,45 @@ static int windows_compare(const struct job *was, const struct job *is, struct e
                        "log): batches already done would not be the same ones; take data.shuffle "
                        "away, and the order stays as it was",
                        now, before);
-    if (before > 0 &&
+    if ((before > 0 || was->replay.on) &&
         (was->data.time_unit != is->data.time_unit || strcmp(was->data.time, is->data.time) != 0))
         return err_set(
             e, SHOAL_E_CONFIG,
             "data.time is %s in %s, in the checkpoint it was %s in %s: batches already "
             "done, drawn within windows of it, would not be the same ones; take that one",
             is->data.time, units[is->data.time_unit], was->data.time, units[was->data.time_unit]);
+    return 0;
+}
+
+static bool same_spans(const struct job *a, const struct job *b)
+{
+    return a->replay.range.from == b->replay.range.from &&
+           a->replay.range.to == b->replay.range.to && a->replay.outs == b->replay.outs &&
+           memcmp(a->replay.out, b->replay.out, a->replay.outs * sizeof a->replay.out[0]) == 0;
+}
+
+/* Which rows a batch has, and where days end; windows to come may be others (coord_replay_fits). */
+static int replay_compare(const struct job *was, const struct job *is, uint32_t phase,
+                          struct err *e)
+{
+    if (was->replay.on != is->replay.on)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the checkpoint is of a %s, and this job is %s: batches already done would "
+                       "not be the same ones; %s",
+                       was->replay.on ? "replay" : "job that is none",
+                       is->replay.on ? "a replay" : "none",
+                       was->replay.on ? "go on with shoal replay, or a section replay as it had"
+                                      : "take the section replay away");
+    if (!is->replay.on)
+        return 0;
+    if (was->replay.window != is->replay.window)
+        return differs("replay.window, in seconds,", was->replay.window, is->replay.window, e);
+    if (was->replay.every != is->replay.every)
+        return differs("replay.every, in seconds,", was->replay.every, is->replay.every, e);
+    if (tables_are_kept(phase) && !same_spans(was, is))
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the checkpoint is of the end of a replay, and replay.from, to or leave_out "
+                       "are others now: it is over; take the checkpoint of its last day");
     return 0;
 }
 
@@ -585,7 +618,9 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
         return differs("train.task_batches", was->train.task_batches, is->train.task_batches, e);
     if (was->data.shuffle != is->data.shuffle)
         return differs("data.shuffle", was->data.shuffle, is->data.shuffle, e);
-    rc = windows_compare(was, is, e);
+    rc = replay_compare(was, is, s->at.phase, e);
+    if (rc == 0)
+        rc = windows_compare(was, is, e);
     if (rc != 0)
         return rc;
     if (was->train.mode != is->train.mode)

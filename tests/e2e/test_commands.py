@@ -54,6 +54,7 @@ AS = {
         "shoal checkpoint create | list | verify | sign | diff | restore | export": "shoal checkpoint --help",
         "shoal local JOB.yaml --resume CHECKPOINT": f"shoal local job.yaml --resume {KEPT}/MIDDLE --set data.valid=[]",
         "shoal local JOB.yaml --start-from RUN": "shoal local job.yaml --start-from runs/kept",
+        "shoal replay JOB.yaml": "shoal replay replay.yaml",
         "shoal sweep JOB.yaml --set KEY=A,B": "shoal sweep job.yaml --set model.hidden=[8],[16]",
         "shoal predict --from RUN --in FILE": "shoal predict --from runs/kept --in day_1.tsv",
     },

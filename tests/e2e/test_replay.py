@@ -120,6 +120,22 @@ def a_bad_day_is_seen_and_taken_back(space):
     assert status == 0 and "all days are the same" in out and "the same, " in out, out
 
 
+def long_windows_are_taken_back_too(space):
+    """A window of many tasks: what later windows there are decides nothing before them. Each day is scored once, undisturbed and gone on with."""
+    path = job(space, log_file(space / "log.csv", events()), **{"replay.window": "1d", "train.batch": 16, "train.lanes": 2, "data.valid": [str(space / "log.csv")]})
+    for words in (["--run-dir", space / "all"], ["--run-dir", space / "never", "--leave-out", "2023-11-18"],
+                  ["--run-dir", space / "back", "--rewind", "2023-11-18", "--of", space / "all", "--leave-out", "2023-11-18"]):
+        status, out = replay(path, *words)
+        assert status == 0, out
+    whole, never, back = (report_of(space / name) for name in ("all", "never", "back"))
+    assert digests(back) == digests(never) != digests(whole)
+    scored = [[(v["batch"], v["examples"], v["auc"]) for v in r["evaluations"]] for r in (whole, never, back)]
+    assert len(scored[0]) == 4 and scored[1] == scored[2] == scored[0][:3], scored
+    assert len(list((space / "back/checkpoints").iterdir())) == 0, "all its days were ended before"
+    until = sorted(json.loads((p / "manifest.json").read_text())["until"] for p in (space / "all/checkpoints").iterdir())
+    assert until == [BEGIN + DAY * n for n in (1, 2, 3, 4)], until
+
+
 def a_range_is_a_range(space):
     lines = list(events(6000, 3))
     path = job(space, log_file(space / "log.csv", lines))
@@ -135,7 +151,7 @@ def what_cannot_be_is_refused(space):
     good = job(space, train)
     for words, says in ((["--set", "train.epochs=2"], "goes through its log once"),
                         (["--set", "data.shuffle=true"], "take data.shuffle away"), (["--window", "7h"], "is of whole windows"),
-                        (["--since", "2024-02-30"], "'2024-02-30' is none of 2026-03-04"), (["--leave-out", "2023-11-16..2023-11-15"], "A before B"),
+                        (["--since", "20231115"], "is none of 2026-03-04"), (["--since", "2024-02-30"], "'2024-02-30' is none of 2026-03-04"), (["--leave-out", "2023-11-16..2023-11-15"], "A before B"),
                         (["--since", "2025-01-01"], "none of the 48 windows of data.train is between"), (["--rewind", "2023-11-16"], "goes with --of RUN")):
         status, out = replay(good, "--run-dir", space / "no", *words)
         assert status in (64, 65, 78) and says in out, (words, status, out)
@@ -146,11 +162,20 @@ def what_cannot_be_is_refused(space):
     assert status == 0, out
     status, out = replay(good, "--run-dir", space / "no", "--rewind", "2023-11-15T12", "--of", space / "run")
     assert status == 66 and "which is later: begin the replay anew" in out, out
-    last = sorted((space / "run/checkpoints").iterdir())[-1]
+    first, last = sorted((space / "run/checkpoints").iterdir())[0], sorted((space / "run/checkpoints").iterdir())[-1]
+    for words, says in ((["--every", "12h"], "replay.every, in seconds, is 43200, in the checkpoint it was 86400"), (["--window", "2h"], "replay.window, in"),
+                        (["--set", "data.time_unit=ms"], "data.time is at in ms, in the checkpoint it was at in s")):
+        status, out = replay(good, "--run-dir", space / "no", "--resume", first, *words)
+        assert status == 78 and says in out, (words, status, out)
+        shutil.rmtree(space / "no")
+    none = Run(job(space, train, "none", **{"replay.window": None}), space / "none", extra=["--resume", first])
+    assert none.wait() == 78 and "the checkpoint is of a replay, and this job is none" in none.output(), none.output()
+    status, out = replay("diff", space / "run", space / "run")
+    assert status == 0 and "all days are the same" in out, out
     status, out = replay(good, "--run-dir", space / "no", "--resume", last, "--leave-out", "2023-11-15")
     assert status == 78 and "has learnt windows that replay.from, replay.window or replay.leave_out now say otherwise" in out, out
 
 
 if __name__ == "__main__":
     main([days_and_hours_are_told_and_nothing_depends_on_who_computes, what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back,
-          a_range_is_a_range, what_cannot_be_is_refused])
+          long_windows_are_taken_back_too, a_range_is_a_range, what_cannot_be_is_refused])

@@ -291,6 +291,11 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     free(c.cell);
     if (rc == 0)
         rc = order_open(&d->order, &d->index, drawn, within, e);
+    if (rc == 0 && job->replay.on && d->order.windows > WIRE_WINDOWS_MAX)
+        rc = err_set(e, SHOAL_E_DATA,
+                     "data.train has %u windows of %u s, at most %u are possible: raise "
+                     "replay.window",
+                     d->order.windows, within, WIRE_WINDOWS_MAX);
     return rc;
 }
 
