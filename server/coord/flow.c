@@ -97,6 +97,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
     int rc = job_load_stored(c, e);
     if (rc == 0)
         rc = coord_back_load(c, e);
+    if (rc == 0)
+        rc = coord_replay_windows_load(c, e);
     if (rc != 0)
         return rc;
     if (coord_from_loading(&at) && c->options.folder != NULL)

@@ -459,8 +459,10 @@ static int day_load(struct coord *c, uint32_t n, struct json **day, struct err *
     return 0;
 }
 
-static int windows_load(struct coord *c, struct err *e)
+int coord_replay_windows_load(struct coord *c, struct err *e)
 {
+    if (!c->job.spec.replay.on || c->job.replay.windows != 0)
+        return 0;
     char *value;
     size_t bytes, head = sizeof c->job.at.number;
     uint64_t number;
@@ -483,7 +485,7 @@ int coord_replay_load(struct coord *c, struct err *e)
     struct json *day;
     if (!c->job.spec.replay.on)
         return 0;
-    int rc = r->windows == 0 ? windows_load(c, e) : 0;
+    int rc = coord_replay_windows_load(c, e);
     while (rc == 0 && (rc = day_load(c, r->ended, &day, e)) == 0 && day != NULL) {
         day_shorten(r, day);
         json_append(r->days, day);

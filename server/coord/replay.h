@@ -71,7 +71,9 @@ struct coord_replay {
 
 int coord_replay_open(struct coord_replay *r, const struct job *job, struct err *e);
 void coord_replay_close(struct coord_replay *r);
-/* After a restart, or from a checkpoint: windows, days ended, their figures. */
+/* After a restart: the windows that a worker has told, whatever phase the job is in. */
+int coord_replay_windows_load(struct coord *c, struct err *e);
+/* After a restart, or from a checkpoint: days ended, their figures; windows too. */
 int coord_replay_load(struct coord *c, struct err *e);
 
 /* A worker's windows. DATA: it has others than those before; *ends: the job cannot be. */

@@ -48,13 +48,15 @@ static const char *folder;
 
 struct kind {
     const char *name, *model, *mode;
+    bool replay; /* with checkpoints at days' ends, too */
 };
 
 static const struct kind kinds[] = {
-    {"probe_async", "{kind: probe}", "async"},
-    {"probe_ssp", "{kind: probe}", "ssp"},
-    {"probe_bsp", "{kind: probe}", "bsp"},
-    {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp"},
+    {"probe_async", "{kind: probe}", "async", false},
+    {"probe_ssp", "{kind: probe}", "ssp", false},
+    {"probe_bsp", "{kind: probe}", "bsp", false},
+    {"replay_bsp", "{kind: fm}", "bsp", true},
+    {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", false},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -62,11 +64,12 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
 {
     static char data[1 << 16];
     struct rng r = rng_of(seed, 0, 0);
-    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
+    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b,t\n");
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n",
-                               (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u,%u\n",
+                               (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b,
+                               1700006400 + i * (5 * 86400 / rows));
     }
     worker_write(name, data, at);
 }
@@ -83,18 +86,21 @@ static void job_make(const struct kind *k, uint32_t every)
     snprintf(
         yaml, sizeof yaml,
         "job: sim\n"
-        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+        "data: {format: csv, label: label, time: t, train: [%s], valid: [%s], cache: %s}\n"
         "tables:\n"
         "  - {name: emb, dim: 2, tablets: %u, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
         "model: %s\n"
-        "train: {batch: 16, epochs: 2, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
+        "train: {batch: 16, epochs: %d, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
         "backend: cpu, task_batches: 4}\n"
         "durability: %s\n"
         "coordinator: {lease: 1s}\n"
-        "net: {resend: 100ms}\n%s",
+        "net: {resend: 100ms}\n%s%s",
         worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), TABLETS,
         probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
-        k->mode, durability == DURABLE_MEMORY ? "memory" : "journal", more);
+        k->replay ? 1 : 2, k->mode, durability == DURABLE_MEMORY ? "memory" : "journal", more,
+        !k->replay  ? ""
+        : every > 0 ? "replay: {window: 6h}\n"
+                    : "replay: {window: 6h, checkpoint: false}\n");
 }
 
 /* ---- what lies in the folder ----------------------------------------------------------------- */
