@@ -101,8 +101,8 @@ bool coord_replay_end(struct coord *c);
 bool coord_replay_due(const struct coord *c);
 void coord_replay_made(struct coord *c, bool made);
 
-/* For a checkpoint, of_day: of the end of the last day: the record, and each day of `days` (day/N) as text: the caller's (free), or
- * NULL. The event time up to which all is begun; 0: nothing is. */
+/* For a checkpoint, of_day: of the last day's end: the record, and each day of `days` (day/N) as
+ * text: the caller's (free), or NULL. The event time up to which all is begun; 0: nothing is. */
 struct coord_replay_record coord_replay_record_of(const struct coord_job *j, bool of_day);
 char *coord_replay_day_text(const struct coord_job *j, uint32_t n);
 uint64_t coord_replay_until(const struct coord_job *j);
