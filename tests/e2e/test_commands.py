@@ -77,7 +77,7 @@ AS = {
     },
     "deploy/manual/replay.md": {
         "shoal replay JOB.yaml [--since TIME] [--until TIME] [--leave-out SPAN]... [--servers N] [--workers N]":
-            "shoal replay replay.yaml --since 2023-11-15 --until 2023-11-17 --leave-out 2023-11-15T03 --run-dir runs/replayed --servers 2 --workers 2",
+            "shoal replay replay.yaml --since 2023-11-15 --until 2023-11-17 --run-dir runs/replayed --servers 2 --workers 2",
         "shoal replay JOB.yaml --rewind TIME --of RUN [--leave-out SPAN]...":
             "shoal replay replay.yaml --rewind 2023-11-16 --of runs/replayed --leave-out 2023-11-16T05 --servers 2 --run-dir runs/again",
         "shoal replay diff RUN_A RUN_B": "shoal replay diff runs/replayed runs/again",
