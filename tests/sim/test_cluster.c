@@ -151,7 +151,7 @@ static void job_make(const struct kind *k, bool second)
              second ? "0.001" : "1.0e-8", second && k->later != NULL ? k->later : k->table,
              k->model, epochs_of(k), k->mode, k->more, names[k->durability],
              second && k->second != NULL ? k->second : "",
-             k->replay ? "replay: {window: 6h}\n" : "");
+             k->replay ? "replay: {window: 6h, checkpoint: false}\n" : "");
 }
 
 /* ---- what is said of it ---------------------------------------------------------------------- */
