@@ -108,24 +108,30 @@
 
 /* ---- a job ----------------------------------------------------------------------------------- */
 
+/* of a run on this machine: `shoal local`, and what is one */
+/* clang-format off */
+#define OPTIONS_LOCAL \
+    {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"}, \
+    {"shards", CONFIG_INT, 1, LIMIT_LOCAL_SHARDS, .fallback = "1", \
+     .text = "of each server, a thread each"}, \
+    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "worker processes"}, \
+    {"run-dir", CONFIG_STRING, .values = "DIR", .otherwise = "runs/JOB-DATE-TIME", \
+     .text = "where everything of this run is kept; must be new or empty"}, \
+    OPTION_SET, \
+    {"server-set", CONFIG_LIST, .values = "KEY=VALUE", \
+     .text = "change a key of each server's file, such as memory=4GiB"}, \
+    {"worker-io-threads", CONFIG_INT, 1, 64, .fallback = "1", \
+     .text = "threads that carry a worker's messages"}, \
+    OPTION_TENSORBOARD, \
+    {"no-restart", CONFIG_BOOL, .text = "do not start a dead server or worker again"}, \
+    OPTION_RESUME, \
+    OPTION_START_FROM, \
+    OPTION_FROM_FORMER, \
+    OPTION_WARM_FORMER
+/* clang-format on */
+
 static const struct config_key options_local[] = {
-    {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"},
-    {"shards", CONFIG_INT, 1, LIMIT_LOCAL_SHARDS, .fallback = "1",
-     .text = "of each server, a thread each"},
-    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "worker processes"},
-    {"run-dir", CONFIG_STRING, .values = "DIR", .otherwise = "runs/JOB-DATE-TIME",
-     .text = "where everything of this run is kept; must be new or empty"},
-    OPTION_SET,
-    {"server-set", CONFIG_LIST, .values = "KEY=VALUE",
-     .text = "change a key of each server's file, such as memory=4GiB"},
-    {"worker-io-threads", CONFIG_INT, 1, 64, .fallback = "1",
-     .text = "threads that carry a worker's messages"},
-    OPTION_TENSORBOARD,
-    {"no-restart", CONFIG_BOOL, .text = "do not start a dead server or worker again"},
-    OPTION_RESUME,
-    OPTION_START_FROM,
-    OPTION_FROM_FORMER,
-    OPTION_WARM_FORMER,
+    OPTIONS_LOCAL,
     OPTION_HELP,
     {0},
 };
@@ -144,23 +150,7 @@ static const struct config_key options_replay[] = {
     {"rewind", CONFIG_STRING, .values = "TIME",
      .text = "from the newest checkpoint of --of in which nothing from then on is learnt"},
     {"of", CONFIG_STRING, .values = "RUN", .text = "folder of the replay that is rewound"},
-    {"servers", CONFIG_INT, 1, LIMIT_LOCAL_SERVERS, .fallback = "1", .text = "server processes"},
-    {"shards", CONFIG_INT, 1, LIMIT_LOCAL_SHARDS, .fallback = "1",
-     .text = "of each server, a thread each"},
-    {"workers", CONFIG_INT, 1, LIMIT_LOCAL_WORKERS, .fallback = "1", .text = "worker processes"},
-    {"run-dir", CONFIG_STRING, .values = "DIR", .otherwise = "runs/JOB-DATE-TIME",
-     .text = "where everything of this run is kept; must be new or empty"},
-    OPTION_SET,
-    {"server-set", CONFIG_LIST, .values = "KEY=VALUE",
-     .text = "change a key of each server's file, such as memory=4GiB"},
-    {"worker-io-threads", CONFIG_INT, 1, 64, .fallback = "1",
-     .text = "threads that carry a worker's messages"},
-    OPTION_TENSORBOARD,
-    {"no-restart", CONFIG_BOOL, .text = "do not start a dead server or worker again"},
-    OPTION_RESUME,
-    OPTION_START_FROM,
-    OPTION_FROM_FORMER,
-    OPTION_WARM_FORMER,
+    OPTIONS_LOCAL,
     OPTION_HELP,
     {0},
 };

@@ -396,17 +396,18 @@ char *coord_replay_day_text(const struct coord_job *j, uint32_t n)
 }
 
 /* All days are told in the report and in each checkpoint: past a size without hours and values,
- * past twice that by their names alone. */
+ * past half as much again without figures. */
 static void day_shorten(struct coord_replay *r, struct json *day)
 {
     char *text = json_text(day, 0);
     uint64_t bytes = text != NULL ? strlen(text) : 0;
     free(text);
     if (r->bytes + bytes > COORD_DAYS_BYTES) {
-        if (r->bytes <= COORD_DAYS_BYTES)
+        if (!r->shortened)
             log_warn("replay: the figures of days have %u MiB: later ones are told without windows "
                      "and values",
                      COORD_DAYS_BYTES >> 20);
+        r->shortened = true;
         json_set_null(day, "hours");
         bytes = 400;
         if (!json_absent(json_get(day, "figures")))
@@ -491,15 +492,15 @@ int coord_replay_load(struct coord *c, struct err *e)
         json_append(r->days, day);
         r->ended++;
     }
+    r->made = r->ended > 0 ? r->ended - 1 : 0; /* one at most is being made, whatever is stored */
     if (rc == 0)
         rc = coord_store_get_fixed(c->store, RECORD_KEY, &record, sizeof record, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (record.job != c->job.at.number)
         return 0;
-    r->made = record.made < r->ended ? record.made : r->ended;
-    if (r->made + 1 < r->ended) /* one at most is being made */
-        r->made = r->ended - 1;
+    if (record.made >= r->ended)
+        r->made = r->ended;
     r->task_batches = record.task_batches;
     r->begun = record.begun;
     r->begun_hash = record.hash;

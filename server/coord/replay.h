@@ -62,6 +62,7 @@ struct coord_replay {
     uint64_t begun_hash; /* and which they were */
     uint32_t task_batches;      /* 0: not known yet */
     uint64_t bytes;             /* of days, as text */
+    bool shortened;             /* one is told in short, which has been said */
     struct metric_tally **hour; /* owned (windows), each (labels): of the day at hand, or NULL */
     struct metric_tally *day;   /* owned (labels) */
     struct metric_by *by;       /* owned (by_count): of the day at hand */
