@@ -145,11 +145,19 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
     return best;
 }
 
+/* A list of one {object: ..} may go without being a list: "x.object.y" is "x[].object.y". */
+static bool is_single(const char *key, const char *generic)
+{
+    const char *mark = strstr(key, "[].object.");
+    size_t n = mark == NULL ? 0 : (size_t)(mark - key);
+    return n > 0 && strncmp(key, generic, n) == 0 && strcmp(mark + 2, generic + n) == 0;
+}
+
 static const struct config_key *key_find(const struct config_key *spec, const char *generic)
 {
     size_t n = strlen(generic);
     for (; spec->path != NULL; spec++) {
-        if (strcmp(spec->path, generic) == 0)
+        if (strcmp(spec->path, generic) == 0 || is_single(spec->path, generic))
             return spec;
         if (spec->type == CONFIG_LIST) { /* its elements: "x[]", "x[].cmd", "x.cmd" */
             size_t k = strlen(spec->path);

@@ -183,13 +183,17 @@ const char *config_where(const struct config *c, const char *path, char out[CONF
     return out;
 }
 
-/* One item of a list at `path`: a string, or a command as "cmd:...". */
+/* One item of a list at `path`: a string, a command as "cmd:...", or "object:", whose keys are asked
+ * for by their own paths. */
 static int list_item(const struct config *c, const char *path, struct string_list *out)
 {
     char below[PATH_MAX_BYTES + 8];
     const struct entry *n = config_entry_find(c, path);
     if (n != NULL)
         return n->value == NULL ? 0 : config_list_add(out, n->value);
+    (void)snprintf(below, sizeof below, "%s.object", path);
+    if (config_has(c, below))
+        return config_list_add(out, "object:");
     (void)snprintf(below, sizeof below, "%s.cmd", path);
     n = config_entry_find(c, below);
     if (n == NULL || n->value == NULL)

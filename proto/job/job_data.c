@@ -175,6 +175,66 @@ static int label_check(const struct config *c, const struct job *j, struct err *
                           "as --set data.label=click, or by its number, counted from 0");
 }
 
+static int command_take(const struct config *c, const char *at, const char *key, char **out,
+                        struct err *e)
+{
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s.object.%s", at, key);
+    const char *said = config_string_or(c, path, "");
+    if (said[0] == '\0')
+        return job_refuse(c, at, e,
+                          ": an object needs list, a command that prints names, and open, one that "
+                          "prints the object named $1: %s is missing",
+                          key);
+    *out = strdup(said);
+    return *out != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
+/* What is said in words rather than done wrongly. */
+static int objects_check(const struct config *c, const struct job *j, struct err *e)
+{
+    const char *key = j->data.objects.open != NULL ? "data.train" : "data.objects";
+    if (j->data.format == DATA_EVENTS)
+        return job_refuse(c, key, e,
+                          ": objects are read as text, and data.format is events; leave it out: "
+                          "event files are read where they lie");
+    if (config_has(c, "replay"))
+        return job_refuse(c, key, e,
+                          ": a replay takes its log as one, not by objects: name files or {cmd: "
+                          "..}, or convert them to event files (shoal convert)");
+    for (size_t i = 0; i < j->data.train.count; i++)
+        if (j->data.objects.open == NULL && (strncmp(j->data.train.item[i], "cmd:", 4) == 0 ||
+                                             strcmp(j->data.train.item[i], "-") == 0))
+            return job_refuse(c, key, e,
+                              ": %s is no file, so it cannot be an object; say "
+                              "{object: {list: .., open: ..}} for what commands read",
+                              j->data.train.item[i]);
+    return 0;
+}
+
+static int objects_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *at = config_count(c, "data.train") > 0 ? "data.train[0]" : "data.train";
+    bool commands = false;
+    int rc = 0;
+    for (size_t i = 0; i < j->data.train.count; i++)
+        commands |= strcmp(j->data.train.item[i], "object:") == 0;
+    if (commands && j->data.train.count > 1)
+        return job_refuse(c, "data.train", e,
+                          ": {object: ..} stands alone: let its list command print all names");
+    j->data.objects.on =
+        commands || (config_has(c, "data.objects") &&
+                     (!config_has_value(c, "data.objects") || config_bool(c, "data.objects")));
+    j->data.objects.quiet_s = (uint32_t)(config_size(c, "data.objects.quiet") / 1000);
+    j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
+    j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
+    if (commands)
+        rc = command_take(c, at, "list", &j->data.objects.list, e);
+    if (rc == 0 && commands)
+        rc = command_take(c, at, "open", &j->data.objects.open, e);
+    return rc == 0 && j->data.objects.on ? objects_check(c, j, e) : rc;
+}
+
 int job_data_take(const struct config *c, struct job *j, struct err *e)
 {
     SHOAL_ASSERT(j->table == NULL && j->features.fields.count == 0); /* job.c, 1 */
@@ -210,6 +270,8 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));
     j->data.cache_max = config_size(c, "data.cache_max");
     int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);
+    if (rc == 0)
+        rc = objects_take(c, j, e);
     if (rc == 0)
         rc = labels_take(c, j, e);
     if (rc == 0 && j->data.negatives < 1 && j->data.label_count > 1)

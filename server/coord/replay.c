@@ -97,7 +97,8 @@ static int segments_make(struct coord_job *j, struct err *e)
         if (!taken(&j->spec, r->window[i].number))
             continue;
         r->number[r->segments] = r->window[i].number;
-        r->segment[r->segments++] = (struct coord_segment){position, r->window[i].rows, 0};
+        r->segment[r->segments++] =
+            (struct coord_segment){.position = position, .rows = r->window[i].rows};
         r->rows += r->window[i].rows;
         r->batches += (r->window[i].rows + j->spec.train.batch - 1) / j->spec.train.batch;
     }

@@ -13,9 +13,9 @@ static void plan(uint32_t lanes, uint32_t mode, uint64_t rows, uint32_t batch,
 {
     struct err e = {0};
     ck_assert_int_eq(coord_task_open(&t, lanes, mode, &e), 0);
-    ck_assert_int_eq(
-        coord_task_plan(&t, 1, &(struct coord_segment){0, rows, 0}, 1, batch, task_batches, 0, &e),
-        0);
+    ck_assert_int_eq(coord_task_plan(&t, 1, &(struct coord_segment){.rows = rows}, 1, batch,
+                                     task_batches, 0, &e),
+                     0);
 }
 
 /* Tasks cover [0, rows) without gap or overlap. */
@@ -87,7 +87,8 @@ START_TEST(coord_task_batch_numbers_count_on_over_tasks_and_epochs)
         ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK);
         ck_assert(coord_task_drained(&t));
         ck_assert_int_eq(
-            coord_task_plan(&t, epoch + 1, &(struct coord_segment){0, 95, 0}, 1, 10, 4, 0, &e), 0);
+            coord_task_plan(&t, epoch + 1, &(struct coord_segment){.rows = 95}, 1, 10, 4, 0, &e),
+            0);
     }
     ck_assert_uint_eq(next, 31);
     coord_task_close(&t);
@@ -196,7 +197,7 @@ START_TEST(coord_task_too_many_are_refused)
     struct err e = {0};
     ck_assert_int_eq(coord_task_open(&t, 1, WIRE_SSP, &e), 0);
     ck_assert_int_eq(
-        coord_task_plan(&t, 1, &(struct coord_segment){0, 1ull << 30, 0}, 1, 1, 1, 0, &e),
+        coord_task_plan(&t, 1, &(struct coord_segment){.rows = 1ull << 30}, 1, 1, 1, 0, &e),
         SHOAL_E_TOO_BIG);
     coord_task_close(&t);
     ck_assert_int_eq(coord_task_open(&t, 0, WIRE_SSP, &e), SHOAL_E_CONFIG);
