@@ -340,7 +340,8 @@ struct wire_window {
  *          EVAL_DONE with `task`
  *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
  *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
- * object: 0, or INDEX and TASK are of that object alone, counted from 1, with its line; of TASK
+ * object: 0, or INDEX and TASK are of that object alone, counted from 1; name and what stands
+ * behind it in its line, a blank for the tab within that, for a string has none. Of TASK
  * positions are of its own order, and rows and digest must be those that the worker finds.
  * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
@@ -351,7 +352,7 @@ struct wire_window {
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) \
     U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run) U32(object) \
-    STR(object_line, LIMIT_PATH) U64(object_rows) U64(object_digest)
+    STR(object_name, LIMIT_PATH) STR(object_mark, LIMIT_PATH) U64(object_rows) U64(object_digest)
 
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's
  * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision

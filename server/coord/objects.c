@@ -42,9 +42,14 @@ static bool line_ok(const char *line, size_t bytes, const char *before)
     size_t name = strcspn(line, "\t");
     if (bytes == 0 || bytes >= LIMIT_PATH || name == 0)
         return false;
-    for (size_t i = 0; i < bytes; i++)
+    uint32_t tabs = 0;
+    for (size_t i = 0; i < bytes; i++) {
         if ((unsigned char)line[i] < ' ' && line[i] != '\t')
             return false;
+        tabs += line[i] == '\t';
+    }
+    if (tabs > 2)
+        return false;
     size_t was = before != NULL ? strcspn(before, "\t") : 0;
     return before == NULL ||
            (strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0));
@@ -154,7 +159,10 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
                            a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
         if (rc != 0)
             return rc;
-        o->holder[0] = a->worker->number; /* it has looked into it */
+        /* it has looked into the first */
+        o->holder[0] = a->worker->number;
+        if (c->job.spec.train.mode == WIRE_BSP)
+            c->job.tasks.lane[0].owner = a->worker->number;
         o->lister = 0;
         if (!list_put(c))
             return SHOAL_E_IO;
@@ -278,7 +286,7 @@ static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool m
     if (t->mode != WIRE_BSP)
         return 3;
     uint64_t owner = t->lane[i % t->lanes].owner;
-    return owner == worker ? 3 : owner == 0 && more ? 2 : 1;
+    return owner == worker ? 3 : owner != 0 ? 0 : more ? 2 : 1;
 }
 
 uint32_t coord_objects_next(struct coord *c, uint64_t worker)
@@ -330,7 +338,13 @@ void coord_objects_put(const struct coord_job *j, uint32_t object,
     reply->object = object + 1;
     reply->object_rows = of->rows;
     reply->object_digest = of->digest;
-    (void)snprintf(reply->object_line, sizeof reply->object_line, "%s", of->line);
+    size_t name = strcspn(of->line, "\t");
+    (void)snprintf(reply->object_name, sizeof reply->object_name, "%.*s", (int)name, of->line);
+    (void)snprintf(reply->object_mark, sizeof reply->object_mark, "%s",
+                   of->line + name + (of->line[name] != '\0'));
+    char *tab = strchr(reply->object_mark, '\t');
+    if (tab != NULL)
+        *tab = ' ';
 }
 
 /* ---- an epoch -------------------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ struct input {
     struct inputs *set;
     uint32_t split, object;
     char line[LIMIT_PATH];
-    struct dataset *data; /* owned; NULL while not open */
+    struct dataset *data; /* owned; the thread's while it opens; NULL: it could not be */
     uint32_t users;
     uint64_t used; /* `uses` when it was asked for last */
     bool opening;
@@ -39,6 +39,7 @@ static void open_done(struct env_work *w)
     struct input *in = container_of(w, struct input, work);
     SHOAL_ASSERT(in->opening);
     in->opening = false;
+    in->used = ++in->set->uses; /* whoever waits for it comes soon */
     if (in->status != 0)
         in->data = NULL;
     in->set->on_change(in->set->context);
@@ -140,7 +141,7 @@ static void objects_trim(struct inputs *s)
         uint32_t idle = 0;
         for (uint32_t i = 0; i < s->count; i++) {
             struct input *in = s->input[i];
-            if (in->object == INPUTS_NO_OBJECT || in->users > 0 || in->data == NULL)
+            if (in->opening || in->object == INPUTS_NO_OBJECT || in->users > 0 || in->data == NULL)
                 continue;
             idle++;
             if (oldest == NULL || in->used < oldest->used)
@@ -155,7 +156,7 @@ static void objects_trim(struct inputs *s)
 void inputs_release(struct inputs *s, const struct dataset *d)
 {
     for (uint32_t i = 0; d != NULL && i < s->count; i++)
-        if (s->input[i]->data == d) {
+        if (!s->input[i]->opening && s->input[i]->data == d) {
             SHOAL_ASSERT(s->input[i]->users > 0);
             s->input[i]->users--;
             break;

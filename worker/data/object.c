@@ -82,6 +82,14 @@ static int listing_run(void *context, struct err *e)
                         listing_add, l, NULL, e);
 }
 
+void object_line(const char *name, const char *mark, char out[LIMIT_PATH])
+{
+    size_t n = (size_t)snprintf(out, LIMIT_PATH, "%s%s%s", name, mark[0] != '\0' ? "\t" : "", mark);
+    char *blank = n < LIMIT_PATH && mark[0] != '\0' ? strchr(out + strlen(name) + 1, ' ') : NULL;
+    if (blank != NULL)
+        *blank = '\t';
+}
+
 size_t object_name(const char *line)
 {
     return strcspn(line, "\t");
@@ -113,11 +121,15 @@ static int line_check(const char *line, struct err *e)
                        "data.train: the object list has a line of %zu bytes, %zu of them a name "
                        "(%.40s): 1 to %u of a name and up to %u in all are possible",
                        strlen(line), name, line, LIMIT_PATH / 2 - 1, LIMIT_PATH - 1);
-    for (const char *p = line; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' && *p != '\t')
+    uint32_t tabs = 0;
+    for (const char *p = line; *p != '\0'; p++) {
+        tabs += *p == '\t';
+        if (((unsigned char)*p < ' ' && *p != '\t') || *p == 127 || tabs > 2)
             return err_set(e, SHOAL_E_DATA,
-                           "data.train: object %.*s has a control character in its line",
+                           "data.train: object %.*s has a control character in its line, or a "
+                           "third tab",
                            (int)(name < 60 ? name : 60), line);
+    }
     if (line[name] == '\t' && line[name + 1] != '\t' && !size_of(line, &bytes))
         return err_set(e, SHOAL_E_DATA,
                        "data.train: object %.*s: behind the tab stands %.40s, not its bytes",

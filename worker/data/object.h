@@ -25,6 +25,8 @@ int object_open_all(const struct job *job, const struct cache *cache, struct sou
 /* Bytes of the name at the begin of a line; a number of it, for draws of the object's own. */
 size_t object_name(const char *line);
 uint64_t object_salt(const char *line);
+/* A line of its two parts as LANE_NEXT has them. */
+void object_line(const char *name, const char *mark, char out[LIMIT_PATH]);
 /* Takes its text out of the cache folder: it is read again when it is opened again. Of files that
  * are objects nothing is taken. */
 void object_forget(const struct job *job, const struct source *s, const struct cache *cache);

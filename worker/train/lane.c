@@ -243,7 +243,7 @@ static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, s
                        "object %s is not what it was when it was indexed: %" PRIu64
                        " rows, digest %016" PRIx64 ", then %" PRIu64 " and %016" PRIx64
                        ": leave the log alone while a job runs, and start it again",
-                       task->object_line, have, dataset_digest(l->data), task->object_rows,
+                       task->object_name, have, dataset_digest(l->data), task->object_rows,
                        task->object_digest);
     if (l->data != NULL && (task->position > have || task->rows > have - task->position))
         return err_set(e, SHOAL_E_DATA,

@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
+#include "worker/data/object.h"
 #include "worker/train/known_names.h"
 #include "worker/train/trainer_inner.h"
 
@@ -402,15 +403,17 @@ static int host_ready(void *context, const struct wire_LANE_NEXT_reply *task, st
                       struct err *e)
 {
     struct trainer *t = context;
+    char line[LIMIT_PATH];
     bool map = task->kind != WIRE_NEXT_INDEX, rows = !map || task->rows > 0;
     if (map && client_map(t->client) == NULL) {
         client_map_refresh(t->client);
         return SHOAL_E_AGAIN;
     }
-    return rows ? inputs_open(&t->inputs, task->split,
-                              task->object == 0 ? INPUTS_NO_OBJECT : task->object - 1,
-                              task->object_line, data, e)
-                : 0;
+    object_line(task->object_name, task->object_mark, line);
+    return rows
+               ? inputs_open(&t->inputs, task->split,
+                             task->object == 0 ? INPUTS_NO_OBJECT : task->object - 1, line, data, e)
+               : 0;
 }
 
 static void host_release(void *context, const struct dataset *data)
