@@ -370,6 +370,14 @@ const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epo
     return o->piece;
 }
 
+uint64_t coord_objects_batches(const struct coord_job *j)
+{
+    uint64_t sum = 0, batch = j->spec.train.batch;
+    for (uint32_t i = 0; i < j->objects.count; i++)
+        sum += (j->objects.object[i].rows + batch - 1) / batch;
+    return sum;
+}
+
 uint64_t coord_objects_base(const struct coord_job *j, uint32_t object)
 {
     SHOAL_ASSERT(object == COORD_NO_OBJECT || object < j->objects.count);

@@ -72,6 +72,7 @@ void coord_objects_put(const struct coord_job *j, uint32_t object,
  * as listed where rows are not drawn from the whole log. *pieces of them. */
 const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epoch,
                                                uint32_t *pieces);
+uint64_t coord_objects_batches(const struct coord_job *j); /* of an epoch: none is of two objects */
 uint64_t coord_objects_base(const struct coord_job *j, uint32_t object); /* of no object: 0 */
 /* Where a row is, counted over all objects as they are listed: its object's name in *object
  * (borrowed), its number there. */
