@@ -183,8 +183,8 @@ const char *config_where(const struct config *c, const char *path, char out[CONF
     return out;
 }
 
-/* One item of a list at `path`: a string, a command as "cmd:...", or "object:", whose keys are asked
- * for by their own paths. */
+/* One item of a list at `path`: a string, a command as "cmd:...", or "object:", whose keys are
+ * asked for by their own paths. */
 static int list_item(const struct config *c, const char *path, struct string_list *out)
 {
     char below[PATH_MAX_BYTES + 8];

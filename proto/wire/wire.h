@@ -313,11 +313,11 @@ struct wire_window {
     U64(pass) U64(rows) U64(digest) U32(windows) STR(warning, ERR_TEXT_MAX)
 #define WIRE_WINDOWS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* A log of objects: before a worker makes its model it asks (count 0) for the first line of one. The
- * reply: head (frame 1; empty where the format needs none) of a log of `count` objects, or `list`:
- * nobody knows yet, list them and say (count above 0; frame 1: their lines as the worker's object.h
- * has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at it. The list
- * that was told first stands. */
+/* A log of objects: before a worker makes its model it asks (count 0) for the first line of one.
+ * The reply: head (frame 1; empty where the format needs none) of a log of `count` objects, or
+ * `list`: nobody knows yet, list them and say (count above 0; frame 1: their lines as the worker's
+ * object.h has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at
+ * it. The list that was told first stands. */
 #define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list)
 /* INDEX_DONE of one object. */

@@ -6,8 +6,6 @@
 #include "proto/base/rng.h"
 #include "server/coord/core.h"
 #include "server/coord/eval.h"
-#include "server/coord/phase.h"
-#include "server/coord/work.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -150,10 +148,6 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_objects *o = &c->job.objects;
-    if (!coord_phase_running(c))
-        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to list objects for");
-    if (!c->job.spec.data.objects.on)
-        return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
     if (q->count > 0 && o->count == 0) { /* 1 */
         int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                            a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
@@ -173,22 +167,24 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
 
 /* ---- the index of each ----------------------------------------------------------------------- */
 
-static bool rows_put(struct coord *c)
+static int rows_put(struct coord *c, struct err *e)
 {
     const struct coord_objects *o = &c->job.objects;
     size_t head = sizeof c->job.at.number, bytes = head + o->count * sizeof(struct object_record);
     char *value = malloc(bytes);
     if (value == NULL)
-        return coord_end_fail(c, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
     memcpy(value, &c->job.at.number, head);
     for (uint32_t i = 0; i < o->count; i++)
         memcpy(
             value + head + i * sizeof(struct object_record),
             &(struct object_record){o->object[i].rows, o->object[i].digest, o->object[i].left_out},
             sizeof(struct object_record));
-    bool good = coord_put(c, ROWS_KEY, value, bytes);
+    int rc = coord_put(c, ROWS_KEY, value, bytes)
+                 ? 0
+                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
-    return good;
+    return rc;
 }
 
 static void bases_set(struct coord_objects *o)
@@ -198,65 +194,75 @@ static void bases_set(struct coord_objects *o)
 }
 
 /* All are known: the split is. Of those left out neither name nor rows are in its digest. */
-static bool index_complete(struct coord *c)
+static int index_complete(struct coord *c, struct err *e)
 {
     struct coord_objects *o = &c->job.objects;
     struct coord_split whole = {.used = 1, .known = 1};
     for (uint32_t i = 0; i < o->count; i++) {
         if (o->object[i].left_out)
             continue;
-        if (o->object[i].rows >= UINT64_C(1) << 60 || whole.rows >= UINT64_C(1) << 60)
-            return coord_end_fail(c, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows",
-                                  o->object[i].line, o->object[i].rows);
+        if (o->object[i].rows >= UINT64_C(1) << 44) /* so that no sum of them wraps */
+            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
+                           o->object[i].rows);
         whole.rows += o->object[i].rows;
         whole.digest = rng_mix(whole.digest ^ o->object[i].digest) + 1;
     }
     if (whole.rows == 0)
-        return coord_end_fail(c, SHOAL_E_DATA,
-                              "data.train: none of its %u objects could be read: %s", o->count,
-                              c->job.warning);
-    if (!rows_put(c)) /* 2 */
-        return false;
+        return err_set(e, SHOAL_E_DATA, "data.train: %u objects, and no row in them%s%s", o->count,
+                       c->job.warning[0] != 0 ? ": " : "", c->job.warning);
+    int rc = rows_put(c, e);
+    if (rc != 0)
+        return rc;
+    SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
     bases_set(o);
     c->job.at.split[WIRE_TRAIN] = whole;
     log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", whole.rows,
              o->count - o->left_out, o->left_out);
-    return true;
+    return 0;
 }
 
-static bool object_failed(struct coord *c, const struct wire_OBJECT_DONE *q)
+static int object_failed(struct coord *c, const struct wire_OBJECT_DONE *q, struct err *e)
 {
     struct coord_objects *o = &c->job.objects;
     struct coord_object *of = &o->object[q->object];
     if (!c->job.spec.data.objects.leave_out)
-        return coord_end_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
-                              q->fail_text);
+        return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
+                       q->fail_text);
     of->left_out = true;
     o->left_out++;
     log_warn("object %s is left out: %s", of->line, q->fail_text);
     if (c->job.warning[0] == 0)
         (void)snprintf(c->job.warning, sizeof c->job.warning, "an object is left out: %.*s",
                        (int)sizeof c->job.warning - 32, q->fail_text);
-    return true;
+    return 0;
 }
 
-int coord_objects_done(struct coord *c, struct coord_ask *a)
+/* Heard before; another count is a log that changes, or another one. */
+static int object_again(const struct coord_object *of, struct coord_ask *a)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    if (q->fail_status != 0 || (of->rows == q->rows && of->digest == q->digest))
+        return 0;
+    return err_set(&a->e, SHOAL_E_DATA,
+                   "object %s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
+                   "), another one read %" PRIu64 " (%016" PRIx64 ")",
+                   of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
+}
+
+int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
     struct coord_objects *o = &c->job.objects;
-    if (!coord_phase_running(c) || q->object >= o->count)
+    *ends = false;
+    if (q->object >= o->count)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
     struct coord_object *of = &o->object[q->object];
-    if (of->known && (q->fail_status != 0 || (of->rows == q->rows && of->digest == q->digest)))
-        return 0;
     if (of->known)
-        return err_set(&a->e, SHOAL_E_DATA,
-                       "object %s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
-                       "), another one read %" PRIu64 " (%016" PRIx64 ")",
-                       of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
-    SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0);
-    if (q->fail_status != 0 && !object_failed(c, q))
-        return 0;
+        return object_again(of, a);
+    *ends = true;
+    int rc = q->fail_status != 0 ? object_failed(c, q, &a->e) : 0;
+    if (rc != 0)
+        return rc;
     of->known = true;
     of->rows = q->fail_status == 0 ? q->rows : 0;
     of->digest = q->fail_status == 0 ? q->digest : 0;
@@ -264,9 +270,7 @@ int coord_objects_done(struct coord *c, struct coord_ask *a)
         (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
         log_warn("object %s: %s", of->line, q->warning);
     }
-    if (++o->known == o->count)
-        (void)index_complete(c);
-    return 0;
+    return ++o->known == o->count ? index_complete(c, &a->e) : 0;
 }
 
 /* ---- holders --------------------------------------------------------------------------------- */

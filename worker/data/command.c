@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WORDS_BYTES (64 << 10) /* of what it says on standard error; more is not kept */
@@ -18,8 +19,10 @@
 /* Where it complains: in memory, of a fixed size. -1: where this process does. */
 static int words_open(void)
 {
+    static const char none[WORDS_BYTES];
     int fd = memfd_create("words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && (ftruncate(fd, WORDS_BYTES) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) != 0)) {
+    if (fd >= 0 && (pwrite(fd, none, sizeof none, 0) != (ssize_t)sizeof none ||
+                    fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) != 0)) {
         close(fd);
         fd = -1;
     }
@@ -47,6 +50,23 @@ static void words_last(int fd, char out[LAST_BYTES])
             *p = ' ';
 }
 
+/* Its end, of one that may end by itself; for so long it may take, then, and else at once, it is
+ * ended with all that it has started. */
+static struct process_end end_wait(struct process *p, bool by_itself, uint32_t quiet_s)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    struct process_end end;
+    for (uint32_t i = 0; by_itself && (quiet_s == 0 || i < quiet_s * 100); i++) {
+        if (process_poll(p, &end)) {
+            process_stop_group(p, SIGKILL);
+            return end;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    process_stop_group(p, SIGKILL);
+    return process_wait(p);
+}
+
 int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *raw, struct err *e)
 {
     const char *const argv[] = {"/bin/sh", "-c", c->text, "sh", c->argument, NULL};
@@ -65,9 +85,7 @@ int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *
     int rc = decode(&from, sink, to, raw, e);
     bool quiet = rc == SHOAL_E_UNAVAILABLE;
     process_close_out(&p);
-    if (rc == SHOAL_E_END || quiet)
-        process_stop_group(&p, SIGKILL);
-    struct process_end end = process_wait(&p);
+    struct process_end end = end_wait(&p, rc == 0 || rc == SHOAL_E_DATA, c->quiet_s);
     words_last(words, last);
     if (words >= 0)
         close(words);
@@ -75,7 +93,8 @@ int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *
     if (quiet)
         rc = err_set(e, rc, "%s: not a byte came for %u s, the command was ended%s", c->name,
                      c->quiet_s, last);
-    else if ((rc == 0 || rc == SHOAL_E_DATA) && (end.signal != 0 || end.code != 0))
+    else if ((rc == 0 || rc == SHOAL_E_DATA) && (end.signal != 0 || end.code != 0) &&
+             (rc == 0 || end.signal != SIGPIPE)) /* we read no further */
         rc = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d%s; run it by hand to see why",
                      c->name, end.signal != 0 ? "was killed by signal" : "ended with status",
                      end.signal != 0 ? end.signal : end.code, last);

@@ -109,10 +109,10 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
     }
     if (e != NULL)
         *e = in->error;
-    int status = in->status;
+    int rc = in->status;
     if (object != INPUTS_NO_OBJECT)
         input_remove(s, in);
-    return status;
+    return rc;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */

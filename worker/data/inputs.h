@@ -1,5 +1,5 @@
 /* inputs.h: what of the input a worker has open: splits, each once and to the end, and objects of
- * data.train, each while somebody trains it and for as long afterwards as there is room. Opening may
+ * data.train, each while somebody trains it and as long afterwards as there is room. Opening may
  * read all files: it runs in env_work, and whoever needs an input asks again when on_change was
  * called. Thread: the worker's loop. */
 #ifndef WORKER_DATA_INPUTS_H
@@ -36,8 +36,8 @@ void inputs_init(struct inputs *s, struct env *env, const struct job *job,
                  void (*on_change)(void *context), void *context);
 void inputs_close(struct inputs *s); /* nothing is opening */
 bool inputs_busy(const struct inputs *s);
-/* 0: open, *out is it, the caller's until inputs_release. AGAIN: it opens, on_change will be called.
- * Else why it cannot be opened, in *e; of an object the next call tries again. object:
+/* 0: open, *out is it, the caller's until inputs_release. AGAIN: it opens, on_change will be
+ * called. Else why it cannot be opened, in *e; of an object the next call tries again. object:
  * INPUTS_NO_OBJECT for the whole split, else of data.train, with its line. */
 int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *line,
                 struct dataset **out, struct err *e);
