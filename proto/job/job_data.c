@@ -175,19 +175,24 @@ static int label_check(const struct config *c, const struct job *j, struct err *
                           "as --set data.label=click, or by its number, counted from 0");
 }
 
-static int command_take(const struct config *c, const char *at, const char *key, char **out,
-                        struct err *e)
+/* "object:LIST" CONFIG_UNIT "OPEN" */
+static int commands_take(const struct config *c, struct job *j, struct err *e)
 {
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "%s.object.%s", at, key);
-    const char *said = config_string_or(c, path, "");
-    if (said[0] == '\0')
-        return job_refuse(c, at, e,
+    const char *list = j->data.train.item[0] + strlen("object:"), *unit = strstr(list, CONFIG_UNIT);
+    if (unit == NULL || unit == list || unit[1] == '\0' || strstr(unit + 1, CONFIG_UNIT) != NULL)
+        return job_refuse(c, "data.train", e,
                           ": an object needs list, a command that prints names, and open, one that "
-                          "prints the object named $1: %s is missing",
-                          key);
-    *out = strdup(said);
-    return *out != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+                          "prints the object named $1");
+    j->data.objects.list = strndup(list, (size_t)(unit - list));
+    j->data.objects.open = strdup(unit + 1);
+    return j->data.objects.list != NULL && j->data.objects.open != NULL
+               ? 0
+               : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
+static bool is_object(const char *item)
+{
+    return strncmp(item, "object:", strlen("object:")) == 0;
 }
 
 /* What is said in words rather than done wrongly. */
@@ -214,11 +219,10 @@ static int objects_check(const struct config *c, const struct job *j, struct err
 
 static int objects_take(const struct config *c, struct job *j, struct err *e)
 {
-    const char *at = config_count(c, "data.train") > 0 ? "data.train[0]" : "data.train";
     bool commands = false;
     int rc = 0;
     for (size_t i = 0; i < j->data.train.count; i++)
-        commands |= strcmp(j->data.train.item[i], "object:") == 0;
+        commands |= is_object(j->data.train.item[i]);
     if (commands && j->data.train.count > 1)
         return job_refuse(c, "data.train", e,
                           ": {object: ..} stands alone: let its list command print all names");
@@ -228,10 +232,13 @@ static int objects_take(const struct config *c, struct job *j, struct err *e)
     j->data.objects.quiet_s = (uint32_t)(config_size(c, "data.objects.quiet") / 1000);
     j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
     j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
+    for (size_t i = 0; i < j->data.valid.count + j->data.test.count; i++)
+        if (is_object(i < j->data.valid.count ? j->data.valid.item[i]
+                                              : j->data.test.item[i - j->data.valid.count]))
+            return job_refuse(c, i < j->data.valid.count ? "data.valid" : "data.test", e,
+                              ": {object: ..} is for data.train; name files or {cmd: ..}");
     if (commands)
-        rc = command_take(c, at, "list", &j->data.objects.list, e);
-    if (rc == 0 && commands)
-        rc = command_take(c, at, "open", &j->data.objects.open, e);
+        rc = commands_take(c, j, e);
     return rc == 0 && j->data.objects.on ? objects_check(c, j, e) : rc;
 }
 

@@ -18,11 +18,8 @@ const struct config_key keys_job[] = {
     {"data.train", CONFIG_LIST, 0, 0, NULL, .otherwise = "must be given", .values = "file or list",
      .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
              "started with "
-             "`--allow-commands`; `shoal local` does); `.gz` and `.zst` are read as they are"},
-    {"data.train[].object.list", CONFIG_STRING, 0, 0, NULL, .values = "command",
-     .text = "prints the names of the log's objects, one a line. [Objects](#objects)"},
-    {"data.train[].object.open", CONFIG_STRING, 0, 0, NULL, .values = "command",
-     .text = "prints the object `$1`"},
+             "`--allow-commands`; `shoal local` does), `{object: {list: \"...\", open: \"...\"}}` "
+             "([objects](#objects)); `.gz` and `.zst` are read as they are"},
     {"data.objects", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
      .text = "each file of `data.train` is an object, opened by the worker that trains it. "
              "[Objects](#objects)"},

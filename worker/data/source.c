@@ -104,7 +104,7 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
 bool source_is_stream(const char *name)
 {
     struct stat st;
-    if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0 || strcmp(name, "object:") == 0)
+    if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0 || strncmp(name, "object:", 7) == 0)
         return true;
     return stat(name, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
@@ -118,8 +118,8 @@ static int compare_names(const void *a, const void *b)
 static int expand(const char *item, const char *what, struct string_list *names, struct err *e)
 {
     struct stat st;
-    if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 || strcmp(item, "object:") == 0 ||
-        stat(item, &st) == 0) {
+    if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 ||
+        strncmp(item, "object:", 7) == 0 || stat(item, &st) == 0) {
         if (config_list_add(names, item) != 0)
             return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some",
                            what);
