@@ -2,12 +2,12 @@
 #include "worker/data/decode.h"
 
 #include <errno.h>
+#include <isa-l.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #define BLOCK_BYTES (256u << 10)
@@ -71,35 +71,52 @@ static int decode_plain(struct decoder *d, struct err *e)
     return rc;
 }
 
-/* One or several members, one after the other, as `cat a.gz b.gz` makes them. */
-static int decode_gzip(struct decoder *d, struct err *e)
+static const char *gzip_fault(int status)
 {
-    z_stream z = {0};
-    if (inflateInit2(&z, 15 + 16) != Z_OK)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
-    int rc = 0, status = Z_OK;
+    return status == ISAL_INCORRECT_CHECKSUM ? "its checksum is another"
+           : status == ISAL_INVALID_WRAPPER  ? "no gzip header where one should be"
+                                             : "no such code";
+}
+
+/* One or several members, one after the other, as `cat a.gz b.gz` makes them. */
+static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *e)
+{
+    int rc = 0;
+    bool over = true;
     while (rc == 0 && d->in_bytes > 0) {
-        z.next_in = (Bytef *)d->in;
-        z.avail_in = (uInt)d->in_bytes;
+        z->next_in = (uint8_t *)d->in;
+        z->avail_in = (uint32_t)d->in_bytes;
         do {
-            if (status == Z_STREAM_END)
-                inflateReset(&z);
-            z.next_out = (Bytef *)d->out;
-            z.avail_out = BLOCK_BYTES;
-            status = inflate(&z, Z_NO_FLUSH);
-            if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-                rc = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
-                             d->name, z.msg != NULL ? z.msg : "unknown cause");
-            else
-                rc = d->sink(d->to, d->out, BLOCK_BYTES - z.avail_out, e);
-        } while (rc == 0 && (z.avail_in > 0 || (z.avail_out == 0 && status != Z_STREAM_END)));
+            if (over) {
+                isal_inflate_reset(z);
+                z->crc_flag = ISAL_GZIP;
+            }
+            z->next_out = (uint8_t *)d->out;
+            z->avail_out = BLOCK_BYTES;
+            int status = isal_inflate(z);
+            over = z->block_state == ISAL_BLOCK_FINISH;
+            rc = status != ISAL_DECOMP_OK && status != ISAL_END_INPUT
+                     ? err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
+                               d->name, gzip_fault(status))
+                     : d->sink(d->to, d->out, BLOCK_BYTES - z->avail_out, e);
+        } while (rc == 0 && (z->avail_in > 0 || (z->avail_out == 0 && !over)));
         if (rc == 0)
             rc = fill(d, e);
     }
-    inflateEnd(&z);
-    if (rc == 0 && status != Z_STREAM_END)
-        rc =
-            err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);
+    return rc != 0 || over
+               ? rc
+               : err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again",
+                         d->name);
+}
+
+static int decode_gzip(struct decoder *d, struct err *e)
+{
+    struct inflate_state *z = malloc(sizeof *z);
+    if (z == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
+    isal_inflate_init(z);
+    int rc = gzip_members(d, z, e);
+    free(z);
     return rc;
 }
 
@@ -164,6 +181,7 @@ int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t 
 const char *decode_libraries(void)
 {
     static char text[64];
-    (void)snprintf(text, sizeof text, "zlib %s, zstd %s", zlibVersion(), ZSTD_versionString());
+    (void)snprintf(text, sizeof text, "isa-l %d.%d, zstd %s", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,
+                   ZSTD_versionString());
     return text;
 }

@@ -1,4 +1,4 @@
-/* decode.h: packed or plain input, read once from front to end, as text; the door to zlib and zstd.
+/* decode.h: packed or plain input, read once from front to end, as text; the door to isa-l and zstd.
  * Any thread; blocks. */
 #ifndef WORKER_DATA_DECODE_H
 #define WORKER_DATA_DECODE_H
@@ -25,7 +25,7 @@ int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t 
 /* Whether these, the first of a file, are those of gzip or zstd. */
 bool decode_packed(const char *data, size_t bytes);
 
-/* "zlib 1.2.13, zstd 1.5.4" */
+/* "isa-l 2.30, zstd 1.5.4" */
 const char *decode_libraries(void);
 
 #endif
