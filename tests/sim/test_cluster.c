@@ -599,6 +599,9 @@ START_TEST(cluster_ends_with_the_same_rows_under_faults)
 {
     const struct kind *k = &kinds[_i];
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6);
+    const char *by = getenv("SHOAL_DENSE_BACKEND");
+    if (is_probe(k) && by != NULL && getenv("SHOAL_SIM_KIND") == NULL)
+        return; /* a probe computes nothing: another backend plays the very same */
     play(k, 0);
     ck_assert_uint_gt(calm[0].result.tables, 0);
     for (uint64_t seed = first; seed < first + seeds; seed++)
