@@ -1,8 +1,12 @@
-/* dataset_events.c: event files as the input of a job: features by what their heads say. */
+/* dataset_events.c: event files as the input of a job: features by what their heads say, rows group
+ * by group. */
 #include "worker/data/dataset_inner.h"
 
+#include "proto/base/log.h"
 #include "proto/wire/wire.h"
+#include "worker/data/batch_inner.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,5 +70,77 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
     rc = feature_legend(f, &read, out, e);
     free(name);
     columns_job_free(&read, head);
+    return rc;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+#define NEAR_ROWS (1u << 18) /* of tasks side by side (server/coord/epoch.c) */
+#define AHEAD 32u            /* rows that the processor is asked for before they are read */
+
+int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e)
+{
+    uint64_t lanes = job->train.lanes > 0 ? job->train.lanes : 2;
+    uint64_t task = job->train.task_batches > 0 ? job->train.task_batches : 1;
+    uint64_t near = NEAR_ROWS + lanes * task * job->train.batch;
+    struct groups_wish w = {
+        .drawn = drawn, .near = near, .readers = (uint32_t)lanes * (1 + job->train.prefetch)};
+    int rc = groups_open(&d->source, &d->features, &w, &d->groups, e);
+    if (rc != 0)
+        return rc;
+    d->index = (struct index){
+        .rows = groups_rows(d->groups), .digest = groups_digest(d->groups), .chunk_rows = 1};
+    uint64_t held = groups_held(d->groups), each = d->index.rows / groups_count(d->groups);
+    if (drawn)
+        log_info("data.train: an epoch is %u groups of blocks, up to %" PRIu64
+                 " of them in memory, %" PRIu64 " MiB each",
+                 groups_count(d->groups), held, (groups_bytes(d->groups) >> 20) + 1);
+    if (drawn && held < groups_count(d->groups) && (held - 1) * each < near)
+        log_warn("data.train: lanes read up to %" PRIu64 " rows apart, and %" PRIu64
+                 " are held: blocks are read more than once; lower train.lanes, train.batch or "
+                 "train.task_batches",
+                 near, (held - 1) * each);
+    return 0;
+}
+
+/* Rows at positions [at, end) of a hold. */
+static int held_add(const struct dataset *d, const struct groups_hold *h, uint64_t seed,
+                    uint32_t epoch, uint64_t at, uint64_t end, struct batch *b, struct err *e)
+{
+    struct {
+        const struct rows *rows;
+        uint64_t row, number;
+    } of[AHEAD];
+    int rc = 0;
+    for (uint64_t asked = at; rc == 0 && at < end; at++) {
+        for (; asked < end && asked < at + AHEAD; asked++) {
+            uint32_t i = asked % AHEAD;
+            groups_row(d->groups, h, asked, &of[i].rows, &of[i].row, &of[i].number);
+            rows_expect(of[i].rows, of[i].row);
+        }
+        uint32_t i = at % AHEAD;
+        rc = rows_add(of[i].rows, of[i].row, b, &d->features,
+                      dataset_drops(d, seed, epoch, of[i].number), e);
+    }
+    return rc;
+}
+
+int dataset_read_events(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+                        uint32_t rows, struct batch *b, struct err *e)
+{
+    uint64_t at = position, end = position + rows;
+    struct groups_hold h;
+    int rc = 0;
+    b->file_ns = 0;
+    while (rc == 0 && at < end) {
+        rc = groups_take(d->groups, seed, epoch, at, b->clock_ns, &h, e);
+        if (rc != 0)
+            break;
+        uint64_t last = end < h.first + h.rows ? end : h.first + h.rows;
+        rc = held_add(d, &h, seed, epoch, at, last, b, e);
+        at = last;
+        b->file_ns += h.file_ns;
+        groups_give(d->groups, &h, last);
+    }
     return rc;
 }

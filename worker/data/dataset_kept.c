@@ -97,7 +97,7 @@ static int times_take(struct dataset *d, struct err *e)
 }
 
 /* Chunks are as an index of text would have them. */
-int dataset_keep_events(struct dataset *d, bool timed, struct err *e)
+int dataset_keep_events(struct dataset *d, struct err *e)
 {
     struct parsed *p;
     int rc = parsed_open(&d->source, &d->features, true, &p, e);
@@ -110,5 +110,5 @@ int dataset_keep_events(struct dataset *d, bool timed, struct err *e)
     x->chunks = (uint32_t)((x->rows + x->chunk_rows - 1) / x->chunk_rows);
     rc = rows_take(d, p, UINT64_MAX, e);
     parsed_close(p);
-    return rc == 0 && timed ? times_take(d, e) : rc;
+    return rc == 0 ? times_take(d, e) : rc;
 }
