@@ -91,7 +91,7 @@ uint64_t zone_hash(const struct zone *z)
     return z->count == 0 ? 0 : hash_bytes(z->change, z->count * sizeof z->change[0], 1);
 }
 
-/* ---- the rule behind a file's last change: POSIX's TZ ----------------------------------------- */
+/* ---- the rule behind a file's last change: POSIX's TZ ---------------------------------------- */
 
 struct rule {
     char kind; /* 'M', 'J' (from 1, no leap day) or '0' (from 0) */

@@ -1,9 +1,9 @@
 /* zone.h: time zones: how far local clocks are ahead of UTC from when on; local days, and windows
  * that keep to them.
  *
- * A zone is a table, from 1970 to 2106: read once from the machine's compiled zone files (RFC 8536),
- * then handed on as text, so that who computes with it needs no such files, and equals who read
- * them. A plain value; no state, any thread.
+ * A zone is a table, from 1970 to 2106: read once from the machine's compiled zone files (RFC
+ * 8536), then handed on as text, so that who computes with it needs no such files, and equals who
+ * read them. A plain value; no state, any thread.
  *
  * A local day begins at the last moment at which clocks get to its midnight, or past it where there
  * is none: days follow one another without gaps, of 23, 24 or 25 hours. */

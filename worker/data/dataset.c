@@ -246,7 +246,7 @@ static uint32_t row_time(void *context, struct line *line)
     char reason[REASON_BYTES];
     uint32_t time;
     return f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
-                   feature_time(&c->cell[f->time], f->time_unit, &time)
+                   feature_time(&c->cell[f->time], f->time_unit, &f->zone, &time)
                ? time
                : 0;
 }
@@ -254,7 +254,8 @@ static uint32_t row_time(void *context, struct line *line)
 /* Of what tells a row's time, all that may differ while the files are the same. */
 static uint64_t clock_identity(const struct job *job, const struct features *f)
 {
-    uint64_t of[] = {job->data.format, (unsigned char)job->data.delimiter, f->time, f->time_unit};
+    uint64_t of[] = {job->data.format, (unsigned char)job->data.delimiter, f->time, f->time_unit,
+                     zone_hash(&f->zone)};
     return hash_bytes(of, sizeof of, 0);
 }
 
@@ -292,7 +293,7 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
                           : dataset_group_events(d, job, drawn, e);
     free(c.cell);
     if (rc == 0 && d->groups == NULL)
-        rc = order_open(&d->order, &d->index, drawn, within, e);
+        rc = order_open(&d->order, &d->index, drawn, within, &job->data.zone, e);
     if (rc == 0 && job->replay.on && d->order.windows > WIRE_WINDOWS_MAX)
         rc = err_set(e, SHOAL_E_DATA,
                      "data.train has %u windows of %u s, at most %u are possible: raise "

@@ -14,7 +14,7 @@ static struct rows_name rows_name(const struct dataset *d, const struct columns 
     uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
                        f->header,       f->time_unit, f->format->whole_numbers,
                        f->format->named};
-    lines = hash_bytes(cuts, sizeof cuts, lines);
+    lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone);
     for (uint32_t i = 0; i < f->shape.fields; i++)
         lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
     struct rows_name name = {lines, lines};
