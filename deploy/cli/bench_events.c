@@ -167,7 +167,7 @@ static int orders_measure(struct events_bench *b, struct bench_out *out, struct 
         rc = epoch_read(d[0], 2 + i, &log[i], e);
         if (rc == 0)
             rc = epoch_read(d[1], 2 + i, &shuffled[i], e);
-        ratio[i] = shuffled[i] / log[i];
+        ratio[i] = rc == 0 ? shuffled[i] / log[i] : 0;
     }
     if (rc == 0)
         read = (double)(dataset_read_bytes(d[1]) - before) / PAIRS / (double)st.st_size;

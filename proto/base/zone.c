@@ -19,7 +19,7 @@
 #define FILE_MAX (1u << 20)
 #define YEAR_FIRST 1970
 #define YEAR_LAST 2106
-#define AHEAD_MAX (26 * 3600)
+#define AHEAD_MAX (24 * 3600 - 1) /* 1970 begins in the day before at the earliest */
 
 /* ---- the table ------------------------------------------------------------------------------- */
 

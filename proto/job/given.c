@@ -44,27 +44,23 @@ int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *se
     return 0;
 }
 
-static bool begins(const char *line, size_t bytes, const char *key)
+/* Whether a line, with its end, was given. */
+static bool is_given(const char *line, size_t bytes, const char *key)
 {
     size_t n = strlen(key);
-    return bytes > n + sizeof END && memcmp(line, key, n) == 0;
-}
-
-/* Whether a line, with its end, was given. */
-static bool is_given(const char *line, size_t bytes)
-{
-    return (begins(line, bytes, WITHIN) || begins(line, bytes, CHANGES)) &&
+    return bytes > n + sizeof END && memcmp(line, key, n) == 0 &&
            memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0;
 }
 
-/* The text without what was given: its bytes. */
-static size_t plain_put(const char *text, size_t bytes, char *to)
+/* The text without what was given of an order, of a zone: its bytes. */
+static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, char *to)
 {
     size_t left = 0;
     for (size_t start = 0, end; start < bytes; start = end) {
         const char *newline = memchr(text + start, '\n', bytes - start);
         end = newline != NULL ? (size_t)(newline - text) + 1 : bytes;
-        if (is_given(text + start, end - start))
+        if ((order && is_given(text + start, end - start, WITHIN)) ||
+            (zone && is_given(text + start, end - start, CHANGES)))
             continue;
         memcpy(to + left, text + start, end - start);
         left += end - start;
@@ -95,7 +91,7 @@ int given_put(const char *text, size_t bytes, const struct given *g, char **out,
         free(lines);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     }
-    at = bytes = plain_put(text, bytes, made);
+    at = bytes = plain_put(text, bytes, g->within > 0, g->zone != NULL, made);
     (void)legend_line(made, bytes, &at, &names); /* which stays the last one */
     size_t fresh = lines_make(g, lines), gap = fresh > 0 && at > 0 && made[at - 1] != '\n';
     memmove(made + at + gap + fresh, made + at, bytes - at);
@@ -110,12 +106,11 @@ int given_put(const char *text, size_t bytes, const struct given *g, char **out,
 
 int given_strip(const char *text, size_t bytes, char **out, size_t *out_bytes, struct err *e)
 {
-    static const struct given none;
-    char *plain;
-    int rc = given_put(text, bytes, &none, &plain, &bytes, e);
-    if (rc != 0)
-        return rc;
-    rc = legend_put(plain, bytes, NULL, out, out_bytes, e);
+    char *plain = malloc(bytes + 1);
+    if (plain == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
+    bytes = plain_put(text, bytes, true, true, plain);
+    int rc = legend_put(plain, bytes, NULL, out, out_bytes, e);
     free(plain);
     return rc;
 }

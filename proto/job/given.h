@@ -22,9 +22,10 @@ int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *se
                  struct err *e);
 struct given {
     uint32_t within;         /* 0: none */
-    const struct zone *zone; /* NULL, or UTC: none */
+    const struct zone *zone; /* UTC: none; NULL: as it is in the text */
 };
-/* The job's text with that; in place of what was given before. *out the caller's (free). NOMEM. */
+/* The job's text with that; in place of what was given before of these. *out the caller's (free).
+ * NOMEM. */
 int given_put(const char *text, size_t bytes, const struct given *g, char **out, size_t *out_bytes,
               struct err *e);
 /* The text as it was submitted: without what was given and names. *out the caller's (free).

@@ -118,8 +118,6 @@ int coord_epoch_load(struct coord *c, struct err *e)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-#define NEAR_ROWS (1u << 18)
-
 /* Lanes of a drawn epoch of event files stay near each other, within the groups of blocks that a
  * worker holds (worker/data/groups.h). */
 static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
@@ -127,7 +125,7 @@ static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
     const struct job *job = &j->spec;
     uint32_t said = job->train.task_batches, lanes = j->tasks.lanes, batch = job->train.batch;
     uint32_t batches = coord_task_batches(rows, batch, lanes, said);
-    uint64_t near = NEAR_ROWS / ((uint64_t)lanes * batch) + 1;
+    uint64_t near = LIMIT_NEAR_ROWS / ((uint64_t)lanes * batch) + 1;
     bool grouped = said == 0 && job->data.format == DATA_EVENTS && job->data.shuffle &&
                    job->data.shuffle_within == 0;
     return grouped && batches > near ? coord_task_batches(rows, batch, lanes, (uint32_t)near)

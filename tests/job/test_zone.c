@@ -78,12 +78,11 @@ START_TEST(a_table_is_given_read_and_taken_out_again)
     static const char before[] = "job: \"j\"\ndata.train[0]: \"a\"\ndata.zone: \"Here/There\"";
     static const char line[] = "\ndata.zone_changes: \"" BERLIN "\" # given by the coordinator\n";
     struct zone zone = {.name = "Here/There"};
-    struct given given = {.within = 3600, .zone = &zone};
+    struct given given = {.zone = &zone};
     char *with, *again, *plain;
     size_t bytes, more;
     ck_assert_int_eq(zone_parse(strchr(BERLIN, ' ') + 1, &zone), 0);
     ck_assert_int_eq(given_put(before, strlen(before), &given, &with, &bytes, &e), 0);
-    given.within = 0;
     ck_assert_int_eq(given_put(with, bytes, &given, &again, &more, &e), 0); /* in its place */
     ck_assert_uint_eq(more, strlen(before) + strlen(line));
     ck_assert_str_eq(again + strlen(before), line);
@@ -92,6 +91,12 @@ START_TEST(a_table_is_given_read_and_taken_out_again)
     ck_assert_uint_eq(bytes, strlen(before) + 1); /* a line ends */
     free(plain);
     free(again);
+    /* an order that was given to a text submitted again stays: the job has been read with it */
+    given = (struct given){.zone = &zone};
+    static const char within[] = "data.shuffle.within: \"3600s\" # given by the coordinator\n";
+    ck_assert_int_eq(given_put(within, strlen(within), &given, &with, &bytes, &e), 0);
+    ck_assert_ptr_nonnull(strstr(with, within));
+    free(with);
     ck_assert_int_eq(parse(GIVEN, ""), 0);
     snprintf(text, sizeof text, JOB, GIVEN, "");
     ck_assert_int_eq(job_parse(text, strlen(text), "job", NULL, &job, &e), 0);

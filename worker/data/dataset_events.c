@@ -75,14 +75,13 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define NEAR_ROWS (1u << 18) /* of tasks side by side (server/coord/epoch.c) */
-#define AHEAD 32u            /* rows that the processor is asked for before they are read */
+#define AHEAD 32u /* rows that the processor is asked for before they are read */
 
 int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e)
 {
     uint64_t lanes = job->train.lanes > 0 ? job->train.lanes : 2;
     uint64_t task = job->train.task_batches > 0 ? job->train.task_batches : 1;
-    uint64_t near = NEAR_ROWS + lanes * task * job->train.batch;
+    uint64_t near = LIMIT_NEAR_ROWS + lanes * task * job->train.batch;
     struct groups_wish w = {
         .drawn = drawn, .near = near, .readers = (uint32_t)lanes * (1 + job->train.prefetch)};
     int rc = groups_open(&d->source, &d->features, &w, &d->groups, e);
