@@ -77,28 +77,40 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
 
 #define AHEAD 32u /* rows that the processor is asked for before they are read */
 
+/* How many rows apart the lanes of all workers read at most: their tasks follow one another. */
+static uint64_t rows_near(const struct job *job)
+{
+    uint64_t step = (uint64_t)job_lanes(job) * job->train.batch, said = job->train.task_batches;
+    return said > 0 ? step * said : step + LIMIT_NEAR_ROWS;
+}
+
+/* What the groups held mean for the machine. */
+static void groups_tell(const struct dataset *d, uint64_t near)
+{
+    const struct groups *g = d->groups;
+    uint64_t held = groups_held(g), apart = (held - 1) * (d->index.rows / groups_count(g));
+    log_info("data.train: an epoch is %u groups of blocks, up to %" PRIu64
+             " of them in memory, %" PRIu64 " MiB each",
+             groups_count(g), held, (groups_bytes(g) >> 20) + 1);
+    if (held < groups_count(g) && apart < near)
+        log_warn("data.train: lanes read up to %" PRIu64 " rows apart, and groups of %" PRIu64
+                 " are held: blocks are read more than once; set train.task_batches to 1, or lower "
+                 "train.lanes or train.batch",
+                 near, apart);
+}
+
 int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e)
 {
-    uint64_t lanes = job->train.lanes > 0 ? job->train.lanes : 2;
-    uint64_t task = job->train.task_batches > 0 ? job->train.task_batches : 1;
-    uint64_t near = LIMIT_NEAR_ROWS + lanes * task * job->train.batch;
-    struct groups_wish w = {
-        .drawn = drawn, .near = near, .readers = (uint32_t)lanes * (1 + job->train.prefetch)};
+    struct groups_wish w = {.drawn = drawn,
+                            .near = rows_near(job),
+                            .readers = job_lanes(job) * (1 + job->train.prefetch)};
     int rc = groups_open(&d->source, &d->features, &w, &d->groups, e);
     if (rc != 0)
         return rc;
     d->index = (struct index){
         .rows = groups_rows(d->groups), .digest = groups_digest(d->groups), .chunk_rows = 1};
-    uint64_t held = groups_held(d->groups), each = d->index.rows / groups_count(d->groups);
     if (drawn)
-        log_info("data.train: an epoch is %u groups of blocks, up to %" PRIu64
-                 " of them in memory, %" PRIu64 " MiB each",
-                 groups_count(d->groups), held, (groups_bytes(d->groups) >> 20) + 1);
-    if (drawn && held < groups_count(d->groups) && (held - 1) * each < near)
-        log_warn("data.train: lanes read up to %" PRIu64 " rows apart, and %" PRIu64
-                 " are held: blocks are read more than once; lower train.lanes, train.batch or "
-                 "train.task_batches",
-                 near, (held - 1) * each);
+        groups_tell(d, w.near);
     return 0;
 }
 
