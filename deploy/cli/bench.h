@@ -94,10 +94,12 @@ int bench_shards(struct bench_out *out, const char *dir, uint64_t rows, double s
 int bench_curve(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
                 int64_t train_rows, struct err *e);
 
-/* bench_events.c: an event file of so many rows unpacked; an FM's second epoch over them, parsed
- * again and from parsed rows kept; files below dir. */
+/* bench_events.c: an event file of so many rows unpacked, and read as batches; an FM's second epoch
+ * over them, parsed again and from parsed rows kept; files below dir. */
 int bench_events(struct bench_out *out, const char *dir, uint64_t rows, struct err *e);
 
+/* Seconds that the thread was on a core. */
+double bench_core_seconds(void);
 /* bench_parse.c: a Criteo log to batches, on one core: text and examples a second; its cache below
  * dir. */
 int bench_parse(struct bench_out *out, const char *dir, const char *log, double seconds,

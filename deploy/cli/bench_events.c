@@ -1,12 +1,18 @@
-/* bench_events.c: what an event file unpacks to for each second on a core, and what keeping parsed
- * rows does for an FM's second epoch.
+/* bench_events.c: what an event file unpacks to for each second on a core, how fast it becomes
+ * batches in the log's order and shuffled, and what keeping parsed rows does for an FM's second
+ * epoch.
  *
- * Both by the programs that people use. The second epoch is measured in pairs, one run without
+ * Batches are read in this process, by one thread, whole epochs in both orders by turns; seconds
+ * are those that the thread was on a core. The others by the programs that people use. The second
+ * epoch is measured in pairs, one run without
  * parsed rows and one with them (data.cache_max), each first in every other pair; the ratio is the
  * median of the pairs' ratios. */
 #include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
 #include "proto/base/file.h"
+#include "proto/job/config.h"
+#include "proto/wire/wire.h"
+#include "worker/data/dataset.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { READS = 9, PAIRS = 7, PATH = 4400 };
+enum { READS = 9, PAIRS = 7, PATH = 4400, BATCH = 4096 };
 enum { TEXT, ROWS, KINDS };
 
 struct events_bench {
@@ -102,6 +108,74 @@ static int file_measure(struct events_bench *b, struct bench_out *out, struct er
     return rc == 0 ? bench_figure(out, "events_row_bytes", row_bytes, 1, "bytes") : rc;
 }
 
+/* One epoch as batches. epoch 0: in the log's order. */
+static int epoch_read(const struct dataset *d, uint32_t epoch, double *rate, struct err *e)
+{
+    uint64_t rows = dataset_rows(d), examples = 0;
+    double begin = bench_core_seconds();
+    struct batch batch;
+    int rc = 0;
+    batch_init(&batch);
+    for (uint64_t at = 0; at < rows && rc == 0; at += BATCH) {
+        rc = batch_read(d, 1, epoch, at, rows - at < BATCH ? (uint32_t)(rows - at) : BATCH, &batch,
+                        e);
+        examples += batch.examples;
+    }
+    batch_free(&batch);
+    *rate = (double)examples / (bench_core_seconds() - begin);
+    return rc;
+}
+
+/* The event file, to be read in one of both orders, once read. */
+static int order_open(struct events_bench *b, bool shuffled, struct dataset **d, struct err *e)
+{
+    struct job job = {.data = {.format = DATA_EVENTS, .shuffle = shuffled, .delimiter = ','},
+                      .features = {.fields_auto = true},
+                      .train = {.lanes = 1, .batch = BATCH}};
+    double warm;
+    (void)snprintf(job.data.cache, sizeof job.data.cache, "%s/events-cache", b->dir);
+    int rc = config_list_add(&job.data.train, b->events) != 0
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory for a job")
+                 : dataset_open(&job, WIRE_TRAIN, d, e);
+    job_free(&job);
+    return rc == 0 ? epoch_read(*d, 1, &warm, e) : rc;
+}
+
+static int orders_tell(struct bench_out *out, double *log, double *shuffled, double *ratio,
+                       double read, struct err *e)
+{
+    int rc = bench_figure(out, "events_log", median(log, PAIRS), 0, "examples/s");
+    if (rc == 0)
+        rc = bench_figure(out, "events_shuffled", median(shuffled, PAIRS), 0, "examples/s");
+    if (rc == 0)
+        rc = bench_figure(out, "events_shuffled_of_log", median(ratio, PAIRS), 2, "");
+    if (rc == 0)
+        rc = bench_figure(out, "events_shuffled_read", read, 3, "of the file's bytes");
+    return rc == 0 ? 0 : err_set(e, rc, "out of memory for a figure");
+}
+
+static int orders_measure(struct events_bench *b, struct bench_out *out, struct err *e)
+{
+    double log[PAIRS], shuffled[PAIRS], ratio[PAIRS], read = 0;
+    struct dataset *d[2] = {NULL, NULL};
+    struct stat st;
+    int rc = stat(b->events, &st) != 0 ? err_set(e, SHOAL_E_IO, "%s: it is gone", b->events) : 0;
+    for (int i = 0; i < 2 && rc == 0; i++)
+        rc = order_open(b, i == 1, &d[i], e);
+    uint64_t before = rc == 0 ? dataset_read_bytes(d[1]) : 0;
+    for (uint32_t i = 0; i < PAIRS && rc == 0; i++) {
+        rc = epoch_read(d[0], 2 + i, &log[i], e);
+        if (rc == 0)
+            rc = epoch_read(d[1], 2 + i, &shuffled[i], e);
+        ratio[i] = rc == 0 ? shuffled[i] / log[i] : 0;
+    }
+    if (rc == 0)
+        read = (double)(dataset_read_bytes(d[1]) - before) / PAIRS / (double)st.st_size;
+    dataset_close(d[0]);
+    dataset_close(d[1]);
+    return rc == 0 ? orders_tell(out, log, shuffled, ratio, read, e) : rc;
+}
+
 /* Examples a second of the second epoch. */
 static int epoch_run(struct events_bench *b, int kind, double *rate, struct err *e)
 {
@@ -155,5 +229,7 @@ int bench_events(struct bench_out *out, const char *dir, uint64_t rows, struct e
     int rc = prepare(&b, e);
     if (rc == 0)
         rc = file_measure(&b, out, e);
+    if (rc == 0)
+        rc = orders_measure(&b, out, e);
     return rc == 0 ? epochs_measure(&b, out, e) : rc;
 }

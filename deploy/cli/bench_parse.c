@@ -18,7 +18,7 @@
 
 enum { ROWS = 4096, SEED = 2026 };
 
-static double core_seconds(void)
+double bench_core_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -50,11 +50,11 @@ static int read_measure(const struct dataset *d, double seconds, double *example
     batch_init(&b);
     for (uint64_t n = 0; rc == 0 && *took < seconds; n++) {
         if (n == 16)
-            begin = core_seconds();
+            begin = bench_core_seconds();
         rc = batch_read(d, SEED, 1 + (uint32_t)(n / batches), n % batches * rows, rows, &b, e);
         if (n >= 16) {
             *examples += b.examples;
-            *took = core_seconds() - begin;
+            *took = bench_core_seconds() - begin;
         }
     }
     batch_free(&b);
@@ -66,11 +66,11 @@ static int order_measure(struct bench_out *out, struct job *job, const char *wha
                          double seconds, struct err *e)
 {
     struct dataset *d;
-    double examples, took, begin = core_seconds();
+    double examples, took, begin = bench_core_seconds();
     int rc = dataset_open(job, WIRE_TRAIN, &d, e);
     if (rc != 0)
         return rc;
-    took = core_seconds() - begin;
+    took = bench_core_seconds() - begin;
     double rows = (double)dataset_rows(d), row_mb = (double)bytes / rows * 1e-6;
     if (!job->data.shuffle)
         rc = tell(out, "open", rows, row_mb, took, e);

@@ -115,15 +115,16 @@ int replay_rewind(const struct option_line *o, struct begin *begin, struct err *
     if (begin->path[0] != 0)
         return err_set(e, SHOAL_E_USAGE,
                        "--rewind takes a checkpoint of %s: take resume and start_from away", run);
-    if (!job_span_parse(text, &at))
-        return err_set(e, SHOAL_E_USAGE,
-                       "--rewind: '%s' is none of 2026-03-04, 2026-03-04T05 and seconds since 1970",
-                       text);
     (void)snprintf(path, sizeof path, "%.900s/job.yaml", run);
     int rc = job_load(path, NULL, &job, e);
     if (rc != 0)
         return rc;
-    rc = run_path(run, job.checkpoint.dir, folder, e);
+    if (!job_span_parse(text, &job.data.zone, &at))
+        rc = err_set(e, SHOAL_E_USAGE,
+                     "--rewind: '%s' is none of 2026-03-04, 2026-03-04T05 and seconds since 1970",
+                     text);
+    if (rc == 0)
+        rc = run_path(run, job.checkpoint.dir, folder, e);
     job_free(&job);
     if (rc == 0)
         rc = checkpoint_before(run, folder, at.from, path, e);
@@ -199,6 +200,24 @@ static void line_print(const char *from, const struct json *a, const struct json
            json_as_int(json_get(b, "examples"), 0));
 }
 
+/* "2026-10-25T02:00:00+01:00", or with a Z, in seconds. */
+static int64_t moment(const char *label)
+{
+    struct tm t = {0};
+    int hours = 0, minutes = 0;
+    const char *zone = strptime(label, "%Y-%m-%dT%H:%M:%S", &t);
+    if (zone != NULL && *zone != 'Z')
+        (void)sscanf(zone + 1, "%2d:%2d", &hours, &minutes);
+    int64_t ahead = hours * 3600 + minutes * 60;
+    return timegm(&t) - (zone != NULL && *zone == '-' ? -ahead : ahead);
+}
+
+static int moments_compare(const char *a, const char *b)
+{
+    int64_t x = moment(a), y = moment(b);
+    return (x > y) - (x < y);
+}
+
 /* Days of both, in order of time; with hours where the two differ. */
 static bool days_print(const struct json *a, const struct json *b, bool hours)
 {
@@ -208,7 +227,7 @@ static bool days_print(const struct json *a, const struct json *b, bool hours)
         const struct json *x = json_array_at(a, i), *y = json_array_at(b, k);
         const char *of_x = json_as_string(json_get(x, "from"), "~"),
                    *of_y = json_as_string(json_get(y, "from"), "~");
-        int order = x == NULL ? 1 : y == NULL ? -1 : strcmp(of_x, of_y);
+        int order = x == NULL ? 1 : y == NULL ? -1 : moments_compare(of_x, of_y);
         x = order <= 0 ? x : NULL;
         y = order >= 0 ? y : NULL;
         line_print(order <= 0 ? of_x : of_y, x, y);

@@ -39,7 +39,8 @@ static bool course_make(const struct json *days, double hours_a_day, const char 
         const struct json *hours = json_get(json_array_at(days, d), "hours");
         c->day_x[c->days++] = (double)d + 0.5;
         for (size_t h = 0; h < json_count(hours); h++) {
-            c->hour_x[c->hours] = (double)d + ((double)h + 0.5) / fmax(hours_a_day, 1);
+            c->hour_x[c->hours] =
+                (double)d + ((double)h + 0.5) / fmax(hours_a_day, (double)json_count(hours));
             c->hour[c->hours++] = report_page_number(json_array_at(hours, h), path);
         }
     }

@@ -34,6 +34,7 @@
 #define LIMIT_LINE_BYTES (1u << 20) /* one input line */
 #define LIMIT_CONFIG_BYTES (1u << 20)
 #define LIMIT_BATCH 65536u           /* examples */
+#define LIMIT_NEAR_ROWS (1u << 18)   /* lanes of a drawn epoch of event files lie apart, about */
 #define LIMIT_GRADIENT 1e15f         /* a pushed value beyond this is refused */
 #define LIMIT_PEER_QUEUE 256u        /* messages queued to one peer */
 #define LIMIT_PEER_BYTES (64u << 20) /* bytes queued to one peer */

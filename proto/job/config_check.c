@@ -112,7 +112,7 @@ static void path_generic(const char *in, char out[PATH_MAX_BYTES])
     out[n] = 0;
 }
 
-static unsigned edit_distance(const char *a, const char *b)
+unsigned config_distance(const char *a, const char *b)
 {
     unsigned row[PATH_MAX_BYTES + 1];
     size_t n = strlen(b);
@@ -136,7 +136,7 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
     const char *best = "";
     unsigned least = ~0u;
     for (; spec->path != NULL; spec++) {
-        unsigned d = edit_distance(path, spec->path);
+        unsigned d = config_distance(path, spec->path);
         if (d < least) {
             least = d;
             best = spec->path;

@@ -32,6 +32,8 @@ bool config_path_under(const char *path, const char *prefix);
 
 /* config_check.c. The key of a concrete path, or NULL. */
 const struct config_key *config_key_find(const struct config_key *spec, const char *path);
+/* Letters to change, add or leave out to get from one text, or path, to the other. */
+unsigned config_distance(const char *a, const char *b);
 /* Holds every entry against the known keys and gives it its key. CONFIG. */
 int config_entries_check(struct config *c, const struct config_key *spec, struct err *e);
 /* A number with an optional unit (k, MiB, s, min ..), in bytes or ms; false when it is none. */

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY "data.shuffle.within: \""
-#define END "s\" # given by the coordinator\n"
+#define WITHIN "data.shuffle.within: \""
+#define CHANGES "data.zone_changes: \""
+#define END "\" # given by the coordinator\n"
+#define LINES (80u + ZONE_NAME + ZONE_TEXT + sizeof CHANGES + sizeof END)
 
 /* The first table whose rows go by event time, or NULL. */
 static const struct job_table *table_by_time(const struct job *j)
@@ -42,44 +44,61 @@ int given_within(const struct job *job, bool goes_on, uint32_t was, uint32_t *se
     return 0;
 }
 
-/* The line that was given. */
-static bool line_find(const char *text, size_t bytes, size_t *at, size_t *line)
+/* Whether a line, with its end, was given. */
+static bool is_given(const char *line, size_t bytes, const char *key)
 {
+    size_t n = strlen(key);
+    return bytes > n + sizeof END && memcmp(line, key, n) == 0 &&
+           memcmp(line + bytes - (sizeof END - 1), END, sizeof END - 1) == 0;
+}
+
+/* The text without what was given of an order, of a zone: its bytes. */
+static size_t plain_put(const char *text, size_t bytes, bool order, bool zone, char *to)
+{
+    size_t left = 0;
     for (size_t start = 0, end; start < bytes; start = end) {
         const char *newline = memchr(text + start, '\n', bytes - start);
         end = newline != NULL ? (size_t)(newline - text) + 1 : bytes;
-        if (end - start < sizeof KEY + sizeof END ||
-            memcmp(text + start, KEY, sizeof KEY - 1) != 0 ||
-            memcmp(text + end - (sizeof END - 1), END, sizeof END - 1) != 0)
+        if ((order && is_given(text + start, end - start, WITHIN)) ||
+            (zone && is_given(text + start, end - start, CHANGES)))
             continue;
-        *at = start;
-        *line = end - start;
-        return true;
+        memcpy(to + left, text + start, end - start);
+        left += end - start;
     }
-    return false;
+    return left;
 }
 
-int given_put(const char *text, size_t bytes, uint32_t within, char **out, size_t *out_bytes,
+static size_t lines_make(const struct given *g, char *out)
+{
+    char changes[ZONE_TEXT];
+    size_t n = 0;
+    if (g->within > 0)
+        n = (size_t)snprintf(out, LINES, WITHIN "%us" END, g->within);
+    if (g->zone != NULL && strcmp(g->zone->name, "UTC") != 0) {
+        zone_text(g->zone, changes);
+        n += (size_t)snprintf(out + n, LINES - n, CHANGES "%s %s" END, g->zone->name, changes);
+    }
+    return n;
+}
+
+int given_put(const char *text, size_t bytes, const struct given *g, char **out, size_t *out_bytes,
               struct err *e)
 {
-    char line[80] = "";
-    size_t at = bytes, old = 0, names = 0;
-    char *made = malloc(bytes + sizeof line);
-    if (made == NULL)
+    size_t at, names = 0;
+    char *made = malloc(bytes + LINES + 1), *lines = malloc(LINES);
+    if (made == NULL || lines == NULL) {
+        free(made);
+        free(lines);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
-    if (line_find(text, bytes, &at, &old))
-        bytes -= old;
-    memcpy(made, text, at);
-    memcpy(made + at, text + at + old, bytes - at);
-    at = bytes;
+    }
+    at = bytes = plain_put(text, bytes, g->within > 0, g->zone != NULL, made);
     (void)legend_line(made, bytes, &at, &names); /* which stays the last one */
-    if (within > 0)
-        (void)snprintf(line, sizeof line, "%s" KEY "%u" END,
-                       at > 0 && made[at - 1] != '\n' ? "\n" : "", within);
-    size_t fresh = strlen(line);
-    memmove(made + at + fresh, made + at, bytes - at);
-    memcpy(made + at, line, fresh);
-    *out_bytes = bytes + fresh;
+    size_t fresh = lines_make(g, lines), gap = fresh > 0 && at > 0 && made[at - 1] != '\n';
+    memmove(made + at + gap + fresh, made + at, bytes - at);
+    memcpy(made + at, "\n", gap);
+    memcpy(made + at + gap, lines, fresh);
+    free(lines);
+    *out_bytes = bytes + gap + fresh;
     made[*out_bytes] = 0;
     *out = made;
     return 0;
@@ -87,11 +106,11 @@ int given_put(const char *text, size_t bytes, uint32_t within, char **out, size_
 
 int given_strip(const char *text, size_t bytes, char **out, size_t *out_bytes, struct err *e)
 {
-    char *plain;
-    int rc = given_put(text, bytes, 0, &plain, &bytes, e);
-    if (rc != 0)
-        return rc;
-    rc = legend_put(plain, bytes, NULL, out, out_bytes, e);
+    char *plain = malloc(bytes + 1);
+    if (plain == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
+    bytes = plain_put(text, bytes, true, true, plain);
+    int rc = legend_put(plain, bytes, NULL, out, out_bytes, e);
     free(plain);
     return rc;
 }

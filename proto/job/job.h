@@ -9,6 +9,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/base/zone.h"
 #include "proto/job/format.h"
 #include "proto/job/legend.h"
 #include "proto/job/schema.h"
@@ -126,6 +127,7 @@ struct job {
         char weight[LIMIT_NAME];  /* column of the examples' weights; empty: all weigh 1 */
         char time[LIMIT_NAME];    /* column of the examples' event times; empty: none is known */
         enum time_unit time_unit; /* of a time that is a number; default seconds */
+        struct zone zone; /* of times without one, and of windows of event time; default UTC */
         /* of one label: share of the examples without a positive one that training keeps; 1: all.
          * Predictions are corrected for it */
         double negatives;
@@ -303,9 +305,9 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
  * owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
 void job_free(struct job *j);
-/* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", seconds since 1970, or "A..B", from A up to
- * B: whether it is one. */
-bool job_span_parse(const char *text, struct job_span *out);
+/* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59" in the zone, seconds since 1970, or "A..B",
+ * from A up to B: whether it is one. An hour that comes twice is both, one left out is none. */
+bool job_span_parse(const char *text, const struct zone *zone, struct job_span *out);
 /* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
  * of input, tables or network that decides otherwise. */
 int job_same_model(const struct job *was, const struct job *is, struct err *e);

@@ -260,6 +260,8 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (config_has(c, "data.time") && job_name_take(c, "data.time", "", j->data.time, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit");
+    if (job_zone_take(c, j, e) != 0)
+        return SHOAL_E_CONFIG;
     j->data.label_above = config_float(c, "data.label_above");
     j->data.header = config_bool(c, "data.header");
     j->data.max_bad = config_float(c, "data.max_bad");
@@ -269,6 +271,9 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     j->data.shuffle_said = config_has_value(c, "data.shuffle") || j->data.shuffle_within > 0;
     if (within % 1000 != 0)
         return job_refuse(c, "data.shuffle.within", e, ": whole seconds are possible");
+    if (!zone_fits(&j->data.zone, j->data.shuffle_within))
+        return job_refuse(c, "data.shuffle.within", e,
+                          ": in data.zone windows are of whole days, or parts of one");
     if (config_has_value(c, "data.shuffle") && j->data.shuffle_within > 0)
         return job_refuse(c, "data.shuffle.within", e, ": data.shuffle stands there too; keep one");
     if (j->data.shuffle_within > 0 && j->data.time[0] == '\0')

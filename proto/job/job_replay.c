@@ -7,9 +7,25 @@
 #include <string.h>
 #include <time.h>
 
+/* What begins with local clocks at `local` and is so long on them: a day, or less. */
+static bool local_moment(const struct zone *zone, int64_t local, uint32_t lasts, uint32_t *from,
+                         uint32_t *seconds)
+{
+    int64_t begin = zone_time(zone, local), end = zone_time(zone, local + lasts);
+    if (lasts == ZONE_DAY && local > 0) {
+        uint64_t noon = (uint64_t)zone_time(zone, local + ZONE_DAY / 2);
+        begin = (int64_t)zone_midnight(zone, noon, 0);
+        end = (int64_t)zone_midnight(zone, noon, 1);
+    }
+    *from = (uint32_t)begin;
+    *seconds = (uint32_t)(end - begin);
+    return begin > 0 && end > begin && end < UINT32_MAX;
+}
+
 /* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", or seconds since 1970: what it names begins
  * at *from and lasts *seconds. Whether it is one. */
-static bool moment(const char *text, size_t bytes, uint32_t *from, uint32_t *seconds)
+static bool moment(const char *text, size_t bytes, const struct zone *zone, uint32_t *from,
+                   uint32_t *seconds)
 {
     static const struct {
         size_t bytes;
@@ -36,36 +52,36 @@ static bool moment(const char *text, size_t bytes, uint32_t *from, uint32_t *sec
             *end != 0)
             continue;
         struct tm same = t;
-        time_t at = timegm(&same); /* 31 February is another day */
-        *from = (uint32_t)at;
-        *seconds = forms[i].seconds;
-        return at > 0 && at < UINT32_MAX - 86400 && same.tm_mday == t.tm_mday &&
-               same.tm_mon == t.tm_mon;
+        int64_t at = timegm(&same); /* 31 February is another day */
+        return same.tm_mday == t.tm_mday && same.tm_mon == t.tm_mon &&
+               local_moment(zone, at, forms[i].seconds, from, seconds);
     }
     return false;
 }
 
-bool job_span_parse(const char *text, struct job_span *out)
+bool job_span_parse(const char *text, const struct zone *zone, struct job_span *out)
 {
     const char *dots = strstr(text, "..");
     uint32_t lasts, to;
-    if (!moment(text, dots == NULL ? strlen(text) : (size_t)(dots - text), &out->from, &lasts))
+    if (!moment(text, dots == NULL ? strlen(text) : (size_t)(dots - text), zone, &out->from,
+                &lasts))
         return false;
     out->to = out->from + lasts;
     if (dots == NULL)
         return true;
-    if (!moment(dots + 2, strlen(dots + 2), &to, &lasts))
+    if (!moment(dots + 2, strlen(dots + 2), zone, &to, &lasts))
         return false;
     out->to = to;
     return out->from < out->to;
 }
 
-static int bound_take(const struct config *c, const char *path, uint32_t *out, struct err *e)
+static int bound_take(const struct config *c, const char *path, const struct zone *zone,
+                      uint32_t *out, struct err *e)
 {
     const char *text = config_string(c, path);
     uint32_t lasts;
     *out = 0;
-    if (text[0] == 0 || moment(text, strlen(text), out, &lasts))
+    if (text[0] == 0 || moment(text, strlen(text), zone, out, &lasts))
         return 0;
     return job_refuse(c, path, e,
                       ": '%s' is none of 2026-03-04, 2026-03-04T05 and seconds since "
@@ -83,7 +99,7 @@ static int outs_take(const struct config *c, struct job *j, struct err *e)
         rc = job_refuse(c, "replay.leave_out", e, ": %zu spans, at most %u", list.count,
                         LIMIT_REPLAY_OUT);
     for (size_t i = 0; rc == 0 && i < list.count; i++)
-        if (!job_span_parse(list.item[i], &j->replay.out[j->replay.outs++]))
+        if (!job_span_parse(list.item[i], &j->data.zone, &j->replay.out[j->replay.outs++]))
             rc = job_refuse(c, "replay.leave_out", e,
                             ": '%s' is none of 2026-03-04, 2026-03-04T05 and A..B, A before B",
                             list.item[i]);
@@ -121,10 +137,13 @@ int job_replay_take(const struct config *c, struct job *j, struct err *e)
                           (double)every / 1000, (double)window / 1000);
     j->replay.window = (uint32_t)(window / 1000);
     j->replay.every = (uint32_t)(every / 1000);
+    if (!zone_fits(&j->data.zone, j->replay.window) || !zone_fits(&j->data.zone, j->replay.every))
+        return job_refuse(c, config_has(c, "replay.every") ? "replay.every" : "replay.window", e,
+                          ": in data.zone windows and days are of whole days, or parts of one");
     j->replay.checkpoint = config_bool(c, "replay.checkpoint");
-    int rc = bound_take(c, "replay.from", &j->replay.range.from, e);
+    int rc = bound_take(c, "replay.from", &j->data.zone, &j->replay.range.from, e);
     if (rc == 0)
-        rc = bound_take(c, "replay.to", &j->replay.range.to, e);
+        rc = bound_take(c, "replay.to", &j->data.zone, &j->replay.range.to, e);
     if (rc == 0 && j->replay.range.to != 0 && j->replay.range.to <= j->replay.range.from)
         rc = job_refuse(c, "replay.to", e, ": it is not after replay.from");
     if (rc == 0)

@@ -40,8 +40,12 @@ const struct config_key keys_job[] = {
      .values = "column name or number",
      .text = "of an example in the loss, from 0, else the line is malformed; no feature"},
     {"data.time", CONFIG_STRING, 0, 0, NULL, .otherwise = "none", .values = "column",
-     .text = "event time since 1970, or `YYYY-MM-DD HH:MM:SS` (`T`, fraction, zone; else UTC), for "
-             "tables that age; no feature. [Times](#times)"},
+     .text = "event time since 1970, or `YYYY-MM-DD HH:MM:SS` (`T`, fraction, zone; else "
+             "`data.zone`), for tables that age; no feature. [Times](#times)"},
+    {"data.zone", CONFIG_STRING, 0, 0, NULL, .fallback = "UTC", .values = "zone, `Europe/Berlin`",
+     .text = "of times without one, and of days: of `replay` and `data.shuffle.within`"},
+    {"data.zone_changes", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "this machine's",
+     .values = "zone and offsets", .text = "given by the coordinator: its table of the zone"},
     {"data.time_unit", CONFIG_ENUM, 0, 0, "s|ms|us", .fallback = "s",
      .text = "of a time that is a number"},
     {"data.negatives", CONFIG_FLOAT, 1e-6, 1, NULL, .fallback = "1",

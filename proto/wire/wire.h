@@ -306,7 +306,7 @@
  * an epoch, one after the other. frame 1: struct wire_window (windows). */
 struct wire_window {
     uint64_t rows;
-    uint32_t number, zero; /* event time / replay.window */
+    uint32_t number, zero; /* zone_number of its event times */
 };
 #define WIRE_WINDOWS_MAX (1u << 16)
 #define WIRE_WINDOWS(U32, U64, I32, F32, F64, B, STR) \

@@ -118,6 +118,20 @@ int coord_epoch_load(struct coord *c, struct err *e)
 
 /* ---- training -------------------------------------------------------------------------------- */
 
+/* Lanes of a drawn epoch of event files stay near each other, within the groups of blocks that a
+ * worker holds (worker/data/groups.h). */
+static uint32_t batches_of_task(const struct coord_job *j, uint64_t rows)
+{
+    const struct job *job = &j->spec;
+    uint32_t said = job->train.task_batches, lanes = j->tasks.lanes, batch = job->train.batch;
+    uint32_t batches = coord_task_batches(rows, batch, lanes, said);
+    uint64_t near = LIMIT_NEAR_ROWS / ((uint64_t)lanes * batch) + 1;
+    bool grouped = said == 0 && job->data.format == DATA_EVENTS && job->data.shuffle &&
+                   job->data.shuffle_within == 0;
+    return grouped && batches > near ? coord_task_batches(rows, batch, lanes, (uint32_t)near)
+                                     : batches;
+}
+
 int coord_epoch_cut(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
@@ -126,9 +140,7 @@ int coord_epoch_cut(struct coord *c, struct err *e)
     if (j->spec.data.objects.on)
         whole.piece = coord_objects_pieces(j, j->at.epoch, &whole.pieces);
     j->tasks.holder = j->objects.holder;
-    uint32_t batches = replay ? coord_replay_task_batches(j)
-                              : coord_task_batches(whole.rows, j->spec.train.batch, j->tasks.lanes,
-                                                   j->spec.train.task_batches);
+    uint32_t batches = replay ? coord_replay_task_batches(j) : batches_of_task(j, whole.rows);
     int rc = coord_replay_fits(j, e);
     return rc != 0 ? rc
                    : coord_task_plan(&j->tasks, j->at.epoch, replay ? j->replay.segment : &whole,

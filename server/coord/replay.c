@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define WINDOWS_KEY "replay/windows" /* struct wire_window (windows), behind the job's number */
 #define RECORD_KEY "replay/0"
@@ -70,17 +69,23 @@ static bool meets(const struct job_span *s, uint64_t from, uint64_t to)
 /* Whole windows are taken and left out: those that a span meets. */
 static bool taken(const struct job *job, uint32_t number)
 {
-    uint64_t from = (uint64_t)number * job->replay.window, to = from + job->replay.window;
+    uint32_t from = zone_from(&job->data.zone, job->replay.window, number);
+    uint64_t to = zone_end(&job->data.zone, job->replay.window, from);
     bool take = meets(&job->replay.range, from, to);
     for (uint32_t i = 0; take && i < job->replay.outs; i++)
         take = !meets(&job->replay.out[i], from, to);
     return take;
 }
 
+static uint32_t window_from(const struct coord_job *j, uint32_t segment)
+{
+    return zone_from(&j->spec.data.zone, j->spec.replay.window, j->replay.number[segment]);
+}
+
+/* When the segment's day begins. */
 static uint32_t day_of(const struct coord_job *j, uint32_t segment)
 {
-    return (uint32_t)((uint64_t)j->replay.number[segment] * j->spec.replay.window /
-                      j->spec.replay.every);
+    return zone_begin(&j->spec.data.zone, j->spec.replay.every, window_from(j, segment));
 }
 
 /* The windows that are trained, as one epoch. */
@@ -312,23 +317,14 @@ void coord_replay_count(struct coord *c, uint32_t task)
     coord_window_by(&j->windows, r->by);
 }
 
-/* "2026-03-04T05:00:00Z" */
-static void time_set(struct json *to, const char *key, uint64_t seconds)
-{
-    char text[32] = "";
-    struct tm t;
-    time_t at = (time_t)seconds;
-    if (gmtime_r(&at, &t) != NULL)
-        (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &t);
-    json_set_string(to, key, text);
-}
-
 static struct json *figures_json(const struct coord_job *j, const struct metric_tally *tally,
                                  struct json *by, uint64_t from, uint64_t rows)
 {
     struct metric of[LIMIT_TASKS];
     struct json *item = json_new_object();
-    time_set(item, "from", from);
+    char label[32];
+    zone_label(&j->spec.data.zone, from, label);
+    json_set_string(item, "from", label);
     json_set_int(item, "rows", (int64_t)rows);
     for (uint32_t l = 0; tally != NULL && l < j->replay.labels; l++)
         metric_tally_figures(&tally[l], &of[l]);
@@ -344,21 +340,19 @@ static struct json *figures_json(const struct coord_job *j, const struct metric_
 static struct json *day_close(struct coord_job *j, uint32_t first, uint32_t next)
 {
     struct coord_replay *r = &j->replay;
-    uint32_t window = j->spec.replay.window;
     struct json *hours = json_new_array();
     uint64_t rows = 0;
     for (uint32_t i = first; i < next; i++) {
         rows += r->segment[i].rows;
-        json_append(hours, figures_json(j, r->hour[i], NULL, (uint64_t)r->number[i] * window,
-                                        r->segment[i].rows));
+        json_append(hours,
+                    figures_json(j, r->hour[i], NULL, window_from(j, i), r->segment[i].rows));
         free(r->hour[i]);
         r->hour[i] = NULL;
     }
     for (uint32_t f = 0; f < r->by_count; f++)
         metric_by_finish(&r->by[f], MEASURE_TOP);
     struct json *by = measure_json_by(r->by, &j->spec);
-    struct json *day =
-        figures_json(j, r->day, by, (uint64_t)day_of(j, first) * j->spec.replay.every, rows);
+    struct json *day = figures_json(j, r->day, by, day_of(j, first), rows);
     json_free(by);
     json_set(day, "hours", hours);
     memset(r->day, 0, r->labels * sizeof *r->day);
@@ -565,5 +559,7 @@ uint64_t coord_replay_until(const struct coord_job *j)
 {
     const struct coord_replay *r = &j->replay;
     uint32_t begun = r->segments > 0 ? coord_replay_record_of(j, false).begun : 0;
-    return begun == 0 ? 0 : (r->number[begun - 1] + 1ull) * j->spec.replay.window;
+    return begun == 0
+               ? 0
+               : zone_end(&j->spec.data.zone, j->spec.replay.window, window_from(j, begun - 1));
 }

@@ -3,10 +3,10 @@
  * Workers tell the windows of event time that their index has (WINDOWS); the epoch is cut within
  * them, those left out but for their rows (segments of task.h): no batch is of two, and all of a
  * window are given out before those of the next. A day is the windows between two ends that lie
- * replay.every seconds of event time apart. At its end training stops until all its batches are on
- * every shard; then its figures are closed (days of the report, its hours and values of
- * evaluate.by), a checkpoint is made, which is published meanwhile, data.valid is scored, and the
- * next day begins.
+ * replay.every of event time apart, by the clocks of data.zone. At its end training stops until
+ * all its batches are on every shard; then its figures are closed (days of the report, its hours
+ * and values of evaluate.by), a checkpoint is made, which is published meanwhile, data.valid is
+ * scored, and the next day begins.
  *
  *   TRAIN --all of a day pushed--> ended --> checkpoint --> (EVAL, with data.valid) --> TRAIN
  *
@@ -52,7 +52,7 @@ struct coord_replay {
     struct wire_window *window; /* owned: those of the input, as workers told them */
     uint32_t windows;
     struct coord_segment *segment; /* owned (windows): those that are trained */
-    uint32_t *number;              /* owned (windows): their event times / replay.window */
+    uint32_t *number;              /* owned (windows): zone_number of their times */
     uint32_t segments;
     uint64_t rows, batches; /* of them */
     uint32_t ended;      /* days: their figures are closed, their checkpoint is made or asked for */

@@ -559,6 +559,13 @@ static int windows_compare(const struct job *was, const struct job *is, struct e
             "data.time is %s in %s, in the checkpoint it was %s in %s: batches already "
             "done, drawn within windows of it, would not be the same ones; take that one",
             is->data.time, units[is->data.time_unit], was->data.time, units[was->data.time_unit]);
+    if (was->data.time[0] != 0 && strcmp(was->data.zone.name, is->data.zone.name) != 0 &&
+        !zone_same(&was->data.zone, &is->data.zone))
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "data.zone is %s, in the checkpoint it was %s: days and times without a zone "
+            "would not be the same ones; take that one",
+            is->data.zone.name, was->data.zone.name);
     return 0;
 }
 
@@ -670,6 +677,7 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     if (rc == 0)
         rc = legend_copy(&was.legend, &f->legend, e);
     f->within = was.data.shuffle_within;
+    f->zone = was.data.zone;
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
                      same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);

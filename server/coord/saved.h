@@ -51,6 +51,7 @@ struct coord_from {
     int hold;                    /* nobody removes the folder meanwhile */
     bool start;                  /* only its tables count: the job begins with them */
     uint32_t within;             /* its epochs' order: data.shuffle.within, seconds */
+    struct zone zone;            /* of its job */
     struct legend legend;        /* owned: what its tables call fields and tensors */
     bool stops_alike; /* early stopping looks at the same measure of the same files as it did */
 };

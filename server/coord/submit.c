@@ -252,23 +252,28 @@ static int legend_begin(const struct coord *c, struct coord_job *j, const struct
     return rc == 0 ? coord_submit_name(j, was, learnt, e) : rc;
 }
 
-/* The job's text gets the order of its input, where it leaves it open and its rows go by time. */
+/* The job's text gets the order of its input, where it leaves it open and its rows go by time, and
+ * the changes of its zone: those of a checkpoint's, where it goes on. */
 static int order_begin(struct coord_job *j, const struct coord_from *from, struct err *e)
 {
     struct job *spec = &j->spec;
     bool goes_on = from != NULL && !from->start;
-    uint32_t within;
+    struct given given = {.zone = &spec->data.zone};
     char *text;
     size_t bytes;
-    int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &within, e);
-    if (rc != 0 || within == 0)
-        return rc;
-    rc = given_put(j->yaml, j->yaml_bytes, within, &text, &bytes, e);
+    if (goes_on && strcmp(from->zone.name, spec->data.zone.name) == 0)
+        spec->data.zone = from->zone;
+    int rc = given_within(spec, goes_on, goes_on ? from->within : 0, &given.within, e);
+    if (rc == 0)
+        rc = given_put(j->yaml, j->yaml_bytes, &given, &text, &bytes, e);
     if (rc != 0)
         return rc;
     free(j->yaml);
     j->yaml = text;
     j->yaml_bytes = bytes;
+    uint32_t within = given.within;
+    if (within == 0)
+        return 0;
     spec->data.shuffle_within = within;
     log_info("job %s: each epoch is drawn within windows of %u s of event time%s", spec->name,
              within, goes_on ? ", as in the checkpoint" : "");

@@ -176,6 +176,24 @@ def what_cannot_be_is_refused(space):
     assert status == 78 and "has learnt windows that replay.from, replay.window or replay.leave_out now say otherwise" in out, out
 
 
+def days_of_23_and_25_hours_end_at_local_midnight(space):
+    """Three days over each change of summer time in Berlin, a row every 2 minutes; by hand: when days begin and how many rows each has. Other zones: refused, or UTC."""
+    begins = {"2026-03-28T00:00:00+01:00": (1774652400, 24), "2026-03-29T00:00:00+01:00": (1774738800, 23), "2026-03-30T00:00:00+02:00": (1774821600, 24),
+              "2026-10-24T00:00:00+02:00": (1792792800, 24), "2026-10-25T00:00:00+02:00": (1792879200, 25), "2026-10-26T00:00:00+01:00": (1792969200, 24)}
+    dice = random.Random(5)
+    lines = [(at, dice.randrange(2), f"u{dice.randrange(50)}", f"i{dice.randrange(9)}") for begin, hours in begins.values() for at in range(begin, begin + hours * HOUR, 120)]
+    train = log_file(space / "log.csv", lines)
+    keys = {"data.zone": "Europe/Berlin", "replay.checkpoint": False, "train.lanes": 2, "evaluate.by": None}
+    one = run_job(job(space, train, **keys), space / "one")
+    two = run_job(job(space, train, **keys), space / "two", workers=2)
+    assert digests(one) == digests(two) and one["replay"] == two["replay"], (one["replay"], two["replay"])
+    assert {d["from"]: (d["rows"], d["examples"], len(d["hours"])) for d in days(one)} == {f: (h * 30, h * 30, h) for f, (_, h) in begins.items()}, days(one)
+    autumn = [h["from"] for h in days(one)[4]["hours"]]
+    assert autumn[2:4] == ["2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00"], autumn
+    refused = Run(job(space, train, **{**keys, "data.zone": "Europe/Berlim"}), space / "refused")
+    assert refused.wait() == 78 and "the nearest name is Europe/Berlin" in refused.output(), refused.output()
+
+
 if __name__ == "__main__":
-    main([days_and_hours_are_told_and_nothing_depends_on_who_computes, what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back,
-          long_windows_are_taken_back_too, a_range_is_a_range, what_cannot_be_is_refused])
+    main([days_and_hours_are_told_and_nothing_depends_on_who_computes, days_of_23_and_25_hours_end_at_local_midnight,
+          what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range, what_cannot_be_is_refused])

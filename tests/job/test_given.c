@@ -73,8 +73,10 @@ START_TEST(what_is_given_is_read_and_taken_out_again)
              "data.time: \"t\"\ndata.header: \"true\"\ntables[0].name: \"emb\"\n"
              "tables[0].dim: \"4\"\nmodel.kind: \"fm\"\n%s",
              _i == 1 ? names : "");
-    ck_assert_int_eq(given_put(before, strlen(before), 3600, &again, &more, &e), 0);
-    ck_assert_int_eq(given_put(again, more, 7200, &with, &bytes, &e), 0); /* in its place */
+    ck_assert_int_eq(
+        given_put(before, strlen(before), &(struct given){.within = 3600}, &again, &more, &e), 0);
+    ck_assert_int_eq(given_put(again, more, &(struct given){.within = 7200}, &with, &bytes, &e),
+                     0); /* in its place */
     free(again);
     ck_assert_uint_eq(bytes, strlen(before) + strlen(line));
     ck_assert_ptr_nonnull(strstr(with, line));

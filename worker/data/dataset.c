@@ -5,7 +5,8 @@
  *    division alone. [assert: batch_read]
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
  *    its rows. [assert: read_lines] [test: dataset_changed_input_is_an_error]
- * 3. After dataset_open nothing in a dataset changes. [test: dataset_is_read_by_several_threads]
+ * 3. After dataset_open nothing in a dataset changes but the groups that are held.
+ *    [test: dataset_is_read_by_several_threads]
  * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
  *    so a change of order or batch leaves the choice as it is.
  *    [test: dataset_negatives_are_a_share_drawn_anew_each_epoch] */
@@ -305,7 +306,7 @@ static uint32_t row_time(void *context, struct line *line)
     char reason[REASON_BYTES];
     uint32_t time;
     return f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
-                   feature_time(&c->cell[f->time], f->time_unit, &time)
+                   feature_time(&c->cell[f->time], f->time_unit, &f->zone, &time)
                ? time
                : 0;
 }
@@ -313,7 +314,8 @@ static uint32_t row_time(void *context, struct line *line)
 /* Of what tells a row's time, all that may differ while the files are the same. */
 static uint64_t clock_identity(const struct job *job, const struct features *f)
 {
-    uint64_t of[] = {job->data.format, (unsigned char)job->data.delimiter, f->time, f->time_unit};
+    uint64_t of[] = {job->data.format, (unsigned char)job->data.delimiter, f->time, f->time_unit,
+                     zone_hash(&f->zone)};
     return hash_bytes(of, sizeof of, 0);
 }
 
@@ -345,12 +347,13 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     c.cell = within > 0 ? malloc(sizeof c.cell[0] * CELLS_MAX) : NULL;
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
-    int rc = d->events ? dataset_keep_events(d, within > 0, e)
-                       : index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
-                                    &d->cache, &d->index, e);
+    int rc = !d->events   ? index_open(&d->source, d->features.header, within > 0 ? &clock : NULL,
+                                       &d->cache, &d->index, e)
+             : within > 0 ? dataset_keep_events(d, e)
+                          : dataset_group_events(d, job, drawn, e);
     free(c.cell);
-    if (rc == 0)
-        rc = order_open(&d->order, &d->index, drawn, within, e);
+    if (rc == 0 && d->groups == NULL)
+        rc = order_open(&d->order, &d->index, drawn, within, &job->data.zone, e);
     if (rc == 0 && job->replay.on && d->order.windows > WIRE_WINDOWS_MAX)
         rc = err_set(e, SHOAL_E_DATA,
                      "data.train has %u windows of %u s, at most %u are possible: raise "
@@ -511,6 +514,7 @@ void dataset_close(struct dataset *d)
     if (d == NULL)
         return;
     rows_close(&d->rows);
+    groups_close(d->groups);
     source_close(&d->source);
     order_close(&d->order);
     index_close(&d->index);
@@ -521,6 +525,11 @@ void dataset_close(struct dataset *d)
 uint64_t dataset_rows(const struct dataset *d)
 {
     return d->index.rows;
+}
+
+uint64_t dataset_read_bytes(const struct dataset *d)
+{
+    return d->groups != NULL ? groups_read(d->groups) : 0;
 }
 
 uint64_t dataset_digest(const struct dataset *d)
@@ -558,10 +567,10 @@ static int changed(const struct dataset *d, uint64_t at, struct err *e)
 /* Each epoch draws anew (4): over several of them every line is seen, and the correction of the
  * predictions holds in each, for the share is the same (He et al., Practical Lessons from
  * Predicting Clicks on Ads at Facebook, 2014). */
-static bool negative_dropped(const struct dataset *d, const struct wish *w, uint64_t row)
+bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t row)
 {
-    struct rng rng = rng_of(w->seed ^ NEGATIVES_SALT, w->epoch, row);
-    return d->negatives != 0 && w->epoch > 0 && rng_next(&rng) >= d->negatives;
+    struct rng rng = rng_of(seed ^ NEGATIVES_SALT, epoch, row);
+    return d->negatives != 0 && epoch > 0 && rng_next(&rng) >= d->negatives;
 }
 
 static int read_stored(const struct dataset *d, const struct wish *w, const struct span *span,
@@ -571,7 +580,7 @@ static int read_stored(const struct dataset *d, const struct wish *w, const stru
     int rc = 0;
     SHOAL_ASSERT(first + span->rows <= d->index.rows);
     for (uint64_t row = first; row < first + span->rows && rc == 0; row++)
-        rc = rows_add(&d->rows, row, b, &d->features, negative_dropped(d, w, row), e);
+        rc = rows_add(&d->rows, row, b, &d->features, dataset_drops(d, w->seed, w->epoch, row), e);
     return rc != SHOAL_E_CHECKSUM
                ? rc
                : err_set(e, rc,
@@ -600,7 +609,7 @@ static int read_lines(const struct dataset *d, const struct wish *w, const struc
         sum += index_row_sum(row, &line);
         if (row >= first && row < last)
             rc = batch_add(b, &d->features, &line, d->source.file[line.file].name,
-                           negative_dropped(d, w, row), e);
+                           dataset_drops(d, w->seed, w->epoch, row), e);
         if (rc != 0)
             return rc;
         row++;
@@ -650,6 +659,10 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
     if (rc == 0) {
         out->space->lines.clock_ns = out->clock_ns;
         out->space->lines.file_ns = 0;
+    }
+    if (rc == 0 && d->groups != NULL) {
+        rc = dataset_read_events(d, seed, epoch, position, rows, out, e);
+        return rc == 0 ? batch_end(out, e) : rc;
     }
     uint64_t left = rows;
     struct span span[SPANS];

@@ -45,6 +45,8 @@ struct parsed;
 int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, struct parsed **p,
                    struct err *e);
 uint64_t dataset_rows(const struct dataset *d);
+/* Bytes of event files read so far. */
+uint64_t dataset_read_bytes(const struct dataset *d);
 /* of content: equal on every worker that reads the same input */
 uint64_t dataset_digest(const struct dataset *d);
 /* Windows of event time that an epoch goes through, one after the other; 0: there are none. */

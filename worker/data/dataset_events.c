@@ -1,8 +1,12 @@
-/* dataset_events.c: event files as the input of a job: features by what their heads say. */
+/* dataset_events.c: event files as the input of a job: features by what their heads say, rows group
+ * by group. */
 #include "worker/data/dataset_inner.h"
 
+#include "proto/base/log.h"
 #include "proto/wire/wire.h"
+#include "worker/data/batch_inner.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,5 +70,88 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
     rc = feature_legend(f, &read, out, e);
     free(name);
     columns_job_free(&read, head);
+    return rc;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+#define AHEAD 32u /* rows that the processor is asked for before they are read */
+
+/* How many rows apart the lanes of all workers read at most: their tasks follow one another. */
+static uint64_t rows_near(const struct job *job)
+{
+    uint64_t step = (uint64_t)job_lanes(job) * job->train.batch, said = job->train.task_batches;
+    return said > 0 ? step * said : step + LIMIT_NEAR_ROWS;
+}
+
+/* What the groups held mean for the machine. */
+static void groups_tell(const struct dataset *d, uint64_t near)
+{
+    const struct groups *g = d->groups;
+    uint64_t held = groups_held(g), apart = (held - 1) * (d->index.rows / groups_count(g));
+    log_info("data.train: an epoch is %u groups of blocks, up to %" PRIu64
+             " of them in memory, %" PRIu64 " MiB each",
+             groups_count(g), held, (groups_bytes(g) >> 20) + 1);
+    if (held < groups_count(g) && apart < near)
+        log_warn("data.train: lanes read up to %" PRIu64 " rows apart, and groups of %" PRIu64
+                 " are held: blocks are read more than once; set train.task_batches to 1, or lower "
+                 "train.lanes or train.batch",
+                 near, apart);
+}
+
+int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e)
+{
+    struct groups_wish w = {.drawn = drawn,
+                            .near = rows_near(job),
+                            .readers = job_lanes(job) * (1 + job->train.prefetch)};
+    int rc = groups_open(&d->source, &d->features, &w, &d->groups, e);
+    if (rc != 0)
+        return rc;
+    d->index = (struct index){
+        .rows = groups_rows(d->groups), .digest = groups_digest(d->groups), .chunk_rows = 1};
+    if (drawn)
+        groups_tell(d, w.near);
+    return 0;
+}
+
+/* Rows at positions [at, end) of a hold. */
+static int held_add(const struct dataset *d, const struct groups_hold *h, uint64_t seed,
+                    uint32_t epoch, uint64_t at, uint64_t end, struct batch *b, struct err *e)
+{
+    struct {
+        const struct rows *rows;
+        uint64_t row, number;
+    } of[AHEAD];
+    int rc = 0;
+    for (uint64_t asked = at; rc == 0 && at < end; at++) {
+        for (; asked < end && asked < at + AHEAD; asked++) {
+            uint32_t i = asked % AHEAD;
+            groups_row(d->groups, h, asked, &of[i].rows, &of[i].row, &of[i].number);
+            rows_expect(of[i].rows, of[i].row);
+        }
+        uint32_t i = at % AHEAD;
+        rc = rows_add(of[i].rows, of[i].row, b, &d->features,
+                      dataset_drops(d, seed, epoch, of[i].number), e);
+    }
+    return rc;
+}
+
+int dataset_read_events(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+                        uint32_t rows, struct batch *b, struct err *e)
+{
+    uint64_t at = position, end = position + rows;
+    struct groups_hold h;
+    int rc = 0;
+    b->file_ns = 0;
+    while (rc == 0 && at < end) {
+        rc = groups_take(d->groups, seed, epoch, at, b->clock_ns, &h, e);
+        if (rc != 0)
+            break;
+        uint64_t last = end < h.first + h.rows ? end : h.first + h.rows;
+        rc = held_add(d, &h, seed, epoch, at, last, b, e);
+        at = last;
+        b->file_ns += h.file_ns;
+        groups_give(d->groups, &h, last);
+    }
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include "worker/data/dataset.h"
 #include "worker/data/feature.h"
+#include "worker/data/groups.h"
 #include "worker/data/index.h"
 #include "worker/data/order.h"
 #include "worker/data/parsed.h"
@@ -13,7 +14,8 @@
 struct dataset {
     bool events; /* its files are event files: there are no lines, and the index has no chunks */
     bool stored; /* rows are read from `rows` */
-    struct rows rows; /* parsed, by number */
+    struct rows rows;      /* parsed, by number */
+    struct groups *groups; /* owned: of event files, unless windows order them; else NULL */
     struct cache cache;
     struct source source;
     struct index index;
@@ -37,8 +39,14 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
 /* d->rows from text, if the job names data.cache: that they cannot be kept is no error, and then
  * lines are read. CHECKSUM, NOMEM. */
 int dataset_keep_text(struct dataset *d, const struct job *job, struct err *e);
-/* d->rows and d->index, with times, from event files. As events_open and events_read; CONFIG,
- * CANTCREATE. */
-int dataset_keep_events(struct dataset *d, bool timed, struct err *e);
+/* Event files. In windows of event time, which rows of any block may be of: d->rows and d->index,
+ * with times; as events_open and events_read; CONFIG, CANTCREATE. Else d->groups. */
+int dataset_keep_events(struct dataset *d, struct err *e);
+int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e);
+/* As batch_read, of d->groups. */
+int dataset_read_events(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+                        uint32_t rows, struct batch *b, struct err *e);
+/* Whether data.negatives leaves a row without a positive label out. */
+bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t row);
 
 #endif

@@ -14,7 +14,7 @@ static struct rows_name rows_name(const struct dataset *d, const struct columns 
     uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
                        f->header,       f->time_unit, f->format->whole_numbers,
                        f->format->named};
-    lines = hash_bytes(cuts, sizeof cuts, lines);
+    lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone);
     for (uint32_t i = 0; i < f->shape.fields; i++)
         lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
     struct rows_name name = {lines, lines};
@@ -97,7 +97,7 @@ static int times_take(struct dataset *d, struct err *e)
 }
 
 /* Chunks are as an index of text would have them. */
-int dataset_keep_events(struct dataset *d, bool timed, struct err *e)
+int dataset_keep_events(struct dataset *d, struct err *e)
 {
     struct parsed *p;
     int rc = parsed_open(&d->source, &d->features, true, &p, e);
@@ -110,5 +110,5 @@ int dataset_keep_events(struct dataset *d, bool timed, struct err *e)
     x->chunks = (uint32_t)((x->rows + x->chunk_rows - 1) / x->chunk_rows);
     rc = rows_take(d, p, UINT64_MAX, e);
     parsed_close(p);
-    return rc == 0 && timed ? times_take(d, e) : rc;
+    return rc == 0 ? times_take(d, e) : rc;
 }

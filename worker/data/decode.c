@@ -103,10 +103,9 @@ static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *
         if (rc == 0)
             rc = fill(d, e);
     }
-    return rc != 0 || over
-               ? rc
-               : err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again",
-                         d->name);
+    return rc != 0 || over ? rc
+                           : err_set(e, SHOAL_E_DATA,
+                                     "%s: gzip data ends too early; fetch the file again", d->name);
 }
 
 static int decode_gzip(struct decoder *d, struct err *e)
@@ -181,7 +180,7 @@ int decode(const struct decode_from *from, decode_sink sink, void *to, uint64_t 
 const char *decode_libraries(void)
 {
     static char text[64];
-    (void)snprintf(text, sizeof text, "isa-l %d.%d, zstd %s", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,
-                   ZSTD_versionString());
+    (void)snprintf(text, sizeof text, "isa-l %d.%d, zstd %s", ISAL_MAJOR_VERSION,
+                   ISAL_MINOR_VERSION, ZSTD_versionString());
     return text;
 }

@@ -1,5 +1,5 @@
-/* decode.h: packed or plain input, read once from front to end, as text; the door to isa-l and zstd.
- * Any thread; blocks. */
+/* decode.h: packed or plain input, read once from front to end, as text; the door to isa-l and
+ * zstd. Any thread; blocks. */
 #ifndef WORKER_DATA_DECODE_H
 #define WORKER_DATA_DECODE_H
 

@@ -70,6 +70,8 @@ struct events_room {
     struct packer packer;
     uint8_t *body; /* owned */
     size_t capacity;
+    uint64_t (*clock_ns)(void); /* lent; NULL: file_ns is not measured */
+    uint64_t bytes, file_ns;    /* read through it, and how long that took */
 };
 void events_room_free(struct events_room *r);
 /* Block n, all columns of the file. */

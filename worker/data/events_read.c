@@ -163,7 +163,10 @@ int events_read(const struct events *v, uint32_t n, struct events_room *r, struc
     const struct events_entry *x = &v->block[n];
     if (array_reserve(&r->body, x->bytes, &r->capacity) != 0)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for a block of it; free some", v->name);
+    uint64_t begin = r->clock_ns != NULL ? r->clock_ns() : 0;
     int rc = read_at(v, r->body, x->bytes, x->at, e);
+    r->file_ns += r->clock_ns != NULL ? r->clock_ns() - begin : 0;
+    r->bytes += x->bytes;
     if (rc != 0)
         return rc;
     memcpy(&h, r->body, sizeof h);

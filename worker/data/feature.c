@@ -335,7 +335,7 @@ static int time_value(const struct features *f, const struct cell *cells, uint32
                       char *reason)
 {
     const struct cell *cell = &cells[f->time];
-    return feature_time(cell, f->time_unit, out)
+    return feature_time(cell, f->time_unit, &f->zone, out)
                ? 0
                : bad_cell(f, "no time since 1970", f->time, cell, reason);
 }
@@ -406,10 +406,11 @@ static int64_t days_since_1970(int year, int month, int day)
 }
 
 /* A zone behind a time: nothing, Z, UTC, or how far its clocks are ahead: +HH, +HHMM or +HH:MM,
- * also with - and behind a blank. Whether it is one; *ahead in seconds. */
-static bool zone(const char *p, uint32_t bytes, int64_t *ahead)
+ * also with - and behind a blank. Whether it is one; *ahead in seconds, or *told is false. */
+static bool zone_behind(const char *p, uint32_t bytes, int64_t *ahead, bool *told)
 {
     *ahead = 0;
+    *told = bytes > 0;
     if (bytes > 0 && *p == ' ') {
         p++;
         bytes--;
@@ -424,9 +425,9 @@ static bool zone(const char *p, uint32_t bytes, int64_t *ahead)
     return hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60;
 }
 
-/* "HH:MM:SS", then nothing, a fraction, a zone, or both. Whether it is one; *seconds of the day in
- * UTC, which may be that before or after. */
-static bool clock_time(const char *p, uint32_t bytes, int64_t *seconds)
+/* "HH:MM:SS", then nothing, a fraction, a zone, or both. Whether it is one; *seconds of the day: in
+ * UTC, which may be that before or after, or, where no zone is told, by local clocks. */
+static bool clock_time(const char *p, uint32_t bytes, int64_t *seconds, bool *told)
 {
     if (bytes < 8 || p[2] != ':' || p[5] != ':')
         return false;
@@ -438,12 +439,12 @@ static bool clock_time(const char *p, uint32_t bytes, int64_t *seconds)
     if (at < bytes && p[at] == '.')
         for (at++; at < bytes && digits(p + at, 1) >= 0;)
             at++;
-    bool whole = zone(p + at, bytes - at, &ahead);
+    bool whole = zone_behind(p + at, bytes - at, &ahead, told);
     *seconds = hour * 3600 + minute * 60 + second - ahead;
     return whole;
 }
 
-static int64_t calendar_time(const char *p, uint32_t bytes)
+static int64_t calendar_time(const char *p, uint32_t bytes, const struct zone *zone)
 {
     if (bytes < 10 || p[4] != '-' || p[7] != '-')
         return -1;
@@ -452,10 +453,12 @@ static int64_t calendar_time(const char *p, uint32_t bytes)
         return -1;
     int64_t date = days_since_1970(year, month, day) * 86400;
     if (bytes == 10)
-        return date;
+        return zone_time(zone, date);
     int64_t clock;
-    return (p[10] == ' ' || p[10] == 'T') && clock_time(p + 11, bytes - 11, &clock) ? date + clock
-                                                                                    : -1;
+    bool told;
+    if ((p[10] != ' ' && p[10] != 'T') || !clock_time(p + 11, bytes - 11, &clock, &told))
+        return -1;
+    return told ? date + clock : zone_time(zone, date + clock);
 }
 
 /* Microseconds have more digits than feature_number takes exactly. -1: not digits alone. */
@@ -473,7 +476,8 @@ static int64_t whole_number(const struct cell *cell)
     return value;
 }
 
-bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out)
+bool feature_time(const struct cell *cell, enum time_unit unit, const struct zone *zone,
+                  uint32_t *out)
 {
     static const int64_t units[] = {
         [TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
@@ -485,7 +489,7 @@ bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out)
     else if (feature_number(cell, &number) && number >= 0 && number < 1e18)
         seconds = (int64_t)number / units[unit];
     else
-        seconds = calendar_time(cell->text, cell->bytes);
+        seconds = calendar_time(cell->text, cell->bytes, zone);
     if (seconds < 1 || seconds > UINT32_MAX)
         return false;
     *out = (uint32_t)seconds;

@@ -56,6 +56,7 @@ struct features {
     uint32_t weight;             /* column, or FEATURE_NO_COLUMN: all examples weigh 1 */
     uint32_t time;               /* column of the event time, or FEATURE_NO_COLUMN */
     enum time_unit time_unit;    /* of a time that is a number */
+    struct zone zone;            /* of one without */
     uint32_t group;        /* column whose values evaluation groups by, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY]; /* (by_count) columns by whose values calibration is told */
     uint32_t by_count;
@@ -122,7 +123,8 @@ bool feature_number(const struct cell *cell, double *out);
 /* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS",
  * with T, a fraction, a zone (Z, UTC, +HH, +HHMM, +HH:MM; UTC without), or the date alone. Whether
  * it is one. */
-bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out);
+bool feature_time(const struct cell *cell, enum time_unit unit, const struct zone *zone,
+                  uint32_t *out);
 
 /* For those who look at tables and know values, not keys (`shoal-worker fields`).
  *

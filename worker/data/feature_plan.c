@@ -320,6 +320,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
                              .weight = FEATURE_NO_COLUMN,
                              .time = FEATURE_NO_COLUMN,
                              .time_unit = job->data.time_unit,
+                             .zone = job->data.zone,
                              .group = FEATURE_NO_COLUMN,
                              .predict = job->predict.on,
                              .wide = numbers_wide()};

@@ -14,7 +14,7 @@
  *    one. [test: order_is_a_bijection_for_every_small_size]
  * 5. A value that falls outside [0, chunks) is put through the network again; as its cycle holds
  *    the start, which is inside, the walk ends, and what is left is a bijection of [0, chunks).
- *    Two walks are expected at most, as 2^bits <= 2 chunks. [assert: index_order]
+ *    Two walks are expected at most, as 2^bits <= 2 chunks. [assert: index_draw]
  *    [test: order_is_a_bijection_for_large_sizes]
  * 6. The number of rounds is even, so the two sides, which differ by a bit when bits is odd, end as
  *    wide as they began. [static] */
@@ -269,15 +269,14 @@ void index_close(struct index *x)
 
 /* ---- the order of an epoch ------------------------------------------------------------------- */
 
-#define ORDER_ROUNDS 6
-_Static_assert(ORDER_ROUNDS % 2 == 0, "the sides end as they began"); /* 6 */
+_Static_assert(INDEX_ROUNDS % 2 == 0, "the sides end as they began"); /* 6 */
 
-static uint64_t feistel(const uint64_t key[ORDER_ROUNDS], unsigned bits, uint64_t value)
+static uint64_t feistel(const struct index_draw *d, uint64_t value)
 {
-    unsigned low_bits = bits - bits / 2, high_bits = bits / 2;
+    unsigned low_bits = d->bits - d->bits / 2, high_bits = d->bits / 2;
     uint64_t low = value & ((1ULL << low_bits) - 1), high = value >> low_bits;
-    for (int r = 0; r < ORDER_ROUNDS; r++) {
-        uint64_t next = (high ^ rng_mix(low ^ key[r])) & ((1ULL << high_bits) - 1);
+    for (int r = 0; r < INDEX_ROUNDS; r++) {
+        uint64_t next = (high ^ rng_mix(low ^ d->key[r])) & ((1ULL << high_bits) - 1);
         high = low;
         low = next;
         unsigned swap = low_bits;
@@ -287,23 +286,36 @@ static uint64_t feistel(const uint64_t key[ORDER_ROUNDS], unsigned bits, uint64_
     return high << low_bits | low;
 }
 
+struct index_draw index_draw(uint64_t seed, uint32_t epoch, uint64_t chunks)
+{
+    SHOAL_ASSERT(chunks > 0 && chunks <= 1ULL << 62);
+    struct index_draw d = {.chunks = chunks};
+    struct rng rng = rng_of(seed, epoch, chunks);
+    if (chunks > 1)
+        d.bits = 64u - (unsigned)__builtin_clzll(chunks - 1);
+    if (d.bits < 2)
+        d.bits = 2; /* both sides need a bit, else a round could change nothing */
+    for (int r = 0; r < INDEX_ROUNDS; r++)
+        d.key[r] = rng_next(&rng);
+    SHOAL_ASSERT(chunks <= 1ULL << d.bits && (1ULL << d.bits <= 2 * chunks || chunks == 1)); /* 5 */
+    return d;
+}
+
+uint64_t index_drawn(const struct index_draw *d, uint64_t position)
+{
+    uint64_t value = position;
+    SHOAL_ASSERT(position < d->chunks);
+    if (d->chunks == 1)
+        return 0;
+    do {
+        value = feistel(d, value);
+        SHOAL_ASSERT(value >> d->bits == 0);
+    } while (value >= d->chunks);
+    return value;
+}
+
 uint64_t index_order(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position)
 {
-    SHOAL_ASSERT(position < chunks && chunks <= 1ULL << 62);
-    if (chunks == 1)
-        return 0;
-    unsigned bits = 64u - (unsigned)__builtin_clzll(chunks - 1);
-    if (bits < 2)
-        bits = 2; /* both sides need a bit, else a round could change nothing */
-    struct rng rng = rng_of(seed, epoch, chunks);
-    uint64_t key[ORDER_ROUNDS];
-    for (int r = 0; r < ORDER_ROUNDS; r++)
-        key[r] = rng_next(&rng);
-    SHOAL_ASSERT(chunks <= 1ULL << bits && 1ULL << bits <= 2 * chunks); /* 5 */
-    uint64_t value = position;
-    do {
-        value = feistel(key, bits, value);
-        SHOAL_ASSERT(value >> bits == 0);
-    } while (value >= chunks);
-    return value;
+    struct index_draw d = index_draw(seed, epoch, chunks);
+    return index_drawn(&d, position);
 }

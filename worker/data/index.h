@@ -61,8 +61,16 @@ int index_open(const struct source *s, bool header, const struct index_clock *cl
                const struct cache *cache, struct index *out, struct err *e);
 void index_close(struct index *x);
 
-/* The chunk at `position` among `chunks` in the order drawn from (seed, epoch): a bijection of [0,
- * chunks) that nobody stores. */
+/* An order drawn from (seed, epoch) over `chunks` things: a bijection of [0, chunks) that nobody
+ * stores, fixed for ever. */
+#define INDEX_ROUNDS 6
+struct index_draw {
+    uint64_t chunks, key[INDEX_ROUNDS];
+    unsigned bits;
+};
+struct index_draw index_draw(uint64_t seed, uint32_t epoch, uint64_t chunks);
+uint64_t index_drawn(const struct index_draw *d, uint64_t position);
+/* The same for one position. */
 uint64_t index_order(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position);
 
 #endif

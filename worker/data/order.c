@@ -19,36 +19,41 @@ static int less(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of sorted chunk i: time, or first second of its window, << 32 | chunk. */
-static uint32_t window_of(const uint64_t *sorted, uint32_t i, uint32_t within)
-{
-    return (uint32_t)(sorted[i] >> 32) / within;
-}
-
-/* Chunks by window, and in each as they are sorted. */
-static int windows_cut(struct order *o, const uint64_t *sorted, uint32_t within)
+/* Chunks by window, and in each as they are sorted: time, or first second of its window, << 32 |
+ * chunk. */
+static int windows_cut(struct order *o, const uint64_t *sorted, uint32_t within,
+                       const struct zone *zone)
 {
     uint32_t windows = 0;
-    for (uint32_t i = 0; i < o->whole; i++)
-        windows += i == 0 || window_of(sorted, i, within) != window_of(sorted, i - 1, within);
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < o->whole; i++) {
+        uint32_t time = (uint32_t)(sorted[i] >> 32);
+        windows += time >= end;
+        if (time >= end)
+            end = zone_end(zone, within, zone_begin(zone, within, time));
+    }
     o->chunk = malloc(sizeof o->chunk[0] * (o->whole + 1ull));
     o->first = malloc(sizeof o->first[0] * (windows + 1ull));
     o->window = malloc(sizeof o->window[0] * (windows + 1ull));
     if (o->chunk == NULL || o->first == NULL || o->window == NULL)
         return SHOAL_E_NOMEM;
+    end = 0;
     for (uint32_t i = 0; i < o->whole; i++) {
+        uint32_t time = (uint32_t)(sorted[i] >> 32);
         o->chunk[i] = (uint32_t)sorted[i];
-        if (i > 0 && window_of(sorted, i, within) == window_of(sorted, i - 1, within))
+        if (time < end)
             continue;
+        end = zone_end(zone, within, zone_begin(zone, within, time));
         o->first[o->windows] = i;
-        o->window[o->windows++] = window_of(sorted, i, within);
+        o->window[o->windows++] = zone_number(zone, within, time);
     }
     o->first[o->windows] = o->whole;
     SHOAL_ASSERT(o->windows == windows);
     return 0;
 }
 
-int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within, struct err *e)
+int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within,
+               const struct zone *zone, struct err *e)
 {
     uint32_t before = 0;
     *o = (struct order){.drawn = drawn, .whole = (uint32_t)(x->rows / x->chunk_rows)};
@@ -60,12 +65,12 @@ int order_open(struct order *o, const struct index *x, bool drawn, uint32_t with
         uint32_t time = x->time[i];
         o->going_back += before > within && time < before - within;
         before = time;
-        sorted[i] = (uint64_t)(drawn ? time - time % within : time) << 32 | i;
+        sorted[i] = (uint64_t)(drawn ? zone_begin(zone, within, time) : time) << 32 | i;
     }
     int rc = SHOAL_E_NOMEM;
     if (sorted != NULL) {
         qsort(sorted, o->whole, sizeof sorted[0], less);
-        rc = windows_cut(o, sorted, within);
+        rc = windows_cut(o, sorted, within, zone);
     }
     free(sorted);
     if (rc == 0)

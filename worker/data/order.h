@@ -8,6 +8,7 @@
 #define WORKER_DATA_ORDER_H
 
 #include "proto/base/err.h"
+#include "proto/base/zone.h"
 #include "worker/data/index.h"
 
 #include <stdbool.h>
@@ -19,13 +20,14 @@ struct order {
     uint32_t windows;    /* 0: all chunks are one */
     uint32_t *chunk;     /* owned (whole): those of the first window, of the second, .. */
     uint32_t *first;     /* owned (windows + 1): where in `chunk` each begins */
-    uint32_t *window;    /* owned (windows): time / within */
+    uint32_t *window;    /* owned (windows): their numbers (proto/base/zone.h) */
     uint32_t going_back; /* chunks that begin more than a window before the one in front of them */
 };
 
-/* within: seconds of a window; 0: none. The index then has times. In windows and not drawn: as it
- * happened, by the times of chunks, of one time as they lie. NOMEM. */
-int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within, struct err *e);
+/* within: seconds of a window by the zone's clocks; 0: none. The index then has times. In windows
+ * and not drawn: as it happened, by the times of chunks, of one time as they lie. NOMEM. */
+int order_open(struct order *o, const struct index *x, bool drawn, uint32_t within,
+               const struct zone *zone, struct err *e);
 /* Rows of a window, the last one's with those of a smaller chunk. */
 uint64_t order_rows(const struct order *o, const struct index *x, uint32_t window);
 void order_close(struct order *o);

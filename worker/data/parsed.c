@@ -10,6 +10,7 @@
 /* An event file of the source. */
 struct part {
     struct events events;
+    uint32_t first;  /* blocks of the files before it */
     uint32_t *place; /* owned: where the features' columns are among its own */
 };
 
@@ -17,12 +18,12 @@ struct parsed {
     const struct source *source;
     const struct features *features;
     struct columns columns;
-    struct slice slice, seen; /* seen: of an event file, its columns in the features' order */
-    struct lines lines;       /* of text */
+    struct slice slice; /* of text */
+    struct lines lines;
     bool ended;
     struct part *part; /* owned: (parts): of event files */
-    uint32_t parts, at, next;
-    struct events_room room;
+    uint32_t parts, blocks, next;
+    struct parsed_room room;
 };
 
 void parsed_close(struct parsed *p)
@@ -34,9 +35,8 @@ void parsed_close(struct parsed *p)
         free(p->part[i].place);
     }
     free(p->part);
-    free(p->seen.column);
     slice_free(&p->slice);
-    events_room_free(&p->room);
+    parsed_room_free(&p->room);
     lines_free(&p->lines);
     columns_free(&p->columns);
     free(p);
@@ -54,6 +54,11 @@ static int part_open(struct parsed *p, uint32_t i, struct err *e)
     int rc = events_open(file->fd, file->name, &part->events, e);
     if (rc != 0)
         return rc;
+    if (part->events.blocks > EVENTS_BLOCKS_MAX - p->blocks)
+        return err_set(e, SHOAL_E_TOO_BIG, "%s: with the files before it more than %u blocks",
+                       file->name, EVENTS_BLOCKS_MAX);
+    part->first = p->blocks;
+    p->blocks += part->events.blocks;
     part->place = malloc(sizeof *part->place * p->columns.count);
     return part->place == NULL
                ? no_memory(e)
@@ -64,10 +69,8 @@ static int parts_open(struct parsed *p, struct err *e)
 {
     int rc = 0;
     p->part = calloc(p->source->count, sizeof *p->part);
-    p->seen.column = calloc(p->columns.count, sizeof *p->seen.column);
-    if (p->part == NULL || p->seen.column == NULL)
+    if (p->part == NULL)
         return no_memory(e);
-    p->seen.columns = p->columns.count;
     p->parts = p->source->count;
     for (uint32_t i = 0; i < p->parts && rc == 0; i++)
         rc = part_open(p, i, e);
@@ -133,30 +136,69 @@ static int lines_slice(struct parsed *p, struct slice **b, struct err *e)
     return rc;
 }
 
-static int events_slice(struct parsed *p, struct slice **b, struct err *e)
+uint32_t parsed_blocks(const struct parsed *p)
 {
-    while (p->at < p->parts && p->next == p->part[p->at].events.blocks) {
-        p->at++;
-        p->next = 0;
-        slice_free(&p->slice); /* another file may have other columns */
+    return p->blocks;
+}
+
+/* The file that has the block. */
+static uint32_t part_of(const struct parsed *p, uint32_t block)
+{
+    uint32_t low = 0, high = p->parts;
+    SHOAL_ASSERT(block < p->blocks);
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (p->part[middle].first <= block)
+            low = middle;
+        else
+            high = middle;
     }
-    if (p->at == p->parts)
-        return SHOAL_E_END;
-    const struct part *part = &p->part[p->at];
-    int rc = events_read(&part->events, p->next++, &p->room, &p->slice, e);
+    return low;
+}
+
+const struct events_entry *parsed_entry(const struct parsed *p, uint32_t block)
+{
+    const struct part *part = &p->part[part_of(p, block)];
+    return &part->events.block[block - part->first];
+}
+
+void parsed_room_free(struct parsed_room *r)
+{
+    free(r->seen.column);
+    slice_free(&r->slice);
+    events_room_free(&r->file);
+    *r = (struct parsed_room){0};
+}
+
+int parsed_read(const struct parsed *p, uint32_t block, struct parsed_room *r, struct slice **b,
+                struct err *e)
+{
+    uint32_t number = part_of(p, block);
+    const struct part *part = &p->part[number];
+    if (r->seen.column == NULL)
+        r->seen.column = calloc(p->columns.count, sizeof *r->seen.column);
+    if (r->seen.column == NULL)
+        return no_memory(e);
+    if (r->part != number)
+        slice_free(&r->slice); /* another file may have other columns */
+    r->part = number;
+    int rc = events_read(&part->events, block - part->first, &r->file, &r->slice, e);
     if (rc != 0)
         return rc;
-    p->seen.rows = p->slice.rows;
-    p->seen.bad = p->slice.bad;
-    p->seen.bad_rows = p->slice.bad_rows;
+    r->seen.rows = r->slice.rows;
+    r->seen.columns = p->columns.count;
+    r->seen.bad = r->slice.bad;
+    r->seen.bad_rows = r->slice.bad_rows;
     for (uint32_t i = 0; i < p->columns.count; i++)
-        p->seen.column[i] = p->slice.column[part->place[i]];
-    *b = &p->seen;
+        r->seen.column[i] = r->slice.column[part->place[i]];
+    *b = &r->seen;
     return 0;
 }
 
 int parsed_next(void *context, struct slice **b, struct err *e)
 {
     struct parsed *p = context;
-    return p->parts > 0 ? events_slice(p, b, e) : lines_slice(p, b, e);
+    if (p->parts == 0)
+        return lines_slice(p, b, e);
+    return p->next < p->blocks ? parsed_read(p, p->next++, &p->room, b, e) : SHOAL_E_END;
 }

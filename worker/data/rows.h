@@ -1,7 +1,6 @@
-/* rows.h: the parsed rows of a split, kept in the cache folder so that each can be read by its
- * number: what an epoch's order asks for. Row after row as a batch wants them, not packed, and read
- * by mapping the file: a block of columns would have to be unpacked for
- * nearly every row of a shuffled batch.
+/* rows.h: parsed rows, laid out so that each can be read by its number: what an epoch's order asks
+ * for. Row after row as a batch wants them, not packed: of a slice in memory (groups.h), or of a
+ * split in the cache folder, read by mapping the file:
  *
  *     rows     u32 check | u8 malformed | u8 labels, bit i that of task i | u16 0 | u32 time |
  *              f32 weight | f32 numbers | to 8 bytes | u64 hashes | with a multi: u32 counts, to 8
@@ -10,8 +9,9 @@
  *     texts    of malformed rows, each ended by a NUL
  *     end      struct rows_end
  *
- * check is of the row's bytes and its number, and compared at each reading. Made by one process of
- * a machine while others wait. Read-only once open: any thread. */
+ * check is of the row's bytes and its number, and compared at each reading; in memory there is
+ * none. A file is made by one process of a machine while others wait. Read-only once open: any
+ * thread. */
 #ifndef WORKER_DATA_ROWS_H
 #define WORKER_DATA_ROWS_H
 
@@ -38,6 +38,7 @@ struct rows_layout {
 struct rows {
     const uint8_t *map; /* owned */
     size_t bytes;
+    size_t capacity; /* of one in memory; 0: a mapped file */
     struct rows_end end;
     struct rows_layout layout;
 };
@@ -68,6 +69,13 @@ struct rows_make {
 int rows_make(const struct rows_make *m, struct rows *out, struct err *e);
 /* Bytes of all kept forms in the folder but those of the group. */
 uint64_t rows_kept(const struct cache *cache, uint64_t group);
+
+/* In memory: lays out the rows of a slice of these columns, those of these features, in place of
+ * those before; zeroed before the first time. NOMEM. */
+int rows_lay(struct rows *r, const struct features *f, const struct columns *c,
+             const struct slice *b, struct err *e);
+/* Bytes of a row without a multi; of one with several values what it has at least. */
+uint32_t rows_row_bytes(const struct features *f, bool *least);
 
 /* Adds a row to a batch (batch_inner.h). CHECKSUM, without a text, and as batch_add_stored. */
 int rows_add(const struct rows *r, uint64_t row, struct batch *b, const struct features *f,

@@ -705,7 +705,7 @@ END_TEST
 static bool time_of(const char *text, enum time_unit unit, uint32_t *out)
 {
     struct cell cell = {text, (uint32_t)strlen(text)};
-    return feature_time(&cell, unit, out);
+    return feature_time(&cell, unit, &ZONE_UTC, out);
 }
 
 START_TEST(feature_time_takes_numbers_and_dates)
@@ -766,6 +766,27 @@ START_TEST(feature_time_takes_numbers_and_dates)
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(!time_of(bad[i], TIME_SECONDS, &got), "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(feature_time_without_a_zone_is_of_the_jobs)
+{
+    struct zone berlin = ZONE_UTC;
+    static const struct {
+        const char *text;
+        uint32_t seconds;
+    } cases[] = {{"2026-03-29 01:59:59", 1774745999},  {"2026-03-29 03:00:00", 1774746000},
+                 {"2026-03-29T02:30:00", 1774747800}, /* there is none: as clocks went before */
+                 {"2026-10-25 02:30:00", 1792888200}, /* the first of two */
+                 {"2026-10-25", 1792879200},           {"2026-10-25 02:30:00+01:00", 1792891800},
+                 {"2026-03-29 01:00:00Z", 1774746000}, {"1774746000", 1774746000}};
+    uint32_t got;
+    ck_assert_int_eq(zone_parse("0+3600 1774746000+7200 1792890000+3600", &berlin), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cell cell = {cases[i].text, (uint32_t)strlen(cases[i].text)};
+        ck_assert(feature_time(&cell, TIME_SECONDS, &berlin, &got));
+        ck_assert_msg(got == cases[i].seconds, "%s: %u", cases[i].text, got);
+    }
 }
 END_TEST
 
@@ -873,6 +894,7 @@ int main(void)
     tcase_add_test(t, feature_groups_that_are_no_column_are_refused);
     tcase_add_test(t, feature_examples_without_a_positive_label_may_be_dropped);
     tcase_add_test(t, feature_time_takes_numbers_and_dates);
+    tcase_add_test(t, feature_time_without_a_zone_is_of_the_jobs);
     tcase_add_test(t, feature_time_is_a_column_and_no_feature);
     tcase_add_test(t, feature_times_that_are_none_are_refused);
     tcase_add_test(t, feature_rules_by_field_find_their_numbers);

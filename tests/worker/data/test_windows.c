@@ -161,7 +161,7 @@ START_TEST(an_epoch_in_windows_visits_each_chunk_once)
     for (uint32_t i = 0; i < CHUNKS; i++)
         hour[i] = i * i % 17 < 3 ? 40 : i / 100; /* windows of one chunk and of many */
     struct index x = index_with(time, chunk, hour, CHUNKS, 4);
-    ck_assert_int_eq(order_open(&o, &x, true, HOUR, &e), 0);
+    ck_assert_int_eq(order_open(&o, &x, true, HOUR, &ZONE_UTC, &e), 0);
     ck_assert_uint_eq(o.whole, CHUNKS - 1);
     for (uint32_t i = 0; i < o.whole; i++) {
         uint64_t at = order_chunk(&o, 7, 1, i);
@@ -182,8 +182,8 @@ START_TEST(a_later_window_changes_nothing_before_it)
         hour[i] = i / 100;
     struct index x = index_with(time, chunk, hour, CHUNKS, 1), y = x;
     y.rows = BEFORE;
-    ck_assert_int_eq(order_open(&o, &x, true, HOUR, &e), 0);
-    ck_assert_int_eq(order_open(&less, &y, true, HOUR, &e), 0);
+    ck_assert_int_eq(order_open(&o, &x, true, HOUR, &ZONE_UTC, &e), 0);
+    ck_assert_int_eq(order_open(&less, &y, true, HOUR, &ZONE_UTC, &e), 0);
     uint32_t moved = 0, other = 0;
     for (uint32_t i = 0; i < BEFORE; i++) {
         ck_assert_uint_eq(order_chunk(&o, 7, 1, i), order_chunk(&less, 7, 1, i));
@@ -194,6 +194,39 @@ START_TEST(a_later_window_changes_nothing_before_it)
     ck_assert_uint_gt(other, BEFORE * 9 / 10); /* each window is drawn by itself */
     order_close(&o);
     order_close(&less);
+}
+END_TEST
+
+/* Days of Berlin over the change in March, a chunk an hour, drawn and not: 24, 23 and 24 of them,
+ * one day after the other. */
+START_TEST(windows_of_days_are_those_of_the_zone)
+{
+    enum { CHUNKS = 71 };
+    static const uint32_t hours[] = {24, 23, 24};
+    uint32_t time[CHUNKS], midnight = 1774652400, at = 0;
+    struct index_chunk chunk[CHUNKS];
+    struct zone berlin = ZONE_UTC;
+    struct order o;
+    ck_assert_int_eq(zone_parse("0+3600 1774746000+7200 1792890000+3600", &berlin), 0);
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        time[i] = midnight + i * HOUR;
+    struct index x = {
+        .rows = CHUNKS, .chunk_rows = 1, .chunks = CHUNKS, .chunk = chunk, .time = time};
+    ck_assert_int_eq(order_open(&o, &x, _i == 1, 24 * HOUR, &berlin, &e), 0);
+    ck_assert_uint_eq(o.windows, 3);
+    for (uint32_t w = 0; w < 3; w++) {
+        ck_assert_uint_eq(order_rows(&o, &x, w), hours[w]);
+        ck_assert_uint_eq(o.window[w], midnight + at * HOUR);
+        for (uint32_t i = 0; i < hours[w]; i++) {
+            uint64_t place = order_chunk(&o, 3, 1, at + i);
+            ck_assert(place >= at && place < at + hours[w]);
+        }
+        at += hours[w];
+    }
+    order_close(&o);
+    ck_assert_int_eq(order_open(&o, &x, _i == 1, HOUR, &berlin, &e), 0);
+    ck_assert_uint_eq(o.windows, CHUNKS);
+    order_close(&o);
 }
 END_TEST
 
@@ -238,6 +271,33 @@ START_TEST(times_are_kept_with_the_index)
 }
 END_TEST
 
+/* The same text is another time in another zone, and windows kept for one are not the other's. */
+START_TEST(times_of_a_zone_are_not_those_of_another)
+{
+    static const char text[] = "label,when,row\n1,2026-03-28 23:30:00,a\n0,2026-03-29 00:30:00,b\n"
+                               "1,2026-03-29 23:30:00,c\n";
+    static const char *const zones[] = {"", "0+3600 1774746000+7200", "0+7200", ""};
+    static const uint32_t first[] = {1774740600, 1774737000, 1774733400, 1774740600};
+    struct batch b;
+    batch_init(&b);
+    for (int i = 0; i < 4; i++) {
+        job.data.shuffle_within = 24 * HOUR;
+        job.data.cache_max = 1u << 20;
+        ck_assert_int_eq(zone_parse(zones[i], &job.data.zone), 0);
+        if (i == 0) /* once: what is kept is of this very file */
+            open_rows(text, sizeof text - 1);
+        else
+            ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(dataset_windows(d), 2);
+        ck_assert_msg(batch_read(d, 1, 1, 0, 1, &b, &e) == 0, "%s", e.text);
+        ck_assert_uint_eq(b.event_time, first[i]);
+        dataset_close(d);
+        d = NULL;
+    }
+    batch_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("windows");
@@ -250,7 +310,9 @@ int main(void)
     tcase_add_loop_test(t, a_large_log_in_no_order_of_time_is_told, 0, 3);
     tcase_add_test(t, an_epoch_in_windows_visits_each_chunk_once);
     tcase_add_test(t, a_later_window_changes_nothing_before_it);
+    tcase_add_loop_test(t, windows_of_days_are_those_of_the_zone, 0, 2);
     tcase_add_test(t, times_are_kept_with_the_index);
+    tcase_add_test(t, times_of_a_zone_are_not_those_of_another);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);

@@ -1,0 +1,66 @@
+/* job_zone.c: data.zone of job.yaml. */
+#include "proto/job/config_inner.h"
+#include "proto/job/job.h"
+#include "proto/job/job_inner.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+struct nearest {
+    char wanted[ZONE_NAME], best[ZONE_NAME];
+    unsigned least;
+};
+
+static void lower(const char *in, char out[ZONE_NAME])
+{
+    size_t n = 0;
+    for (; in[n] != '\0' && n + 1 < ZONE_NAME; n++)
+        out[n] = (char)tolower((unsigned char)in[n]);
+    out[n] = '\0';
+}
+
+/* Whole names, or towns: "berlin" is near Europe/Berlin. */
+static bool name_look(void *context, const char *name)
+{
+    struct nearest *n = context;
+    char low[ZONE_NAME];
+    lower(name, low);
+    const char *town = strrchr(low, '/') != NULL ? strrchr(low, '/') + 1 : low;
+    unsigned whole = config_distance(n->wanted, low), part = config_distance(n->wanted, town) + 1;
+    unsigned distance = whole < part ? whole : part;
+    if (distance < n->least) {
+        n->least = distance;
+        (void)snprintf(n->best, sizeof n->best, "%s", name);
+    }
+    return true;
+}
+
+static int refuse(const struct config *c, const char *name, const struct err *why, struct err *e)
+{
+    struct nearest n = {.least = ~0u};
+    lower(name, n.wanted);
+    zone_names(name_look, &n);
+    return n.best[0] == '\0'
+               ? job_refuse(c, "data.zone", e, ": %s: install tzdata", why->text)
+               : job_refuse(c, "data.zone", e, ": %s; the nearest name is %s", why->text, n.best);
+}
+
+int job_zone_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *name = config_string(c, "data.zone"),
+               *given = config_string(c, "data.zone_changes");
+    size_t bytes = strlen(name);
+    struct err why = {0};
+    if (bytes == 0 || bytes >= ZONE_NAME)
+        return job_refuse(c, "data.zone", e, ": a name has 1 to %u bytes", ZONE_NAME - 1);
+    j->data.zone = ZONE_UTC;
+    if (strncmp(given, name, bytes) != 0 || given[bytes] != ' ') { /* of another zone, or none */
+        int rc = zone_load(name, &j->data.zone, &why);
+        return rc == 0 ? 0 : refuse(c, name, &why, e);
+    }
+    (void)snprintf(j->data.zone.name, sizeof j->data.zone.name, "%s", name);
+    return zone_parse(given + bytes + 1, &j->data.zone) == 0
+               ? 0
+               : job_refuse(c, "data.zone_changes", e, ": it is no table of a zone: take it away");
+}
