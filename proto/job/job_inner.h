@@ -17,6 +17,8 @@ int job_name_take(const struct config *c, const char *path, const char *fallback
 struct optimizer_spec job_optimizer_take(const struct config *c, const char *prefix,
                                          const struct optimizer_spec *fallback);
 int job_data_take(const struct config *c, struct job *j, struct err *e);
+/* data.join; after data, whose format, label and time it needs. */
+int job_join_take(const struct config *c, struct job *j, struct err *e);
 /* After data: what is done to numbers depends on the format. */
 int job_features_take(const struct config *c, struct job *j, struct err *e);
 /* All of tables[]; after data, since ageing needs a time. */
