@@ -6,7 +6,7 @@ import hashlib
 
 from lib import *
 
-ROWS, KILLS = int(os.environ.get("SHOAL_JOIN_ROWS", "40000")), int(os.environ.get("SHOAL_JOIN_KILLS", "4"))
+ROWS, KILLS = int(os.environ.get("SHOAL_JOIN_ROWS", "12000")), int(os.environ.get("SHOAL_JOIN_KILLS", "3"))
 BEGIN, WINDOW, KEEP, DISORDER = 1_760_000_000, 1800, 3600, 120
 
 
@@ -23,7 +23,7 @@ def log_write(space, rows, seed=1):
 
     def put(kind, time, cells):
         """At its time, or up to so much later: what is behind others by more is out of order."""
-        late = draw.choice((0, 0, 0, draw.randrange(DISORDER), draw.randrange(3 * DISORDER)) if draw.random() < 0.02 else (0, 1, 5))
+        late = draw.choice((0, 0, 0, draw.randrange(DISORDER), draw.randrange(3 * DISORDER)) if draw.random() < (0.1 if kind == "clicks" else 0.02) else (0, 1, 5))
         half = min(1, 2 * (time - BEGIN) // (3600 * hours))
         files[kind][2 * half + draw.randrange(2)].append((time + late, len(files[kind][0]), [str(time) if draw.random() > (0.005 if kind == "clicks" else 0.0003) else "never"] + cells))
 
@@ -173,31 +173,35 @@ def it_is_what_a_plain_script_joins(space):
 def killed_it_goes_on_with_the_same_bytes(space):
     impressions, clicks = log_write(space, ROWS, seed=2)
     rows, count = plain_join(impressions, clicks, True)
-    over = {"data.join.late": "learn", "data.join.memory": "4MiB", "data.join.checkpoint": ROWS * 2}
-    job, out, draw = job_of(space, "killed.yaml", impressions, clicks, **over), space / "killed.events", random.Random(3)
+    over = {"data.join.late": "learn", "data.join.memory": "4MiB", "data.join.checkpoint": max(20000, ROWS)}
+    job, out, cache, draw = job_of(space, "killed.yaml", impressions, clicks, **over), space / "killed.events", space / "killed.yaml.cache", random.Random(3)
     begin = time.monotonic()
     whole, digest = converted(job_of(space, "whole.yaml", impressions, clicks, **over), space / "whole.events")
-    lasts, killed, went_on, most = time.monotonic() - begin, 0, 0, 0
+    lasts, killed, went_on, most, before = time.monotonic() - begin, 0, 0, 0, set()
     while killed < KILLS:
         run = convert(job, out)
-        end = time.monotonic() + draw.uniform(0.2, 0.9) * lasts
-        while time.monotonic() < end and run.poll() is None:
-            most = max([most, *(int(s.split()[0]) for s in resident(run.pid))])
-            time.sleep(0.01)
+        end = None  # a while after the next checkpoint, which is more than any before it
+        while run.poll() is None and (end is None or time.monotonic() < end):
+            saved = {p.name for p in cache.glob("*.join/saved-*")}
+            if end is None and saved - before:
+                end = time.monotonic() + draw.random() ** 2 * lasts / KILLS
+            before |= saved
+            most = max([most, *resident(run.pid)])
+            time.sleep(0.002)
         if run.poll() is not None:
             break  # it was through before it was killed
         os.killpg(run.pid, signal.SIGKILL)
         went_on += "a join goes on" in run.communicate()[1]
         killed += 1
-        saved = list((space / "killed.yaml.cache").glob("*.join/saved-*"))
-        assert len(saved) <= 2 and not out.exists(), saved
+        before |= {p.name for p in cache.glob("*.join/saved-*")}
+        assert not out.exists()
     told, mine = converted(job, out) if not out.exists() else (whole, hashlib.sha256(out.read_bytes()).hexdigest())
-    print(f"  {lasts:.1f} s undisturbed; killed {killed} times, went on {went_on} times; {told['join']['held']} impressions known at a time, "
-          f"{told['join']['stored']} put on disk; {most // 1024} MiB resident at most")
-    assert killed > 0 and mine == digest and told["join"] == whole["join"]
+    print(f"  {lasts:.1f} s undisturbed; killed {killed} times, went on {went_on} times, {len(before)} checkpoints; {told['join']['held']} impressions "
+          f"known at a time, {told['join']['stored']} put on disk; {most // 1024} MiB resident at most")
+    assert killed > 0 and went_on == killed - 1 and mine == digest and told["join"] == whole["join"]
     same_counts(told["join"], count)
     assert joined_text(space, "killed.yaml") == plain_write(space / "plain.csv", rows).read_text()
-    assert not list((space / "killed.yaml.cache").glob("*.join")), "what made it is still there"
+    assert not list(cache.glob("*.join")), "what made it is still there"
 
 
 def resident(group):
@@ -205,7 +209,7 @@ def resident(group):
     for entry in pathlib.Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[3]) == group:
-                yield (entry / "status").read_text().split("VmRSS:")[1]
+                yield int((entry / "status").read_text().split("VmRSS:")[1].split()[0])
         except (OSError, IndexError):
             continue
 
@@ -219,8 +223,8 @@ def what_is_joined_trains_as_if_it_had_been(space):
     assert run.wait() == 0, run.output()[-3000:]
     report = run.report()
     assert digests(report) == digests(as_it_was) and report["examples"] == as_it_was["examples"]
-    day = [[d["figures"]["auc"], d["figures"]["logloss"]] for d in report["days"]]
-    assert day == [[d["figures"]["auc"], d["figures"]["logloss"]] for d in as_it_was["days"]] and len(day) > 1, day
+    day = [[[d["from"], d["figures"]["auc"], d["figures"]["logloss"]] for d in r["replay"]["days"]] for r in (report, as_it_was)]
+    assert day[0] == day[1] and len(day[0]) > 1, day
     told, _ = converted(space / "joined.yaml", space / "train.events")
     events = job_of(space, "events.yaml", str(space / "train.events"), None, **{**over, "data.format": "events", "data.valid": None,
                                                                                "data.columns[0].name": None, "data.columns[0].type": None})
