@@ -225,6 +225,9 @@ def what_is_joined_trains_as_if_it_had_been(space):
     assert digests(report) == digests(as_it_was) and report["examples"] == as_it_was["examples"]
     day = [[[d["from"], d["figures"]["auc"], d["figures"]["logloss"]] for d in r["replay"]["days"]] for r in (report, as_it_was)]
     assert day[0] == day[1] and len(day[0]) > 1, day
+    scores = subprocess.run([SHOAL, "predict", "--from", str(space / "joined"), "--in", impressions[3]], capture_output=True, text=True, timeout=60)
+    shown = len(pathlib.Path(impressions[3]).read_text().splitlines()) - 1
+    assert scores.returncode == 0 and abs(len(scores.stdout.splitlines()) - shown) <= 1, scores.stderr
     told, _ = converted(space / "joined.yaml", space / "train.events")
     events = job_of(space, "events.yaml", str(space / "train.events"), None, **{**over, "data.format": "events", "data.valid": None,
                                                                                "data.columns[0].name": None, "data.columns[0].type": None})

@@ -304,6 +304,17 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     return rc;
 }
 
+/* What is evaluated may have its labels already; if not, it has each impression once. */
+static int split_join(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
+{
+    bool labelled = false, train = split == WIRE_TRAIN;
+    int rc = train ? 0 : join_text_labelled(job, &d->source, &labelled, e);
+    if (rc != 0 || labelled)
+        return rc;
+    d->joined = true;
+    return join_text(job, job->data.join.learn && train, &d->cache, &d->source, &d->join, e);
+}
+
 /* Source and features: what stands before the rows. */
 static int parts_open(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
 {
@@ -316,10 +327,8 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     int rc = cache_init(&d->cache, job->data.cache, e);
     if (rc == 0)
         rc = source_open(list, what, &d->cache, &d->source, e);
-    d->joined = job->data.join.on && !job->predict.on;
-    if (rc == 0 && d->joined) /* an evaluation has each impression once */
-        rc = join_text(job, job->data.join.learn && split == WIRE_TRAIN, &d->cache, &d->source,
-                       &d->join, e);
+    if (rc == 0 && job->data.join.on && !job->predict.on)
+        rc = split_join(d, job, split, e);
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;

@@ -144,18 +144,14 @@ static int emit(struct join *j, const struct join_row *row, bool positive, uint6
     return j->calls.emit(j->calls.context, row, positive, time, e);
 }
 
-static int window_close(struct join *j, struct join_row *row, struct err *e)
+/* That it is a negative now its number says, which is below `closing`: nothing is written. */
+static int window_close(struct join *j, const struct join_row *row, struct err *e)
 {
-    int rc = 0;
-    if (row->what == JOIN_OPEN) {
-        row->what = JOIN_NEGATIVE;
-        rc = emit(j, row, false, (uint64_t)row->time + j->rules.window, e);
-        if (rc == 0)
-            rc = row_set(j, j->closing, row, e);
-        j->counts->negatives++;
-    }
     j->closing++;
-    return rc;
+    if (row->what != JOIN_OPEN)
+        return 0;
+    j->counts->negatives++;
+    return emit(j, row, false, (uint64_t)row->time + j->rules.window, e);
 }
 
 static int first_forget(struct join *j, const struct join_row *row, struct err *e)
@@ -244,13 +240,13 @@ static int click_add(struct join *j, const struct join_row *click, struct err *e
     int rc = find(j, click, &number, &row, e);
     if (rc != 0)
         return rc;
-    bool known = number != UINT64_MAX, on_time = known && row.what == JOIN_OPEN,
-         late = known && row.what == JOIN_NEGATIVE;
+    bool known = number != UINT64_MAX, open = known && row.what == JOIN_OPEN,
+         late = open && number < j->closing, on_time = open && !late;
     n->unmatched += !known;
     n->positives += on_time;
     n->late += late;
-    n->doubled += known && !on_time && !late;
-    if (!on_time && !late)
+    n->doubled += known && !open;
+    if (!open)
         return 0;
     row.what = on_time ? JOIN_POSITIVE : JOIN_LATE;
     if (on_time || j->rules.learn)

@@ -5,8 +5,14 @@
  * seconds after the impression, both ends counted, it makes a positive, at the click's time; an
  * impression without one is a negative as its window closes. Of clicks on one impression the first
  * counts. Up to `keep` more a click is late: counted, or (learn) the impression goes out once more,
- * as a positive at the click's time. Later, or without impression: unmatched. An impression whose id
- * is still known is repeated, and left out.
+ * as a positive at the click's time. Later, or without impression: unmatched. An impression whose
+ * id is still known is repeated, and left out.
+ *
+ * What the choice costs, with a rate p of clicks, a share q of them late: `count` makes predictions
+ * low by the factor 1 - q. `learn` shows such an impression as a negative and as a positive, so
+ * they are low by 1 / (1 + p q), which for rates of clicks is nothing. An example of negative
+ * weight that takes the negative back (fake negative weighting: Ktena et al., Addressing Delayed
+ * Feedback for Continuous Training, 2019) would win that little for a loss without a lower bound.
  *
  * Of one second the positives go out first, in the order of clicks, then negatives in the order of
  * impressions. What is known of impressions is bounded: `most` in memory, older ones in the store

@@ -2,7 +2,7 @@
  *
  * 1. A hash that is there is never missed by the filter: counts that are full stay so.
  *    [test: join_ids_of_one_hash_are_told_apart]
- * 2. Slots of a hash have no gap. [assert: join_past_drop] */
+ * 2. Slots of a hash have no gap. [assert: slot_drop] */
 #include "worker/data/join_past.h"
 
 #include "proto/base/assert.h"
@@ -177,6 +177,7 @@ static int slot_drop(struct join_past *p, uint64_t hash, struct err *e)
     }
     if (rc == 0 && mine == UINT32_MAX)
         rc = missing(p, p->first, e);
+    SHOAL_ASSERT(rc != 0 || mine < slot); /* 2 */
     if (rc == 0 && mine != slot - 1) {
         struct store_item to = slot_key(hash, mine);
         rc = join_store_put(p->store, &to, &last, sizeof last, e);

@@ -24,7 +24,7 @@ struct join_state { /* all that a join is, between two rows; borrowed */
 /* The next one; those before it go. IO, CANTCREATE, and as join_store_copy. */
 int join_saved_write(struct join_state *s, const char *dir, struct err *e);
 /* The last one. NOT_FOUND, without a text: there is none, or none of this join. CORRUPT, IO, NOMEM.
- * Whatever it is, another may be begun after join_state_clear. */
+ * Then all of it is undefined, and has to be made anew. */
 int join_saved_read(struct join_state *s, const char *dir, struct err *e);
 
 #endif

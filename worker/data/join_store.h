@@ -1,5 +1,8 @@
 /* join_store.h: what a join holds beyond its memory: rows in a store on disk (embedding/store.h).
  *
+ * Text stays where it lies in the input, which can be read by position: a row is 32 bytes, whatever
+ * the line is, and 64 of RocksDB's where memory does not hold it.
+ *
  * The folder is made with the first row that goes there: most joins never need it. Writes are
  * gathered and handed over a batch at a time; whoever reads sees them. After a crash the folder is
  * of no use: a join goes on from a copy (join_saved.h). One thread at a time. */
@@ -9,8 +12,8 @@
 #include "embedding/store.h"
 #include "proto/base/limits.h"
 
-/* What becomes of an impression, in this order. */
-enum join_what { JOIN_CLICK, JOIN_OPEN, JOIN_NEGATIVE, JOIN_POSITIVE, JOIN_LATE };
+/* A click; an impression without one, whose window may have closed, with one, with one too late. */
+enum join_what { JOIN_CLICK, JOIN_OPEN, JOIN_POSITIVE, JOIN_LATE };
 
 /* A line of the input: where it is and what is asked of it; its text stays there. */
 struct join_row {

@@ -21,6 +21,7 @@
 
 #define OUT_BYTES (256u << 10)
 #define ROWS_LEAST 64u
+#define JOIN_VERSION 1u /* of the text and its counts */
 
 struct run {
     const struct job *job; /* borrowed, as the next */
@@ -266,6 +267,9 @@ static int save(struct run *r, struct err *e)
     SHOAL_ASSERT(r->out_bytes == 0 && r->synced == r->written); /* 1 */
     r->state.text = r->synced;
     r->saved = r->input.bytes;
+    log_info("data.join: %" PRIu64 " impressions and %" PRIu64 " clicks are read, %" PRIu64
+             " rows joined",
+             r->counts.impressions, r->counts.clicks, r->counts.positives + r->counts.negatives);
     return join_saved_write(&r->state, r->dir, e);
 }
 
@@ -288,7 +292,10 @@ static int run_rows(struct run *r, struct err *e)
         }
         if (rc != 0 && rc != SHOAL_E_END)
             return rc;
-        int taken = join_sort_take(&r->sort, join_input_mark(&r->input), row_visit, &r->join, e);
+        uint64_t mark = join_input_mark(&r->input);
+        int taken = join_sort_take(&r->sort, mark, row_visit, &r->join, e);
+        if (taken == 0 && mark != UINT64_MAX)
+            taken = join_close(&r->join, mark, e);
         rc = taken != 0 ? taken : rc;
         if (rc == 0 && r->input.bytes - r->saved >= r->job->data.join.checkpoint) {
             rc = r->keeps ? save(r, e) : 0;
@@ -362,28 +369,34 @@ struct name {
 
 static void name_add(struct name *n, const struct source *s)
 {
+    n->group = rng_mix(n->group + s->count);
     for (uint32_t i = 0; i < s->count; i++) {
         n->group = rng_mix(n->group ^ s->file[i].group) + 1;
         n->identity = rng_mix(n->identity ^ s->file[i].identity) + 1;
         n->stream |= s->file[i].stream;
     }
-    n->group = rng_mix(n->group + s->count);
-    n->identity = rng_mix(n->identity + s->count);
 }
 
+/* Jobs that join otherwise do not drive out each other's text; the same files with more in them
+ * do. */
 static struct name name_of(const struct job *job, bool learn, const struct source *impressions,
                            const struct source *clicks)
 {
-    uint64_t rules[] = {job->data.join.window,         job->data.join.keep,
-                        job->data.join.disorder,       learn,
-                        (uint64_t)job->data.time_unit, (unsigned char)job->data.delimiter};
+    uint64_t rules[] = {JOIN_VERSION,
+                        job->data.join.window,
+                        job->data.join.keep,
+                        job->data.join.disorder,
+                        learn,
+                        (uint64_t)job->data.time_unit,
+                        (unsigned char)job->data.delimiter};
     const char *const text[] = {job->data.join.id, job->data.join.click_id, job->data.time,
                                 job->data.join.click_time, job->data.label[0]};
-    struct name n = {hash_bytes("join", 4, 0), hash_bytes(rules, sizeof rules, 0), false};
+    struct name n = {.group = hash_bytes(rules, sizeof rules, 0)};
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++)
-        n.identity = hash_bytes(text[i], strlen(text[i]) + 1, n.identity);
+        n.group = hash_bytes(text[i], strlen(text[i]) + 1, n.group);
     name_add(&n, impressions);
     name_add(&n, clicks);
+    n.identity = rng_mix(n.identity ^ n.group);
     return n;
 }
 
@@ -515,6 +528,32 @@ static int joined(struct run *r, const struct source *impressions, const struct 
     if (lock >= 0)
         close(lock);
     return rc;
+}
+
+int join_text_labelled(const struct job *job, const struct source *s, bool *out, struct err *e)
+{
+    const struct features f = {.format = format_of(DATA_CSV), .delimiter = job->data.delimiter};
+    const char *label = job->data.label[0];
+    struct lines lines;
+    struct line line;
+    char reason[REASON_BYTES];
+    uint32_t columns = 0;
+    struct cell *cell = malloc(CELLS_MAX * sizeof *cell);
+    *out = false;
+    int rc = cell == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line")
+                          : lines_init(&lines, e);
+    if (rc == 0) {
+        lines_start(&lines, s, false, 0, s->bytes, 0);
+        rc = lines_next(&lines, &line, e);
+        if (rc == 0 && f.format->head(&f, line.text, line.bytes, cell, &columns, reason) != 0)
+            columns = 0; /* who reads the file will say so */
+        for (uint32_t i = 0; i < columns; i++)
+            *out |=
+                cell[i].bytes == strlen(label) && memcmp(cell[i].text, label, cell[i].bytes) == 0;
+        lines_free(&lines);
+    }
+    free(cell);
+    return rc == SHOAL_E_END ? 0 : rc;
 }
 
 int join_text(const struct job *job, bool learn, const struct cache *cache, struct source *s,

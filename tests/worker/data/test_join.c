@@ -33,7 +33,7 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* ---- the state alone: an id is its row's `sum`, so that hashes may be alike ------------------- */
+/* ---- the state alone: an id is its row's `sum`, so that hashes may be alike ------------------ */
 
 static struct join j;
 static struct join_store js;
@@ -301,7 +301,11 @@ START_TEST(join_files_are_read_side_by_side_and_rows_too_late_left_out)
     job.data.join.window = 100; /* others are another text */
     expect("id,when,x,click\nc,1760000001,3,1\nh,1760000030,8,1\ng,1760000030,7,1\n"
            "a,1760000100,1,0\nb,1760000104,\"q\"\"1,2\",0\n");
-    ck_assert_int_eq(worker_count_files("cache", ".joined"), 1);
+    ck_assert_int_eq(worker_count_files("cache", ".joined"), 2);
+    worker_text("clicks1", "when,id\n1760000030,h\n"); /* the same files, changed, drive it out */
+    expect("id,when,x,click\nh,1760000030,8,1\na,1760000100,1,0\nc,1760000101,3,0\n"
+           "g,1760000101,7,0\nb,1760000104,\"q\"\"1,2\",0\n");
+    ck_assert_int_eq(worker_count_files("cache", ".joined"), 2);
 }
 END_TEST
 
@@ -328,7 +332,7 @@ START_TEST(join_times_of_milliseconds_and_calendars_are_told_as_numbers)
 }
 END_TEST
 
-/* The label is what data.label calls it; the id is no feature; a dataset has them as rows. */
+/* The label is what data.label calls it; the id is no feature. What has its label is not joined. */
 START_TEST(join_rows_are_a_split_like_others)
 {
     struct dataset *d;
@@ -347,6 +351,14 @@ START_TEST(join_rows_are_a_split_like_others)
     ck_assert_int_eq(batch_read(d, 1, 0, 0, 2, &b, &e), 0);
     ck_assert(b.examples == 2 && b.label[0] == 1 && b.label[1] == 0);
     ck_assert_uint_eq(b.event_time, 1760000005); /* of the first: when its label was known */
+    dataset_close(d);
+    ck_assert_int_eq(
+        config_list_add(&job.data.valid, worker_text("valid", "click,x,when\n1,2,1760000009\n")),
+        0);
+    ck_assert_msg(dataset_open(&job, WIRE_VALID, &d, &e) == 0, "%s", e.text);
+    ck_assert_ptr_null(dataset_join(d));
+    ck_assert_int_eq(batch_read(d, 1, 0, 0, 1, &b, &e), 0);
+    ck_assert(b.examples == 1 && b.label[0] == 1 && b.event_time == 1760000009);
     batch_free(&b);
     dataset_close(d);
 }
