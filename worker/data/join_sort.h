@@ -1,5 +1,6 @@
 /* join_sort.h: rows put in order of time: impressions before the clicks of the same second, of one
- * kind by their places. What does not fit in memory waits in the store: "r" time kind place -> row. */
+ * kind by their places. What does not fit in memory waits in the store: "r" time kind place -> row.
+ */
 #ifndef WORKER_DATA_JOIN_SORT_H
 #define WORKER_DATA_JOIN_SORT_H
 
