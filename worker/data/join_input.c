@@ -266,7 +266,8 @@ static int file_advance(struct join_input *in, uint32_t file, struct err *e)
     struct lines *lines = reader_of(in, file);
     char reason[REASON_BYTES];
     struct line line;
-    int rc = source_of(in, file)->bytes == 0 ? SHOAL_E_END : 0;
+    const struct source_file *of = source_of(in, file);
+    int rc = f->at == of->base + of->bytes ? SHOAL_E_END : 0; /* nothing to start at */
     enum fate fate = FATE_MALFORMED;
     while (fate != FATE_GOOD && rc == 0 && (rc = lines_next(lines, &line, e)) == 0) {
         fate = row_read(in, file, &line, &f->next, reason);

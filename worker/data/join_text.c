@@ -456,16 +456,26 @@ static int text_keep(struct run *r, const struct name *n, struct err *e)
     return rc;
 }
 
+/* Where it is made: a process that keeps nothing has a place of its own. */
+static int dir_name(struct run *r, const struct name *n, struct err *e)
+{
+    char own[24] = "";
+    if (!r->keeps)
+        (void)snprintf(own, sizeof own, "-%ld", (long)getpid());
+    int bytes = snprintf(r->dir, sizeof r->dir, "%s/%016" PRIx64 "-%016" PRIx64 "%s.join%s",
+                         r->cache->folder, n->group, n->identity, own, r->keeps ? "" : "-stream");
+    return bytes > 0 && (size_t)bytes < sizeof r->dir - 40
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG, "data.cache: %s is too long a name", r->cache->folder);
+}
+
 static int text_make(struct run *r, const struct name *n, const struct source *impressions,
                      const struct source *clicks, bool learn, struct err *e)
 {
     char failed[LIMIT_PATH];
-    int bytes = snprintf(r->dir, sizeof r->dir, "%s/%016" PRIx64 "-%016" PRIx64 ".join",
-                         r->cache->folder, n->group, n->identity);
-    if (bytes < 0 || (size_t)bytes > sizeof r->dir - 40)
-        return err_set(e, SHOAL_E_CONFIG, "data.cache: %s is too long a name", r->cache->folder);
-    former_remove(r->cache, n, r->dir);
-    if (file_make_folders(r->dir, 0700, failed) != 0)
+    if (r->keeps)
+        former_remove(r->cache, n, r->dir);
+    if (r->keeps && file_make_folders(r->dir, 0700, failed) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", failed,
                        strerror(errno));
     int rc = run_make(r, impressions, clicks, learn, n->identity, e);
@@ -485,8 +495,8 @@ static int source_become(struct source *s, const struct cache *cache, const stru
     char path[LIMIT_PATH + 64];
     (void)snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".joined", cache->folder,
                    n->group, n->identity);
-    if (f == NULL || (f->name = strdup(stream ? "the joined input" : path)) == NULL ||
-        fstat(fd, &st) != 0) {
+    if (f == NULL || fstat(fd, &st) != 0 ||
+        (f->name = strdup(stream ? "the joined input" : path)) == NULL) {
         free(f);
         close(fd);
         return err_set(e, SHOAL_E_NOMEM, "%s: it cannot be opened", path);
@@ -514,12 +524,14 @@ static int joined(struct run *r, const struct source *impressions, const struct 
                   const struct name *n, bool learn, int *fd, struct err *e)
 {
     int lock = n->stream ? -1 : cache_lock(r->cache, n->group, n->group, "join");
-    int rc = 0;
     r->keeps = lock >= 0;
+    int rc = dir_name(r, n, e);
     *fd = n->stream || counts_find(r->cache, n, &r->counts) != 0
               ? -1
               : cache_find(r->cache, n->group, n->identity, "joined");
-    if (*fd < 0) {
+    if (rc == 0 && *fd >= 0 && r->keeps)
+        file_remove_tree(r->dir); /* it was killed as all was done */
+    if (rc == 0 && *fd < 0) {
         rc = text_make(r, n, impressions, clicks, learn, e);
         *fd = rc == 0 ? r->fd : -1;
         if (rc != 0 && r->fd >= 0)

@@ -8,7 +8,8 @@
  *
  * Killed, the next one of the same input goes on at the last checkpoint, with the same bytes. One
  * process of a machine makes it, others wait. Where an input is a stream, or there are no locks, it
- * is made in a file without a name, and for this process alone. */
+ * is made in a file without a name, for this process alone; if it is killed then, what memory did
+ * not hold lies on in GROUP-IDENTITY-PID.join-stream/. */
 #ifndef WORKER_DATA_JOIN_TEXT_H
 #define WORKER_DATA_JOIN_TEXT_H
 

@@ -270,7 +270,11 @@ static void expect(const char *expected)
 {
     int rc;
     char *text = text_of(&rc);
-    ck_assert_str_eq(text, expected);
+    size_t same = 0;
+    while (text[same] != 0 && text[same] == expected[same])
+        same++;
+    ck_assert_msg(text[same] == expected[same], "..%.200s, not ..%.200s",
+                  text + (same > 60 ? same - 60 : 0), expected + (same > 60 ? same - 60 : 0));
     free(text);
 }
 
@@ -306,6 +310,44 @@ START_TEST(join_files_are_read_side_by_side_and_rows_too_late_left_out)
     expect("id,when,x,click\nh,1760000030,8,1\na,1760000100,1,0\nc,1760000101,3,0\n"
            "g,1760000101,7,0\nb,1760000104,\"q\"\"1,2\",0\n");
     ck_assert_int_eq(worker_count_files("cache", ".joined"), 2);
+}
+END_TEST
+
+/* More files of one time than are kept at hand: each row is of another. */
+START_TEST(join_any_number_of_files_is_read_side_by_side)
+{
+    enum { FILES = JOIN_READERS + 20, ROWS = 5 };
+    char name[16], text[256], expected[32768];
+    size_t at = (size_t)sprintf(expected, "id,when,click\n");
+    for (uint32_t file = 0; file < FILES; file++) {
+        size_t bytes = (size_t)sprintf(text, "id,when\n");
+        for (uint32_t i = 0; i < ROWS; i++)
+            bytes += (size_t)sprintf(text + bytes, "%u-%u,%u\n", file, i, T + i * FILES + file);
+        (void)sprintf(name, "show%03u", file);
+        worker_write(name, text, bytes);
+    }
+    for (uint32_t i = 0; i < ROWS * FILES; i++)
+        at += (size_t)sprintf(expected + at, "%u-%u,%u,0\n", i % FILES, i / FILES, T + 10 + i);
+    worker_text("clicks1", "id,when\n");
+    job_make("");
+    expect(expected);
+    ck_assert_uint_eq(n.cut_short, 10);
+}
+END_TEST
+
+/* A stream's text has no name, and leaves nothing. */
+START_TEST(join_of_a_stream_is_made_anew)
+{
+    worker_text("show1", "id,when\na,1760000000\n");
+    worker_text("clicks1", "id,when\na,1760000009\n");
+    job_make("");
+    config_list_free(&job.data.join.clicks);
+    char command[256];
+    (void)snprintf(command, sizeof command, "cmd:cat %s", worker_path("clicks1"));
+    ck_assert_int_eq(config_list_add(&job.data.join.clicks, command), 0);
+    expect("id,when,click\na,1760000009,1\n");
+    expect("id,when,click\na,1760000009,1\n");
+    ck_assert_int_eq(worker_count_files("cache", ".join"), 0);
 }
 END_TEST
 
@@ -514,6 +556,8 @@ int main(void)
     tcase_add_loop_test(t, join_ids_of_one_hash_are_told_apart, 0, 3);
     tcase_add_loop_test(t, join_sort_gives_all_rows_in_order_of_time, 1, 4);
     tcase_add_test(t, join_files_are_read_side_by_side_and_rows_too_late_left_out);
+    tcase_add_test(t, join_any_number_of_files_is_read_side_by_side);
+    tcase_add_test(t, join_of_a_stream_is_made_anew);
     tcase_add_test(t, join_more_bad_rows_than_are_allowed_end_it);
     tcase_add_test(t, join_times_of_milliseconds_and_calendars_are_told_as_numbers);
     tcase_add_test(t, join_rows_are_a_split_like_others);
