@@ -94,7 +94,7 @@ const struct config_key keys_job[] = {
     {"data.join.disorder", CONFIG_SIZE, 0, 3.2e10, NULL, .fallback = "5min", .unit = "ms",
      .text = "a row further behind the newest of its file is left out, as one without id or time "
              "is: more than `data.max_bad` of either kind end the job"},
-    {"data.join.memory", CONFIG_SIZE, 4e6, 1e12, NULL, .fallback = "256MiB", .unit = "bytes",
+    {"data.join.memory", CONFIG_SIZE, 1e5, 1e12, NULL, .fallback = "256MiB", .unit = "bytes",
      .text = "for what a join knows; the rest lies in RocksDB in the cache folder, which takes "
              "some 40 MiB more"},
     {"data.join.checkpoint", CONFIG_SIZE, 1e4, 1e15, NULL, .fallback = "256MiB", .unit = "bytes",

@@ -173,7 +173,7 @@ def it_is_what_a_plain_script_joins(space):
 def killed_it_goes_on_with_the_same_bytes(space):
     impressions, clicks = log_write(space, ROWS, seed=2)
     rows, count = plain_join(impressions, clicks, True)
-    over = {"data.join.late": "learn", "data.join.memory": "4MiB", "data.join.checkpoint": max(20000, ROWS)}
+    over = {"data.join.late": "learn", "data.join.memory": max(200_000, 4 * ROWS), "data.join.checkpoint": max(20000, ROWS)}
     job, out, cache, draw = job_of(space, "killed.yaml", impressions, clicks, **over), space / "killed.events", space / "killed.yaml.cache", random.Random(3)
     begin = time.monotonic()
     whole, digest = converted(job_of(space, "whole.yaml", impressions, clicks, **over), space / "whole.events")
@@ -198,6 +198,7 @@ def killed_it_goes_on_with_the_same_bytes(space):
     told, mine = converted(job, out) if not out.exists() else (whole, hashlib.sha256(out.read_bytes()).hexdigest())
     print(f"  {lasts:.1f} s undisturbed; killed {killed} times, went on {went_on} times, {len(before)} checkpoints; {told['join']['held']} impressions "
           f"known at a time, {told['join']['stored']} put on disk; {most // 1024} MiB resident at most")
+    assert told["join"]["stored"] > 0
     assert killed > 0 and went_on == killed - 1 and mine == digest and told["join"] == whole["join"]
     same_counts(told["join"], count)
     assert joined_text(space, "killed.yaml") == plain_write(space / "plain.csv", rows).read_text()

@@ -65,7 +65,7 @@ static int put_out(struct join_sort *s, uint32_t from, struct err *e)
 /* The first of those on disk that are before `time`; they go from there. */
 static int waits_take(struct join_sort *s, uint64_t time, uint32_t *count, struct err *e)
 {
-    struct store_item from = join_store_key('r', 0, 0, 0, 0),
+    struct store_item from = join_store_key('r', s->taken << 8, 5, 0, 0),
                       below = join_store_key('r', time << 8, 5, 0, 0);
     if (time > UINT32_MAX)
         below = join_store_key('s', 0, 0, 0, 0);
@@ -105,6 +105,7 @@ int join_sort_take(struct join_sort *s, uint64_t time, join_visit visit, void *c
     int rc = merge(s, end, time, visit, context, e);
     if (rc != 0)
         return rc;
+    s->taken = time < UINT32_MAX ? time : UINT32_MAX;
     s->count -= end;
     memmove(s->row, s->row + end, sizeof *s->row * s->count);
     /* what comes is likely earlier than the later half */

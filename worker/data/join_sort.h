@@ -13,6 +13,7 @@ struct join_sort {
     struct join_row *row;     /* owned: (count), in any order */
     uint32_t count, most;
     uint64_t stored;        /* rows on disk */
+    uint64_t taken;         /* all before this time are out: among the dead nobody looks */
     struct join_row *waits; /* owned: (JOIN_SORT_AHEAD): first of those on disk */
 };
 

@@ -21,7 +21,8 @@
 
 #define OUT_BYTES (256u << 10)
 #define ROWS_LEAST 64u
-#define JOIN_VERSION 1u /* of the text and its counts */
+#define STORE_LEAST (4u << 20) /* it takes as much in any case */
+#define JOIN_VERSION 1u        /* of the text and its counts */
 
 struct run {
     const struct job *job; /* borrowed, as the next */
@@ -192,7 +193,7 @@ static int run_begin(struct run *r, bool learn, uint64_t identity, struct err *e
     r->state = (struct join_state){&r->input,  &r->sort, &r->join, &r->store,
                                    &r->counts, identity, 0,        r->state.number};
     r->out_bytes = r->written = r->synced = r->saved = 0;
-    join_store_init(&r->store, path, memory / 4);
+    join_store_init(&r->store, path, memory / 4 > STORE_LEAST ? memory / 4 : STORE_LEAST);
     int rc = join_init(&r->join, &rules, &calls, &r->store, &r->counts, e);
     waiting = waiting < ROWS_LEAST ? ROWS_LEAST : waiting < 1u << 30 ? waiting : 1u << 30;
     return rc == 0 ? join_sort_init(&r->sort, &r->store, (uint32_t)waiting, e) : rc;
