@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FULL 255u
+#define FULL 15u
+#define PLACES 3u
 
 int join_past_init(struct join_past *p, struct join_store *s, uint64_t filter_bytes, struct err *e)
 {
@@ -31,34 +32,41 @@ void join_past_free(struct join_past *p)
     p->filter = NULL;
 }
 
-/* Two places of a hash. */
-static uint8_t *place(struct join_past *p, uint64_t hash, uint32_t which)
+/* A counting Bloom filter: a hash has PLACES counts of four bits, two to a byte. */
+static uint64_t place(const struct join_past *p, uint64_t hash, uint32_t which)
 {
-    return &p->filter[rng_mix(hash + which) % p->filter_bytes];
+    return rng_mix(hash + which) % (2 * p->filter_bytes);
 }
 
-static void filter_add(struct join_past *p, uint64_t hash)
+static uint32_t count_at(const struct join_past *p, uint64_t at)
 {
-    for (uint32_t i = 0; i < 2; i++) {
-        uint8_t *at = place(p, hash, i);
-        *at = (uint8_t)(*at + (*at < FULL));
-    }
+    return p->filter[at / 2] >> at % 2 * 4 & FULL;
 }
 
-static void filter_drop(struct join_past *p, uint64_t hash)
+/* By one more or less (1). */
+static void count_change(struct join_past *p, uint64_t at, int by)
 {
-    for (uint32_t i = 0; i < 2; i++) {
-        uint8_t *at = place(p, hash, i);
-        SHOAL_ASSERT(*at > 0);
-        *at = (uint8_t)(*at - (*at < FULL)); /* 1 */
-    }
+    uint32_t count = count_at(p, at);
+    SHOAL_ASSERT(count > 0 || by > 0);
+    if (count != FULL)
+        p->filter[at / 2] = (uint8_t)(p->filter[at / 2] + by * (at % 2 == 0 ? 1 : 1 + FULL));
+}
+
+static void filter_change(struct join_past *p, uint64_t hash, int by)
+{
+    for (uint32_t i = 0; i < PLACES; i++)
+        count_change(p, place(p, hash, i), by);
 }
 
 /* How many of it there may be; 0: none, for sure. */
-static uint32_t filter_most(struct join_past *p, uint64_t hash)
+static uint32_t filter_most(const struct join_past *p, uint64_t hash)
 {
-    uint8_t a = *place(p, hash, 0), b = *place(p, hash, 1);
-    return a < b ? a : b;
+    uint32_t least = FULL;
+    for (uint32_t i = 0; i < PLACES; i++) {
+        uint32_t count = count_at(p, place(p, hash, i));
+        least = count < least ? count : least;
+    }
+    return least;
 }
 
 static struct store_item number_key(uint64_t number)
@@ -108,7 +116,7 @@ int join_past_add(struct join_past *p, const struct join_row *row, struct err *e
         rc = join_store_put(p->store, &by_number, row, sizeof *row, e);
     if (rc != 0)
         return rc;
-    filter_add(p, row->hash);
+    filter_change(p, row->hash, 1);
     p->end++;
     return 0;
 }
@@ -197,7 +205,7 @@ int join_past_drop(struct join_past *p, const struct join_row *row, struct err *
         rc = join_store_put(p->store, &by_number, NULL, 0, e);
     if (rc != 0)
         return rc;
-    filter_drop(p, row->hash);
+    filter_change(p, row->hash, -1);
     p->first++;
     return 0;
 }
@@ -211,5 +219,5 @@ void join_past_see(void *context, const void *key, size_t bytes)
         return;
     for (uint32_t i = 1; i <= 8; i++)
         hash = hash << 8 | k[i];
-    filter_add(p, hash);
+    filter_change(p, hash, 1);
 }

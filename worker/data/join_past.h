@@ -19,7 +19,7 @@ struct join_ahead {
 
 struct join_past {
     struct join_store *store; /* borrowed */
-    uint8_t *filter;          /* owned: (filter_bytes) how many hashes fall there; 255: many */
+    uint8_t *filter;          /* owned: (filter_bytes) how many hashes fall where */
     uint64_t filter_bytes;
     uint64_t first, end;        /* numbers of those that are there */
     struct join_ahead ahead[2]; /* two who read in order: windows that close, and what is left */
