@@ -197,7 +197,9 @@ static int slot_drop(struct join_past *p, uint64_t hash, struct err *e)
 int join_past_drop(struct join_past *p, const struct join_row *row, struct err *e)
 {
     struct store_item by_number = number_key(p->first), only = slot_key(row->hash, 0);
-    SHOAL_ASSERT(p->first < p->end && filter_most(p, row->hash) > 0);
+    SHOAL_ASSERT(p->first < p->end);
+    if (filter_most(p, row->hash) == 0) /* a copy that was loaded lacks it */
+        return missing(p, p->first, e);
     /* alone there, it needs no look */
     int rc = filter_most(p, row->hash) == 1 ? join_store_put(p->store, &only, NULL, 0, e)
                                             : slot_drop(p, row->hash, e);
