@@ -39,6 +39,12 @@ static void tell(const char *path, const struct json *j)
            in(j, "decoded_bytes") / rows);
     if (in(j, "last") > 0)
         printf("event times %.0f to %.0f, seconds since 1970\n", in(j, "first"), in(j, "last"));
+    const struct json *join = json_get(j, "join");
+#define X(name, words)                                                                             \
+    if (in(join, #name) > 0)                                                                       \
+        printf("  %.0f " #name "%s" words "\n", in(join, #name), words[0] != 0 ? ": " : "");
+    JOIN_COUNTS(X)
+#undef X
     for (size_t i = 0; i < json_count(json_get(j, "columns")); i++)
         printf("  %s\n", json_as_string(json_array_at(json_get(j, "columns"), i), ""));
 }
@@ -64,7 +70,7 @@ int worker_convert(const struct job *job, uint32_t split, const char *out, bool 
 {
     struct progress p = {time_monotonic_ns(), false};
     uint64_t begin = time_of(CLOCK_PROCESS_CPUTIME_ID);
-    struct events_sums sums;
+    struct convert_sums sums;
     int rc =
         convert_split(job, split, out, isatty(STDERR_FILENO) ? progress_see : NULL, &p, &sums, e);
     if (p.told)

@@ -70,7 +70,8 @@ static void path_of(const struct sweep *s, const struct sweep_variant *v, const 
 /* Each reads the whole input, by itself. */
 static int streams_refuse(const struct job *job, struct err *e)
 {
-    const struct string_list *const list[] = {&job->data.train, &job->data.valid, &job->data.test};
+    const struct string_list *const list[] = {&job->data.train, &job->data.valid, &job->data.test,
+                                              &job->data.join.clicks};
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
         for (size_t k = 0; k < list[i]->count; k++)
             if (strcmp(list[i]->item[k], "-") == 0)

@@ -10,7 +10,7 @@
 #include "embedding/journal/record.h"
 #include "embedding/rows/mark.h"
 #include "embedding/rows/run.h"
-#include "embedding/store/store.h"
+#include "embedding/store.h"
 
 /* A table with what is known of its tablets. The three sequences (tablets): `changed` by the last
  * record that the tablet took, `written` in the image last handed to the store, `durable` in the

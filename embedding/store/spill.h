@@ -10,7 +10,7 @@
 #ifndef EMBEDDING_STORE_SPILL_H
 #define EMBEDDING_STORE_SPILL_H
 
-#include "embedding/store/store.h"
+#include "embedding/store.h"
 #include "embedding/table.h"
 
 struct spill {

@@ -1,6 +1,6 @@
 /* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder
  * live in one, and tests. */
-#include "embedding/store/store.h"
+#include "embedding/store.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"

@@ -9,8 +9,8 @@
  *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
  *     [assert: rocks_open]
  */
+#include "embedding/store.h"
 #include "embedding/store/rocks_crc32c.h"
-#include "embedding/store/store.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 

@@ -8,7 +8,7 @@
 #define EMBEDDING_STORE_STORED_H
 
 #include "embedding/rows/run.h"
-#include "embedding/store/store.h"
+#include "embedding/store.h"
 #include "embedding/table.h"
 
 #include <stddef.h>

@@ -179,8 +179,8 @@ static int names_take(const struct config *c, struct job *j, struct err *e)
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
     static int (*const part[])(const struct config *, struct job *, struct err *) = {
-        names_take, job_data_take, job_features_take, job_tables_take, job_model_take,
-        train_take, evaluate_take, checkpoint_take,   job_replay_take};
+        names_take,     job_data_take, job_join_take, job_features_take, job_tables_take,
+        job_model_take, train_take,    evaluate_take, checkpoint_take,   job_replay_take};
     int rc = 0;
     for (size_t i = 0; i < sizeof part / sizeof part[0] && rc == 0; i++)
         rc = part[i](c, j, e);
@@ -295,7 +295,8 @@ bool job_reads_only(const struct job *j)
 
 const char *job_command(const struct job *j)
 {
-    const struct string_list *const input[] = {&j->data.train, &j->data.valid, &j->data.test};
+    const struct string_list *const input[] = {&j->data.train, &j->data.valid, &j->data.test,
+                                               &j->data.join.clicks};
     for (size_t i = 0; i < sizeof input / sizeof input[0]; i++)
         for (size_t k = 0; k < input[i]->count; k++)
             if (strncmp(input[i]->item[k], "cmd:", 4) == 0)
@@ -308,6 +309,7 @@ void job_free(struct job *j)
     config_list_free(&j->data.train);
     config_list_free(&j->data.valid);
     config_list_free(&j->data.test);
+    config_list_free(&j->data.join.clicks);
     config_list_free(&j->features.fields);
     config_list_free(&j->evaluate.by);
     config_list_free(&j->checkpoint.publish);

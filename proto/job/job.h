@@ -145,6 +145,15 @@ struct job {
         bool shuffle; /* default true: rows of an epoch in an order drawn from (seed, epoch) */
         uint32_t shuffle_within; /* seconds of event time; 0: over the whole input */
         bool shuffle_said;       /* the file says which */
+        /* Labels that come late: the files above are impressions without one, clicks name them. */
+        struct {
+            bool on;
+            struct string_list clicks;
+            char id[LIMIT_NAME], click_id[LIMIT_NAME], click_time[LIMIT_NAME]; /* columns */
+            uint32_t window, keep, disorder; /* seconds of event time */
+            bool learn;                      /* late clicks: else they are counted */
+            uint64_t memory, checkpoint;     /* bytes */
+        } join;
     } data;
     struct {
         bool fields_auto;             /* `fields: auto` */

@@ -207,6 +207,10 @@ static int objects_check(const struct config *c, const struct job *j, struct err
         return job_refuse(c, key, e,
                           ": a replay takes its log as one, not by objects: name files or {cmd: "
                           "..}, or convert them to event files (shoal convert)");
+    if (config_has(c, "data.join"))
+        return job_refuse(c, key, e,
+                          ": a join reads the log as one, not by objects: join it once into event "
+                          "files (shoal convert), or name files");
     for (size_t i = 0; i < j->data.train.count; i++)
         if (j->data.objects.open == NULL && (strncmp(j->data.train.item[i], "cmd:", 4) == 0 ||
                                              strcmp(j->data.train.item[i], "-") == 0))

@@ -19,6 +19,8 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
 int job_data_take(const struct config *c, struct job *j, struct err *e);
 /* data.zone, as it was given (given.h), else as this machine has it. */
 int job_zone_take(const struct config *c, struct job *j, struct err *e);
+/* data.join; after data, whose format, label and time it needs. */
+int job_join_take(const struct config *c, struct job *j, struct err *e);
 /* After data: what is done to numbers depends on the format. */
 int job_features_take(const struct config *c, struct job *j, struct err *e);
 /* All of tables[]; after data, since ageing needs a time. */

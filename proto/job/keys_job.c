@@ -87,6 +87,32 @@ const struct config_key keys_job[] = {
      .otherwise = "1h where rows age, else the whole input",
      .text = "drawn within windows of event time, one after the other: instead of `true`. "
              "[Order](#rules-of-rows)"},
+    {"data.join.clicks", CONFIG_LIST, 0, 0, NULL, .values = "file or list", .otherwise = "no join",
+     .text = "a row a click; `train`, `valid`, `test` are impressions then, `data.label` is made. "
+             "[Join](#join)"},
+    {"data.join.id", CONFIG_STRING, 0, 0, NULL, .values = "column", .otherwise = "must be given",
+     .text = "by which a click names its impression; no feature"},
+    {"data.join.click_id", CONFIG_STRING, 0, 0, NULL, .values = "column", .otherwise = "as `id`",
+     .text = "the same among the clicks"},
+    {"data.join.click_time", CONFIG_STRING, 0, 0, NULL, .values = "column",
+     .otherwise = "as `data.time`", .text = "the time among the clicks"},
+    {"data.join.window", CONFIG_SIZE, 1000, 3.2e10, NULL, .fallback = "30min", .unit = "ms",
+     .text = "with a click up to so long after it, both ends counted, an impression is a positive, "
+             "at the click's time; without one a negative, as the window closes"},
+    {"data.join.late", CONFIG_ENUM, 0, 0, "count|learn", .fallback = "count",
+     .text = "a click after the window: counted, or its impression goes out once more, as a "
+             "positive at the click's time"},
+    {"data.join.keep", CONFIG_SIZE, 0, 3.2e10, NULL, .otherwise = "as `window`", .unit = "ms",
+     .text = "how long after its window an impression is known: until then a click is late, then "
+             "unmatched, and another impression of the id is a repeated one, left out"},
+    {"data.join.disorder", CONFIG_SIZE, 0, 3.2e10, NULL, .fallback = "5min", .unit = "ms",
+     .text = "a row further behind the newest of its file is left out, as one without id or time "
+             "is: more than `data.max_bad` of either kind end the job"},
+    {"data.join.memory", CONFIG_SIZE, 1e5, 1e12, NULL, .fallback = "256MiB", .unit = "bytes",
+     .text = "for what a join knows; the rest lies in RocksDB in the cache folder, which takes "
+             "some 40 MiB more"},
+    {"data.join.checkpoint", CONFIG_SIZE, 1e4, 1e15, NULL, .fallback = "256MiB", .unit = "bytes",
+     .text = "of text read between two checkpoints of a join: killed, it goes on from the last"},
     {"features.fields", CONFIG_LIST, 0, 0, NULL, .fallback = "auto",
      .values = "`auto`, or column names", .text = "which columns are used"},
     {"features.number", CONFIG_ENUM, 0, 0, "none|log1p|bucket",

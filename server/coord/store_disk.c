@@ -2,7 +2,7 @@
  * it is old.
  *
  * A few hundred kilobytes that are read at start only and written one small value at a time: one
- * append and one fdatasync. (RocksDB with its log off, as embedding/store/store.h gives it, would
+ * append and one fdatasync. (RocksDB with its log off, as embedding/store.h gives it, would
  * write a table file for every value.) Invariants:
  *  1. A put is answered after its record is synced. [assert: disk_put]
  *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered

@@ -20,7 +20,7 @@ NO_COMMANDS = {
                         "struct shard *s = container_of(t, struct shard, park.timer);", "journal.h: journal_append        server/coord/flow.h: coord_flow_step",
                         "/*  1. A generation is never used twice. [assert: segment_make]"],
     "deploy/manual/fleet.md": ["# systemctl edit shoal-server@ (and shoal-coordinator, shoal-worker@)"],
-    "deploy/manual/job.md": ["tables:", "tables:"],
+    "deploy/manual/job.md": ["tables:", "tables:", "data: {format: csv, train: [shown/*.csv], time: time, label: click,"],
 }
 
 ROOT, CTEST, LONG = "changes the machine; deploy/test-systemd does it in a container", "each of it is in ctest", "minutes to hours, and by hand"

@@ -87,6 +87,29 @@ def negatives_are_left_out_of_training_only(space):
     assert second["examples"] == first["examples"], "which examples are left out depends on the workers"
 
 
+def a_share_of_the_negatives_leaves_predictions_calibrated(space):
+    """As many negatives as positives are seen, or less, and the scores are of the log as it is."""
+    share, train, other = 0.1, space / "train.tsv", space / "other.tsv"
+    lines = synth(space / "log.tsv", 50000).read_text().splitlines(keepends=True)
+    train.write_text("".join(lines[:30000]))
+    other.write_text("".join(lines[30000:]))
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(other), "data.negatives": share, "model.kind": "deepfm"})
+    report = run_job(job, space / "run")
+    assert abs(report["valid"]["calibration"] - 1) < 0.05, report["valid"]
+    seen = report["train"]  # of examples that are kept, before they are learnt
+    assert abs(seen["calibration"] - 1) < 0.1, seen
+    done = subprocess.run([SHOAL, "predict", "--from", str(space / "run"), "--in", str(other), "--column", "label"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(",") for line in done.stdout.splitlines()]
+    name = rows[0].index("label")
+    score = [float(r[1 - name]) for r in rows[1:]]
+    rate = sum(float(r[name]) for r in rows[1:]) / len(score)
+    assert abs(sum(score) / len(score) / rate - 1) < 0.05, (sum(score), rate)
+    raw = [p / (p + share * (1 - p)) for p in score]  # as the network itself has them
+    print(f"  calibration {report['valid']['calibration']:.3f}; uncorrected {sum(raw) / len(raw) / rate:.3f}")
+    assert sum(raw) / len(raw) / rate > 1.5, (sum(raw), rate)
+
+
 def weights_are_no_feature_and_have_to_be_numbers(space):
     lines = ["label,weight,user"] + [f"{i % 2},{i % 5},u{i % 50}" for i in range(2000)]
     (space / "train.csv").write_text("\n".join(lines) + "\n")
@@ -125,5 +148,5 @@ def labels_that_teach_nothing_are_told(space):
     assert run.wait() == 0 and "warning" not in run.report() and "warning" not in run.output(), run.output()[-2000:]
 
 
-main([labels_that_teach_nothing_are_told, synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only,
+main([labels_that_teach_nothing_are_told, synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only, a_share_of_the_negatives_leaves_predictions_calibrated,
       weights_are_no_feature_and_have_to_be_numbers, names_that_are_no_columns_are_refused_with_the_nearest])

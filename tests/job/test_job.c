@@ -675,6 +675,45 @@ START_TEST(job_examples_have_weights_and_negatives_a_share)
 }
 END_TEST
 
+START_TEST(job_labels_that_come_late_are_joined)
+{
+    static const char *const late = "data:\n"
+                                    "  format: csv\n"
+                                    "  train: a.csv\n"
+                                    "  label: click\n"
+                                    "  time: when\n"
+                                    "  join: {clicks: [b.csv, 'cmd:c'], id: request}\n";
+    struct job j;
+    struct err e = {0};
+    ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
+    ck_assert(!j.data.join.on && j.data.join.clicks.count == 0);
+    job_free(&j);
+    ck_assert_msg(parse(late, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert(j.data.join.on && !j.data.join.learn && j.data.join.clicks.count == 2);
+    ck_assert_str_eq(j.data.join.click_id, "request");
+    ck_assert_str_eq(j.data.join.click_time, "when");
+    ck_assert_uint_eq(j.data.join.window, 1800);
+    ck_assert_uint_eq(j.data.join.keep, 1800);
+    ck_assert_uint_eq(j.data.join.disorder, 300);
+    ck_assert_str_eq(job_command(&j), "c"); /* of which a worker has to be allowed to run any */
+    job_free(&j);
+    ck_assert_int_eq(parse(late, "data.join.keep=0s", &j, &e), 0);
+    ck_assert_uint_eq(j.data.join.keep, 0);
+    job_free(&j);
+    refused(late, "data.join.window=1500ms", "whole seconds");
+    refused(late, "data.join.window=0s", "not between");
+    refused(late, "data.join.clicks=[]", "clicks is missing");
+    refused(late, "data.join.id=when", "that is data.time");
+    refused(late, "data.header=false", "csv with data.header");
+    refused(late, "data.label=[click, buy]", "makes one label");
+    refused(late, "data.label_above=3", "labels 0 and 1");
+    refused("data: {train: a, join: {clicks: b, id: c}}", NULL, "csv with data.header");
+    refused("data: {format: csv, label: x, train: a, join: {clicks: b, id: c}}", NULL, "data.time");
+    refused("data: {format: csv, label: x, time: t, train: a, join: {clicks: b}}", NULL,
+            "id is missing");
+}
+END_TEST
+
 START_TEST(job_columns_stand_on_other_columns)
 {
     struct job j;
@@ -990,6 +1029,7 @@ int main(void)
     tcase_add_test(t, job_csv_names_its_label);
     tcase_add_test(t, job_name_leads_nowhere);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
+    tcase_add_test(t, job_labels_that_come_late_are_joined);
     tcase_add_test(t, job_columns_stand_on_other_columns);
     tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);
     tcase_add_test(t, job_networks_have_defaults_and_ranges);

@@ -29,13 +29,14 @@ ROOMS = {
     "server/shard": f"embedding/checkpoint embedding/engine embedding/rows proto/wire {BELOW}",
     "server/coord": f"proto/wire proto/metric {BELOW}",
     "server": f"server/shard server/coord proto/net {BELOW}",
-    "worker/data": f"dense/model dense proto/wire {BELOW}",
+    "worker/data": f"embedding/store dense/model dense proto/wire {BELOW}",
     "worker/train": f"worker/data dense/model dense proto/wire proto/metric {BELOW}",
     "worker": f"worker/train worker/data dense/model dense proto/wire proto/metric proto/net {BELOW}",
     "deploy/cli": f"worker/data embedding/checkpoint embedding/engine embedding/rows proto/wire proto/metric proto/net {BELOW}",
 }
 OWNERS = {
     "embedding/engine.h": "embedding/engine",
+    "embedding/store.h": "embedding/store",
     "embedding/table.h": "embedding/rows",
     "embedding/arena.h": "embedding/rows",
     "embedding/census.h": "embedding/rows",

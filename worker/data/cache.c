@@ -170,6 +170,18 @@ int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
     return 0;
 }
 
+int cache_place(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix,
+                const char *made, struct err *e)
+{
+    char name[64], path[LIMIT_PATH + 64];
+    snprintf(name, sizeof name, "%016" PRIx64 "-%016" PRIx64 ".%s", group, identity, suffix);
+    snprintf(path, sizeof path, "%s/%s", c->folder, name);
+    if (file_rename(made, path) != 0)
+        return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", path, strerror(errno));
+    sweep(c, group, name);
+    return 0;
+}
+
 void cache_drop(struct cache_file *f)
 {
     SHOAL_ASSERT(f->fd >= 0);

@@ -40,6 +40,9 @@ int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const
  * reading, owned by the caller. */
 int cache_keep(struct cache_file *f, int *fd_out, struct err *e);
 void cache_drop(struct cache_file *f);
+/* A file that lies in the folder, whole and synced, is kept by such a name. */
+int cache_place(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix,
+                const char *made, struct err *e);
 /* A file without a name, gone when its descriptor is closed. */
 int cache_spool(const struct cache *c, int *fd_out, struct err *e);
 /* CANTCREATE when the disk is full, IO else. `name` is for the message. */

@@ -25,8 +25,8 @@ static int all_write(struct parsed *p, struct events_writer *w,
 }
 
 int convert_split(const struct job *job, uint32_t split, const char *path,
-                  void (*see)(void *context, uint64_t rows), void *context, struct events_sums *out,
-                  struct err *e)
+                  void (*see)(void *context, uint64_t rows), void *context,
+                  struct convert_sums *out, struct err *e)
 {
     struct events_writer *w;
     struct dataset *d;
@@ -38,17 +38,21 @@ int convert_split(const struct job *job, uint32_t split, const char *path,
     if (rc == 0) {
         rc = all_write(p, w, see, context, e);
         if (rc == 0)
-            rc = events_finish(w, out, e);
+            rc = events_finish(w, &out->file, e);
         else
             events_abandon(w);
     }
+    out->joined = dataset_join(d) != NULL;
+    if (out->joined)
+        out->join = *dataset_join(d);
     parsed_close(p);
     dataset_close(d);
     return rc;
 }
 
-struct json *convert_sums_json(const struct events_sums *s)
+struct json *convert_sums_json(const struct convert_sums *sums)
 {
+    const struct events_sums *s = &sums->file;
     struct json *j = json_new_object();
     if (j == NULL)
         return NULL;
@@ -59,6 +63,8 @@ struct json *convert_sums_json(const struct events_sums *s)
     json_set_int(j, "decoded_bytes", (int64_t)s->decoded);
     json_set_int(j, "first", s->first);
     json_set_int(j, "last", s->last);
+    if (sums->joined)
+        json_set(j, "join", join_text_json(&sums->join));
     return j;
 }
 
@@ -103,9 +109,9 @@ int convert_check(const char *path, struct json **out, struct err *e)
     }
     int rc = events_open(fd, path, &v, e);
     if (rc == 0) {
-        struct events_sums sums = {
-            .rows = v.rows, .blocks = v.blocks, .bytes = (uint64_t)st.st_size};
-        rc = blocks_read(&v, &sums, e);
+        struct convert_sums sums = {
+            .file = {.rows = v.rows, .blocks = v.blocks, .bytes = (uint64_t)st.st_size}};
+        rc = blocks_read(&v, &sums.file, e);
         if (rc == 0) {
             *out = convert_sums_json(&sums);
             json_set(*out, "columns", columns_json(&v.columns));

@@ -167,7 +167,10 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
     int rc = source_head(list, what, cache, &name, &line, &bytes, e);
     if (rc != 0)
         return rc;
-    rc = features_make(job, name, line, bytes, f, e);
+    if (job->data.join.on && !job->predict.on)
+        rc = join_text_head(job, &line, &bytes, e);
+    if (rc == 0)
+        rc = features_make(job, name, line, bytes, f, e);
     free(name);
     free(line);
     return rc;
@@ -191,6 +194,8 @@ int dataset_check(const struct job *job, struct err *e)
         const struct string_list *list = dataset_list(job, split, &what);
         rc = list->count > 0 ? source_check(list, what, e) : 0;
     }
+    if (rc == 0 && job->data.join.on && !gone)
+        rc = source_check(&job->data.join.clicks, "data.join.clicks", e);
     if (rc != 0 || gone || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
         return rc;
     struct features f;
@@ -362,6 +367,17 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     return rc;
 }
 
+/* What is evaluated may have its labels already; if not, it has each impression once. */
+static int split_join(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
+{
+    bool labelled = false, train = split == WIRE_TRAIN;
+    int rc = train ? 0 : join_text_labelled(job, &d->source, &labelled, e);
+    if (rc != 0 || labelled)
+        return rc;
+    d->joined = true;
+    return join_text(job, job->data.join.learn && train, &d->cache, &d->source, &d->join, e);
+}
+
 /* Of the one object of `line`, else of the whole split. */
 static int texts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
                       struct err *e)
@@ -388,6 +404,8 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     int rc = cache_init(&d->cache, job->data.cache, e);
     if (rc == 0)
         rc = texts_open(d, job, split, line, e);
+    if (rc == 0 && job->data.join.on && !job->predict.on)
+        rc = split_join(d, job, split, e);
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;
@@ -430,6 +448,8 @@ static int open_of(const struct job *job, uint32_t split, const char *line, stru
     }
     if (split == WIRE_TRAIN && !d->events)
         labels_look(&d->source, &d->index, &d->features, d->warning);
+    if (split == WIRE_TRAIN && d->joined && d->warning[0] == '\0')
+        join_text_judge(&d->join, d->warning, sizeof d->warning);
     order_look(d, job);
     if (d->warning[0] != '\0')
         log_warn("%s: %s", what, d->warning);
@@ -551,6 +571,11 @@ uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *numb
 const char *dataset_warning(const struct dataset *d)
 {
     return d->warning;
+}
+
+const struct join_counts *dataset_join(const struct dataset *d)
+{
+    return d->joined ? &d->join : NULL;
 }
 
 /* ---- reading ---- */

@@ -55,6 +55,9 @@ uint32_t dataset_windows(const struct dataset *d);
 uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number);
 /* What looks wrong with the labels of the training split (labels.h) or its order, or empty. */
 const char *dataset_warning(const struct dataset *d);
+/* What a join counted (data.join); NULL: there is none. */
+struct join_counts;
+const struct join_counts *dataset_join(const struct dataset *d);
 
 /* Cells of the columns that evaluate.by names, in its order, of each line that is whole, until
  * `see` says false. IO, CHECKSUM, NOMEM. */

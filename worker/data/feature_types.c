@@ -147,6 +147,15 @@ static int time_of_job(struct feature_plan *p, struct features *f, struct err *e
     return 0;
 }
 
+/* An impression's id says nothing of the next one. */
+static void id_of_join(struct feature_plan *p, const struct features *f)
+{
+    uint32_t at =
+        p->job->data.join.on ? feature_names_find(f, p->job->data.join.id) : FEATURE_NO_COLUMN;
+    if (at != FEATURE_NO_COLUMN && p->type[at] != COLUMN_LABEL)
+        p->type[at] = COLUMN_SKIP;
+}
+
 /* Those that the format fixes. */
 static void types_of_format(struct feature_plan *p, const struct features *f)
 {
@@ -200,6 +209,7 @@ int feature_types_make(struct feature_plan *p, struct features *f, struct err *e
         if (rc == 0)
             rc = labels_of_job(p, f, e);
     }
+    id_of_join(p, f);
     if (rc == 0)
         rc = weight_of_job(p, f, e);
     return rc == 0 ? time_of_job(p, f, e) : rc;

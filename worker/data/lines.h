@@ -45,6 +45,11 @@ void lines_free(struct lines *l);
  * before `end`. */
 void lines_start(struct lines *l, const struct source *s, bool header, uint64_t at, uint64_t end,
                  uint64_t number);
+/* Where the next line begins, unless the last one was too long. */
+static inline uint64_t lines_position(const struct lines *l)
+{
+    return l->at - (l->tail - l->head);
+}
 /* 0, SHOAL_E_END, IO, or CHECKSUM when a file has become shorter than it was. */
 int lines_next(struct lines *l, struct line *out, struct err *e);
 

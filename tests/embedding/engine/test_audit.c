@@ -1,7 +1,7 @@
 /* test_audit.c: looking back (blame) and erasing to the end (scrub): journal, archive, store. */
 #include "embedding/engine.h"
 #include "embedding/journal/archive.h"
-#include "embedding/store/store.h"
+#include "embedding/store.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* test_store.c: both fillings of the row store, by the same cases. */
-#include "embedding/store/store.h"
+#include "embedding/store.h"
 #include "tests/lib/rig_dir.h"
 
 #include <check.h>

@@ -36,7 +36,7 @@ static void teardown(void)
 
 static const char *convert(const char *name)
 {
-    struct events_sums sums;
+    struct convert_sums sums;
     const char *path = worker_path(name);
     ck_assert_msg(convert_split(&job, WIRE_TRAIN, path, NULL, NULL, &sums, &e) == 0, "%s", e.text);
     return path;
@@ -165,7 +165,7 @@ END_TEST
 
 START_TEST(events_write_overwrites_nothing)
 {
-    struct events_sums sums;
+    struct convert_sums sums;
     worker_log_job(&job, 50, false);
     const char *path = worker_text("log.events", "mine");
     ck_assert_int_eq(convert_split(&job, WIRE_TRAIN, path, NULL, NULL, &sums, &e), SHOAL_E_EXISTS);
@@ -187,7 +187,7 @@ static void look_at_folder(void *context, uint64_t rows)
 
 START_TEST(events_write_has_its_name_when_whole)
 {
-    struct events_sums sums;
+    struct convert_sums sums;
     worker_log_job(&job, 50, false);
     seen_files = 0;
     ck_assert_int_eq(
@@ -195,7 +195,7 @@ START_TEST(events_write_has_its_name_when_whole)
         0);
     ck_assert_int_eq(seen_files, 0);
     ck_assert_int_eq(worker_count_files(".", "log.events"), 1);
-    ck_assert_uint_eq(sums.malformed, 3);
+    ck_assert_uint_eq(sums.file.malformed, 3);
     worker_text("log.csv", "click,w,ts,a,b,cat,item\n");
     ck_assert_int_eq(
         convert_split(&job, WIRE_TRAIN, worker_path("none.events"), NULL, NULL, &sums, &e),

@@ -5,8 +5,8 @@
  * Thread: any, one at a time, but for get. Every function may block, so write, flush and checkpoint
  * are called on an I/O thread. Errors: IO or CORRUPT with a sentence that names the folder. After
  * an error of write or flush the store is not to be written again. */
-#ifndef EMBEDDING_STORE_STORE_H
-#define EMBEDDING_STORE_STORE_H
+#ifndef EMBEDDING_STORE_H
+#define EMBEDDING_STORE_H
 
 #include "proto/base/assert.h"
 #include "proto/base/err.h"

@@ -1,0 +1,365 @@
+/* join_input.c: impressions and clicks as one stream.
+ *
+ * 1. What comes of a file is not earlier than its newest row less the disorder: so is what comes of
+ *    all, by the file whose newest row is the oldest. [assert: join_input_mark] */
+#include "worker/data/join_input.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct join_reader {
+    struct lines lines;
+    uint32_t file; /* UINT32_MAX: of none */
+    uint64_t used; /* when */
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int no_memory(struct err *e)
+{
+    return err_set(e, SHOAL_E_NOMEM, "no memory to read a join's files; free some");
+}
+
+/* The column of this name in the header, which stands in in->cell. */
+static int column_find(const struct join_input *in, const char *file, const char *key,
+                       const char *name, uint32_t columns, uint32_t *out, struct err *e)
+{
+    size_t bytes = strlen(name);
+    *out = FEATURE_NO_COLUMN;
+    for (uint32_t i = 0; i < columns && *out == FEATURE_NO_COLUMN; i++)
+        if (in->cell[i].bytes == bytes && memcmp(in->cell[i].text, name, bytes) == 0)
+            *out = i;
+    return *out != FEATURE_NO_COLUMN
+               ? 0
+               : err_set(e, SHOAL_E_CONFIG, "%s: no column \"%s\" (%s) in its header", file, name,
+                         key);
+}
+
+/* The first header of a kind says where the columns are. */
+static int head_take(struct join_input *in, uint32_t kind, const struct job *job, const char *file,
+                     const struct line *line, struct err *e)
+{
+    struct join_side *s = &in->side[kind];
+    char reason[REASON_BYTES];
+    uint32_t columns, label;
+    s->head = malloc(line->bytes + 1);
+    s->head_bytes = line->bytes;
+    if (s->head == NULL)
+        return no_memory(e);
+    memcpy(s->head, line->text, line->bytes);
+    s->features = (struct features){
+        .format = format_of(DATA_CSV), .delimiter = job->data.delimiter, .header = true};
+    if (s->features.format->head(&s->features, line->text, line->bytes, in->cell, &columns,
+                                 reason) != 0)
+        return err_set(e, SHOAL_E_DATA, "%s: its header: %s", file, reason);
+    s->features.columns = columns;
+    int rc =
+        column_find(in, file, kind == 0 ? "data.join.id" : "data.join.click_id",
+                    kind == 0 ? job->data.join.id : job->data.join.click_id, columns, &s->id, e);
+    if (rc == 0)
+        rc = column_find(in, file, kind == 0 ? "data.time" : "data.join.click_time",
+                         kind == 0 ? job->data.time : job->data.join.click_time, columns, &s->time,
+                         e);
+    if (rc == 0 && kind == 0 &&
+        column_find(in, file, "", job->data.label[0], columns, &label, NULL) == 0)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s has a column \"%s\", and data.join makes the label of that name: call it "
+                     "otherwise in data.label, or take data.join away",
+                     file, job->data.label[0]);
+    return rc;
+}
+
+static int heads_take(struct join_input *in, uint32_t kind, const struct job *job, struct err *e)
+{
+    struct join_side *s = &in->side[kind];
+    struct lines *lines = &in->reader[0].lines;
+    struct line line;
+    int rc = 0;
+    for (uint32_t i = 0; i < s->source->count && rc == 0; i++) {
+        const struct source_file *f = &s->source->file[i];
+        if (f->bytes == 0)
+            continue;
+        lines_start(lines, s->source, false, f->base, f->base + f->bytes, 0);
+        rc = lines_next(lines, &line, e);
+        if (rc == 0 && s->head == NULL)
+            rc = head_take(in, kind, job, f->name, &line, e);
+        else if (rc == 0 &&
+                 (line.bytes != s->head_bytes || memcmp(line.text, s->head, line.bytes) != 0))
+            rc = err_set(e, SHOAL_E_CONFIG,
+                         "%s:%" PRIu64 ": the header is not that of the files before it; give all "
+                         "the same columns in the same order",
+                         f->name, line.number);
+        rc = rc == SHOAL_E_END ? 0 : rc;
+    }
+    return rc;
+}
+
+int join_input_open(struct join_input *in, const struct job *job, const struct source *impressions,
+                    const struct source *clicks, struct join_counts *counts, struct err *e)
+{
+    *in = (struct join_input){.side = {{.source = impressions}, {.source = clicks}},
+                              .counts = counts,
+                              .disorder = job->data.join.disorder,
+                              .unit = job->data.time_unit,
+                              .files = impressions->count + clicks->count};
+    in->file = calloc(in->files, sizeof *in->file);
+    in->heap = calloc(in->files, sizeof *in->heap);
+    in->reader = calloc(JOIN_READERS, sizeof *in->reader);
+    in->cell = malloc(CELLS_MAX * sizeof *in->cell);
+    in->text[0] = malloc(LIMIT_LINE_BYTES);
+    in->text[1] = malloc(LIMIT_LINE_BYTES);
+    int rc = in->file == NULL || in->heap == NULL || in->reader == NULL || in->cell == NULL ||
+                     in->text[0] == NULL || in->text[1] == NULL
+                 ? no_memory(e)
+                 : 0;
+    for (uint32_t i = 0; rc == 0 && i < JOIN_READERS; i++) {
+        in->reader[i].file = UINT32_MAX;
+        rc = lines_init(&in->reader[i].lines, e);
+    }
+    for (uint32_t kind = 0; kind < 2 && rc == 0; kind++)
+        rc = heads_take(in, kind, job, e);
+    if (rc == 0 && in->side[0].head == NULL)
+        rc = err_set(e, SHOAL_E_DATA, "%s: there is no row in it; look at the files",
+                     impressions->file[0].name);
+    if (rc != 0)
+        join_input_close(in);
+    return rc;
+}
+
+void join_input_close(struct join_input *in)
+{
+    for (uint32_t i = 0; in->reader != NULL && i < JOIN_READERS; i++)
+        lines_free(&in->reader[i].lines);
+    for (uint32_t kind = 0; kind < 2; kind++)
+        free(in->side[kind].head);
+    free(in->file);
+    free(in->heap);
+    free(in->reader);
+    free(in->cell);
+    free(in->text[0]);
+    free(in->text[1]);
+    *in = (struct join_input){0};
+}
+
+/* ---- which file is next ---------------------------------------------------------------------- */
+
+static bool older(const struct join_input *in, uint32_t a, uint32_t b)
+{
+    return in->file[a].newest != in->file[b].newest ? in->file[a].newest < in->file[b].newest
+                                                    : a < b;
+}
+
+static void heap_sink(struct join_input *in, uint32_t at)
+{
+    for (;;) {
+        uint32_t least = at, left = 2 * at + 1, right = left + 1;
+        if (left < in->heaped && older(in, in->heap[left], in->heap[least]))
+            least = left;
+        if (right < in->heaped && older(in, in->heap[right], in->heap[least]))
+            least = right;
+        if (least == at)
+            return;
+        uint32_t kept = in->heap[at];
+        in->heap[at] = in->heap[least];
+        in->heap[least] = kept;
+        at = least;
+    }
+}
+
+void join_input_again(struct join_input *in)
+{
+    in->heaped = 0;
+    for (uint32_t i = 0; i < in->files; i++)
+        if (!in->file[i].ended)
+            in->heap[in->heaped++] = i;
+    for (uint32_t at = in->heaped; at-- > 0;)
+        heap_sink(in, at);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static uint32_t kind_of(const struct join_input *in, uint32_t file)
+{
+    return file >= in->side[0].source->count;
+}
+
+static const struct source_file *source_of(const struct join_input *in, uint32_t file)
+{
+    uint32_t kind = kind_of(in, file);
+    return &in->side[kind].source->file[kind == 0 ? file : file - in->side[0].source->count];
+}
+
+/* Its reader, at its place; that of the file that was not asked for the longest may become it. */
+static struct lines *reader_of(struct join_input *in, uint32_t file)
+{
+    struct join_reader *mine = &in->reader[0];
+    for (uint32_t i = 0; i < JOIN_READERS && mine->file != file; i++)
+        if (in->reader[i].file == file || in->reader[i].used < mine->used)
+            mine = &in->reader[i];
+    if (mine->file != file) {
+        const struct source_file *f = source_of(in, file);
+        mine->file = file;
+        lines_start(&mine->lines, in->side[kind_of(in, file)].source, true, in->file[file].at,
+                    f->base + f->bytes, in->file[file].number);
+    }
+    mine->used = ++in->reads;
+    return &mine->lines;
+}
+
+enum fate { FATE_GOOD, FATE_MALFORMED, FATE_NO_ID, FATE_NO_TIME, FATE_LATE };
+
+static enum fate row_read(struct join_input *in, uint32_t file, const struct line *line,
+                          struct join_row *row, char *reason)
+{
+    const struct join_side *s = &in->side[kind_of(in, file)];
+    uint32_t time;
+    *row = (struct join_row){.at = line->at,
+                             .bytes = line->bytes & 0xffffff,
+                             .sum = hash_bytes(line->text, line->bytes, 0),
+                             .what = kind_of(in, file) == 0 ? JOIN_OPEN : JOIN_CLICK};
+    _Static_assert(LIMIT_LINE_BYTES < 1 << 24, "a line's bytes fit");
+    (void)strcpy(reason, "longer than is allowed");
+    if (line->too_long ||
+        s->features.format->line(&s->features, line->text, line->bytes, in->cell, reason) != 0)
+        return FATE_MALFORMED;
+    if (in->cell[s->id].bytes == 0)
+        return FATE_NO_ID;
+    if (!feature_time(&in->cell[s->time], in->unit, &s->features.zone, &time))
+        return FATE_NO_TIME;
+    if ((uint64_t)time + in->disorder < in->file[file].newest)
+        return FATE_LATE;
+    row->time = time;
+    row->hash = hash_bytes(in->cell[s->id].text, in->cell[s->id].bytes, 0);
+    return FATE_GOOD;
+}
+
+static void fate_tell(struct join_input *in, uint32_t file, const struct line *line, enum fate fate,
+                      const char *reason)
+{
+    struct join_counts *n = in->counts;
+    uint64_t *of[2][5] = {{&n->impressions, &n->impressions_malformed, &n->impressions_without_id,
+                           &n->impressions_without_time, &n->impressions_out_of_order},
+                          {&n->clicks, &n->clicks_malformed, &n->clicks_without_id,
+                           &n->clicks_without_time, &n->clicks_out_of_order}};
+    const char *what[] = {"", reason, "no id", "no time since 1970",
+                          "further behind the rows before it than data.join.disorder"};
+    uint64_t *count = of[kind_of(in, file)][fate];
+    ++*count;
+    n->impressions += fate != FATE_GOOD && kind_of(in, file) == 0;
+    n->clicks += fate != FATE_GOOD && kind_of(in, file) == 1;
+    if (fate != FATE_GOOD && *count <= 3) /* of each kind the first ones */
+        log_warn("join leaves out %s:%" PRIu64 ": %s", source_of(in, file)->name, line->number,
+                 what[fate]);
+}
+
+/* The next good row of a file, which then is what comes. */
+static int file_advance(struct join_input *in, uint32_t file, struct err *e)
+{
+    struct join_file *f = &in->file[file];
+    struct lines *lines = reader_of(in, file);
+    char reason[REASON_BYTES];
+    struct line line;
+    const struct source_file *of = source_of(in, file);
+    int rc = f->at == of->base + of->bytes ? SHOAL_E_END : 0; /* nothing to start at */
+    enum fate fate = FATE_MALFORMED;
+    while (fate != FATE_GOOD && rc == 0 && (rc = lines_next(lines, &line, e)) == 0) {
+        fate = row_read(in, file, &line, &f->next, reason);
+        fate_tell(in, file, &line, fate, reason);
+        in->bytes += line.bytes + 1;
+    }
+    if (rc == SHOAL_E_END) {
+        f->ended = 1;
+        return 0;
+    }
+    if (rc != 0)
+        return rc;
+    f->at = lines_position(lines);
+    f->number = line.number;
+    if (f->next.time > f->newest)
+        f->newest = f->next.time;
+    return 0;
+}
+
+int join_input_begin(struct join_input *in, struct err *e)
+{
+    int rc = 0;
+    in->bytes = 0;
+    for (uint32_t i = 0; i < in->files && rc == 0; i++) {
+        in->file[i] = (struct join_file){.at = source_of(in, i)->base};
+        rc = file_advance(in, i, e);
+    }
+    join_input_again(in);
+    return rc;
+}
+
+int join_input_next(struct join_input *in, struct join_row *row, struct err *e)
+{
+    if (in->heaped == 0)
+        return SHOAL_E_END;
+    uint32_t file = in->heap[0];
+    *row = in->file[file].next;
+    int rc = file_advance(in, file, e);
+    if (rc == 0 && in->file[file].ended)
+        in->heap[0] = in->heap[--in->heaped];
+    heap_sink(in, 0);
+    return rc;
+}
+
+uint64_t join_input_mark(const struct join_input *in)
+{
+    if (in->heaped == 0)
+        return UINT64_MAX;
+    const struct join_file *f = &in->file[in->heap[0]];
+    SHOAL_ASSERT((uint64_t)f->next.time + in->disorder >= f->newest); /* 1 */
+    return f->newest > in->disorder ? f->newest - in->disorder : 0;
+}
+
+/* ---- a row once more ------------------------------------------------------------------------- */
+
+int join_input_text(struct join_input *in, const struct join_row *row, uint32_t which,
+                    struct err *e)
+{
+    const struct join_side *s = &in->side[row->what == JOIN_CLICK];
+    const struct source_file *f = &s->source->file[source_file_at(s->source, row->at)];
+    char reason[REASON_BYTES];
+    size_t have = 0;
+    ssize_t n = 1;
+    while (have < row->bytes && n > 0) {
+        n = pread(f->fd, in->text[which] + have, row->bytes - have,
+                  (off_t)(row->at - f->base + have));
+        if (n < 0 && errno != EINTR)
+            return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", f->name, strerror(errno));
+        have += n > 0 ? (size_t)n : 0;
+        n = n < 0 ? 1 : n;
+    }
+    if (have < row->bytes || hash_bytes(in->text[which], row->bytes, 0) != row->sum ||
+        s->features.format->line(&s->features, in->text[which], row->bytes, in->cell, reason) != 0)
+        return err_set(e, SHOAL_E_CHECKSUM,
+                       "%s: a row at byte %" PRIu64 " is not what it was; leave the input alone "
+                       "while it is joined, and start again",
+                       f->name, row->at - f->base);
+    return 0;
+}
+
+int join_input_same(struct join_input *in, const struct join_row *a, const struct join_row *b,
+                    bool *same, struct err *e)
+{
+    *same = false;
+    int rc = join_input_text(in, a, 0, e);
+    if (rc != 0)
+        return rc;
+    const struct cell first = in->cell[in->side[a->what == JOIN_CLICK].id];
+    rc = join_input_text(in, b, 1, e);
+    if (rc != 0)
+        return rc;
+    const struct cell second = in->cell[in->side[b->what == JOIN_CLICK].id];
+    *same = first.bytes == second.bytes && memcmp(first.text, second.text, first.bytes) == 0;
+    return 0;
+}
