@@ -97,6 +97,7 @@ struct linear_args {
     uint32_t in, out;
     const float *x;
     uint32_t ldx;
+    bool padded;       /* x has zeros behind its columns, up to a multiple of four floats */
     const float *w;    /* (out, in) */
     const float *bias; /* (out) or NULL */
     enum activation act;
@@ -104,7 +105,7 @@ struct linear_args {
     float *y;
     uint32_t ldy;
     /* the way back */
-    float *dy; /* in: gradient of y; overwritten */
+    float *dy; /* in: gradient of y; what it holds afterwards is undefined */
     uint32_t lddy;
     float *dw;    /* += */
     float *dbias; /* += unless NULL */
@@ -112,6 +113,9 @@ struct linear_args {
     uint32_t lddx;
     uint32_t dx_width; /* leading columns of x whose gradient is wanted */
     bool add;          /* dx +=, else = */
+    /* The way back follows in the same section, and x, w and y stay as they are until then: what
+     * was made of them on the way forward may serve again. */
+    bool keep;
 };
 
 struct norm_args {
