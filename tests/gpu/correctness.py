@@ -126,9 +126,10 @@ def sanitizer_find():
     return shutil.which("compute-sanitizer") or next((str(p) for p in places if os.access(p, os.X_OK)), None)
 
 
-def check(s, tool, check_name, kinds, words=(), step=(), seconds=90):
+def check(s, tool, check_name, kinds, words=(), step=(), seconds=40):
+    """A batch of more than 32 x 32 examples: so sums have all of their stages."""
     env = s.place.env(SHOAL_CUDA_EXACT="1")
-    program = [s.place.bin / "gpu_step", "--module", s.module, "--batch", "300", "--rows", "2000", "--steps", "1", *step, "whole", *kinds]
+    program = [s.place.bin / "gpu_step", "--module", s.module, "--batch", "1100", "--rows", "2000", "--steps", "1", *step, "whole", *kinds]
     return s.run(f"compute-sanitizer {check_name}", [tool, "--tool", check_name, "--error-exitcode", "9", *words, *program], seconds, env)
 
 
@@ -139,7 +140,7 @@ def filter_find(s, tool, text):
     """The first filter by name with which initcheck sees what our kernels read before anybody wrote it: a filter that fits nothing finds
     nothing either. None: no filter does."""
     for words in (*(f for f in FILTERS if f[0] in text), ()):
-        code, out = check(s, tool, "initcheck", ["lr"], words, [*FEW, "--leave-out", "rows"], seconds=60)
+        code, out = check(s, tool, "initcheck", ["lr"], words, [*FEW, "--leave-out", "rows"], seconds=30)
         if code == NO_TIME:
             return None
         if code == 9 and "ninitialized" in out:
@@ -164,7 +165,10 @@ def stage_sanitizer(s):
     for name, kinds in checks.items():
         begin = time.monotonic()
         apart = ["--padding", "64"] if name == "memcheck" and "--padding" in text else []
-        code, out = check(s, tool, name, kinds, [*words, *apart])
-        if s.judge(f"compute-sanitizer {name}", code, out, 20):
+        clean = 0
+        for precision in PRECISIONS:  # in 16 bits other kernels write what products read
+            code, out = check(s, tool, name, kinds, [*words, *apart], ["--precision", precision])
+            clean += s.judge(f"compute-sanitizer {name} {precision}", code, out, 20)
+        if clean == len(PRECISIONS):
             took = round(time.monotonic() - begin, 1)
             s.figure("sanitizer/" + name, {"seconds": took, "kinds": kinds, "filter": " ".join(words) or "none"})
