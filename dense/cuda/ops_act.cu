@@ -46,8 +46,9 @@ struct act_backward_args {
     enum activation act;
     struct dropout_mask mask;
     uint32_t first, count, width, ldy, lddy, chunk;
-    bool plain, aligned; /* nothing but sums; y and dy */
-    const float *y;
+    bool plain, relu; /* nothing but sums; relu without dropout */
+    bool aligned;     /* y and dy */
+    const float *y;   /* plain: dy, which is not looked at */
     float *dy;
     double *partial;          /* (chunks, width) or NULL */
     struct narrow_to instead; /* of dy */
@@ -57,46 +58,75 @@ BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_
                         float dy)
 {
     if (a->mask.threshold == 0)
-        return a->act == ACT_RELU ? (y > 0.0f ? dy : 0.0f) : dy * act_slope(a->act, y);
+        return rounded_product(dy, act_slope(a->act, y));
     if (a->act == ACT_RELU) /* a dropped value is 0, and so is its slope */
-        return y > 0.0f ? dy * a->mask.scale : 0.0f;
+        return y > 0.0f ? rounded_product(dy, a->mask.scale) : 0.0f;
     if (!dropout_keeps(&a->mask, dropout_example(&a->mask, a->first + row) * a->width + column))
         return 0.0f;
-    return dy * a->mask.scale * act_slope(a->act, y / a->mask.scale);
+    return rounded_product(dy * a->mask.scale, act_slope(a->act, y / a->mask.scale));
 }
 
 /* The gradient d of four values of a row. */
 BODY void act_backward_four(const struct act_backward_args *a, uint32_t row,
-                            const struct place_four *p, const struct four *y, struct four *d)
+                            const struct place_four *p, bool whole, const struct four *y,
+                            struct four *d)
 {
-    for (uint32_t j = 0; j < FOUR && !a->plain; j++)
+    for (uint32_t j = 0; j < FOUR && a->relu; j++)
+        d->v[j] = y->v[j] > 0.0f ? d->v[j] : 0.0f;
+    for (uint32_t j = 0; j < FOUR && !a->relu && !a->plain; j++)
         d->v[j] = j < p->count ? act_gradient(a, row, p->column + j, y->v[j], d->v[j]) : 0.0f;
     if (a->instead.to)
         narrow_store(&a->instead, row, p->column, a->width, d);
     else if (!a->plain)
-        four_store(a->dy + (size_t)row * a->lddy + p->column, p->count, a->aligned, d);
+        four_store(a->dy + (size_t)row * a->lddy + p->column, p->count, whole, d);
+}
+
+/* As four_load, of at least one column, and `whole` is known when this is compiled: a branch
+ * between two loads would have the second wait for the first. */
+BODY struct four act_load(const float *p, uint32_t count, bool whole)
+{
+    struct four x;
+    if (whole)
+        return *(const struct four *)(const void *)p;
+    EACH (j, FOUR)
+        x.v[j] = p[j < count ? j : 0];
+    EACH (j, FOUR)
+        x.v[j] = j < count ? x.v[j] : 0.0f;
+    return x;
+}
+
+/* Rows [row, end) of four columns, whose sums these become. whole: of all four, at 16 bytes. */
+BODY void act_backward_rows(const struct act_backward_args *a, const struct place_four *p,
+                            bool whole, uint32_t row, uint32_t end, struct four *sum)
+{
+    for (; row < end; row += ACT_AHEAD) {
+        struct four d[ACT_AHEAD], y[ACT_AHEAD];
+        EACH (k, ACT_AHEAD) {
+            size_t at = row + k < end ? row + k : end - 1;
+            d[k] = act_load(a->dy + at * a->lddy + p->column, p->count, whole);
+            y[k] = act_load(a->y + at * a->ldy + p->column, p->count, whole);
+        }
+        EACH (k, ACT_AHEAD) {
+            if (row + k >= end)
+                continue;
+            act_backward_four(a, row + k, p, whole, &y[k], &d[k]);
+            for (uint32_t j = 0; j < FOUR; j++)
+                sum->v[j] += d[k].v[j];
+        }
+    }
 }
 
 /* `chunk` rows of four columns. */
 BODY void act_backward_at(const struct act_backward_args *a, size_t i)
 {
     struct place_four p = place_four_of(i, a->width);
-    uint32_t end = part_end(p.row, a->chunk, a->count);
+    uint32_t begin = p.row * a->chunk, end = part_end(p.row, a->chunk, a->count);
     struct four sum = {{0.0f, 0.0f, 0.0f, 0.0f}};
-    for (uint32_t row = p.row * a->chunk; row < end; row += ACT_AHEAD) {
-        struct four d[ACT_AHEAD], y[ACT_AHEAD];
-        EACH (k, ACT_AHEAD) {
-            size_t at = row + k < end ? row + k : end - 1;
-            d[k] = four_load(a->dy + at * a->lddy + p.column, p.count, a->aligned);
-            y[k] = a->plain ? d[k] : four_load(a->y + at * a->ldy + p.column, p.count, a->aligned);
-        }
-        EACH (k, ACT_AHEAD) {
-            if (row + k >= end)
-                continue;
-            act_backward_four(a, row + k, &p, &y[k], &d[k]);
-            for (uint32_t j = 0; j < FOUR; j++)
-                sum.v[j] += d[k].v[j];
-        }
+    if (a->aligned && p.count == FOUR) {
+        p.count = FOUR; /* known from here on */
+        act_backward_rows(a, &p, true, begin, end, &sum);
+    } else {
+        act_backward_rows(a, &p, false, begin, end, &sum);
     }
     for (uint32_t j = 0; j < FOUR && a->partial; j++)
         if (j < p.count)
@@ -124,11 +154,15 @@ void cuda_act_backward(struct stream *s, enum activation act, const struct dropo
         if (partial == NULL)
             return;
     }
-    bool plain = act == ACT_NONE && mask->threshold == 0;
-    struct act_backward_args a = {
-        act, *mask, first,   count,  width,
-        ldy, lddy,  chunk,   plain,  fours_lie(dy, lddy) && (plain || fours_lie(y, ldy)),
-        y,   dy,    partial, instead};
+    bool plain = act == ACT_NONE && mask->threshold == 0,
+         relu = act == ACT_RELU && mask->threshold == 0;
+    if (plain) {
+        y = dy;
+        ldy = lddy;
+    }
+    struct act_backward_args a = {act,   *mask, first, count, width, ldy,     lddy,   chunk,
+                                  plain, relu,  false, y,     dy,    partial, instead};
+    a.aligned = fours_lie(dy, lddy) && fours_lie(y, ldy);
     if (!plain || bias_gradient || instead.to)
         act_backward_run(s, (size_t)chunks * fours_of(width), &a);
     if (bias_gradient)
