@@ -2,7 +2,7 @@
  * module that fills it.
  *
  * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
- * shoal_backend_v5, which gives its table of functions. It is loaded with dlopen, so that the
+ * shoal_backend_v6, which gives its table of functions. It is loaded with dlopen, so that the
  * program needs neither BLAS nor CUDA to start, and so that the BLAS can be told its kernel type
  * (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -31,8 +31,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 5u /* of struct backend_ops: a module of another number is refused */
-#define BACKEND_SYMBOL "shoal_backend_v5"
+#define BACKEND_ABI 6u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_SYMBOL "shoal_backend_v6"
 
 struct stream;
 
