@@ -112,7 +112,8 @@ extern bool cuda_products_only;
 
 /* SHOAL_CUDA_EXACT=1, for checkers of memory (compute-sanitizer; ASan on the host's stand-in):
  * every array and every piece of scratch is an allocation of its own, at its size, and given back
- * at once; nothing is recorded. */
+ * at once; nothing is recorded. On a card what the libraries write is zeroed before: initcheck does
+ * not see all of their stores. */
 extern bool cuda_exact;
 
 /* Keeps the first failure: of the recording where one is being made, else of the stream. */

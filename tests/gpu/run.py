@@ -52,7 +52,7 @@ def run_correctness(s):
     s.stage("tests of dense", 200, correctness.stage_tests)
     s.stage("models", 120, correctness.stage_models)
     s.stage("jobs", 150, correctness.stage_jobs)
-    s.stage("compute-sanitizer", 300, correctness.stage_sanitizer)
+    s.stage("compute-sanitizer", 140, correctness.stage_sanitizer)
 
 
 def run_speed(s):
