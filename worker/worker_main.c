@@ -29,8 +29,8 @@
 #include "proto/wire/wire.h"
 #include "worker/data/count.h"
 #include "worker/data/dataset.h"
+#include "worker/data/decode.h"
 #include "worker/data/feature.h"
-#include "worker/data/source.h"
 #include "worker/data/values.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/known_names.h"
@@ -166,7 +166,7 @@ static void version(void)
                              json_library(),
                              config_library(),
                              hash_library(),
-                             source_libraries(),
+                             decode_libraries(),
                              NULL};
     struct backend *b;
     struct err e = {0};

@@ -18,6 +18,7 @@
 #define LIMIT_SHARDS 1024u
 #define LIMIT_SHARD_TABLETS_MIN 16u /* of one table on one shard, else creation is refused */
 #define LIMIT_LANES 1024u
+#define LIMIT_OBJECTS 65536u /* of a log */
 #define LIMIT_WORKERS 4096u
 #define LIMIT_LOCAL_SERVERS 16 /* of shoal local */
 #define LIMIT_LOCAL_SHARDS 16  /* of each */

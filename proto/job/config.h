@@ -79,8 +79,10 @@ int config_enum(const struct config *c, const char *path);
 int config_enum_or(const struct config *c, const char *path, int fallback);
 /* The choice itself, of an enum that is there. */
 const char *config_word(const struct config *c, const char *path);
-/* A list that is absent is its fallback, "400, 400", or empty. */
-/* copies; caller frees with config_list_free */
+/* A list that is absent is its fallback, "400, 400", or empty. {cmd: C} among its items is "cmd:C",
+ * {object: {list: L, open: O}} is "object:L" CONFIG_UNIT "O"; copies; caller frees with
+ * config_list_free. */
+#define CONFIG_UNIT "\x1f"
 int config_list(const struct config *c, const char *path, struct string_list *out);
 int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */
 /* "line 12: ", or "--set: " for a key that the command line said, or "" for an absent one. */

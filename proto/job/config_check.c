@@ -145,17 +145,26 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
     return best;
 }
 
+/* What may stand behind the name of a list of inputs. */
+static bool is_element(const char *rest)
+{
+    static const char *const forms[] = {"", ".cmd", ".object.list", ".object.open"};
+    const char *form = strncmp(rest, "[]", 2) == 0 ? rest + 2 : rest;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (strcmp(form, forms[i]) == 0)
+            return true;
+    return false;
+}
+
 static const struct config_key *key_find(const struct config_key *spec, const char *generic)
 {
     size_t n = strlen(generic);
     for (; spec->path != NULL; spec++) {
         if (strcmp(spec->path, generic) == 0)
             return spec;
-        if (spec->type == CONFIG_LIST) { /* its elements: "x[]", "x[].cmd", "x.cmd" */
+        if (spec->type == CONFIG_LIST) { /* its elements: "x[]", "x[].cmd", "x.cmd", .. */
             size_t k = strlen(spec->path);
-            if (n > k && strncmp(spec->path, generic, k) == 0 &&
-                (strcmp(generic + k, "[]") == 0 || strcmp(generic + k, "[].cmd") == 0 ||
-                 strcmp(generic + k, ".cmd") == 0))
+            if (n > k && strncmp(spec->path, generic, k) == 0 && is_element(generic + k))
                 return spec;
         }
     }

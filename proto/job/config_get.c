@@ -183,23 +183,37 @@ const char *config_where(const struct config *c, const char *path, char out[CONF
     return out;
 }
 
-/* One item of a list at `path`: a string, or a command as "cmd:...". */
+static const char *text_below(const struct config *c, const char *path, const char *key)
+{
+    char below[PATH_MAX_BYTES + 32];
+    (void)snprintf(below, sizeof below, "%s.%s", path, key);
+    const struct entry *n = config_entry_find(c, below);
+    return n != NULL ? n->value : NULL;
+}
+
+/* One item of a list at `path`: a string, or what commands read, as config.h has them. */
 static int list_item(const struct config *c, const char *path, struct string_list *out)
 {
-    char below[PATH_MAX_BYTES + 8];
     const struct entry *n = config_entry_find(c, path);
+    const char *command = text_below(c, path, "cmd"), *list = text_below(c, path, "object.list"),
+               *open = text_below(c, path, "object.open");
     if (n != NULL)
         return n->value == NULL ? 0 : config_list_add(out, n->value);
-    (void)snprintf(below, sizeof below, "%s.cmd", path);
-    n = config_entry_find(c, below);
-    if (n == NULL || n->value == NULL)
+    bool object = list != NULL || open != NULL;
+    if (command == NULL && !object)
         return 0;
-    char *command = malloc(strlen(n->value) + 5);
-    if (command == NULL)
+    list = list != NULL ? list : "";
+    open = open != NULL ? open : "";
+    size_t bytes = (object ? strlen(list) + strlen(open) : strlen(command)) + 16;
+    char *item = malloc(bytes);
+    if (item == NULL)
         return SHOAL_E_NOMEM;
-    (void)sprintf(command, "cmd:%s", n->value);
-    int rc = config_list_add(out, command);
-    free(command);
+    if (object)
+        (void)snprintf(item, bytes, "object:%s" CONFIG_UNIT "%s", list, open);
+    else
+        (void)snprintf(item, bytes, "cmd:%s", command);
+    int rc = config_list_add(out, item);
+    free(item);
     return rc;
 }
 

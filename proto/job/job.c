@@ -300,7 +300,7 @@ const char *job_command(const struct job *j)
         for (size_t k = 0; k < input[i]->count; k++)
             if (strncmp(input[i]->item[k], "cmd:", 4) == 0)
                 return input[i]->item[k] + 4;
-    return NULL;
+    return j->data.objects.open;
 }
 
 void job_free(struct job *j)
@@ -314,6 +314,9 @@ void job_free(struct job *j)
     config_list_free(&j->fresh);
     legend_free(&j->legend);
     free(j->data.column);
+    free(j->data.objects.list);
+    free(j->data.objects.open);
+    free(j->data.head);
     for (size_t i = 0; i < j->table_count && j->table != NULL; i++) {
         config_list_free(&j->table[i].fields);
         free(j->table[i].rule);

@@ -109,6 +109,16 @@ struct job {
         enum data_format format;
         /* files, globs, or "-"; "cmd:" prefix for {cmd: "..."} inputs */
         struct string_list train, valid, test;
+        /* Of train: its files, or what commands list and open, one by one; each is opened by who
+         * trains it. */
+        struct {
+            bool on;
+            char *list, *open; /* owned; commands; NULL: of files */
+            uint32_t quiet_s;  /* without a byte of a command */
+            uint32_t tries;
+            bool leave_out; /* what cannot be read */
+        } objects;
+        char *head; /* owned; of objects: the first line of one; no part of the file. Or NULL */
         /* columns by name or number; one, "0", by default; several: a task each */
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;

@@ -175,6 +175,73 @@ static int label_check(const struct config *c, const struct job *j, struct err *
                           "as --set data.label=click, or by its number, counted from 0");
 }
 
+/* "object:LIST" CONFIG_UNIT "OPEN" */
+static int commands_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *list = j->data.train.item[0] + strlen("object:"), *unit = strstr(list, CONFIG_UNIT);
+    if (unit == NULL || unit == list || unit[1] == '\0' || strstr(unit + 1, CONFIG_UNIT) != NULL)
+        return job_refuse(c, "data.train", e,
+                          ": an object needs list, a command that prints names, and open, one that "
+                          "prints the object named $1");
+    j->data.objects.list = strndup(list, (size_t)(unit - list));
+    j->data.objects.open = strdup(unit + 1);
+    return j->data.objects.list != NULL && j->data.objects.open != NULL
+               ? 0
+               : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
+static bool is_object(const char *item)
+{
+    return strncmp(item, "object:", strlen("object:")) == 0;
+}
+
+/* What is said in words rather than done wrongly. */
+static int objects_check(const struct config *c, const struct job *j, struct err *e)
+{
+    const char *key = j->data.objects.open != NULL ? "data.train" : "data.objects";
+    if (j->data.format == DATA_EVENTS)
+        return job_refuse(c, key, e,
+                          ": objects are read as text, and data.format is events; leave it out: "
+                          "event files are read where they lie");
+    if (config_has(c, "replay"))
+        return job_refuse(c, key, e,
+                          ": a replay takes its log as one, not by objects: name files or {cmd: "
+                          "..}, or convert them to event files (shoal convert)");
+    for (size_t i = 0; i < j->data.train.count; i++)
+        if (j->data.objects.open == NULL && (strncmp(j->data.train.item[i], "cmd:", 4) == 0 ||
+                                             strcmp(j->data.train.item[i], "-") == 0))
+            return job_refuse(c, key, e,
+                              ": %s is no file, so it cannot be an object; say "
+                              "{object: {list: .., open: ..}} for what commands read",
+                              j->data.train.item[i]);
+    return 0;
+}
+
+static int objects_take(const struct config *c, struct job *j, struct err *e)
+{
+    bool commands = false;
+    int rc = 0;
+    for (size_t i = 0; i < j->data.train.count; i++)
+        commands |= is_object(j->data.train.item[i]);
+    if (commands && j->data.train.count > 1)
+        return job_refuse(c, "data.train", e,
+                          ": {object: ..} stands alone: let its list command print all names");
+    j->data.objects.on =
+        commands || (config_has(c, "data.objects") &&
+                     (!config_has_value(c, "data.objects") || config_bool(c, "data.objects")));
+    j->data.objects.quiet_s = (uint32_t)(config_size(c, "data.objects.quiet") / 1000);
+    j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
+    j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
+    for (size_t i = 0; i < j->data.valid.count + j->data.test.count; i++)
+        if (is_object(i < j->data.valid.count ? j->data.valid.item[i]
+                                              : j->data.test.item[i - j->data.valid.count]))
+            return job_refuse(c, i < j->data.valid.count ? "data.valid" : "data.test", e,
+                              ": {object: ..} is for data.train; name files or {cmd: ..}");
+    if (commands)
+        rc = commands_take(c, j, e);
+    return rc == 0 && j->data.objects.on ? objects_check(c, j, e) : rc;
+}
+
 int job_data_take(const struct config *c, struct job *j, struct err *e)
 {
     SHOAL_ASSERT(j->table == NULL && j->features.fields.count == 0); /* job.c, 1 */
@@ -210,6 +277,8 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));
     j->data.cache_max = config_size(c, "data.cache_max");
     int rc = character_take(c, "data.delimiter", &j->data.delimiter, e);
+    if (rc == 0)
+        rc = objects_take(c, j, e);
     if (rc == 0)
         rc = labels_take(c, j, e);
     if (rc == 0 && j->data.negatives < 1 && j->data.label_count > 1)

@@ -18,7 +18,17 @@ const struct config_key keys_job[] = {
     {"data.train", CONFIG_LIST, 0, 0, NULL, .otherwise = "must be given", .values = "file or list",
      .text = "files, globs, `-` (standard input; in a file `'-'`), `{cmd: \"...\"}` (by workers "
              "started with "
-             "`--allow-commands`; `shoal local` does); `.gz` and `.zst` are read as they are"},
+             "`--allow-commands`; `shoal local` does), `{object: {list: \"...\", open: \"...\"}}` "
+             "([objects](#objects)); `.gz` and `.zst` are read as they are"},
+    {"data.objects", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
+     .text = "each file of `data.train` is an object, opened by the worker that trains it. "
+             "[Objects](#objects)"},
+    {"data.objects.quiet", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .fallback = "60000",
+     .otherwise = "60s", .text = "a command that gives no byte for so long has failed"},
+    {"data.objects.tries", CONFIG_INT, 1, 100, NULL, .fallback = "3",
+     .text = "of a command, with pauses of 1 s, 2 s, 4 s, .."},
+    {"data.objects.failed", CONFIG_ENUM, 0, 0, "stop|leave_out", .fallback = "stop",
+     .text = "what an object does that cannot be read: stop the job, or be left out, and counted"},
     {"data.valid", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored after each epoch"},
     {"data.test", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",

@@ -44,6 +44,8 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(WORKER_LEAVE, "", W, 0, false) \
     X(INDEX_DONE, "", W, 0, false) \
     X(WINDOWS, "", W, 0, false) \
+    X(OBJECTS, "", W, 0, false) \
+    X(OBJECT_DONE, "", W, 0, false) \
     X(LEGEND, "", W, 0, false) \
     X(TABLE_DECLARE, "", W, 0, false) \
     X(LANE_NEXT, "", W, 0, false) \

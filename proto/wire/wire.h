@@ -313,6 +313,19 @@ struct wire_window {
     U64(pass) U64(rows) U64(digest) U32(windows) STR(warning, ERR_TEXT_MAX)
 #define WIRE_WINDOWS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
+/* A log of objects: before a worker makes its model it asks (count 0) for the first line of one.
+ * The reply: head (frame 1; empty where the format needs none) of a log of `count` objects, or
+ * `list`: nobody knows yet, list them and say (count above 0; frame 1: their lines as the worker's
+ * object.h has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at
+ * it. The list that was told first stands. */
+#define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count)
+#define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list)
+/* INDEX_DONE of one object. */
+#define WIRE_OBJECT_DONE(U32, U64, I32, F32, F64, B, STR) \
+    U64(pass) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
+    STR(warning, ERR_TEXT_MAX)
+#define WIRE_OBJECT_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
  * slot, and with a lane when the lane's task is fully pushed (batch = its last acknowledged batch).
  * Reply, kind: enum wire_next:
@@ -327,6 +340,9 @@ struct wire_window {
  *          EVAL_DONE with `task`
  *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
  *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
+ * object: 0, or INDEX and TASK are of that object alone, counted from 1; name and what stands
+ * behind it in its line, a blank for the tab within that, for a string has none. Of TASK
+ * positions are of its own order, and rows and digest must be those that the worker finds.
  * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
  * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
@@ -335,7 +351,8 @@ struct wire_window {
     U64(pass) U32(lane) U64(generation) U64(batch)
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) \
-    U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
+    U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run) U32(object) \
+    STR(object_name, LIMIT_PATH) STR(object_mark, LIMIT_PATH) U64(object_rows) U64(object_digest)
 
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's
  * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
@@ -413,10 +430,10 @@ struct wire_window {
 
 /* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
  * by name. X(NAME, version) */
-#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8)
+#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
-#define WIRE_LATER(X) X(SHARD_BEAT, 37)
+#define WIRE_LATER(X) X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \
@@ -468,7 +485,9 @@ struct wire_window {
     X(FIELD_DROP, 46, 0, 0)                                                                        \
     X(DROP, 47, 0, 0)                                                                              \
     X(KEYLIST, 48, 1, 0)                                                                           \
-    X(WINDOWS, 49, 1, 0)
+    X(WINDOWS, 49, 1, 0)                                                                           \
+    X(OBJECTS, 50, 2, 1)                                                                           \
+    X(OBJECT_DONE, 51, 0, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as

@@ -121,8 +121,11 @@ int coord_epoch_load(struct coord *c, struct err *e)
 int coord_epoch_cut(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
-    struct coord_segment whole = {0, j->at.split[WIRE_TRAIN].rows, 0};
+    struct coord_segment whole = {.rows = j->at.split[WIRE_TRAIN].rows};
     bool replay = j->spec.replay.on;
+    if (j->spec.data.objects.on)
+        whole.piece = coord_objects_pieces(j, j->at.epoch, &whole.pieces);
+    j->tasks.holder = j->objects.holder;
     uint32_t batches = replay ? coord_replay_task_batches(j)
                               : coord_task_batches(whole.rows, j->spec.train.batch, j->tasks.lanes,
                                                    j->spec.train.task_batches);

@@ -115,6 +115,8 @@ int coord_flow_resume(struct coord *c, struct err *e)
         j->opened = j->at.run; /* all were set up: what is missing now was lost */
     rc = coord_setup_load(c, e);
     if (rc == 0)
+        rc = coord_objects_load(c, e);
+    if (rc == 0)
         rc = past_load(c, e);
     j->resume =
         phase_after_setup(j, coord_from_loading(&at) ? (enum coord_phase)at.from_phase : was);

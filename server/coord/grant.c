@@ -87,6 +87,8 @@ static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
                                          .first_batch = task->first_batch,
                                          .batch_count = task->batch_count,
                                          .lr_scale = (float)c->job.at.lr_scale};
+    if (task->object != COORD_NO_OBJECT)
+        coord_objects_put(&c->job, task->object, &reply);
     l->answered_ns = env_now_ns(c->env);
     if (coord_lease_note(c, lane))
         answer(c, to, id, &reply);
@@ -218,6 +220,7 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
             lane_leave(c, l);
     SHOAL_ASSERT(worker != 0 && coord_lane_held(t, worker) == 0);
     coord_eval_worker_gone(&c->job.eval, worker);
+    coord_objects_worker_gone(&c->job, worker);
     for (uint32_t s = 0; s < 3; s++)
         if (c->job.index[s].worker == worker)
             c->job.index[s].worker = 0;
@@ -325,12 +328,29 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     lane_fence(c, lane, true);
 }
 
+/* False: it was answered. */
+static bool objects_given(struct coord *c, peer_t from, const struct wire *request, uint64_t worker)
+{
+    uint32_t object = coord_objects_next(c, worker);
+    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_INDEX, .split = WIRE_TRAIN};
+    if (object == COORD_NO_OBJECT)
+        return true;
+    coord_objects_put(&c->job, object, &reply);
+    answer(c, from, request->id, &reply);
+    return false;
+}
+
 static void next_index(struct coord *c, peer_t from, const struct wire *request, uint64_t worker)
 {
     uint64_t now = env_now_ns(c->env);
     for (uint32_t s = 0; s < 3; s++) {
         if (c->job.at.split[s].used == 0 || c->job.at.split[s].known != 0)
             continue;
+        if (s == WIRE_TRAIN && c->job.spec.data.objects.on) {
+            if (!objects_given(c, from, request, worker))
+                return;
+            continue;
+        }
         bool again = c->job.index[s].worker == worker &&
                      now - c->job.index[s].given_ns > COORD_EVAL_AGAIN_NS;
         if (c->job.index[s].worker != 0 && !again)

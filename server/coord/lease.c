@@ -61,19 +61,20 @@ bool coord_lease_note(struct coord *c, uint32_t lane)
     SHOAL_ASSERT(task->lane == lane);
     uint64_t first = at->mark + 1 > task->first_batch ? at->mark + 1 : task->first_batch;
     struct coord_lease *out = &l->entry[++l->serial % COORD_LEASES];
-    *out = (struct coord_lease){.serial = l->serial,
-                                .run = c->job.at.run,
-                                .generation = at->generation,
-                                .first = first,
-                                .last = coord_task_last(task),
-                                .worker = at->worker,
-                                .task_first = task->first_batch,
-                                .position = task->position,
-                                .rows = task->rows,
-                                .lane = lane,
-                                .epoch = t->epoch,
-                                .task = at->task,
-                                .batch = (uint32_t)t->batch};
+    *out =
+        (struct coord_lease){.serial = l->serial,
+                             .run = c->job.at.run,
+                             .generation = at->generation,
+                             .first = first,
+                             .last = coord_task_last(task),
+                             .worker = at->worker,
+                             .task_first = task->first_batch,
+                             .position = task->position + coord_objects_base(&c->job, task->object),
+                             .rows = task->rows,
+                             .lane = lane,
+                             .epoch = t->epoch,
+                             .task = at->task,
+                             .batch = (uint32_t)t->batch};
     if (worker != NULL)
         memcpy(out->name, worker->name, sizeof out->name);
     key_of(l->serial, key);
@@ -148,7 +149,8 @@ static void match(const struct coord_leases *l, uint64_t run, struct asked *aske
     }
 }
 
-static struct json *lease_json(const struct coord_lease *at, uint64_t batch)
+static struct json *lease_json(const struct coord_job *job, const struct coord_lease *at,
+                               uint64_t batch)
 {
     if (at == NULL)
         return json_new_null();
@@ -160,8 +162,13 @@ static struct json *lease_json(const struct coord_lease *at, uint64_t batch)
     json_set_string(j, "name", at->name);
     json_set_int(j, "task", at->task);
     json_set_int(j, "epoch", at->epoch);
-    json_set_int(j, "position",
-                 (int64_t)(at->position + (skipped < at->rows ? skipped : at->rows)));
+    uint64_t position = at->position + (skipped < at->rows ? skipped : at->rows);
+    if (job->objects.count > 0 && at->run == job->at.run && left > 0) {
+        const char *object;
+        position = coord_objects_at(job, position, &object);
+        json_set_string(j, "object", object);
+    }
+    json_set_int(j, "position", (int64_t)position);
     json_set_int(j, "rows", (int64_t)(left < at->batch ? left : at->batch));
     return j;
 }
@@ -182,7 +189,7 @@ int coord_lease_who(struct coord *c, struct coord_ask *a)
         qsort(asked, q->count, sizeof *asked, by_place);
     }
     for (uint32_t i = 0; asked != NULL && i < q->count; i++)
-        (void)json_append(list, lease_json(asked[i].lease, asked[i].name.batch));
+        (void)json_append(list, lease_json(&c->job, asked[i].lease, asked[i].name.batch));
     char *text = asked != NULL ? json_text(list, 0) : NULL;
     a->silent = text != NULL && coord_send_frame(c, a->from, &a->reply, text, strlen(text));
     free(text);

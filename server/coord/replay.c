@@ -97,7 +97,8 @@ static int segments_make(struct coord_job *j, struct err *e)
         if (!taken(&j->spec, r->window[i].number))
             continue;
         r->number[r->segments] = r->window[i].number;
-        r->segment[r->segments++] = (struct coord_segment){position, r->window[i].rows, 0};
+        r->segment[r->segments++] =
+            (struct coord_segment){.position = position, .rows = r->window[i].rows};
         r->rows += r->window[i].rows;
         r->batches += (r->window[i].rows + j->spec.train.batch - 1) / j->spec.train.batch;
     }
@@ -186,6 +187,8 @@ uint64_t coord_replay_rows(const struct coord_job *j)
 uint64_t coord_replay_batches(const struct coord_job *j)
 {
     uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
+    if (j->spec.data.objects.on)
+        return coord_objects_batches(j);
     return j->spec.replay.on ? j->replay.batches : rows / batch + (rows % batch != 0);
 }
 

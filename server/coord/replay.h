@@ -79,7 +79,7 @@ int coord_replay_load(struct coord *c, struct err *e);
 
 /* A worker's windows. DATA: it has others than those before; *ends: the job cannot be. */
 int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends);
-/* Rows and batches of an epoch; of a job without replay those of the split. */
+/* Rows and batches of an epoch; of a job without replay those of the split, or of its objects. */
 uint64_t coord_replay_rows(const struct coord_job *j);
 uint64_t coord_replay_batches(const struct coord_job *j);
 /* Before the epoch is planned: CONFIG where windows that are learnt would be other ones. */

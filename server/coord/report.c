@@ -394,6 +394,7 @@ static struct json *report_json(const struct coord *c)
     json_set(r, "notes", coord_notes_json(j));
     if (j->warning[0] != 0)
         json_set_string(r, "warning", j->warning);
+    coord_objects_json(j, r);
     json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);
     json_set_null(r, "teacher_auc");
     json_set(r, "tables", tables_json(c, &rows));

@@ -175,6 +175,7 @@ char *coord_status_text(struct coord *c)
         json_set_string(s, "waiting", missing);
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
+    coord_objects_json(j, s);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)

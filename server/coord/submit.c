@@ -66,6 +66,7 @@ int coord_submit_name(struct coord_job *j, const struct legend *names, bool lear
 static void job_close(struct coord *c, struct coord_job *j)
 {
     coord_task_close(&j->tasks);
+    coord_objects_close(&j->objects);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
     coord_window_close(&j->windows);

@@ -68,18 +68,37 @@ static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
     return 0;
 }
 
-/* The next task: batches [first, first + count) of a segment, clipped to its end. */
-static struct coord_task *task_cut(struct coord_tasks *t, const struct coord_segment *s,
-                                   uint64_t first, uint64_t count, uint32_t *at)
+/* Where tasks are cut from: a segment, or a piece of one. */
+struct cut {
+    uint64_t position, rows;
+    uint32_t object;
+};
+
+static struct cut cut_of(const struct coord_segment *s, uint32_t piece)
+{
+    return s->pieces == 0 ? (struct cut){s->position, s->rows, COORD_NO_OBJECT}
+                          : (struct cut){0, s->piece[piece].rows, s->piece[piece].object};
+}
+
+static uint32_t cuts_of(const struct coord_segment *s)
+{
+    return s->pieces == 0 ? 1 : s->pieces;
+}
+
+/* The next task: batches [first, first + count) of it, clipped to its end. */
+static struct coord_task *task_cut(struct coord_tasks *t, const struct cut *c, uint64_t first,
+                                   uint64_t count, uint32_t *at)
 {
     struct coord_task *task = &t->task[(*at)++];
     uint64_t from = first * t->batch, to = (first + count) * t->batch;
-    from = from < s->rows ? from : s->rows;
-    task->position = s->position + from;
-    task->rows = (to < s->rows ? to : s->rows) - from;
-    task->before = t->batches + ceil_div(from, t->batch);
+    from = from < c->rows ? from : c->rows;
+    task->position = c->position + from;
+    task->rows = (to < c->rows ? to : c->rows) - from;
+    task->before = t->batches;
     task->batch_count = (uint32_t)ceil_div(task->rows, t->batch);
     task->lane = COORD_NO_LANE;
+    task->object = task->rows > 0 ? c->object : COORD_NO_OBJECT;
+    t->batches += task->batch_count;
     return task;
 }
 
@@ -89,28 +108,95 @@ static void rounds_cut(struct coord_tasks *t, const struct coord_segment *s, uin
                        uint32_t *at)
 {
     uint64_t round = (uint64_t)task_batches * t->lanes, batches = ceil_div(s->rows, t->batch);
+    const struct cut whole = cut_of(s, 0);
     for (uint64_t first = 0; first < batches; first += round) {
         uint64_t left = ceil_div(batches - first, t->lanes);
         uint64_t each = left < task_batches ? left : task_batches;
         for (uint32_t l = 0; l < t->lanes; l++) {
-            struct coord_task *task = task_cut(t, s, first + l * each, each, at);
+            struct coord_task *task = task_cut(t, &whole, first + l * each, each, at);
             task->lane = l;
             task->batch_count = (uint32_t)each;
         }
     }
 }
 
-static void segment_cut(struct coord_tasks *t, struct coord_segment *s, uint32_t task_batches,
-                        uint32_t *at)
+/* Which of a segment's pieces a lane is at, and how many batches of it are dealt. */
+struct queue {
+    uint32_t piece;
+    uint64_t done;
+};
+
+/* Batches left of the piece at hand, or of the lane's next one; 0: it has none left. */
+static uint64_t queue_left(const struct coord_tasks *t, const struct coord_segment *s,
+                           uint32_t lane, struct queue *q)
 {
-    uint64_t batches = ceil_div(s->rows, t->batch);
+    for (; q->piece < s->pieces; q->piece++, q->done = 0) {
+        uint64_t batches = ceil_div(s->piece[q->piece].rows, t->batch);
+        if (s->piece[q->piece].lane == lane && q->done < batches)
+            return batches - q->done;
+    }
+    return 0;
+}
+
+/* Batches a lane of the next round: as many as the lane with the fewest left in its piece has. */
+static uint64_t round_length(const struct coord_tasks *t, const struct coord_segment *s,
+                             uint32_t task_batches, struct queue *queue)
+{
+    uint64_t each = 0;
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        uint64_t left = queue_left(t, s, l, &queue[l]);
+        if (left > 0 && (each == 0 || left < each))
+            each = left;
+    }
+    return each < task_batches ? each : task_batches;
+}
+
+/* Rounds of pieces; at: NULL counts them only. */
+static uint64_t pieces_deal(struct coord_tasks *t, const struct coord_segment *s,
+                            uint32_t task_batches, struct queue *queue, uint32_t *at)
+{
+    uint64_t rounds = 0, each;
+    memset(queue, 0, t->lanes * sizeof *queue);
+    for (; (each = round_length(t, s, task_batches, queue)) > 0; rounds++)
+        for (uint32_t l = 0; l < t->lanes; l++) {
+            bool has = queue[l].piece < s->pieces;
+            struct cut of = has ? cut_of(s, queue[l].piece) : (struct cut){0, 0, COORD_NO_OBJECT};
+            if (at != NULL) {
+                struct coord_task *task = task_cut(t, &of, has ? queue[l].done : 0, each, at);
+                task->lane = l;
+                task->batch_count = (uint32_t)each;
+            }
+            queue[l].done += each;
+        }
+    return rounds;
+}
+
+static void segment_cut(struct coord_tasks *t, struct coord_segment *s, uint32_t task_batches,
+                        struct queue *queue, uint32_t *at)
+{
     s->task = *at;
-    if (t->mode == WIRE_BSP)
+    if (t->mode == WIRE_BSP && s->pieces > 0)
+        (void)pieces_deal(t, s, task_batches, queue, at);
+    else if (t->mode == WIRE_BSP)
         rounds_cut(t, s, task_batches, at);
     else
-        for (uint64_t first = 0; first < batches; first += task_batches)
-            (void)task_cut(t, s, first, task_batches, at);
-    t->batches += batches;
+        for (uint32_t p = 0; p < cuts_of(s); p++) {
+            const struct cut of = cut_of(s, p);
+            for (uint64_t first = 0; first < ceil_div(of.rows, t->batch); first += task_batches)
+                (void)task_cut(t, &of, first, task_batches, at);
+        }
+}
+
+static uint64_t segment_tasks(struct coord_tasks *t, const struct coord_segment *s,
+                              uint32_t task_batches, struct queue *queue)
+{
+    uint64_t tasks = 0, round = (uint64_t)task_batches * t->lanes;
+    if (t->mode == WIRE_BSP)
+        return t->lanes * (s->pieces > 0 ? pieces_deal(t, s, task_batches, queue, NULL)
+                                         : ceil_div(ceil_div(s->rows, t->batch), round));
+    for (uint32_t p = 0; p < cuts_of(s); p++)
+        tasks += ceil_div(ceil_div(cut_of(s, p).rows, t->batch), task_batches);
+    return tasks;
 }
 
 /* More rows than there are anywhere, a worker's word, are not looked at: their products wrap. */
@@ -120,7 +206,7 @@ static bool plan_covers(const struct coord_tasks *t, const struct coord_segment 
     uint32_t i = 0;
     for (uint32_t s = 0; s < count; s++) {
         uint64_t next = segment[s].position, end = next + segment[s].rows;
-        if (segment[s].rows >= UINT64_C(1) << 60)
+        if (segment[s].rows >= UINT64_C(1) << 60 || segment[s].pieces > 0)
             return true;
         for (; i < t->tasks && (next < end || t->task[i].rows == 0); i++) {
             if (t->task[i].position != next)
@@ -137,9 +223,12 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
                     uint32_t count, uint32_t batch, uint32_t task_batches, uint64_t now_ns,
                     struct err *e)
 {
-    uint64_t tasks = 0, of = t->mode == WIRE_BSP ? (uint64_t)task_batches * t->lanes : task_batches;
+    struct queue *queue = calloc(t->lanes, sizeof *queue);
+    uint64_t tasks = 0;
     uint32_t at = 0;
     SHOAL_ASSERT(epoch > t->epoch && task_batches > 0);
+    if (queue == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the tasks of %u lanes", t->lanes);
     t->epoch = epoch;
     t->batch = batch;
     t->next = t->pushed = t->reported = t->stop = 0;
@@ -150,13 +239,13 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
         t->lane[l].next_task = l;
     }
     for (uint32_t s = 0; s < count; s++)
-        tasks +=
-            ceil_div(ceil_div(segment[s].rows, batch), of) * (t->mode == WIRE_BSP ? t->lanes : 1);
+        tasks += segment_tasks(t, &segment[s], task_batches, queue);
     int rc = plan_room(t, tasks, e);
+    for (uint32_t s = 0; rc == 0 && s < count; s++)
+        segment_cut(t, &segment[s], task_batches, queue, &at);
+    free(queue);
     if (rc != 0)
         return rc;
-    for (uint32_t s = 0; s < count; s++)
-        segment_cut(t, &segment[s], task_batches, &at);
     SHOAL_ASSERT(at == t->tasks && plan_covers(t, segment, count)); /* 3 */
     t->stop = t->tasks;
     return 0;
@@ -180,11 +269,38 @@ uint64_t coord_task_last(const struct coord_task *task)
     return task->first_batch + task->batch_count - 1;
 }
 
-/* There is a task to append to this lane. */
-static bool task_left(const struct coord_tasks *t, uint32_t lane)
+/* async, ssp: the next task for a lane of this worker: of objects that it holds, else of one that
+ * nobody holds. */
+static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
+{
+    uint32_t nobodys = COORD_NO_TASK;
+    for (uint32_t i = t->next; i < t->stop; i++) {
+        if (t->task[i].first_batch != 0)
+            continue;
+        uint64_t holder = t->holder[t->task[i].object];
+        if (holder == worker)
+            return i;
+        if (holder == 0 && nobodys == COORD_NO_TASK)
+            nobodys = i;
+    }
+    return nobodys;
+}
+
+/* The task that this lane, held by this worker, would be given. */
+static uint32_t task_left(const struct coord_tasks *t, uint32_t lane, uint64_t worker)
 {
     SHOAL_ASSERT(lane < t->lanes && t->next <= t->tasks && t->stop <= t->tasks);
-    return t->mode == WIRE_BSP ? t->lane[lane].next_task < t->stop : t->next < t->stop;
+    if (t->mode != WIRE_BSP && t->holder != NULL)
+        return task_held(t, worker);
+    uint32_t index = t->mode == WIRE_BSP ? t->lane[lane].next_task : t->next;
+    return index < t->stop ? index : COORD_NO_TASK;
+}
+
+/* Whoever has a task of an object opens it. */
+static void object_hold(struct coord_tasks *t, uint32_t task, uint64_t worker)
+{
+    if (t->holder != NULL && t->task[task].object != COORD_NO_OBJECT)
+        t->holder[t->task[task].object] = worker;
 }
 
 /* Cursors skip what is appended already (after a restart tasks come back out of order). */
@@ -201,13 +317,14 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
     struct coord_lane *l = &t->lane[lane];
     SHOAL_ASSERT(lane < t->lanes && l->task == COORD_NO_TASK);
     SHOAL_ASSERT(l->appended == 0 || l->next_batch == l->appended + 1); /* 1 */
-    if (!task_left(t, lane))
+    uint32_t index = task_left(t, lane, l->worker);
+    if (index == COORD_NO_TASK)
         return COORD_NO_TASK;
-    uint32_t index = t->mode == WIRE_BSP ? l->next_task : t->next;
     SHOAL_ASSERT(t->task[index].first_batch == 0 && index < t->stop); /* 3, 4 */
     SHOAL_ASSERT(t->task[index].lane == (t->mode == WIRE_BSP ? lane : COORD_NO_LANE));
     t->task[index].lane = lane;
     t->task[index].first_batch = l->next_batch;
+    object_hold(t, index, l->worker);
     l->task = index;
     l->next_batch += t->task[index].batch_count;
     l->appended = l->next_batch - 1;
@@ -282,6 +399,10 @@ uint64_t coord_task_before(const struct coord_tasks *t, uint32_t index)
 uint32_t coord_task_frontier(const struct coord_tasks *t)
 {
     uint32_t frontier = t->mode == WIRE_BSP ? 0 : t->next;
+    /* of objects they are appended in any order */
+    for (uint32_t i = t->tasks; t->mode != WIRE_BSP && t->holder != NULL && i > frontier; i--)
+        if (t->task[i - 1].first_batch != 0)
+            frontier = i;
     for (uint32_t l = 0; t->mode == WIRE_BSP && l < t->lanes; l++)
         if (t->lane[l].next_task - l > frontier)
             frontier = t->lane[l].next_task - l;
@@ -326,18 +447,34 @@ uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker)
     return held;
 }
 
+/* How much a free lane is this worker's: 0 not at all; 1 another's, 2 nobody's, 3 its own. */
+static uint32_t lane_suits(const struct coord_tasks *t, uint32_t lane, uint64_t worker, bool any)
+{
+    const struct coord_lane *l = &t->lane[lane];
+    if (l->state != LANE_FREE || task_left(t, lane, worker) == COORD_NO_TASK)
+        return 0;
+    if (t->mode != WIRE_BSP || t->holder == NULL || l->owner == worker)
+        return 3;
+    return l->owner == 0 ? 2 : any ? 1 : 0;
+}
+
 uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t share)
 {
+    uint32_t best = COORD_NO_LANE, how = 0;
     SHOAL_ASSERT(worker != 0 && share > 0);
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].state == LANE_FREE && t->lane[l].task != COORD_NO_TASK)
             return l;
     if (coord_lane_held(t, worker) >= share)
         return COORD_NO_LANE;
-    for (uint32_t l = 0; l < t->lanes; l++)
-        if (t->lane[l].state == LANE_FREE && task_left(t, l))
-            return l;
-    return COORD_NO_LANE;
+    for (uint32_t l = 0; l < t->lanes && how < 3; l++) {
+        uint32_t suits = lane_suits(t, l, worker, share >= t->lanes);
+        if (suits > how) {
+            best = l;
+            how = suits;
+        }
+    }
+    return best;
 }
 
 void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
@@ -346,7 +483,9 @@ void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
     SHOAL_ASSERT(lane < t->lanes && l->state == LANE_FREE && worker != 0);
     SHOAL_ASSERT(l->worker == 0 && l->ask_peer == 0); /* nobody's answer is lost with it */
     l->state = LANE_GRANTING;
-    l->worker = worker;
+    l->worker = l->owner = worker;
+    if (l->task != COORD_NO_TASK)
+        object_hold(t, l->task, worker);
     l->generation++;
     l->used = false;
     l->answered_ns = 0;

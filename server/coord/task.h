@@ -8,6 +8,11 @@
  * lane is told is a function of segments, batch, lanes and task_batches alone, never of who is
  * there.
  *
+ * A segment may be made of pieces, each the rows of one object: no task is of two. async and ssp:
+ * the next task is one of an object that the lane's worker holds, else of one that nobody holds,
+ * which it holds from then on. bsp: a piece is one lane's, whole; a round is as long as the
+ * shortest of what is left of the lanes' pieces at hand.
+ *
  * A lane:            coord_lane_grant              coord_lane_granted
  *        LANE_FREE -------------------> GRANTING -------------------> HELD
  *            ^                              |                          |
@@ -36,6 +41,7 @@
 
 #define COORD_NO_TASK UINT32_MAX
 #define COORD_NO_LANE UINT32_MAX
+#define COORD_NO_OBJECT UINT32_MAX
 #define COORD_TASKS_MAX (1u << 18) /* of one epoch; larger inputs get longer tasks */
 
 enum coord_lane_state { LANE_FREE, LANE_GRANTING, LANE_HELD, LANE_CLOSING };
@@ -44,6 +50,7 @@ struct coord_lane {
     enum coord_lane_state state;
     uint32_t task;        /* current, not fully pushed; or COORD_NO_TASK */
     uint64_t worker;      /* of GRANTING and HELD */
+    uint64_t owner;       /* bsp: who has its objects at hand, while he lives; 0: nobody */
     uint64_t generation;  /* highest given */
     uint64_t stored;      /* highest in the store */
     uint64_t next_batch;  /* first batch of the task that is appended next */
@@ -69,11 +76,19 @@ struct coord_losses {
     double loss_task[LIMIT_TASKS]; /* of each label */
 };
 
+/* All rows of an object, whose positions are of its own order. */
+struct coord_piece {
+    uint64_t rows;
+    uint32_t object, lane; /* lane: under bsp */
+};
+
 /* Positions of the epoch's order that are trained: those of a segment come one after the other, and
  * no batch is of two. */
 struct coord_segment {
     uint64_t position, rows;
-    uint32_t task; /* its first one, by coord_task_plan */
+    uint32_t task;                   /* its first one, by coord_task_plan */
+    uint32_t pieces;                 /* 0: it is none of objects */
+    const struct coord_piece *piece; /* borrowed; of `rows` rows in all */
 };
 
 struct coord_task {
@@ -81,15 +96,19 @@ struct coord_task {
     uint64_t before;         /* batches with rows before it, in its epoch */
     uint64_t first_batch;    /* 0: not appended yet */
     uint32_t batch_count;
-    uint32_t lane; /* bsp: from the start; else when appended */
-    bool pushed;   /* all batches acknowledged everywhere */
-    bool reported; /* TASK_DONE was taken */
-    bool stored;   /* as appended: it may be told */
+    uint32_t lane;   /* bsp: from the start; else when appended */
+    uint32_t object; /* or COORD_NO_OBJECT: then position is of the whole order */
+    bool pushed;     /* all batches acknowledged everywhere */
+    bool reported;   /* TASK_DONE was taken */
+    bool stored;     /* as appended: it may be told */
     struct coord_losses sum;
 };
 
 struct coord_tasks {
     struct coord_lane *lane; /* (lanes), owned */
+    /* by object, borrowed: which worker has it at hand, 0 nobody; NULL: the log is none of
+     * objects */
+    uint64_t *holder;
     uint32_t lanes, mode;
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;

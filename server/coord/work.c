@@ -234,6 +234,27 @@ int coord_work_windows(struct coord *c, struct coord_ask *a)
                : index_take(c, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
 }
 
+int coord_work_objects(struct coord *c, struct coord_ask *a)
+{
+    if (!coord_phase_running(c))
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to list objects for");
+    if (!c->job.spec.data.objects.on)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
+    return coord_objects_list(c, a);
+}
+
+int coord_work_object(struct coord *c, struct coord_ask *a)
+{
+    bool ends = false;
+    if (!coord_phase_running(c))
+        return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to index objects for");
+    int rc = coord_objects_done(c, a, &ends);
+    if (rc == 0 || !ends)
+        return rc;
+    (void)coord_end_fail(c, rc, "%s", a->e.text);
+    return 0;
+}
+
 /* The text with all names takes the place of the one that the job began with. */
 static int legend_take(struct coord *c, const struct legend *is, struct err *e)
 {

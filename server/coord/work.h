@@ -18,6 +18,8 @@ int coord_work_beat(struct coord *c, struct coord_ask *a);
 int coord_work_index(struct coord *c, struct coord_ask *a);
 int coord_work_legend(struct coord *c, struct coord_ask *a);
 int coord_work_windows(struct coord *c, struct coord_ask *a);
+int coord_work_objects(struct coord *c, struct coord_ask *a);
+int coord_work_object(struct coord *c, struct coord_ask *a);
 int coord_work_job_text(struct coord *c, struct coord_ask *a);
 int coord_work_declare(struct coord *c, struct coord_ask *a);
 int coord_work_task(struct coord *c, struct coord_ask *a);

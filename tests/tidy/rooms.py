@@ -52,7 +52,7 @@ DOORS = {
     r"rocksdb/c\.h": r"embedding/store/store_rocks\.c",
     r"cblas.*|openblas.*": r"dense/cpu/",
     r"cuda.*|cublas.*|cub/.*": r"dense/cuda/",
-    r"zlib\.h|zstd\.h": r"worker/data/(source|pack)\.c",
+    r"isa-l\.h|zstd\.h": r"worker/data/(decode|pack)\.c",
     r"xxhash\.h": r"proto/base/hash\.c",
     r"sodium\.h": r"proto/base/(secret|sign)\.c",
     r"jansson\.h": r"proto/base/json\.c",

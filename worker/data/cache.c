@@ -215,6 +215,14 @@ int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const c
     return fd;
 }
 
+void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
+{
+    char path[LIMIT_PATH + 64];
+    snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s", c->folder, group, identity,
+             suffix);
+    file_unlink(path);
+}
+
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
 {
     char path[LIMIT_PATH + 64];

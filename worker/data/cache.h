@@ -47,6 +47,8 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
 /* Waits until nobody else has the lock of such a file, which who makes it holds, so that one
  * process of a machine does; closed, the descriptor gives it back. -1: there are no locks. */
 int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
+/* Removes a kept file; who has it open keeps it. */
+void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
 /* A kept file opened for reading, or -1. */
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
 

@@ -16,10 +16,12 @@
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
+#include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
 #include "worker/data/feature.h"
 #include "worker/data/labels.h"
+#include "worker/data/object.h"
 #include "worker/data/source.h"
 
 #include <inttypes.h>
@@ -66,6 +68,71 @@ static bool names_all(const struct job *job)
            job->data.label[0][0] != '\0';
 }
 
+/* The header of file i; *text lives in `lines`. An empty file has none: END. */
+static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
+                     struct err *e)
+{
+    SHOAL_ASSERT(i < s->count);
+    if (s->file[i].bytes == 0)
+        return SHOAL_E_END;
+    lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
+    return lines_next(lines, line, e);
+}
+
+/* The first line of the first object; *line is the caller's. */
+static int object_head(const struct job *job, const char *object, const struct cache *cache,
+                       char **line, struct err *e)
+{
+    struct source s;
+    struct lines lines;
+    struct line first;
+    int rc = object_open(job, object, cache, &s, e);
+    if (rc != 0)
+        return rc;
+    rc = lines_init(&lines, e);
+    if (rc == 0) {
+        rc = header_of(&s, 0, &lines, &first, e);
+        if (rc == SHOAL_E_END || (rc == 0 && first.too_long))
+            rc =
+                err_set(e, SHOAL_E_DATA, "data.train: object %s: %s; look at it", s.file[0].name,
+                        rc == 0 ? "its first line is longer than 1 MiB" : "there is no line in it");
+        *line = rc == 0 ? strndup(first.text, first.bytes) : NULL;
+        if (rc == 0 && *line == NULL)
+            rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
+        lines_free(&lines);
+    }
+    source_close(&s);
+    return rc;
+}
+
+int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e)
+{
+    struct cache cache;
+    *head = NULL;
+    int rc = cache_init(&cache, job->data.cache, e);
+    if (rc == 0)
+        rc = object_list(job, lines, e);
+    if (rc != 0 || format_of(job->data.format)->columns != NULL)
+        return rc;
+    rc = object_head(job, lines->item[0], &cache, head, e);
+    if (rc != 0)
+        config_list_free(lines);
+    return rc;
+}
+
+static int features_of_objects(const struct job *job, struct features *f, struct err *e)
+{
+    struct string_list lines;
+    char *head;
+    int rc = dataset_objects(job, &lines, &head, e);
+    if (rc != 0)
+        return rc;
+    rc = features_make(job, lines.item[0], head, strlen(head), f, e);
+    config_list_free(&lines);
+    free(head);
+    return rc;
+}
+
 /* From the first line of the training input, so that every split has the same fields; a prediction,
  * and who looks when that input has gone, by what the tables call them. Where an older release left
  * no names, a job without training input uses `other`; so does a prediction that can. */
@@ -90,6 +157,10 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
         list = dataset_list(job, other, &what);
     if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);
+    if (list == &job->data.train && job->data.head != NULL)
+        return features_make(job, what, job->data.head, strlen(job->data.head), f, e);
+    if (list == &job->data.train && job->data.objects.open != NULL)
+        return features_of_objects(job, f, e);
     char *name, *line;
     size_t bytes;
     int rc = source_head(list, what, cache, &name, &line, &bytes, e);
@@ -151,17 +222,6 @@ int dataset_legend(const struct job *job, struct legend *out, struct err *e)
         rc = feature_legend(&f, job, out, e);
     features_free(&f);
     return rc;
-}
-
-/* The header of file i; *text lives in `lines`. An empty file has none: END. */
-static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
-                     struct err *e)
-{
-    SHOAL_ASSERT(i < s->count);
-    if (s->file[i].bytes == 0)
-        return SHOAL_E_END;
-    lines_start(lines, s, false, s->file[i].base, s->file[i].base + s->file[i].bytes, 0);
-    return lines_next(lines, line, e);
 }
 
 /* csv with a header: the columns are found again in this split's first header, and its other files
@@ -299,18 +359,32 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     return rc;
 }
 
-/* Source and features: what stands before the rows. */
-static int parts_open(struct dataset *d, const struct job *job, uint32_t split, struct err *e)
+/* Of the one object of `line`, else of the whole split. */
+static int texts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
+                      struct err *e)
 {
     const char *what;
     const struct string_list *list = dataset_list(job, split, &what);
+    if (line != NULL) {
+        d->salt = object_salt(line);
+        return object_open(job, line, &d->cache, &d->source, e);
+    }
+    return split == WIRE_TRAIN && job->data.objects.open != NULL
+               ? object_open_all(job, &d->cache, &d->source, e)
+               : source_open(list, what, &d->cache, &d->source, e);
+}
+
+/* Source and features: what stands before the rows. */
+static int parts_open(struct dataset *d, const struct job *job, uint32_t split, const char *line,
+                      struct err *e)
+{
     SHOAL_ASSERT(split <= WIRE_TEST);
     d->events = job->data.format == DATA_EVENTS;
     if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
         d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
     int rc = cache_init(&d->cache, job->data.cache, e);
     if (rc == 0)
-        rc = source_open(list, what, &d->cache, &d->source, e);
+        rc = texts_open(d, job, split, line, e);
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;
@@ -321,7 +395,7 @@ static int rows_open(struct dataset *d, const struct job *job, uint32_t split, c
                      struct err *e)
 {
     int rc = index_and_order(d, job, split, e);
-    if (rc == 0 && d->index.rows == 0)
+    if (rc == 0 && d->index.rows == 0 && d->salt == 0) /* an object may be empty */
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
@@ -336,14 +410,15 @@ static struct dataset *dataset_new(const char *what, struct err *e)
     return d;
 }
 
-int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e)
+static int open_of(const struct job *job, uint32_t split, const char *line, struct dataset **out,
+                   struct err *e)
 {
     const char *what;
     (void)dataset_list(job, split, &what);
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;
-    int rc = parts_open(d, job, split, e);
+    int rc = parts_open(d, job, split, line, e);
     if (rc == 0)
         rc = rows_open(d, job, split, what, e);
     if (rc != 0) {
@@ -361,6 +436,28 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     return 0;
 }
 
+int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e)
+{
+    return open_of(job, split, NULL, out, e);
+}
+
+int dataset_open_object(const struct job *job, const char *line, struct dataset **out,
+                        struct err *e)
+{
+    return open_of(job, WIRE_TRAIN, line, out, e);
+}
+
+void dataset_forget(struct dataset *d, const struct job *job)
+{
+    object_forget(job, &d->source, &d->cache);
+    dataset_close(d);
+}
+
+uint64_t dataset_bytes(const struct dataset *d)
+{
+    return d->source.bytes;
+}
+
 int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, struct parsed **p,
                    struct err *e)
 {
@@ -369,7 +466,7 @@ int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, 
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;
-    int rc = parts_open(d, job, split, e);
+    int rc = parts_open(d, job, split, NULL, e);
     if (rc == 0)
         rc = parsed_open(&d->source, &d->features, d->events, p, e);
     if (rc != 0)
@@ -547,6 +644,7 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
                        "a batch of %u rows at %" PRIu64 " goes beyond the %" PRIu64
                        " rows of the input (first file: %s)",
                        rows, position, x->rows, d->source.file[0].name);
+    seed ^= d->salt;
     struct wish wish = {seed, epoch};
     int rc = batch_begin(out, &d->features, rows, epoch == 0, e);
     if (rc == 0) {
@@ -582,80 +680,4 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
     if (rc == 0)
         out->file_ns = out->space->lines.file_ns;
     return rc == 0 ? batch_end(out, e) : rc;
-}
-
-/* ---- splits, opened off the loop ------------------------------------------------------------- */
-
-static void open_run(struct env_work *w) /* on a thread of the pool */
-{
-    struct dataset_split *s = container_of(w, struct dataset_split, work);
-    uint32_t number = (uint32_t)(s - s->set->split);
-    SHOAL_ASSERT(number < DATASET_SPLITS);
-    s->status = dataset_open(s->set->job, number, &s->data, &s->error);
-}
-
-static void open_done(struct env_work *w)
-{
-    struct dataset_split *s = container_of(w, struct dataset_split, work);
-    SHOAL_ASSERT(s->opening);
-    s->opening = false;
-    if (s->status != 0)
-        s->data = NULL;
-    s->set->on_change(s->set->context);
-}
-
-void dataset_splits_init(struct dataset_splits *s, struct env *env, const struct job *job,
-                         void (*on_change)(void *context), void *context)
-{
-    memset(s, 0, sizeof *s);
-    s->env = env;
-    s->job = job;
-    s->on_change = on_change;
-    s->context = context;
-    for (uint32_t i = 0; i < DATASET_SPLITS; i++)
-        s->split[i] =
-            (struct dataset_split){.set = s, .work = {.run = open_run, .done = open_done}};
-}
-
-void dataset_splits_close(struct dataset_splits *s)
-{
-    for (uint32_t i = 0; i < DATASET_SPLITS; i++) {
-        SHOAL_ASSERT(!s->split[i].opening);
-        if (s->split[i].data != NULL)
-            dataset_close(s->split[i].data);
-        s->split[i].data = NULL;
-        s->split[i].status = 0;
-    }
-}
-
-bool dataset_splits_busy(const struct dataset_splits *s)
-{
-    for (uint32_t i = 0; i < DATASET_SPLITS; i++)
-        if (s->split[i].opening)
-            return true;
-    return false;
-}
-
-int dataset_splits_open(struct dataset_splits *s, uint32_t split, struct dataset **out,
-                        struct err *e)
-{
-    if (split >= DATASET_SPLITS)
-        return err_set(e, SHOAL_E_MALFORMED,
-                       "the coordinator names split %u, there are train, valid and test", split);
-    struct dataset_split *one = &s->split[split];
-    if (one->opening)
-        return SHOAL_E_AGAIN;
-    if (one->data != NULL) {
-        *out = one->data;
-        return 0;
-    }
-    if (one->status != 0) {
-        if (e != NULL)
-            *e = one->error;
-        return one->status;
-    }
-    one->opening = true;
-    memset(&one->error, 0, sizeof one->error);
-    env_work_start(s->env, &one->work);
-    return SHOAL_E_AGAIN;
 }

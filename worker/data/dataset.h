@@ -29,7 +29,16 @@ struct dataset;
 /* split: enum wire_split. NOINPUT (file missing, glob without match), DATA, IO, CONFIG (columns
  * that do not fit). */
 int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e);
+/* The same of one object of data.train alone (object.h). */
+int dataset_open_object(const struct job *job, const char *line, struct dataset **out,
+                        struct err *e);
 void dataset_close(struct dataset *d);
+/* Closes an object's, and takes its text out of the cache folder. */
+void dataset_forget(struct dataset *d, const struct job *job);
+uint64_t dataset_bytes(const struct dataset *d); /* of text */
+/* The objects of data.train, and the first line of the first one where the format numbers its
+ * columns by it, else NULL; both are the caller's. As object_list and object_open. */
+int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e);
 /* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,
  * p first. As dataset_open. */
 struct parsed;
@@ -63,38 +72,5 @@ int dataset_legend(const struct job *job, struct legend *out, struct err *e);
 /* The same with names, types and transforms; features_free is the caller's. */
 struct features;
 int dataset_features(const struct job *job, struct features *out, struct err *e);
-
-/* The splits of the input (train, valid, test) as a worker has them open. Opening may read all
- * files: it runs in env_work, and whoever needs a split asks again when on_change was called.
- * Thread: the worker's loop. */
-#define DATASET_SPLITS 3u
-
-struct dataset_splits;
-
-struct dataset_split {
-    struct dataset_splits *set;
-    struct dataset *data; /* owned; NULL while not open */
-    bool opening;
-    int status; /* of the last opening */
-    struct err error;
-    struct env_work work;
-};
-
-struct dataset_splits {
-    struct env *env;       /* borrowed */
-    const struct job *job; /* borrowed; not changed while something opens */
-    void (*on_change)(void *context);
-    void *context;
-    struct dataset_split split[DATASET_SPLITS];
-};
-
-void dataset_splits_init(struct dataset_splits *s, struct env *env, const struct job *job,
-                         void (*on_change)(void *context), void *context);
-void dataset_splits_close(struct dataset_splits *s); /* nothing is opening */
-bool dataset_splits_busy(const struct dataset_splits *s);
-/* 0: open, *out is it (borrowed, until dataset_splits_close). AGAIN: it opens, on_change will be
- * called. Else why it cannot be opened, in *e. */
-int dataset_splits_open(struct dataset_splits *s, uint32_t split, struct dataset **out,
-                        struct err *e);
 
 #endif

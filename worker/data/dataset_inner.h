@@ -19,6 +19,7 @@ struct dataset {
     struct index index;
     struct features features;
     struct order order; /* of training */
+    uint64_t salt;      /* of an object's own draws; 0: it is no object */
     uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
     char warning[ERR_TEXT_MAX]; /* of its labels; empty: none */
 };

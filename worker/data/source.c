@@ -1,10 +1,10 @@
-/* source.c: files, globs, streams; the one door to zlib and zstd. */
+/* source.c: files, globs, streams. */
 #include "worker/data/source.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
-#include "proto/base/process.h"
 #include "proto/job/config.h"
+#include "worker/data/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,147 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
 
-#define BLOCK_BYTES (256u << 10)
 #define FILES_MAX 65536u
 #define STREAMS_MAX 64u
-
-/* Where decoded text goes: 0 go on, SHOAL_E_END enough, else an error. */
-typedef int (*decode_sink)(void *to, const char *data, size_t bytes, struct err *e);
-
-enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
-
-struct decoder {
-    int fd;           /* borrowed: what is decoded */
-    const char *name; /* borrowed: of the input, for messages */
-    char *in;         /* (BLOCK_BYTES) */
-    size_t in_bytes;
-    char *out; /* (BLOCK_BYTES) */
-    decode_sink sink;
-    void *to;
-};
-
-/* ---- decoding ---- */
-
-/* Reads until the block is full or the input ends, so that the first block always holds the magic
- * bytes. */
-static int fill(struct decoder *d, struct err *e)
-{
-    d->in_bytes = 0;
-    while (d->in_bytes < BLOCK_BYTES) {
-        ssize_t n = read(d->fd, d->in + d->in_bytes, BLOCK_BYTES - d->in_bytes);
-        if (n == 0)
-            break;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", d->name, strerror(errno));
-        d->in_bytes += (size_t)n;
-    }
-    return 0;
-}
-
-static enum packing packing_of(const char *data, size_t bytes)
-{
-    if (bytes >= 2 && memcmp(data, "\x1f\x8b", 2) == 0)
-        return PACKING_GZIP;
-    if (bytes >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
-        return PACKING_ZSTD;
-    return PACKING_NONE;
-}
-
-static int decode_plain(struct decoder *d, struct err *e)
-{
-    int rc = 0;
-    while (rc == 0 && d->in_bytes > 0) {
-        rc = d->sink(d->to, d->in, d->in_bytes, e);
-        if (rc == 0)
-            rc = fill(d, e);
-    }
-    return rc;
-}
-
-/* One or several members, one after the other, as `cat a.gz b.gz` makes them. */
-static int decode_gzip(struct decoder *d, struct err *e)
-{
-    z_stream z = {0};
-    if (inflateInit2(&z, 15 + 16) != Z_OK)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
-    int rc = 0, status = Z_OK;
-    while (rc == 0 && d->in_bytes > 0) {
-        z.next_in = (Bytef *)d->in;
-        z.avail_in = (uInt)d->in_bytes;
-        do {
-            if (status == Z_STREAM_END)
-                inflateReset(&z);
-            z.next_out = (Bytef *)d->out;
-            z.avail_out = BLOCK_BYTES;
-            status = inflate(&z, Z_NO_FLUSH);
-            if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-                rc = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
-                             d->name, z.msg != NULL ? z.msg : "unknown cause");
-            else
-                rc = d->sink(d->to, d->out, BLOCK_BYTES - z.avail_out, e);
-        } while (rc == 0 && (z.avail_in > 0 || (z.avail_out == 0 && status != Z_STREAM_END)));
-        if (rc == 0)
-            rc = fill(d, e);
-    }
-    inflateEnd(&z);
-    if (rc == 0 && status != Z_STREAM_END)
-        rc =
-            err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);
-    return rc;
-}
-
-static int decode_zstd(struct decoder *d, struct err *e)
-{
-    ZSTD_DStream *z = ZSTD_createDStream();
-    if (z == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
-    int rc = 0;
-    size_t wanted = 1;
-    while (rc == 0 && d->in_bytes > 0) {
-        ZSTD_inBuffer in = {d->in, d->in_bytes, 0};
-        ZSTD_outBuffer out;
-        do {
-            out = (ZSTD_outBuffer){d->out, BLOCK_BYTES, 0};
-            wanted = ZSTD_decompressStream(z, &out, &in);
-            if (ZSTD_isError(wanted))
-                rc = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again",
-                             d->name, ZSTD_getErrorName(wanted));
-            else
-                rc = d->sink(d->to, d->out, out.pos, e);
-        } while (rc == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
-        if (rc == 0)
-            rc = fill(d, e);
-    }
-    ZSTD_freeDStream(z);
-    if (rc == 0 && wanted != 0)
-        rc =
-            err_set(e, SHOAL_E_DATA, "%s: zstd data ends too early; fetch the file again", d->name);
-    return rc;
-}
-
-/* 0, SHOAL_E_END when the sink had enough, or an error. */
-static int decode(int fd, const char *name, decode_sink sink, void *to, struct err *e)
-{
-    struct decoder d = {.fd = fd, .name = name, .sink = sink, .to = to};
-    d.in = malloc(2 * BLOCK_BYTES);
-    if (d.in == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
-    d.out = d.in + BLOCK_BYTES;
-    int rc = fill(&d, e);
-    if (rc == 0) {
-        enum packing packing = packing_of(d.in, d.in_bytes);
-        rc = packing == PACKING_GZIP   ? decode_gzip(&d, e)
-             : packing == PACKING_ZSTD ? decode_zstd(&d, e)
-                                       : decode_plain(&d, e);
-    }
-    free(d.in);
-    return rc;
-}
 
 struct file_sink {
     const struct cache *cache;
@@ -181,22 +43,6 @@ static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream streams[STREAMS_MAX]; /* under stream_lock */
 static uint32_t stream_count;
 
-static int decode_command(const char *name, decode_sink sink, void *to, struct err *e)
-{
-    const char *const argv[] = {"/bin/sh", "-c", name + 4, NULL};
-    struct process p;
-    if (process_start(&p, argv, &(struct process_options){.out = PROCESS_PIPE}, e) != 0)
-        return err_set(e, SHOAL_E_IO, "%s: cannot start it: %s", name, strerror(errno));
-    int rc = decode(p.out, name, sink, to, e);
-    process_close_out(&p);
-    struct process_end end = process_wait(&p);
-    if (rc == 0 && (end.signal != 0 || end.code != 0))
-        rc = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d; run it by hand to see why", name,
-                     end.signal != 0 ? "was killed by signal" : "ended with status",
-                     end.signal != 0 ? end.signal : end.code);
-    return rc;
-}
-
 static int stream_spool(const char *name, const struct cache *cache, struct stream *out,
                         struct err *e)
 {
@@ -205,13 +51,15 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
     if (rc != 0)
         return rc;
     if (strncmp(name, "cmd:", 4) == 0) {
-        rc = decode_command(name, file_sink_add, &sink, e);
+        rc = command_read(&(struct command){.text = name + 4, .name = name}, file_sink_add, &sink,
+                          NULL, e);
     } else if (strcmp(name, "-") == 0) {
-        rc = decode(STDIN_FILENO, "standard input", file_sink_add, &sink, e);
+        rc = decode(&(struct decode_from){STDIN_FILENO, "standard input", 0}, file_sink_add, &sink,
+                    NULL, e);
     } else {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
         rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
-                    : decode(fd, name, file_sink_add, &sink, e);
+                    : decode(&(struct decode_from){fd, name, 0}, file_sink_add, &sink, NULL, e);
         if (fd >= 0)
             close(fd);
     }
@@ -256,7 +104,7 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
 bool source_is_stream(const char *name)
 {
     struct stat st;
-    if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0)
+    if (strcmp(name, "-") == 0 || strncmp(name, "cmd:", 4) == 0 || strncmp(name, "object:", 7) == 0)
         return true;
     return stat(name, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
@@ -270,7 +118,8 @@ static int compare_names(const void *a, const void *b)
 static int expand(const char *item, const char *what, struct string_list *names, struct err *e)
 {
     struct stat st;
-    if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 || stat(item, &st) == 0) {
+    if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 ||
+        strncmp(item, "object:", 7) == 0 || stat(item, &st) == 0) {
         if (config_list_add(names, item) != 0)
             return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some",
                            what);
@@ -329,7 +178,7 @@ static int unpack(struct source_file *f, const struct cache *cache, struct err *
         if (rc != 0)
             return rc;
         struct file_sink sink = {.cache = cache, .fd = made.fd};
-        rc = decode(f->fd, f->name, file_sink_add, &sink, e);
+        rc = decode(&(struct decode_from){f->fd, f->name, 0}, file_sink_add, &sink, NULL, e);
         if (rc != 0) {
             cache_drop(&made);
             return rc;
@@ -374,11 +223,11 @@ static int file_open(struct source_file *f, const char *name, const struct cache
     ssize_t n = pread(f->fd, magic, sizeof magic, 0);
     if (n < 0)
         return file_failed(name, e);
-    return packing_of(magic, (size_t)n) == PACKING_NONE ? 0 : unpack(f, cache, e);
+    return decode_packed(magic, (size_t)n) ? unpack(f, cache, e) : 0;
 }
 
-static int expand_all(const struct string_list *list, const char *what, struct string_list *names,
-                      struct err *e)
+int source_names(const struct string_list *list, const char *what, struct string_list *names,
+                 struct err *e)
 {
     if (list->count == 0)
         return err_set(e, SHOAL_E_NOINPUT, "%s: the job names no input; add a file to it", what);
@@ -396,7 +245,7 @@ int source_open(const struct string_list *list, const char *what, const struct c
 {
     struct string_list names = {0};
     *out = (struct source){0};
-    int rc = expand_all(list, what, &names, e);
+    int rc = source_names(list, what, &names, e);
     if (rc == 0) {
         out->file = calloc(names.count, sizeof out->file[0]);
         if (out->file == NULL)
@@ -420,7 +269,7 @@ int source_check(const struct string_list *list, const char *what, struct err *e
 {
     struct string_list names = {0};
     struct stat st;
-    int rc = expand_all(list, what, &names, e);
+    int rc = source_names(list, what, &names, e);
     for (size_t i = 0; i < names.count && rc == 0; i++) {
         int fd = -1;
         if (!source_is_stream(names.item[i]))
@@ -512,7 +361,7 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     struct stat st;
     int fd, rc = plain_open(name, &fd, &st, e);
     if (rc == 0)
-        rc = decode(fd, name, head_sink_add, sink, e);
+        rc = decode(&(struct decode_from){fd, name, 0}, head_sink_add, sink, NULL, e);
     if (fd >= 0)
         close(fd);
     return rc;
@@ -526,7 +375,7 @@ int source_head(const struct string_list *list, const char *what, const struct c
     *name = NULL;
     int rc = sink.text == NULL
                  ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
-                 : expand_all(list, what, &names, e);
+                 : source_names(list, what, &names, e);
     if (rc == 0)
         rc = source_is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
                                              : head_of_file(names.item[0], &sink, e);
@@ -549,11 +398,4 @@ int source_head(const struct string_list *list, const char *what, const struct c
     *line = sink.text;
     *bytes = sink.bytes;
     return 0;
-}
-
-const char *source_libraries(void)
-{
-    static char text[64];
-    (void)snprintf(text, sizeof text, "zlib %s, zstd %s", zlibVersion(), ZSTD_versionString());
-    return text;
 }

@@ -44,10 +44,14 @@ void source_close(struct source *s);
 /* The file that holds position `at` < bytes. */
 uint32_t source_file_at(const struct source *s, uint64_t at);
 
+/* Names of the list's files, globs expanded, added to *names. NOINPUT, CONFIG. */
+int source_names(const struct string_list *list, const char *what, struct string_list *names,
+                 struct err *e);
 /* Whether each file of the list is there, is none but a file, and may be read; streams are not
  * touched. */
 int source_check(const struct string_list *list, const char *what, struct err *e);
-/* Whether a name is one that is spooled: -, a command, a pipe. */
+/* Whether a name is one that is read and not just opened: -, a command, objects of commands, a
+ * pipe. */
 bool source_is_stream(const char *name);
 
 /* The first non-empty line of the first file of the list, without "\n" and "\r": *line is owned by
@@ -55,8 +59,5 @@ bool source_is_stream(const char *name);
  * that, but spools a stream. DATA when there is no line, or none under LIMIT_LINE_BYTES. */
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
                 char **name, char **line, size_t *bytes, struct err *e);
-
-/* "zlib 1.2.13, zstd 1.5.4" */
-const char *source_libraries(void);
 
 #endif

@@ -2,7 +2,7 @@
 #include "worker/train/evaluator.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
-#include "worker/data/dataset.h"
+#include "worker/data/inputs.h"
 #include "worker/train/known_names.h"
 #include "worker/train/lane.h"
 
@@ -30,7 +30,8 @@ struct evaluator {
     struct lane_base base;
     struct stats stats;
     struct client *client;
-    struct dataset_splits splits;
+    struct inputs inputs;
+    struct dataset *data; /* the split's, once open */
     struct model_shape shape;
     struct model *model;
     struct table_schema schema[MODEL_TABLES_MAX];
@@ -246,7 +247,7 @@ static void piece_start(struct evaluator *v, struct piece_lane *l)
                                         .rows = left < v->piece_rows ? left : v->piece_rows};
     l->position = v->next;
     v->next += task.rows;
-    lane_start(l->lane, &task);
+    lane_start(l->lane, &task, v->data);
 }
 
 /* A piece may be dealt while there is room for it to wait for those before it. */
@@ -283,7 +284,7 @@ static void evaluator_measure(struct evaluator *v)
 
 bool evaluator_settled(const struct evaluator *v)
 {
-    bool settled = !v->preparing && !dataset_splits_busy(&v->splits);
+    bool settled = !v->preparing && !inputs_busy(&v->inputs);
     for (uint32_t i = 0; i < v->lanes; i++)
         settled = settled && lane_idle(v->lane[i].lane);
     return settled;
@@ -299,7 +300,6 @@ static void evaluator_end(struct evaluator *v)
 
 static void evaluator_tick(struct evaluator *v)
 {
-    struct dataset *d = NULL;
     struct err e = {0};
     if (v->done || v->preparing)
         return;
@@ -308,12 +308,14 @@ static void evaluator_tick(struct evaluator *v)
             evaluator_end(v);
         return;
     }
-    int rc = v->shaped ? dataset_splits_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
+    int rc = !v->shaped ? SHOAL_E_AGAIN
+             : v->data != NULL
+                 ? 0
+                 : inputs_open(&v->inputs, v->options.split, INPUTS_NO_OBJECT, NULL, &v->data, &e);
     if (rc == SHOAL_E_AGAIN || (rc == 0 && client_map(v->client) == NULL))
         return;
-    v->base.data[v->options.split] = d;
     if (rc == 0 && v->lanes == 0)
-        rc = lanes_make(v, d, &e);
+        rc = lanes_make(v, v->data, &e);
     if (rc != 0) {
         evaluator_fail(v, rc, e.text);
         return;
@@ -389,7 +391,7 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
     }
     v->base = (struct lane_base){
         .env = env, .client = v->client, .job = options->job, .stats = &v->stats};
-    dataset_splits_init(&v->splits, env, options->job, evaluator_wake, v);
+    inputs_init(&v->inputs, env, options->job, evaluator_wake, v);
     v->wait_timer.fire = wait_fire;
     v->tick_timer.fire = tick_fire;
     v->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
@@ -413,7 +415,7 @@ void evaluator_free(struct evaluator *v)
     env_timer_stop(v->base.env, &v->tick_timer);
     for (uint32_t i = 0; i < v->lanes; i++)
         lane_free(v->lane[i].lane);
-    dataset_splits_close(&v->splits);
+    inputs_close(&v->inputs);
     if (v->model != NULL)
         model_free(v->model);
     client_free(v->client);

@@ -235,10 +235,17 @@ void lane_remap(struct lane *l)
 /* What the coordinator said against what this worker has. */
 static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, struct err *e)
 {
-    const struct dataset *d = task->split <= WIRE_TEST ? l->base->data[task->split] : NULL;
-    SHOAL_ASSERT(d != NULL);
-    uint64_t have = dataset_rows(d);
-    if (task->position > have || task->rows > have - task->position)
+    SHOAL_ASSERT(l->data != NULL || task->rows == 0);
+    uint64_t have = l->data != NULL ? dataset_rows(l->data) : 0;
+    if (l->data != NULL && task->object != 0 &&
+        (have != task->object_rows || dataset_digest(l->data) != task->object_digest))
+        return err_set(e, SHOAL_E_DATA,
+                       "object %s is not what it was when it was indexed: %" PRIu64
+                       " rows, digest %016" PRIx64 ", then %" PRIu64 " and %016" PRIx64
+                       ": leave the log alone while a job runs, and start it again",
+                       task->object_name, have, dataset_digest(l->data), task->object_rows,
+                       task->object_digest);
+    if (l->data != NULL && (task->position > have || task->rows > have - task->position))
         return err_set(e, SHOAL_E_DATA,
                        "the coordinator deals rows %" PRIu64 " to %" PRIu64
                        " of a split that has %" PRIu64 " here: do "
@@ -266,7 +273,7 @@ static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
            before->generation == now->generation;
 }
 
-void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
+void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task, const struct dataset *data)
 {
     uint32_t size = l->base->job->train.batch;
     struct err e = {0};
@@ -276,6 +283,7 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
     if (!grant_goes_on(&l->task, task))
         lane_cache_drop(l);
     l->task = *task;
+    l->data = data;
     struct metric_tally *tally = l->result.tally;
     struct metric_by *by = l->result.by;
     memset(&l->result, 0, sizeof l->result);

@@ -59,7 +59,6 @@ struct lane_base {
     uint64_t cache_rows;     /* of a lane's cache; 0: none */
     /* for any thread: times reads of files; NULL: they are not told from parsing */
     uint64_t (*clock_ns)(void);
-    struct dataset *data[3]; /* by enum wire_split; NULL while not open */
     struct stats *stats;
 };
 
@@ -105,9 +104,10 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
 void lane_begin(struct lane *l);
 void lane_free(struct lane *l); /* begun, idle */
 
-/* Starts a task (kind TASK or EVAL) on an idle lane. Its split is open in base->data, the map is
- * there. */
-void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task);
+/* Starts a task (kind TASK or EVAL) on an idle lane. data: its input, borrowed until on_end; NULL
+ * where it has no rows. The map is there. */
+void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task,
+                const struct dataset *data);
 /* Writes nothing more; on_end follows (perhaps before this returns) with `status`. Fine when
  * idle. */
 void lane_drop(struct lane *l, int status);

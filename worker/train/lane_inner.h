@@ -65,6 +65,7 @@ struct lane {
     void *owner;
     bool running, dropping;
     struct wire_LANE_NEXT_reply task;
+    const struct dataset *data; /* of the task; borrowed */
     struct lane_result result;
     struct scores scores;
     uint64_t last, next_read, next_pull, next_compute, next_push; /* batch numbers */

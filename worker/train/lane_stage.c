@@ -31,8 +31,8 @@ static void read_run(struct env_work *w) /* on a thread of the pool */
     struct lane_batch *b = container_of(w, struct lane_batch, read);
     const struct lane *l = b->lane;
     uint32_t epoch = lane_evaluates(l) ? 0 : l->task.epoch;
-    b->status = batch_read(l->base->data[l->task.split], l->base->job->train.seed, epoch,
-                           b->position, b->row_count, &b->rows->batch, &b->error);
+    b->status = batch_read(l->data, l->base->job->train.seed, epoch, b->position, b->row_count,
+                           &b->rows->batch, &b->error);
 }
 
 static void read_done(struct env_work *w)

@@ -39,6 +39,7 @@ struct seat {
     uint64_t batch;      /* its last batch acknowledged everywhere */
     struct lane *lane;   /* owned: the one that works here */
     struct wire_LANE_NEXT_reply task;
+    struct dataset *data; /* the task's input, while it is needed; or NULL */
     struct request ask, report;
     struct env_timer rest;
     int index_status; /* of INDEX */
@@ -47,7 +48,12 @@ struct seat {
 
 static void seat_move(struct seat *s, enum seat_state to)
 {
+    struct dataset *data = s->data;
     sm_move(&seat_moves, &s->state, to);
+    if (data == NULL || to == WORKING || to == REPORTING || to == DROPPING)
+        return;
+    s->data = NULL;
+    s->host->release(s->host->context, data);
 }
 
 /* The lane, if there was one, is not ours any more. */
@@ -164,6 +170,8 @@ static enum request_verdict ask_reply(struct request *r, const struct wire *w, c
 static enum wire_type index_report(const struct seat *s)
 {
     bool windows = s->host->base.job->replay.on && s->task.split == WIRE_TRAIN;
+    if (s->task.object != 0)
+        return WIRE_TYPE_OBJECT_DONE;
     return windows && s->index_status == 0 ? WIRE_TYPE_WINDOWS : WIRE_TYPE_INDEX_DONE;
 }
 
@@ -182,7 +190,7 @@ void seat_look(struct seat *s)
     if (s->state != OPENING)
         return;
     bool index = s->task.kind == WIRE_NEXT_INDEX;
-    int rc = s->host->ready(s->host->context, s->task.split, !index, &e);
+    int rc = s->host->ready(s->host->context, &s->task, &s->data, &e);
     if (rc == SHOAL_E_AGAIN)
         return;
     if (index) {
@@ -193,7 +201,7 @@ void seat_look(struct seat *s)
         s->host->fatal(s->host->context, rc, e.text);
     } else {
         seat_move(s, WORKING);
-        lane_start(s->lane, &s->task);
+        lane_start(s->lane, &s->task, s->data);
     }
 }
 
@@ -242,7 +250,7 @@ static struct msg *index_message(const struct seat *s)
         snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s",
                  s->index_error.text);
     } else {
-        const struct dataset *d = s->host->base.data[s->task.split];
+        const struct dataset *d = s->data;
         w.u.INDEX_DONE.rows = dataset_rows(d);
         w.u.INDEX_DONE.digest = dataset_digest(d);
         snprintf(w.u.INDEX_DONE.warning, sizeof w.u.INDEX_DONE.warning, "%s", dataset_warning(d));
@@ -250,9 +258,27 @@ static struct msg *index_message(const struct seat *s)
     return wire_encode(&w);
 }
 
+static struct msg *object_message(const struct seat *s)
+{
+    struct wire w;
+    client_head(&s->report, &w);
+    struct wire_OBJECT_DONE *q = &w.u.OBJECT_DONE;
+    q->pass = s->host->pass;
+    q->object = s->task.object - 1;
+    q->fail_status = s->index_status;
+    if (s->index_status != 0) {
+        snprintf(q->fail_text, sizeof q->fail_text, "%s", s->index_error.text);
+    } else {
+        q->rows = dataset_rows(s->data);
+        q->digest = dataset_digest(s->data);
+        snprintf(q->warning, sizeof q->warning, "%s", dataset_warning(s->data));
+    }
+    return wire_encode(&w);
+}
+
 static struct msg *windows_message(const struct seat *s)
 {
-    const struct dataset *d = s->host->base.data[WIRE_TRAIN];
+    const struct dataset *d = s->data;
     uint32_t windows = dataset_windows(d);
     struct wire w;
     client_head(&s->report, &w);
@@ -320,6 +346,8 @@ static struct msg *report_build(struct request *r)
 {
     struct seat *s = container_of(r, struct seat, report);
     SHOAL_ASSERT(s->state == REPORTING && lane_idle(s->lane));
+    if (s->task.kind == WIRE_NEXT_INDEX && s->task.object != 0)
+        return object_message(s);
     if (s->task.kind == WIRE_NEXT_INDEX)
         return index_report(s) == WIRE_TYPE_WINDOWS ? windows_message(s) : index_message(s);
     if (s->task.kind == WIRE_NEXT_EVAL)
@@ -341,7 +369,8 @@ static enum request_verdict report_reply(struct request *r, const struct wire *w
     }
     if (client_passing(w->status))
         return REQUEST_LATER;
-    if (s->task.kind == WIRE_NEXT_INDEX && s->index_status != 0) {
+    /* of an object that cannot be read the coordinator says what becomes of the job */
+    if (s->task.kind == WIRE_NEXT_INDEX && s->index_status != 0 && s->task.object == 0) {
         host->fatal(host->context, s->index_status, s->index_error.text);
         return REQUEST_DONE;
     }

@@ -41,9 +41,11 @@ struct seat_host {
     uint64_t worker; /* number of this worker */
     uint64_t pass;   /* that it shows to the coordinator */
     void *context;
-    /* 0: base.data[split] is open and the map is there; AGAIN: seat_look will be called; else why
-     * it cannot be. */
-    int (*ready)(void *context, uint32_t split, bool map, struct err *e);
+    /* 0: the task's input is open, *data until `release`, and the map is there; AGAIN: seat_look
+     * will be called; else why it cannot be. */
+    int (*ready)(void *context, const struct wire_LANE_NEXT_reply *task, struct dataset **data,
+                 struct err *e);
+    void (*release)(void *context, const struct dataset *data);
     void (*freed)(void *context); /* a seat has become free */
     bool (*held)(void *context, const struct seat *but, uint32_t lane,
                  uint64_t generation); /* another seat holds the lane at this generation or above */

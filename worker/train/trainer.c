@@ -58,6 +58,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     t->end.code = status;
     snprintf(t->end.text, sizeof t->end.text, "%s", text);
     client_cancel(t->client, &t->join);
+    client_cancel(t->client, &t->objects);
     client_cancel(t->client, &t->tell);
     client_cancel(t->client, &t->declare);
     /* of the old number: its answer would be taken for one to the new */
@@ -171,6 +172,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
         return REQUEST_DONE;
     }
     sm_move(&trainer_moves, &t->state, PREPARING);
+    t->objects_known = !t->job.data.objects.on; /* a coordinator that came back asks again */
     trainer_job_prepare(t);
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
     trainer_wake(t);
@@ -478,7 +480,7 @@ static void leave_fire(struct env_timer *timer)
 
 bool trainer_settled(const struct trainer *t)
 {
-    if (t->preparing || t->replacing || (t->have_job && dataset_splits_busy(&t->splits)))
+    if (t->preparing || t->replacing || (t->have_job && inputs_busy(&t->inputs)))
         return false;
     for (uint32_t i = 0; i < t->seat_count; i++)
         if (!lane_idle(seat_work(t->seat[i])))
@@ -492,7 +494,9 @@ void trainer_tick(struct trainer *t)
     case JOINING: /* join_reply goes on */
         break;
     case PREPARING:
-        if (!t->preparing)
+        if (t->listing)
+            trainer_job_list(t);
+        else if (t->objects_known && !t->preparing)
             trainer_prepared(t);
         if (t->state == WORKING)
             seats_tick(t);

@@ -5,7 +5,7 @@
 #define WORKER_TRAIN_TRAINER_INNER_H
 
 #include "proto/base/sm.h"
-#include "worker/data/dataset.h"
+#include "worker/data/inputs.h"
 #include "worker/train/seat.h"
 #include "worker/train/trainer.h"
 
@@ -44,15 +44,17 @@ struct trainer {
     struct model_shape shape;
     struct model *model;
     struct table_schema schema[MODEL_TABLES_MAX];
-    struct dataset_splits splits;
-    struct seat_host host; /* client, job, model, schemas, splits: as lanes see them */
+    struct inputs inputs;
+    struct seat_host host; /* client, job, model, schemas: as lanes see them */
     struct stats stats;
     struct seat **seat; /* owned (seat_count) */
     uint32_t seat_count;
     uint32_t lanes; /* of the job */
     uint32_t lease_ms;
     uint32_t declared; /* tables */
-    struct request join, tell, declare, beat, leave;
+    struct request join, objects, tell, declare, beat, leave;
+    bool objects_known; /* the job's log is none of objects, or what is to be known of them is */
+    bool listing;       /* it lists them for all */
     struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
     uint64_t told_ns, told_examples; /* what trainer_describe told last */
     struct env_work prepare;         /* looks at the input, makes model and seats */
@@ -93,6 +95,8 @@ void trainer_job_drop(struct trainer *t); /* likewise */
 /* The input's shape, the model, its schemas and the seats, unless they are there: on a thread,
  * while t->preparing; then calls trainer_tick. What fails ends the trainer's work. */
 void trainer_job_prepare(struct trainer *t);
+/* While t->listing: goes on when the list is there. */
+void trainer_job_list(struct trainer *t);
 /* Model and seats alone; likewise. */
 void trainer_model_drop(struct trainer *t);
 /* Another backend, on a thread, while t->replacing; then calls trainer_replaced. */

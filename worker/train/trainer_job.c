@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
+#include "worker/data/object.h"
 #include "worker/train/known_names.h"
 #include "worker/train/trainer_inner.h"
 
@@ -28,14 +29,13 @@ void trainer_job_drop(struct trainer *t)
 {
     trainer_model_drop(t);
     if (t->have_job) {
-        dataset_splits_close(&t->splits);
-        memset(t->host.base.data, 0, sizeof t->host.base.data);
+        inputs_close(&t->inputs);
         job_free(&t->job);
     }
-    t->have_job = false;
+    t->have_job = t->objects_known = t->listing = false;
 }
 
-static void splits_changed(void *context)
+static void inputs_changed(void *context)
 {
     trainer_wake(context);
 }
@@ -61,7 +61,7 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
     t->have_job = true;
     t->job_hash = hash;
     client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
-    dataset_splits_init(&t->splits, t->env, &t->job, splits_changed, t);
+    inputs_init(&t->inputs, t->env, &t->job, inputs_changed, t);
     return 0;
 }
 
@@ -175,12 +175,99 @@ static void prepare_done(struct env_work *w)
 
 void trainer_job_prepare(struct trainer *t)
 {
+    if (!t->objects_known) {
+        t->listing = false;
+        client_start(t->client, &t->objects);
+        return;
+    }
     t->preparing = !t->have_model;
     if (!t->preparing)
         return;
     t->made = (struct trainer_made){.status = 0};
     base_set(t);
     env_work_start(t->env, &t->prepare);
+}
+
+/* ---- a log of objects ------------------------------------------------------------------------ */
+
+static void *lines_put(const struct string_list *lines, void *at)
+{
+    char *to = at;
+    for (size_t i = 0; i < lines->count; i++) {
+        size_t n = strlen(lines->item[i]);
+        memcpy(to, lines->item[i], n);
+        to[n] = '\n';
+        to += n + 1;
+    }
+    return to;
+}
+
+/* A question, or, when the list is there, the answer for all. */
+static struct msg *objects_build(struct request *r)
+{
+    struct trainer *t = container_of(r, struct trainer, objects);
+    const struct inputs *s = &t->inputs;
+    size_t bytes = 0, head = s->head != NULL ? strlen(s->head) : 0;
+    struct wire w;
+    client_head(r, &w);
+    w.u.OBJECTS.pass = t->host.pass;
+    w.u.OBJECTS.count = (uint32_t)s->lines.count;
+    for (size_t i = 0; i < s->lines.count; i++)
+        bytes += strlen(s->lines.item[i]) + 1;
+    struct msg *m = wire_encode(&w);
+    void *lines = m == NULL ? NULL : msg_add(m, bytes),
+         *first = lines == NULL ? NULL : msg_add(m, head);
+    if (first == NULL) {
+        msg_free(m);
+        return NULL;
+    }
+    (void)lines_put(&s->lines, lines);
+    if (head > 0)
+        memcpy(first, s->head, head);
+    return m;
+}
+
+static enum request_verdict objects_reply(struct request *r, const struct wire *w,
+                                          const struct msg *m)
+{
+    struct trainer *t = container_of(r, struct trainer, objects);
+    if (w->status == SHOAL_E_UNAVAILABLE) {
+        trainer_clear(t, true, 0, "");
+        return REQUEST_DONE;
+    }
+    if (client_passing(w->status)) /* AGAIN: another worker lists them */
+        return REQUEST_LATER;
+    if (w->status != 0) {
+        trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+        return REQUEST_DONE;
+    }
+    if (w->u.OBJECTS_reply.list) {
+        t->listing = true;
+        trainer_wake(t);
+        return REQUEST_DONE;
+    }
+    const struct frame *head = &m->frame[1];
+    free(t->job.data.head);
+    t->job.data.head = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
+    if (head->bytes > 0 && t->job.data.head == NULL)
+        return REQUEST_LATER;
+    t->objects_known = true;
+    trainer_job_prepare(t);
+    trainer_wake(t);
+    return REQUEST_DONE;
+}
+
+void trainer_job_list(struct trainer *t)
+{
+    struct err e = {0};
+    int rc = inputs_list(&t->inputs, &e);
+    if (rc == SHOAL_E_AGAIN)
+        return;
+    t->listing = false;
+    if (rc != 0)
+        trainer_end(t, rc, e.text);
+    else
+        client_start(t->client, &t->objects);
 }
 
 /* ---- another backend ------------------------------------------------------------------------- */
@@ -294,6 +381,10 @@ void trainer_job_declare(struct trainer *t)
 
 void trainer_job_init(struct trainer *t)
 {
+    t->objects = (struct request){.type = WIRE_TYPE_OBJECTS,
+                                  .target = CLIENT_COORDINATOR,
+                                  .build = objects_build,
+                                  .reply = objects_reply};
     t->tell = (struct request){.type = WIRE_TYPE_LEGEND,
                                .target = CLIENT_COORDINATOR,
                                .build = tell_build,
@@ -308,20 +399,27 @@ void trainer_job_init(struct trainer *t)
 
 /* ---- what seats ask -------------------------------------------------------------------------- */
 
-static int host_ready(void *context, uint32_t split, bool map, struct err *e)
+static int host_ready(void *context, const struct wire_LANE_NEXT_reply *task, struct dataset **data,
+                      struct err *e)
 {
     struct trainer *t = context;
-    struct dataset *d = NULL;
-    int rc = dataset_splits_open(&t->splits, split, &d, e);
-    if (rc != 0)
-        return rc;
-    SHOAL_ASSERT(split < DATASET_SPLITS);
-    if (t->host.base.data[split] != d) /* threads that read from it look at this too */
-        t->host.base.data[split] = d;
-    if (!map || client_map(t->client) != NULL)
-        return 0;
-    client_map_refresh(t->client);
-    return SHOAL_E_AGAIN;
+    char line[LIMIT_PATH];
+    bool map = task->kind != WIRE_NEXT_INDEX, rows = !map || task->rows > 0;
+    if (map && client_map(t->client) == NULL) {
+        client_map_refresh(t->client);
+        return SHOAL_E_AGAIN;
+    }
+    object_line(task->object_name, task->object_mark, line);
+    return rows
+               ? inputs_open(&t->inputs, task->split,
+                             task->object == 0 ? INPUTS_NO_OBJECT : task->object - 1, line, data, e)
+               : 0;
+}
+
+static void host_release(void *context, const struct dataset *data)
+{
+    struct trainer *t = context;
+    inputs_release(&t->inputs, data);
 }
 
 static void host_freed(void *context)
@@ -377,6 +475,7 @@ void trainer_host_init(struct trainer *t)
     t->host = (struct seat_host){.base = {.env = t->env, .client = t->client, .stats = &t->stats},
                                  .context = t,
                                  .ready = host_ready,
+                                 .release = host_release,
                                  .freed = host_freed,
                                  .held = host_held,
                                  .lanes = host_lanes,

@@ -54,7 +54,8 @@ static void begin(uint32_t mode)
     worker = joined->number;
     ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, mode, &e), 0);
     ck_assert_int_eq(
-        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){0, 100, 0}, 1, 10, 2, 0, &e), 0);
+        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 100}, 1, 10, 2, 0, &e),
+        0);
     c->job.at.phase = PHASE_TRAIN;
     c->job.at.run = 5;
 }

@@ -23,7 +23,7 @@ static void plan(uint32_t epochs, uint64_t every)
     j->spec.evaluate.every_batches = every;
     ck_assert_int_eq(coord_task_open(&j->tasks, 2, WIRE_ASYNC, &e), 0);
     ck_assert_int_eq(
-        coord_task_plan(&j->tasks, 1, &(struct coord_segment){0, 1000, 0}, 1, 10, 1, 0, &e), 0);
+        coord_task_plan(&j->tasks, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 1, 0, &e), 0);
     ck_assert_uint_eq(j->tasks.tasks, 100);
 }
 

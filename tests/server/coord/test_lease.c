@@ -60,7 +60,8 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
     begin(2);
     /* 20 tasks of 5 batches */
     ck_assert_int_eq(
-        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){0, 1000, 0}, 1, 10, 5, 0, &e), 0);
+        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 5, 0, &e),
+        0);
     task(0, 7);
     task(1, 8);
     coord_task_pushed(&c->job.tasks, 0, 0);
@@ -87,7 +88,7 @@ START_TEST(who_takes_over_begins_behind_the_mark)
     struct err e;
     begin(1);
     struct coord_tasks *t = &c->job.tasks;
-    ck_assert_int_eq(coord_task_plan(t, 1, &(struct coord_segment){0, 1000, 0}, 1, 10, 10, 0, &e),
+    ck_assert_int_eq(coord_task_plan(t, 1, &(struct coord_segment){.rows = 1000}, 1, 10, 10, 0, &e),
                      0);
     task(0, 7);
     coord_lane_close(t, 0); /* dies with 4 of 10 batches done */
@@ -111,8 +112,8 @@ START_TEST(the_log_is_bounded)
     struct err e;
     begin(1);
     for (uint32_t epoch = 1; epoch <= 3; epoch++) {
-        ck_assert_int_eq(coord_task_plan(&c->job.tasks, epoch, &(struct coord_segment){0, 10000, 0},
-                                         1, 1, 1, 0, &e),
+        ck_assert_int_eq(coord_task_plan(&c->job.tasks, epoch,
+                                         &(struct coord_segment){.rows = 10000}, 1, 1, 1, 0, &e),
                          0);
         for (uint32_t i = 0; i < 10000; i++) {
             task(0, 7);
@@ -133,7 +134,7 @@ START_TEST(damaged_entries_are_left_out)
     struct err e;
     begin(1);
     ck_assert_int_eq(
-        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){0, 100, 0}, 1, 1, 1, 0, &e), 0);
+        coord_task_plan(&c->job.tasks, 1, &(struct coord_segment){.rows = 100}, 1, 1, 1, 0, &e), 0);
     task(0, 7);
     ck_assert_int_eq(coord_store_put(c->store, "lease/2", "short", 5, &e), 0);
     struct coord_lease wrong = {.serial = 9, .batch = 1}; /* of another slot */

@@ -13,9 +13,9 @@ static void plan(uint32_t lanes, uint32_t mode, uint64_t rows, uint32_t batch,
 {
     struct err e = {0};
     ck_assert_int_eq(coord_task_open(&t, lanes, mode, &e), 0);
-    ck_assert_int_eq(
-        coord_task_plan(&t, 1, &(struct coord_segment){0, rows, 0}, 1, batch, task_batches, 0, &e),
-        0);
+    ck_assert_int_eq(coord_task_plan(&t, 1, &(struct coord_segment){.rows = rows}, 1, batch,
+                                     task_batches, 0, &e),
+                     0);
 }
 
 /* Tasks cover [0, rows) without gap or overlap. */
@@ -55,6 +55,79 @@ START_TEST(coord_task_plan_covers_every_position_once)
 }
 END_TEST
 
+/* Objects of so many rows, by turns of the lanes. */
+static uint64_t plan_objects(uint32_t lanes, uint32_t mode, const uint64_t *rows, uint32_t count,
+                             uint64_t *holder)
+{
+    static struct coord_piece piece[16];
+    struct coord_segment s = {.pieces = count, .piece = piece};
+    struct err e = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        piece[i] = (struct coord_piece){rows[i], i, i % lanes};
+        s.rows += rows[i];
+    }
+    ck_assert_int_eq(coord_task_open(&t, lanes, mode, &e), 0);
+    ck_assert_int_eq(coord_task_plan(&t, 1, &s, 1, 10, 3, 0, &e), 0);
+    t.holder = holder;
+    return s.rows;
+}
+
+/* Also where they are shorter than a batch, or a batch's multiple, and a lane has none. */
+START_TEST(coord_task_of_objects_covers_each_row_once)
+{
+    static const uint64_t rows[] = {95, 10, 1, 30, 31, 29, 200, 11};
+    for (uint32_t mode = WIRE_ASYNC; mode <= WIRE_BSP; mode++)
+        for (uint32_t lanes = 1; lanes < 12; lanes++) {
+            uint64_t next[8] = {0}, batches = 0, sum = plan_objects(lanes, mode, rows, 8, NULL);
+            for (uint32_t i = 0; i < t.tasks; i++) {
+                const struct coord_task *task = &t.task[i];
+                ck_assert_uint_eq(task->before, batches);
+                batches += (task->rows + 9) / 10;
+                if (task->rows == 0)
+                    continue;
+                ck_assert_uint_eq(task->position, next[task->object]); /* of one object, in order */
+                next[task->object] += task->rows;
+                sum -= task->rows;
+                ck_assert_uint_le(task->batch_count, 3);
+                ck_assert_uint_ge(task->batch_count * 10, task->rows);
+                if (mode == WIRE_BSP)
+                    ck_assert_uint_eq(task->lane, task->object % lanes);
+            }
+            ck_assert_uint_eq(sum, 0);
+            ck_assert_uint_eq(t.batches, batches);
+            for (uint32_t i = 0; mode == WIRE_BSP && i < t.tasks; i++)
+                ck_assert_uint_eq(t.task[i].batch_count, t.task[i - i % lanes].batch_count);
+            coord_task_close(&t);
+        }
+}
+END_TEST
+
+START_TEST(coord_task_of_an_object_goes_to_its_holder)
+{
+    static const uint64_t rows[] = {60, 60, 60};
+    uint64_t holder[3] = {5, 0, 6};
+    plan_objects(2, WIRE_SSP, rows, 3, holder);
+    coord_lane_grant(&t, 0, 6);
+    coord_lane_granted(&t, 0, 0);
+    ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 2);
+    coord_task_pushed(&t, 0, 0);
+    ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 2);
+    coord_task_pushed(&t, 0, 0);
+    ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 1); /* nobody's */
+    ck_assert_uint_eq(holder[1], 6);
+    coord_task_pushed(&t, 0, 0);
+    (void)coord_task_append(&t, 0);
+    coord_task_pushed(&t, 0, 0);
+    ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK); /* what is left is 5's */
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), COORD_NO_LANE);
+    ck_assert_uint_eq(coord_lane_pick(&t, 5, 2), 1);
+    ck_assert_uint_eq(coord_task_frontier(&t), t.tasks);
+    holder[0] = 0; /* it died */
+    ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 0);
+    coord_task_close(&t);
+}
+END_TEST
+
 START_TEST(coord_task_bsp_lanes_are_equally_long)
 {
     for (uint64_t rows = 1; rows < 400; rows += 7) {
@@ -87,7 +160,8 @@ START_TEST(coord_task_batch_numbers_count_on_over_tasks_and_epochs)
         ck_assert_uint_eq(coord_task_append(&t, 0), COORD_NO_TASK);
         ck_assert(coord_task_drained(&t));
         ck_assert_int_eq(
-            coord_task_plan(&t, epoch + 1, &(struct coord_segment){0, 95, 0}, 1, 10, 4, 0, &e), 0);
+            coord_task_plan(&t, epoch + 1, &(struct coord_segment){.rows = 95}, 1, 10, 4, 0, &e),
+            0);
     }
     ck_assert_uint_eq(next, 31);
     coord_task_close(&t);
@@ -196,7 +270,7 @@ START_TEST(coord_task_too_many_are_refused)
     struct err e = {0};
     ck_assert_int_eq(coord_task_open(&t, 1, WIRE_SSP, &e), 0);
     ck_assert_int_eq(
-        coord_task_plan(&t, 1, &(struct coord_segment){0, 1ull << 30, 0}, 1, 1, 1, 0, &e),
+        coord_task_plan(&t, 1, &(struct coord_segment){.rows = 1ull << 30}, 1, 1, 1, 0, &e),
         SHOAL_E_TOO_BIG);
     coord_task_close(&t);
     ck_assert_int_eq(coord_task_open(&t, 0, WIRE_SSP, &e), SHOAL_E_CONFIG);
@@ -210,6 +284,8 @@ int main(void)
     TCase *c = tcase_create("tasks");
     tcase_add_test(c, coord_task_batches_is_an_eighth_of_a_lane_within_bounds);
     tcase_add_test(c, coord_task_plan_covers_every_position_once);
+    tcase_add_test(c, coord_task_of_objects_covers_each_row_once);
+    tcase_add_test(c, coord_task_of_an_object_goes_to_its_holder);
     tcase_add_test(c, coord_task_bsp_lanes_are_equally_long);
     tcase_add_test(c, coord_task_batch_numbers_count_on_over_tasks_and_epochs);
     tcase_add_test(c, coord_task_stops_between_rounds);

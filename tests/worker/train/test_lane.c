@@ -25,6 +25,7 @@ static struct table_schema schema[MODEL_TABLES_MAX];
 static uint32_t table_count;
 static struct stats stats;
 static struct lane_base base;
+static struct dataset *input;
 static struct sim_node *node;
 static struct lane *lane;
 static uint32_t ends;
@@ -114,7 +115,7 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     ends = 0;
     ck_assert_int_eq(client_new(base.env, &client, &base.client, &e), 0);
     client_set_resend(base.client, 200);
-    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &base.data[WIRE_TRAIN], &e), 0);
+    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &input, &e), 0);
     client_map_refresh(base.client);
     ck_assert(sim_run(fake.sim, 10 * SECOND, has_map, NULL));
     ck_assert_int_eq(lane_new(&base, ended, NULL, &lane, &e), 0);
@@ -140,7 +141,7 @@ static struct wire_LANE_NEXT_reply task_of(uint64_t position, uint64_t rows, uin
 static void run_task(const struct wire_LANE_NEXT_reply *task)
 {
     ends = 0;
-    lane_start(lane, task);
+    lane_start(lane, task, input);
     ck_assert(has_ended(NULL) ||
               sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, has_ended, NULL));
     ck_assert(lane_idle(lane));
@@ -156,7 +157,7 @@ static void close_lane(void)
 {
     lane_free(lane);
     client_free(base.client);
-    dataset_close(base.data[WIRE_TRAIN]);
+    dataset_close(input);
     fake_close(&fake);
     model_free(model);
     job_free(&job);
@@ -287,7 +288,7 @@ START_TEST(lane_dropped_writes_nothing_more)
     open_with(&calm, "async", 200);
     struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
     ends = 0;
-    lane_start(lane, &task);
+    lane_start(lane, &task, input);
     sim_run(fake.sim, sim_now_ns(fake.sim) + 5000000, NULL, NULL);
     lane_drop(lane, SHOAL_E_STOPPED);
     uint32_t pushes = fake.seen[WIRE_TYPE_PUSH];
@@ -370,7 +371,7 @@ START_TEST(lane_reads_ahead_within_its_bounds)
     open_with(&slow, "async", 800);
     struct wire_LANE_NEXT_reply task = task_of(0, 800, 1, 50);
     ends = 0;
-    lane_start(lane, &task);
+    lane_start(lane, &task, input);
     ck_assert(sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, flow_look, &seen));
     ck_assert_int_eq(lane_result(lane)->status, 0);
     ck_assert_uint_eq(fake_mark(&fake, 0), 50);

@@ -1,0 +1,488 @@
+/* objects.c: the list, its holders, the index of each. */
+#include "server/coord/objects.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+#include "server/coord/core.h"
+#include "server/coord/eval.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_KEY "objects/list" /* the job's number; bytes of the lines; the lines; the head */
+#define ROWS_KEY "objects/rows" /* the job's number; struct object_record (count) */
+#define ORDER_SALT 0x6f626a65637473ULL
+#define TEXT_BYTES (4u << 20)
+
+struct object_record {
+    uint64_t rows, digest, left_out;
+};
+_Static_assert(sizeof(struct object_record) == 24, "object_record is stored");
+
+void coord_objects_close(struct coord_objects *o)
+{
+    free(o->text);
+    free(o->head);
+    free(o->object);
+    free(o->holder);
+    free(o->piece);
+    memset(o, 0, sizeof *o);
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+/* A name of printable bytes, a tab and more perhaps; names rise, so none is there twice. */
+static bool line_ok(const char *line, size_t bytes, const char *before)
+{
+    size_t name = strcspn(line, "\t");
+    if (bytes == 0 || bytes >= LIMIT_PATH || name == 0)
+        return false;
+    uint32_t tabs = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+            return false;
+        tabs += line[i] == '\t';
+    }
+    if (tabs > 2)
+        return false;
+    size_t was = before != NULL ? strcspn(before, "\t") : 0;
+    return before == NULL ||
+           (strcmp(before, line) < 0 && !(was == name && memcmp(before, line, name) == 0));
+}
+
+/* o->text as lines: `count` of them. */
+static bool lines_take(struct coord_objects *o, uint32_t count)
+{
+    size_t at = 0;
+    o->object = calloc(count, sizeof *o->object);
+    o->holder = calloc(count, sizeof *o->holder);
+    o->piece = calloc(count, sizeof *o->piece);
+    if (o->object == NULL || o->holder == NULL || o->piece == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        char *line = o->text + at, *end = memchr(line, '\n', o->bytes - at);
+        if (end == NULL)
+            return false;
+        *end = '\0';
+        if (!line_ok(line, strlen(line), i > 0 ? o->object[i - 1].line : NULL) ||
+            line + strlen(line) != end)
+            return false;
+        o->object[i].line = line;
+        at = (size_t)(end - o->text) + 1;
+    }
+    o->count = count;
+    return at == o->bytes;
+}
+
+static int list_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
+                     const void *head, size_t head_bytes, struct err *e)
+{
+    if (count == 0 || count > LIMIT_OBJECTS || bytes > TEXT_BYTES ||
+        head_bytes > LIMIT_LINE_BYTES || memchr(head, '\0', head_bytes) != NULL)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "a list of %u objects in %zu bytes, with a first line of %zu: up to %u in "
+                       "%u are possible",
+                       count, bytes, head_bytes, LIMIT_OBJECTS, TEXT_BYTES);
+    struct coord_objects made = {.text = malloc(bytes + 1),
+                                 .bytes = bytes,
+                                 .head = malloc(head_bytes + 1),
+                                 .head_bytes = head_bytes,
+                                 .lister = o->lister};
+    int rc = SHOAL_E_NOMEM;
+    if (made.text != NULL && made.head != NULL) {
+        memcpy(made.text, lines, bytes);
+        memcpy(made.head, head, head_bytes);
+        made.text[bytes] = made.head[head_bytes] = '\0';
+        rc = lines_take(&made, count) ? 0 : SHOAL_E_MALFORMED;
+    }
+    if (rc == 0) {
+        coord_objects_close(o);
+        *o = made;
+        return 0;
+    }
+    coord_objects_close(&made);
+    return err_set(e, rc, "the list of %u objects is none, or there is no memory for it", count);
+}
+
+static bool list_put(struct coord *c)
+{
+    const struct coord_objects *o = &c->job.objects;
+    uint64_t head[2] = {c->job.at.number, o->bytes};
+    size_t bytes = sizeof head + o->bytes + o->head_bytes;
+    char *value = malloc(bytes);
+    if (value == NULL)
+        return true; /* a coordinator that comes back says so */
+    memcpy(value, head, sizeof head);
+    memcpy(value + sizeof head, o->text, o->bytes);
+    memcpy(value + sizeof head + o->bytes, o->head, o->head_bytes);
+    bool good = coord_put(c, LIST_KEY, value, bytes);
+    free(value);
+    return good;
+}
+
+/* The question: known, or the asker lists them, or somebody does. */
+static int list_asked(struct coord *c, struct coord_ask *a)
+{
+    struct coord_objects *o = &c->job.objects;
+    uint64_t now = env_now_ns(c->env), me = a->worker->number;
+    bool again = o->lister == me && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
+    if (o->count > 0) {
+        a->reply.u.OBJECTS_reply.count = o->count;
+        a->frame = o->head;
+        a->frame_bytes = o->head_bytes;
+        return 0;
+    }
+    if (o->lister != 0 && !again)
+        return err_set(&a->e, SHOAL_E_AGAIN, "another worker lists the objects");
+    o->lister = me;
+    o->lister_ns = now;
+    a->reply.u.OBJECTS_reply.list = true;
+    a->frame = "";
+    return 0;
+}
+
+int coord_objects_list(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_objects *o = &c->job.objects;
+    if (q->count > 0 && o->count == 0) { /* 1 */
+        int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
+                           a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        if (rc != 0)
+            return rc;
+        /* it has looked into the first */
+        o->holder[0] = a->worker->number;
+        if (c->job.spec.train.mode == WIRE_BSP)
+            c->job.tasks.lane[0].owner = a->worker->number;
+        o->lister = 0;
+        if (!list_put(c))
+            return SHOAL_E_IO;
+        log_info("data.train: %u objects", o->count);
+    }
+    return list_asked(c, a);
+}
+
+/* ---- the index of each ----------------------------------------------------------------------- */
+
+static int rows_put(struct coord *c, struct err *e)
+{
+    const struct coord_objects *o = &c->job.objects;
+    size_t head = sizeof c->job.at.number, bytes = head + o->count * sizeof(struct object_record);
+    char *value = malloc(bytes);
+    if (value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
+    memcpy(value, &c->job.at.number, head);
+    for (uint32_t i = 0; i < o->count; i++)
+        memcpy(
+            value + head + i * sizeof(struct object_record),
+            &(struct object_record){o->object[i].rows, o->object[i].digest, o->object[i].left_out},
+            sizeof(struct object_record));
+    int rc = coord_put(c, ROWS_KEY, value, bytes)
+                 ? 0
+                 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    free(value);
+    return rc;
+}
+
+static void bases_set(struct coord_objects *o)
+{
+    for (uint32_t i = 1; i < o->count; i++)
+        o->object[i].base = o->object[i - 1].base + o->object[i - 1].rows;
+}
+
+/* All are known: the split is. Of those left out neither name nor rows are in its digest. */
+static int index_complete(struct coord *c, struct err *e)
+{
+    struct coord_objects *o = &c->job.objects;
+    struct coord_split whole = {.used = 1, .known = 1};
+    for (uint32_t i = 0; i < o->count; i++) {
+        if (o->object[i].left_out)
+            continue;
+        if (o->object[i].rows >= UINT64_C(1) << 44) /* so that no sum of them wraps */
+            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
+                           o->object[i].rows);
+        whole.rows += o->object[i].rows;
+        whole.digest = rng_mix(whole.digest ^ o->object[i].digest) + 1;
+    }
+    if (whole.rows == 0)
+        return err_set(e, SHOAL_E_DATA, "data.train: %u objects, and no row in them%s%s", o->count,
+                       c->job.warning[0] != 0 ? ": " : "", c->job.warning);
+    int rc = rows_put(c, e);
+    if (rc != 0)
+        return rc;
+    SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
+    bases_set(o);
+    c->job.at.split[WIRE_TRAIN] = whole;
+    log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", whole.rows,
+             o->count - o->left_out, o->left_out);
+    return 0;
+}
+
+static int object_failed(struct coord *c, const struct wire_OBJECT_DONE *q, struct err *e)
+{
+    struct coord_objects *o = &c->job.objects;
+    struct coord_object *of = &o->object[q->object];
+    if (!c->job.spec.data.objects.leave_out)
+        return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
+                       q->fail_text);
+    of->left_out = true;
+    o->left_out++;
+    log_warn("object %s is left out: %s", of->line, q->fail_text);
+    if (c->job.warning[0] == 0)
+        (void)snprintf(c->job.warning, sizeof c->job.warning, "an object is left out: %.*s",
+                       (int)sizeof c->job.warning - 32, q->fail_text);
+    return 0;
+}
+
+/* Heard before; another count is a log that changes, or another one. */
+static int object_again(const struct coord_object *of, struct coord_ask *a)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    if (q->fail_status != 0 || (of->rows == q->rows && of->digest == q->digest))
+        return 0;
+    return err_set(&a->e, SHOAL_E_DATA,
+                   "object %s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
+                   "), another one read %" PRIu64 " (%016" PRIx64 ")",
+                   of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
+}
+
+int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_objects *o = &c->job.objects;
+    *ends = false;
+    if (q->object >= o->count)
+        return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
+    struct coord_object *of = &o->object[q->object];
+    if (of->known)
+        return object_again(of, a);
+    *ends = true;
+    int rc = q->fail_status != 0 ? object_failed(c, q, &a->e) : 0;
+    if (rc != 0)
+        return rc;
+    of->known = true;
+    of->rows = q->fail_status == 0 ? q->rows : 0;
+    of->digest = q->fail_status == 0 ? q->digest : 0;
+    if (q->warning[0] != 0 && c->job.warning[0] == 0) {
+        (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
+        log_warn("object %s: %s", of->line, q->warning);
+    }
+    return ++o->known == o->count ? index_complete(c, &a->e) : 0;
+}
+
+/* ---- holders --------------------------------------------------------------------------------- */
+
+/* How well it suits the worker: 0 not at all, 3 best. */
+static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool more)
+{
+    const struct coord_objects *o = &c->job.objects;
+    const struct coord_tasks *t = &c->job.tasks;
+    const struct coord_object *of = &o->object[i];
+    if (of->known)
+        return 0;
+    if (o->holder[i] != 0) {
+        bool again = of->given_ns == 0 || env_now_ns(c->env) - of->given_ns > COORD_EVAL_AGAIN_NS;
+        return o->holder[i] == worker && again ? 3 : 0;
+    }
+    if (t->mode != WIRE_BSP)
+        return 3;
+    uint64_t owner = t->lane[i % t->lanes].owner;
+    return owner == worker ? 3 : owner != 0 ? 0 : more ? 2 : 1;
+}
+
+uint32_t coord_objects_next(struct coord *c, uint64_t worker)
+{
+    struct coord_objects *o = &c->job.objects;
+    struct coord_tasks *t = &c->job.tasks;
+    uint32_t live = coord_live_workers(c), owned = 0, best = COORD_NO_OBJECT, how = 0;
+    for (uint32_t l = 0; l < t->lanes; l++)
+        owned += t->lane[l].owner == worker;
+    bool more = owned < (t->lanes + live - 1) / live;
+    while (o->first < o->count && o->object[o->first].known)
+        o->first++;
+    for (uint32_t i = o->first; i < o->count && how < 3; i++) {
+        uint32_t s = suits(c, i, worker, more);
+        if (s > how) {
+            best = i;
+            how = s;
+        }
+    }
+    if (best == COORD_NO_OBJECT)
+        return best;
+    o->holder[best] = worker;
+    o->object[best].given_ns = env_now_ns(c->env);
+    if (t->mode == WIRE_BSP && t->lane[best % t->lanes].owner == 0 && more)
+        t->lane[best % t->lanes].owner = worker;
+    return best;
+}
+
+void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
+{
+    struct coord_objects *o = &j->objects;
+    if (o->lister == worker)
+        o->lister = 0;
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->holder[i] == worker) {
+            o->holder[i] = 0;
+            o->object[i].given_ns = 0;
+        }
+    for (uint32_t l = 0; l < j->tasks.lanes; l++)
+        if (j->tasks.lane[l].owner == worker)
+            j->tasks.lane[l].owner = 0;
+}
+
+void coord_objects_put(const struct coord_job *j, uint32_t object,
+                       struct wire_LANE_NEXT_reply *reply)
+{
+    const struct coord_object *of = &j->objects.object[object];
+    SHOAL_ASSERT(object < j->objects.count);
+    reply->object = object + 1;
+    reply->object_rows = of->rows;
+    reply->object_digest = of->digest;
+    size_t name = strcspn(of->line, "\t");
+    (void)snprintf(reply->object_name, sizeof reply->object_name, "%.*s", (int)name, of->line);
+    (void)snprintf(reply->object_mark, sizeof reply->object_mark, "%s",
+                   of->line + name + (of->line[name] != '\0'));
+    char *tab = strchr(reply->object_mark, '\t');
+    if (tab != NULL)
+        *tab = ' ';
+}
+
+/* ---- an epoch -------------------------------------------------------------------------------- */
+
+const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epoch,
+                                               uint32_t *pieces)
+{
+    struct coord_objects *o = &j->objects;
+    struct rng rng = rng_of(j->spec.train.seed ^ ORDER_SALT, epoch, 0);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->object[i].rows > 0)
+            o->piece[count++] = (struct coord_piece){
+                .rows = o->object[i].rows, .object = i, .lane = i % j->tasks.lanes};
+    bool drawn = j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
+    for (uint32_t i = count; drawn && i > 1; i--) {
+        uint32_t k = (uint32_t)(rng_next(&rng) % i);
+        struct coord_piece swap = o->piece[i - 1];
+        o->piece[i - 1] = o->piece[k];
+        o->piece[k] = swap;
+    }
+    *pieces = count;
+    return o->piece;
+}
+
+uint64_t coord_objects_batches(const struct coord_job *j)
+{
+    uint64_t sum = 0, batch = j->spec.train.batch;
+    for (uint32_t i = 0; i < j->objects.count; i++)
+        sum += (j->objects.object[i].rows + batch - 1) / batch;
+    return sum;
+}
+
+uint64_t coord_objects_base(const struct coord_job *j, uint32_t object)
+{
+    SHOAL_ASSERT(object == COORD_NO_OBJECT || object < j->objects.count);
+    return object == COORD_NO_OBJECT ? 0 : j->objects.object[object].base;
+}
+
+uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **object)
+{
+    const struct coord_objects *o = &j->objects;
+    uint32_t low = 0, high = o->count;
+    SHOAL_ASSERT(o->count > 0);
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (o->object[middle].base <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    *object = o->object[low].line;
+    return row - o->object[low].base;
+}
+
+void coord_objects_json(const struct coord_job *j, struct json *to)
+{
+    if (j->objects.count == 0)
+        return;
+    struct json *item = json_new_object();
+    json_set_int(item, "read", j->objects.count - j->objects.left_out);
+    json_set_int(item, "left_out", j->objects.left_out);
+    json_set(to, "objects", item);
+}
+
+/* ---- after a restart ------------------------------------------------------------------------- */
+
+static int list_load(struct coord *c, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    void *value;
+    size_t bytes;
+    uint64_t head[2];
+    int rc = coord_store_get(c->store, LIST_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc;
+    bool good = bytes >= sizeof head;
+    if (good)
+        memcpy(head, value, sizeof head);
+    good = good && head[0] == j->at.number && head[1] <= bytes - sizeof head;
+    uint32_t count = 0;
+    char *lines = (char *)value + sizeof head;
+    for (size_t i = 0; good && i < head[1]; i++)
+        if (lines[i] == '\0') { /* as they lie in memory */
+            lines[i] = '\n';
+            count++;
+        }
+    rc = !good ? SHOAL_E_NOT_FOUND
+               : list_take(&j->objects, lines, head[1], count, lines + head[1],
+                           bytes - sizeof head - head[1], e);
+    free(value);
+    return rc;
+}
+
+static int rows_load(struct coord *c, struct err *e)
+{
+    struct coord_objects *o = &c->job.objects;
+    void *value;
+    size_t bytes, head = sizeof c->job.at.number;
+    uint64_t number;
+    int rc = coord_store_get(c->store, ROWS_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc;
+    if (bytes == head + o->count * sizeof(struct object_record)) {
+        memcpy(&number, value, head);
+        rc = number == c->job.at.number ? 0 : SHOAL_E_NOT_FOUND;
+    } else {
+        rc = SHOAL_E_NOT_FOUND;
+    }
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
+        struct object_record record;
+        memcpy(&record, (char *)value + head + i * sizeof record, sizeof record);
+        o->object[i].known = true;
+        o->object[i].rows = record.rows;
+        o->object[i].digest = record.digest;
+        o->object[i].left_out = record.left_out != 0;
+        o->left_out += record.left_out != 0;
+    }
+    o->known = rc == 0 ? o->count : 0;
+    bases_set(o);
+    free(value);
+    return rc;
+}
+
+int coord_objects_load(struct coord *c, struct err *e)
+{
+    if (!c->job.spec.data.objects.on)
+        return 0;
+    int rc = list_load(c, e);
+    if (rc == 0)
+        rc = rows_load(c, e);
+    return rc != SHOAL_E_NOT_FOUND
+               ? rc
+               : err_set(e, SHOAL_E_CORRUPT,
+                         "the objects of data.train are not in the coordinator's store: resume the "
+                         "newest checkpoint");
+}

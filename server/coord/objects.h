@@ -1,0 +1,84 @@
+/* objects.h: a log of objects (data.objects, or {object: ..} in job.yaml): which there are, how
+ * many rows each has, which worker has it at hand.
+ *
+ * Before workers make their models one of them lists the objects for all (OBJECTS), for the first
+ * line of an object says what the columns are. Then each object is given to one worker, which opens
+ * it and says how many rows it has (LANE_NEXT: INDEX; OBJECT_DONE). That worker holds it: tasks of
+ * the object are for a lane of that worker, as long as it lives, so that nobody opens what another
+ * one has. Under bsp objects are dealt to lanes beforehand, i to lane i % lanes, whoever is
+ * there; the worker that indexes the first object of a lane owns the lane, and gets its other
+ * objects.
+ *
+ *   listed --given--> asked --OBJECT_DONE--> known (or left out)
+ *
+ * Invariants:
+ *  1. A list that was told stands: the index is of it, and the epoch is cut from it.
+ *     [test: coord_objects_the_first_list_stands]
+ *  2. Rows are stored before the split is known to have them. [assert: index_complete]
+ *
+ * Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_OBJECTS_H
+#define SERVER_COORD_OBJECTS_H
+
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/wire/wire.h"
+#include "server/coord/task.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct coord;
+struct coord_ask;
+struct coord_job;
+
+struct coord_object {
+    const char *line;            /* borrowed, in coord_objects.text */
+    uint64_t given_ns;           /* to its holder, to index it; 0: not yet */
+    uint64_t rows, digest, base; /* base: rows of those listed before it */
+    bool known, left_out;
+};
+
+struct coord_objects {
+    char *text; /* owned: lines, each ended by a NUL */
+    size_t bytes;
+    char *head; /* owned; the first line of one; may be empty */
+    size_t head_bytes;
+    struct coord_object *object; /* owned (count) */
+    uint64_t *holder;            /* owned (count): the worker that has it at hand; 0: nobody */
+    uint32_t count, known, left_out;
+    uint32_t first;             /* all before it are given */
+    uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
+    struct coord_piece *piece;  /* owned (count): of the epoch at hand */
+};
+
+void coord_objects_close(struct coord_objects *o);
+/* After a restart of a job whose index was complete. CORRUPT. */
+int coord_objects_load(struct coord *c, struct err *e);
+
+/* OBJECTS, and OBJECT_DONE, of a job whose log is of objects. *ends: the job cannot be. */
+int coord_objects_list(struct coord *c, struct coord_ask *a);
+int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends);
+
+/* The object that a worker is to index next, or COORD_NO_OBJECT: all are given. It is its holder
+ * then. */
+uint32_t coord_objects_next(struct coord *c, uint64_t worker);
+void coord_objects_worker_gone(struct coord_job *j, uint64_t worker);
+/* What a task of it says, or INDEX. */
+void coord_objects_put(const struct coord_job *j, uint32_t object,
+                       struct wire_LANE_NEXT_reply *reply);
+
+/* The pieces of an epoch, one an object with rows, in the epoch's order: drawn from (seed, epoch),
+ * or as listed where rows are not drawn from the whole log. *pieces of them. */
+const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epoch,
+                                               uint32_t *pieces);
+/* Of an epoch: none is of two objects. */
+uint64_t coord_objects_batches(const struct coord_job *j);
+uint64_t coord_objects_base(const struct coord_job *j, uint32_t object); /* of no object: 0 */
+/* Where a row is, counted over all objects as they are listed: its object's name in *object
+ * (borrowed), its number there. */
+uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **object);
+/* {"read", "left_out"} into *to, where the log is of objects. */
+void coord_objects_json(const struct coord_job *j, struct json *to);
+
+#endif

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""test_objects: a log of objects behind commands that count their calls: each is opened by one worker, once; whoever dies, the rows are the same;
+a command that fails, hangs or ends early is named, tried again, and never half trained."""
+import gzip
+
+from fleet import *
+
+
+class Log:
+    """Objects of Criteo lines, some packed; `list` and `open` write down who calls them."""
+
+    def __init__(self, space, objects, rows=300):
+        self.folder, self.calls, self.objects = space / "log", space / "calls", objects
+        self.folder.mkdir()
+        lines = synth(space / "all.tsv", objects * rows).read_bytes().splitlines(keepends=True)
+        for i in range(objects):
+            text = b"".join(lines[i * rows:(i + 1) * rows])
+            (self.folder / f"part-{i:02}").write_bytes(gzip.compress(text, 1) if i % 2 else text)
+        self.rows = len(lines)
+
+    def train(self, list_words="", open_words="", sizes=False):
+        """As data.train; words run before the object is printed."""
+        form = r"-printf '%f\t%s\n'" if sizes else r"-printf '%f\n'"
+        return {"object": {"list": f"echo list - >> {self.calls}; {list_words} find {self.folder} -type f {form}",
+                           "open": f'echo open "$1" $PWD >> {self.calls}; {open_words} cat "{self.folder}/$1"'}}
+
+    def called(self, what="open"):
+        """[(object, folder of the caller)]"""
+        words = [line.split() for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
+        return [tuple(w[1:]) for w in words if w[0] == what]
+
+
+def job_of(space, log, name="job.yaml", **over):
+    keys = {"model.kind": "lr", "train.batch": 64, "train.epochs": 2, "train.lanes": 4, "data.objects.quiet": "5s", "data.train": log.train(), **over}
+    job_file(space / name, None, **{k: v for k, v in keys.items() if k != "data.train"}, **{"data.train": None})
+    with open(space / name, "a", encoding="utf-8") as f:
+        f.write(f"data.train: {json.dumps([keys['data.train']])}\n")
+    return space / name
+
+
+class Workers(Fleet):
+    """A coordinator, a server, and workers each in a folder, and with a cache, of its own."""
+
+    def work(self, job, count):
+        for w in range(count):
+            self.folder(f"w{w}").mkdir(exist_ok=True)
+            log = open(self.folder(f"w{w}.log"), "w", encoding="utf-8")
+            self.running[f"w{w}"] = subprocess.Popen(
+                [BIN / "shoal-worker", "train", "--coordinator", self.endpoint, "--allow-commands", "--set", "data.cache=own", "--lanes", "4",
+                 "--name", f"w{w}"], cwd=self.folder(f"w{w}"), stdout=log, stderr=log)
+        submit = subprocess.Popen([SHOAL, "submit", job, "--coordinator", self.endpoint, "--workers", str(count)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+        self.running["submit"] = submit
+        return submit
+
+    def texts(self, who):
+        return {p.name for p in (self.folder(who) / "own").glob("*.text")}
+
+
+def trained(space, name, job, workers, disturb=None):
+    """The report of a job, and its fleet, which has ended."""
+    fleet = Workers(space, name, shards=1).up()
+    try:
+        submit = fleet.work(job, workers)
+        if disturb is not None:
+            disturb(fleet)
+        out, _ = submit.communicate(timeout=120)
+        assert submit.returncode == 0, out
+        fleet.running.pop("submit")
+        return json.loads((space / "report.json").read_text()), fleet
+    finally:
+        fleet.stop()
+
+
+def once_whoever_trains_it(space):
+    log = Log(space, 64)
+    alone, _ = trained(space, "alone", job_of(space, log, **{"train.consistency": "bsp"}), 1)
+    assert sorted(o for o, _ in log.called()) == sorted(p.name for p in log.folder.iterdir()), log.called()
+    for mode in ("bsp", "ssp"):
+        log.calls.unlink()
+        report, fleet = trained(space, mode, job_of(space, log, **{"train.consistency": mode}), 4)
+        assert report["examples"] == 2 * log.rows and report["objects"] == {"read": 64, "left_out": 0}, report["objects"]
+        assert len(log.called("list")) == 1 and len(log.called()) == 64, (mode, len(log.called()))
+        held = [fleet.texts(f"w{w}") for w in range(4)]
+        assert len(set.union(*held)) == sum(map(len, held)) == 64, [len(h) for h in held]
+        assert mode == "ssp" or digests(report) == digests(alone)
+        assert min(map(len, held)) > 0, "a worker had nothing to do"
+
+
+def killed_workers_objects_are_opened_by_others(space):
+    log = Log(space, 16, rows=600)
+    whole, _ = trained(space, "whole", job_of(space, log, **{"train.consistency": "bsp", "train.epochs": longer(3)}), 2)
+    log.calls.unlink()
+
+    def kill(fleet):
+        within(60, "training", lambda: fleet.state().get("examples", 0) > log.rows // 2)
+        fleet.running["w1"].kill()
+        fleet.running.pop("w1").wait()
+
+    report, _ = trained(space, "killed", job_of(space, log, **{"train.consistency": "bsp", "train.epochs": longer(3)}), 2, kill)
+    if report["worker_deaths"] == 0:
+        raise TooShort("the job ended before the kill")
+    assert digests(report) == digests(whole) and report["examples"] >= longer(3) * log.rows
+    calls = log.called()
+    assert len(set(calls)) == len(calls), "a worker opened an object twice"
+    lost = sum(who.endswith("w1") for _, who in calls)
+    assert 16 <= len(calls) <= 16 + lost, (len(calls), lost)
+
+
+def refused(space, log, words, **over):
+    """The job ends with these words."""
+    run = Run(job_of(space, log, **over), space / "refused")
+    assert run.wait(60) != 0, run.output()
+    for word in words:
+        assert word in run.output(), (word, run.output()[-1500:])
+    shutil.rmtree(space / "refused")
+
+
+def what_fails_is_named_and_tried_again(space):
+    log = Log(space, 4)
+    flaky = f'if [ "$1" = part-02 ] && [ ! -e {space}/again ]; then touch {space}/again; head -c 999 "{log.folder}/$1"; echo no route >&2; exit 3; fi;'
+    report = run_job(job_of(space, log, **{"data.train": log.train(open_words=flaky)}), space / "flaky")
+    assert report["examples"] == 2 * log.rows, report["examples"]
+    log_text = "".join(p.read_text() for p in (space / "flaky" / "log").glob("worker*.log"))
+    assert "object part-02: the command ended with status 3: no route" in log_text and "again in 1 s" in log_text, log_text[-1500:]
+    dead = 'if [ "$1" = part-02 ]; then echo no such key >&2; exit 4; fi;'
+    once = {"data.objects.tries": 1}
+    refused(space, log, ["part-02", "status 4", "no such key"], **once, **{"data.train": log.train(open_words=dead)})
+    hangs = 'if [ "$1" = part-01 ]; then sleep 1000; fi;'
+    refused(space, log, ["part-01", "not a byte came for 1 s"], **once, **{"data.train": log.train(open_words=hangs), "data.objects.quiet": "1s"})
+    short = f'if [ "$1" = part-02 ]; then head -c 5000 "{log.folder}/$1"; exit 0; fi;'
+    refused(space, log, ["part-02", "5000 bytes came, the list says"], **once, **{"data.train": log.train(open_words=short, sizes=True)})
+    cut = f'if [ "$1" = part-01 ]; then head -c 5000 "{log.folder}/$1"; exit 0; fi;'
+    refused(space, log, ["part-01", "gzip data ends too early"], **once, **{"data.train": log.train(open_words=cut)})
+    refused(space, log, ["object list", "status 5"], **once, **{"data.train": log.train(list_words="exit 5;")})
+    out = run_job(job_of(space, log, **once, **{"data.train": log.train(open_words=dead), "data.objects.failed": "leave_out"}), space / "out")
+    assert out["objects"] == {"read": 3, "left_out": 1} and out["examples"] == 2 * log.rows * 3 // 4, out["objects"]
+    assert "no such key" in out["warning"], out["warning"]
+
+
+def files_are_objects_too(space):
+    log = Log(space, 6)
+    keys = {"train.consistency": "bsp", "train.lanes": 3}
+    behind = run_job(job_of(space, log, **keys), space / "behind")
+    job_file(space / "files.yaml", log.folder / "part-*", **{"model.kind": "lr", "train.batch": 64, "train.epochs": 2, "data.objects": True, **keys})
+    files = run_job(space / "files.yaml", space / "files", workers=3)
+    assert files["objects"] == behind["objects"] == {"read": 6, "left_out": 0} and files["examples"] == behind["examples"]
+    told = subprocess.run([SHOAL, "local", space / "files.yaml", "--set", "data.train=-", "--run-dir", space / "no"], capture_output=True, text=True)
+    assert told.returncode == 78 and "is no file, so it cannot be an object" in told.stderr, told
+
+
+main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too])

@@ -1,0 +1,258 @@
+/* test_objects.c: the list of a log's objects, who is given which, what an epoch is cut from. */
+#include "server/coord/core.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct coord *c;
+static uint64_t now = 1;
+static struct coord_worker worker[3];
+
+static uint64_t now_of(struct env *env)
+{
+    (void)env;
+    return now;
+}
+static const struct env_ops ops = {.now_ns = now_of};
+static struct env env = {.ops = &ops};
+
+/* A job by objects in its index, with three workers. */
+static void begin(uint32_t lanes, uint32_t mode)
+{
+    struct err e;
+    c = calloc(1, sizeof *c);
+    c->env = &env;
+    c->store = coord_store_memory();
+    ck_assert_int_eq(coord_task_open(&c->job.tasks, lanes, mode, &e), 0);
+    c->job.at.number = 7;
+    c->job.at.phase = PHASE_INDEX;
+    c->job.at.split[WIRE_TRAIN].used = 1;
+    c->job.spec.data.objects.on = true;
+    c->job.spec.data.shuffle = true;
+    c->job.spec.train.batch = 10;
+    c->job.spec.train.mode = (enum wire_mode)mode;
+    c->members.workers = 3;
+    for (uint32_t i = 0; i < 3; i++)
+        worker[i].number = i + 1;
+}
+
+static void end(void)
+{
+    coord_objects_close(&c->job.objects);
+    coord_task_close(&c->job.tasks);
+    coord_store_close(c->store);
+    free(c);
+}
+
+static int list(uint32_t who, uint32_t count, const char *lines, const char *head)
+{
+    struct wire w = {.type = WIRE_TYPE_OBJECTS};
+    struct msg m = {.frame_count = 3};
+    struct coord_ask a = {.request = &w, .m = &m, .worker = &worker[who - 1]};
+    w.u.OBJECTS.count = count;
+    m.frame[1].data = (void *)lines;
+    m.frame[1].bytes = strlen(lines);
+    m.frame[2].data = (void *)head;
+    m.frame[2].bytes = strlen(head);
+    int rc = coord_objects_list(c, &a);
+    return rc != 0 ? rc : a.reply.u.OBJECTS_reply.list ? 1 : 0;
+}
+
+static int done(uint32_t who, uint32_t object, uint64_t rows, int status)
+{
+    struct wire w = {.type = WIRE_TYPE_OBJECT_DONE};
+    struct coord_ask a = {.request = &w, .worker = &worker[who - 1]};
+    w.u.OBJECT_DONE.object = object;
+    w.u.OBJECT_DONE.rows = rows;
+    w.u.OBJECT_DONE.digest = rows * 3;
+    w.u.OBJECT_DONE.fail_status = status;
+    snprintf(w.u.OBJECT_DONE.fail_text, sizeof w.u.OBJECT_DONE.fail_text, "gone");
+    bool ends;
+    return coord_objects_done(c, &a, &ends);
+}
+
+START_TEST(one_worker_lists_for_all)
+{
+    begin(2, WIRE_ASYNC);
+    ck_assert_int_eq(list(1, 0, "", ""), 1);
+    ck_assert_int_eq(list(2, 0, "", ""), SHOAL_E_AGAIN);
+    coord_objects_worker_gone(&c->job, 1); /* it dies over it */
+    ck_assert_int_eq(list(2, 0, "", ""), 1);
+    ck_assert_int_eq(list(2, 2, "a\t5\nb\n", "x,y"), 0);
+    ck_assert_int_eq(list(3, 0, "", ""), 0);
+    ck_assert_uint_eq(c->job.objects.count, 2);
+    ck_assert_str_eq(c->job.objects.object[0].line, "a\t5");
+    end();
+}
+END_TEST
+
+START_TEST(coord_objects_the_first_list_stands)
+{
+    begin(2, WIRE_ASYNC);
+    ck_assert_int_eq(list(1, 2, "a\nb\n", ""), 0);
+    ck_assert_int_eq(list(2, 3, "a\nb\nc\n", ""), 0);
+    ck_assert_uint_eq(c->job.objects.count, 2);
+    end();
+}
+END_TEST
+
+/* A peer's bytes. */
+START_TEST(a_list_that_is_none_is_refused)
+{
+    static const struct {
+        uint32_t count;
+        const char *lines;
+    } bad[] = {{1, ""},
+               {1, "a"},
+               {2, "a\n"},
+               {1, "a\nb\n"},
+               {2, "b\na\n"},
+               {2, "a\na\n"},
+               {2, "a\t1\na\t2\n"},
+               {1, "\n"},
+               {1, "\tmark\n"},
+               {1, "a\x01\n"},
+               {LIMIT_OBJECTS + 1, "a\n"},
+               {1, "a\t1\t2\t3\n"}};
+    begin(2, WIRE_ASYNC);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ck_assert_int_eq(list(1, bad[i].count, bad[i].lines, ""), SHOAL_E_MALFORMED);
+        ck_assert_uint_eq(c->job.objects.count, 0);
+    }
+    ck_assert_int_eq(list(1, 1, "a\t1\t2\n", ""), 0);
+    end();
+}
+END_TEST
+
+START_TEST(each_is_given_once_while_its_holder_lives)
+{
+    begin(2, WIRE_ASYNC);
+    list(1, 3, "a\nb\nc\n", "");
+    ck_assert_uint_eq(coord_objects_next(c, 2), 1); /* the first is whose list it is */
+    ck_assert_uint_eq(coord_objects_next(c, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(c, 3), COORD_NO_OBJECT);
+    now += COORD_EVAL_AGAIN_NS + 1; /* an answer that was lost */
+    ck_assert_uint_eq(coord_objects_next(c, 3), 2);
+    coord_objects_worker_gone(&c->job, 2);
+    ck_assert_uint_eq(coord_objects_next(c, 3), 1);
+    end();
+}
+END_TEST
+
+/* bsp: object i is lane i % lanes's, and a lane's objects are one worker's. */
+START_TEST(under_bsp_a_lanes_objects_are_one_workers)
+{
+    begin(3, WIRE_BSP);
+    list(1, 6, "a\nb\nc\nd\ne\nf\n", "");
+    ck_assert_uint_eq(coord_objects_next(c, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(c, 2), 4);
+    ck_assert_uint_eq(coord_objects_next(c, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(c, 2), COORD_NO_OBJECT); /* lane 0 is 1's, lane 2 is 3's */
+    ck_assert_uint_eq(coord_objects_next(c, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, 1), 3);
+    ck_assert_uint_eq(coord_objects_next(c, 3), 5);
+    end();
+}
+END_TEST
+
+START_TEST(the_split_is_known_with_the_last_object)
+{
+    begin(2, WIRE_ASYNC);
+    list(1, 2, "a\nb\n", "");
+    ck_assert_int_eq(done(1, 0, 25, 0), 0);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 0);
+    ck_assert_int_eq(done(2, 1, 5, 0), 0);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 1);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 30);
+    ck_assert_uint_eq(coord_objects_batches(&c->job), 3 + 1);
+    ck_assert_int_eq(done(1, 1, 6, 0), SHOAL_E_DATA);
+    ck_assert_int_eq(done(1, 2, 6, 0), SHOAL_E_MALFORMED);
+    const char *name;
+    ck_assert_uint_eq(coord_objects_at(&c->job, 24, &name), 24);
+    ck_assert_str_eq(name, "a");
+    ck_assert_uint_eq(coord_objects_at(&c->job, 25, &name), 0);
+    ck_assert_str_eq(name, "b");
+    struct coord_objects was = c->job.objects;
+    c->job.objects = (struct coord_objects){0}; /* a coordinator that comes back */
+    struct err e;
+    ck_assert_int_eq(coord_objects_load(c, &e), 0);
+    ck_assert_uint_eq(c->job.objects.object[1].rows, 5);
+    ck_assert_str_eq(c->job.objects.object[1].line, "b");
+    coord_objects_close(&was);
+    c->job.at.number = 8; /* of another job nothing is there */
+    coord_objects_close(&c->job.objects);
+    ck_assert_int_eq(coord_objects_load(c, &e), SHOAL_E_CORRUPT);
+    end();
+}
+END_TEST
+
+START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
+{
+    begin(2, WIRE_ASYNC);
+    c->job.spec.data.objects.leave_out = true;
+    list(1, 2, "a\nb\n", "");
+    ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
+    ck_assert_int_eq(done(1, 1, 5, 0), 0);
+    ck_assert_uint_eq(c->job.objects.left_out, 1);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
+    uint32_t pieces;
+    const struct coord_piece *piece = coord_objects_pieces(&c->job, 1, &pieces);
+    ck_assert_uint_eq(pieces, 1);
+    ck_assert_uint_eq(piece[0].object, 1);
+    end();
+}
+END_TEST
+
+START_TEST(epochs_take_objects_in_orders_of_their_own)
+{
+    char lines[400] = "";
+    bool moved = false;
+    uint32_t pieces, first[20];
+    begin(3, WIRE_BSP);
+    for (int i = 0; i < 20; i++)
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "o%02d\n", i);
+    list(1, 20, lines, "");
+    for (uint32_t i = 0; i < 20; i++)
+        done(1, i, 10 + i, 0);
+    for (uint32_t epoch = 1; epoch <= 2; epoch++) {
+        uint32_t seen = 0;
+        const struct coord_piece *p = coord_objects_pieces(&c->job, epoch, &pieces);
+        for (uint32_t i = 0; i < pieces; i++) {
+            seen |= 1u << p[i].object;
+            ck_assert_uint_eq(p[i].lane, p[i].object % 3);
+            moved |= epoch == 2 && first[i] != p[i].object;
+            first[i] = p[i].object;
+        }
+        ck_assert_uint_eq(seen, (1u << 20) - 1);
+    }
+    ck_assert(moved);
+    c->job.spec.data.shuffle = false;
+    const struct coord_piece *p = coord_objects_pieces(&c->job, 3, &pieces);
+    for (uint32_t i = 0; i < pieces; i++)
+        ck_assert_uint_eq(p[i].object, i);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_objects");
+    TCase *t = tcase_create("objects");
+    tcase_add_test(t, one_worker_lists_for_all);
+    tcase_add_test(t, coord_objects_the_first_list_stands);
+    tcase_add_test(t, a_list_that_is_none_is_refused);
+    tcase_add_test(t, each_is_given_once_while_its_holder_lives);
+    tcase_add_test(t, under_bsp_a_lanes_objects_are_one_workers);
+    tcase_add_test(t, the_split_is_known_with_the_last_object);
+    tcase_add_test(t, one_that_cannot_be_read_is_left_out_where_the_job_says_so);
+    tcase_add_test(t, epochs_take_objects_in_orders_of_their_own);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

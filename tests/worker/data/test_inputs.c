@@ -1,0 +1,209 @@
+/* test_inputs.c: what a worker has open: opened off the loop, counted, closed when it is needed no
+ * more. */
+#include "tests/lib/worker_files.h"
+#include "worker/data/inputs.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OBJECTS (INPUTS_IDLE + 4u)
+
+/* Work runs at once, as a thread would, and is done when the test says so, as the loop would. */
+static struct env_work *waiting[64];
+static uint32_t waits;
+
+static void work_of(struct env *env, struct env_work *w)
+{
+    (void)env;
+    w->run(w);
+    waiting[waits++] = w;
+}
+static const struct env_ops ops = {.work = work_of};
+static struct env env = {.ops = &ops};
+
+static void loop_turns(void)
+{
+    for (uint32_t i = 0; i < waits; i++)
+        waiting[i]->done(waiting[i]);
+    waits = 0;
+}
+
+static struct job job;
+static struct inputs inputs;
+static uint32_t changes;
+
+static void changed(void *context)
+{
+    (void)context;
+    changes++;
+}
+
+static void setup(void)
+{
+    char text[2048];
+    struct err e = {0};
+    worker_folder_make();
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        char name[32];
+        int bytes = snprintf(text, sizeof text, "label,a\n1,%u\n0,7\n", i);
+        snprintf(name, sizeof name, "o%02u", i);
+        worker_write(name, text, (size_t)bytes);
+    }
+    snprintf(text, sizeof text,
+             "data:\n"
+             "  format: csv\n"
+             "  label: label\n"
+             "  cache: %s\n"
+             "  cache_max: 0\n"
+             "  train: {object: {list: 'ls %s | grep ^o', open: 'echo >> %s/calls; cat %s/$1'}}\n",
+             worker_path("cache"), worker_path(""), worker_path(""), worker_path(""));
+    ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &job, &e) == 0, "%s", e.text);
+    job.data.head = strdup("label,a"); /* as the coordinator tells it */
+    inputs_init(&inputs, &env, &job, changed, NULL);
+    waits = changes = 0;
+}
+
+static void teardown(void)
+{
+    loop_turns();
+    inputs_close(&inputs);
+    job_free(&job);
+    worker_folder_remove();
+}
+
+static int ask(uint32_t object, struct dataset **d)
+{
+    char line[16];
+    struct err e = {0};
+    snprintf(line, sizeof line, "o%02u", object);
+    return inputs_open(&inputs, 0, object, line, d, &e);
+}
+
+static uint32_t calls(void)
+{
+    char command[1024], text[32] = "";
+    snprintf(command, sizeof command, "wc -l < %s", worker_path("calls"));
+    FILE *f = popen(command, "r");
+    ck_assert_ptr_nonnull(fgets(text, sizeof text, f));
+    pclose(f);
+    return (uint32_t)atoi(text);
+}
+
+START_TEST(an_object_is_there_when_the_loop_has_turned)
+{
+    struct dataset *d = NULL, *again = NULL;
+    ck_assert_int_eq(ask(3, &d), SHOAL_E_AGAIN);
+    ck_assert_int_eq(ask(3, &d), SHOAL_E_AGAIN); /* it is opened once */
+    ck_assert(inputs_busy(&inputs));
+    loop_turns();
+    ck_assert_uint_eq(changes, 1);
+    ck_assert_int_eq(ask(3, &d), 0);
+    ck_assert_uint_eq(dataset_rows(d), 2);
+    ck_assert_int_eq(ask(3, &again), 0);
+    ck_assert_ptr_eq(d, again);
+    ck_assert_uint_eq(calls(), 1);
+}
+END_TEST
+
+START_TEST(the_list_and_the_first_line_are_for_all)
+{
+    struct err e;
+    ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
+    loop_turns();
+    ck_assert_int_eq(inputs_list(&inputs, &e), 0);
+    ck_assert_uint_eq(inputs.lines.count, OBJECTS);
+    ck_assert_str_eq(inputs.head, "label,a");
+}
+END_TEST
+
+/* What a thread has opened and the loop has not seen yet was closed under it. */
+START_TEST(what_opens_is_not_closed_for_room)
+{
+    struct dataset *d[OBJECTS];
+    for (uint32_t i = 0; i <= INPUTS_IDLE; i++)
+        ck_assert_int_eq(ask(i, &d[i]), SHOAL_E_AGAIN);
+    loop_turns();
+    for (uint32_t i = 0; i <= INPUTS_IDLE; i++)
+        ck_assert_int_eq(ask(i, &d[i]), 0);
+    ck_assert_int_eq(ask(INPUTS_IDLE + 1, &d[0]), SHOAL_E_AGAIN);
+    for (uint32_t i = 0; i <= INPUTS_IDLE; i++)
+        inputs_release(&inputs, d[i]);
+    loop_turns();
+    ck_assert_int_eq(ask(INPUTS_IDLE + 1, &d[0]), 0);
+    ck_assert_uint_eq(dataset_rows(d[0]), 2);
+}
+END_TEST
+
+START_TEST(those_used_last_stay_open_the_others_are_opened_again)
+{
+    struct dataset *d;
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        ck_assert_int_eq(ask(i, &d), SHOAL_E_AGAIN);
+        loop_turns();
+        ck_assert_int_eq(ask(i, &d), 0);
+        inputs_release(&inputs, d);
+    }
+    ck_assert_uint_eq(inputs.count, INPUTS_IDLE);
+    ck_assert_uint_eq(calls(), OBJECTS);
+    ck_assert_int_eq(ask(OBJECTS - 1, &d), 0);
+    ck_assert_int_eq(ask(0, &d), SHOAL_E_AGAIN);
+    ck_assert_uint_eq(calls(), OBJECTS + 1); /* cache_max 0: its text has gone */
+}
+END_TEST
+
+START_TEST(with_room_in_the_cache_none_is_opened_again)
+{
+    struct dataset *d;
+    job.data.cache_max = 1 << 20;
+    for (uint32_t k = 0; k < 2 * OBJECTS; k++) {
+        uint32_t i = k % OBJECTS;
+        if (ask(i, &d) == SHOAL_E_AGAIN) {
+            loop_turns();
+            ck_assert_int_eq(ask(i, &d), 0);
+        }
+        inputs_release(&inputs, d);
+    }
+    ck_assert_uint_eq(calls(), OBJECTS);
+    ck_assert_uint_le(inputs.bytes, OBJECTS * 20u);
+}
+END_TEST
+
+START_TEST(one_that_cannot_be_opened_is_tried_again)
+{
+    struct dataset *d;
+    struct err e;
+    job.data.objects.tries = 1;
+    ck_assert_int_eq(inputs_open(&inputs, 0, 1, "nobody", &d, &e), SHOAL_E_AGAIN);
+    loop_turns();
+    ck_assert_int_eq(inputs_open(&inputs, 0, 1, "nobody", &d, &e), SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "object nobody"));
+    ck_assert_int_eq(ask(1, &d), SHOAL_E_AGAIN);
+    loop_turns();
+    ck_assert_int_eq(ask(1, &d), 0);
+    ck_assert_int_eq(inputs_open(&inputs, 3, INPUTS_NO_OBJECT, "", &d, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(inputs_open(&inputs, 1, 0, "a", &d, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(inputs_open(&inputs, 0, LIMIT_OBJECTS, "a", &d, &e), SHOAL_E_MALFORMED);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("inputs");
+    TCase *c = tcase_create("inputs");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, an_object_is_there_when_the_loop_has_turned);
+    tcase_add_test(c, the_list_and_the_first_line_are_for_all);
+    tcase_add_test(c, what_opens_is_not_closed_for_room);
+    tcase_add_test(c, those_used_last_stay_open_the_others_are_opened_again);
+    tcase_add_test(c, with_room_in_the_cache_none_is_opened_again);
+    tcase_add_test(c, one_that_cannot_be_opened_is_tried_again);
+    suite_add_tcase(s, c);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,213 @@
+/* test_object.c: a log as objects: its list, and each through the cache folder. */
+#include "proto/job/config.h"
+#include "tests/lib/worker_files.h"
+#include "worker/data/object.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct cache cache;
+static struct job job;
+static struct string_list lines;
+static struct err e;
+static char list_text[512], open_text[1024];
+
+static void setup(void)
+{
+    worker_folder_make();
+    e = (struct err){0};
+    ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
+    job = (struct job){0};
+    job.data.objects.on = true;
+    job.data.objects.list = list_text;
+    job.data.objects.open = open_text;
+    job.data.objects.quiet_s = 5;
+    job.data.objects.tries = 1;
+}
+
+static void teardown(void)
+{
+    config_list_free(&lines);
+    worker_folder_remove();
+}
+
+static int lists(const char *words)
+{
+    config_list_free(&lines);
+    snprintf(list_text, sizeof list_text, "printf '%s'", words);
+    return object_list(&job, &lines, &e);
+}
+
+/* Opens it by these words; its text, or NULL. */
+static const char *opens(const char *line, const char *words)
+{
+    static char text[4096];
+    struct source s;
+    snprintf(open_text, sizeof open_text, "%s", words);
+    if (object_open(&job, line, &cache, &s, &e) != 0)
+        return NULL;
+    ssize_t n = pread(s.file[0].fd, text, sizeof text - 1, 0);
+    ck_assert_int_eq(n, (ssize_t)s.bytes);
+    text[n] = '\0';
+    source_close(&s);
+    return text;
+}
+
+START_TEST(a_list_is_in_byte_order_whatever_prints_it)
+{
+    ck_assert_int_eq(lists("b\\t7\\nc\\r\\n\\na"), 0);
+    ck_assert_uint_eq(lines.count, 3);
+    ck_assert_str_eq(lines.item[0], "a");
+    ck_assert_str_eq(lines.item[1], "b\t7");
+    ck_assert_str_eq(lines.item[2], "c");
+}
+END_TEST
+
+START_TEST(lines_that_cannot_be_are_refused)
+{
+    static const char *const bad[] = {"a\\na\\n",    "a\\t1\\na\\t2\\n", "\\tx\\n",
+                                      "a\\tmany\\n", "a\\t1\\t2\\t3\\n", "a\\001b\\n",
+                                      "a\\t-5\\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(lists(bad[i]) == SHOAL_E_DATA, "%s: %s", bad[i], e.text);
+    ck_assert_int_eq(lists(""), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(lists("a\\t1\\tmark of it\\n"), 0);
+}
+END_TEST
+
+START_TEST(a_line_survives_its_way_over_the_wire)
+{
+    static const char *const line[] = {"a", "a b", "a\t17", "a b\t17\tx y", "a\t17\t"};
+    for (size_t i = 0; i < sizeof line / sizeof line[0]; i++) {
+        char name[LIMIT_PATH], mark[LIMIT_PATH], again[LIMIT_PATH];
+        size_t n = object_name(line[i]);
+        snprintf(name, sizeof name, "%.*s", (int)n, line[i]);
+        snprintf(mark, sizeof mark, "%s", line[i] + n + (line[i][n] != '\0'));
+        char *tab = strchr(mark, '\t');
+        if (tab != NULL)
+            *tab = ' ';
+        object_line(name, mark, again);
+        ck_assert_str_eq(again, line[i]);
+    }
+}
+END_TEST
+
+START_TEST(an_object_is_opened_once_and_then_found)
+{
+    ck_assert_str_eq(opens("x;y", "printf '%s\\n' \"$1\""), "x;y\n"); /* no shell's word */
+    /* the same words, so the same object: it is not run again */
+    snprintf(open_text, sizeof open_text, "printf once >> %s; echo t", worker_path("calls"));
+    char words[sizeof open_text];
+    strcpy(words, open_text);
+    for (int i = 0; i < 3; i++)
+        ck_assert_str_eq(opens("a", words), "t\n");
+    ck_assert_str_eq(opens("a\t2", words), "t\n"); /* but two bytes with that mark are another */
+    char *calls;
+    size_t bytes;
+    ck_assert_int_eq(config_read(worker_path("calls"), &calls, &bytes, &e), 0);
+    ck_assert_uint_eq(bytes, 2 * strlen("once"));
+    free(calls);
+}
+END_TEST
+
+START_TEST(half_an_object_is_none)
+{
+    ck_assert_ptr_null(opens("a", "echo one; echo why >&2; exit 3"));
+    ck_assert_ptr_nonnull(strstr(e.text, "object a"));
+    ck_assert_ptr_nonnull(strstr(e.text, "status 3: why"));
+    ck_assert_ptr_null(opens("a", "echo one; kill -9 $$"));
+    ck_assert_ptr_nonnull(strstr(e.text, "killed by signal 9"));
+    ck_assert_ptr_null(opens("a\t9", "echo one"));
+    ck_assert_ptr_nonnull(strstr(e.text, "4 bytes came, the list says 9"));
+    ck_assert_ptr_null(opens("a\t3", "echo one"));
+    ck_assert_ptr_null(opens("a", "echo one | gzip | head -c 15"));
+    ck_assert_ptr_nonnull(strstr(e.text, "ends too early"));
+    ck_assert_str_eq(opens("a\t4", "echo one"), "one\n");
+    ck_assert_str_eq(opens("b", "echo one | gzip"), "one\n");
+}
+END_TEST
+
+START_TEST(what_hangs_is_ended_and_what_it_started)
+{
+    job.data.objects.quiet_s = 1;
+    snprintf(open_text, sizeof open_text, "(sleep 2; touch %s) & echo one; sleep 1000",
+             worker_path("late"));
+    char words[sizeof open_text];
+    strcpy(words, open_text);
+    ck_assert_ptr_null(opens("a", words));
+    ck_assert_int_eq(e.code, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "not a byte came for 1 s"));
+    sleep(2);
+    ck_assert_int_ne(access(worker_path("late"), F_OK), 0);
+}
+END_TEST
+
+START_TEST(it_is_tried_as_often_as_the_job_says)
+{
+    job.data.objects.tries = 2;
+    snprintf(open_text, sizeof open_text, "[ -e %s ] && echo two || { touch %s; exit 1; }",
+             worker_path("tried"), worker_path("tried"));
+    char words[sizeof open_text];
+    strcpy(words, open_text);
+    ck_assert_str_eq(opens("a", words), "two\n");
+    ck_assert_ptr_null(opens("b", "exit 1"));
+    ck_assert_ptr_nonnull(strstr(e.text, "tried 2 times"));
+}
+END_TEST
+
+START_TEST(what_is_forgotten_is_opened_again)
+{
+    struct source s;
+    snprintf(open_text, sizeof open_text, "printf 1 >> %s; echo t", worker_path("calls"));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(object_open(&job, "a", &cache, &s, &e), 0);
+        object_forget(&job, &s, &cache);
+        source_close(&s);
+    }
+    char *calls;
+    size_t bytes;
+    ck_assert_int_eq(config_read(worker_path("calls"), &calls, &bytes, &e), 0);
+    ck_assert_uint_eq(bytes, 2);
+    free(calls);
+}
+END_TEST
+
+START_TEST(all_of_them_are_one_log)
+{
+    struct source s;
+    snprintf(list_text, sizeof list_text, "printf 'b\\na\\n'");
+    snprintf(open_text, sizeof open_text, "echo $1$1");
+    ck_assert_int_eq(object_open_all(&job, &cache, &s, &e), 0);
+    ck_assert_uint_eq(s.count, 2);
+    ck_assert_uint_eq(s.bytes, 6);
+    ck_assert_str_eq(s.file[1].name, "b");
+    ck_assert_uint_eq(s.file[1].base, 3);
+    source_close(&s);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("object");
+    TCase *c = tcase_create("object");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, a_list_is_in_byte_order_whatever_prints_it);
+    tcase_add_test(c, lines_that_cannot_be_are_refused);
+    tcase_add_test(c, a_line_survives_its_way_over_the_wire);
+    tcase_add_test(c, an_object_is_opened_once_and_then_found);
+    tcase_add_test(c, half_an_object_is_none);
+    tcase_add_test(c, what_hangs_is_ended_and_what_it_started);
+    tcase_add_test(c, it_is_tried_as_often_as_the_job_says);
+    tcase_add_test(c, what_is_forgotten_is_opened_again);
+    tcase_add_test(c, all_of_them_are_one_log);
+    suite_add_tcase(s, c);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,225 @@
+/* inputs.c: opened off the loop, counted, closed. */
+#include "worker/data/inputs.h"
+
+#include "proto/base/array.h"
+#include "proto/base/assert.h"
+#include "proto/base/container_of.h"
+#include "proto/base/limits.h"
+#include "proto/job/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct input {
+    struct inputs *set;
+    uint32_t split, object;
+    char line[LIMIT_PATH];
+    struct dataset *data; /* owned; the thread's while it opens; NULL: it could not be */
+    uint32_t users;
+    uint64_t used; /* `uses` when it was asked for last */
+    bool opening;
+    int status; /* of the last opening */
+    struct err error;
+    struct env_work work;
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void open_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct input *in = container_of(w, struct input, work);
+    in->status = in->object == INPUTS_NO_OBJECT
+                     ? dataset_open(in->set->job, in->split, &in->data, &in->error)
+                     : dataset_open_object(in->set->job, in->line, &in->data, &in->error);
+}
+
+static void open_done(struct env_work *w)
+{
+    struct input *in = container_of(w, struct input, work);
+    SHOAL_ASSERT(in->opening);
+    in->opening = false;
+    in->used = ++in->set->uses; /* whoever waits for it comes soon */
+    if (in->status != 0)
+        in->data = NULL;
+    in->set->on_change(in->set->context);
+}
+
+static struct input *input_find(const struct inputs *s, uint32_t split, uint32_t object)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->input[i]->split == split && s->input[i]->object == object)
+            return s->input[i];
+    return NULL;
+}
+
+static struct input *input_add(struct inputs *s, uint32_t split, uint32_t object, const char *line)
+{
+    struct input *in = calloc(1, sizeof *in);
+    if (in == NULL || array_reserve(&s->input, s->count + 1ull, &s->capacity) != 0) {
+        free(in);
+        return NULL;
+    }
+    *in = (struct input){
+        .set = s, .split = split, .object = object, .work = {.run = open_run, .done = open_done}};
+    if (line != NULL)
+        (void)snprintf(in->line, sizeof in->line, "%s", line);
+    s->input[s->count++] = in;
+    return in;
+}
+
+static void input_remove(struct inputs *s, struct input *in)
+{
+    uint32_t i = 0;
+    while (s->input[i] != in)
+        i++;
+    s->input[i] = s->input[--s->count];
+    free(in);
+}
+
+static void input_open(struct inputs *s, struct input *in)
+{
+    in->opening = true;
+    memset(&in->error, 0, sizeof in->error);
+    env_work_start(s->env, &in->work);
+}
+
+int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *line,
+                struct dataset **out, struct err *e)
+{
+    if (split >= INPUTS_SPLITS ||
+        (object != INPUTS_NO_OBJECT && (split != 0 || object >= LIMIT_OBJECTS)))
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "the coordinator names split %u, object %u: there are train, valid and "
+                       "test, and %u objects of train at most",
+                       split, object, LIMIT_OBJECTS);
+    struct input *in = input_find(s, split, object);
+    bool fresh = in == NULL;
+    if (fresh && (in = input_add(s, split, object, line)) == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to open the input; free some");
+    if (fresh)
+        input_open(s, in);
+    if (in->opening)
+        return SHOAL_E_AGAIN;
+    if (in->data != NULL) {
+        in->users++;
+        in->used = ++s->uses;
+        *out = in->data;
+        return 0;
+    }
+    if (e != NULL)
+        *e = in->error;
+    int rc = in->status;
+    if (object != INPUTS_NO_OBJECT)
+        input_remove(s, in);
+    return rc;
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+/* Parsed rows of it, if they are kept, are of the same bound, and stay. */
+static void object_close(struct inputs *s, struct input *in)
+{
+    uint64_t bytes = dataset_bytes(in->data), most = s->job->data.cache_max;
+    uint64_t *word = &s->kept[in->object / 64], bit = 1ull << in->object % 64;
+    bool fits = bytes <= most && s->bytes <= most - bytes;
+    if ((*word & bit) == 0 && !fits) {
+        dataset_forget(in->data, s->job);
+    } else {
+        dataset_close(in->data);
+        s->bytes += (*word & bit) == 0 ? bytes : 0;
+        *word |= bit;
+    }
+    input_remove(s, in);
+}
+
+/* Of the objects that nobody uses those used last stay open. */
+static void objects_trim(struct inputs *s)
+{
+    for (;;) {
+        struct input *oldest = NULL;
+        uint32_t idle = 0;
+        for (uint32_t i = 0; i < s->count; i++) {
+            struct input *in = s->input[i];
+            if (in->opening || in->object == INPUTS_NO_OBJECT || in->users > 0 || in->data == NULL)
+                continue;
+            idle++;
+            if (oldest == NULL || in->used < oldest->used)
+                oldest = in;
+        }
+        if (idle <= INPUTS_IDLE)
+            return;
+        object_close(s, oldest);
+    }
+}
+
+void inputs_release(struct inputs *s, const struct dataset *d)
+{
+    for (uint32_t i = 0; d != NULL && i < s->count; i++)
+        if (!s->input[i]->opening && s->input[i]->data == d) {
+            SHOAL_ASSERT(s->input[i]->users > 0);
+            s->input[i]->users--;
+            break;
+        }
+    objects_trim(s);
+}
+
+bool inputs_busy(const struct inputs *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->input[i]->opening)
+            return true;
+    return s->listing;
+}
+
+void inputs_close(struct inputs *s)
+{
+    SHOAL_ASSERT(!inputs_busy(s));
+    for (uint32_t i = 0; i < s->count; i++) {
+        dataset_close(s->input[i]->data);
+        free(s->input[i]);
+    }
+    free(s->input);
+    config_list_free(&s->lines);
+    free(s->head);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---- the list of objects --------------------------------------------------------------------- */
+
+static void list_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct inputs *s = container_of(w, struct inputs, list);
+    s->list_status = dataset_objects(s->job, &s->lines, &s->head, &s->list_error);
+}
+
+static void list_done(struct env_work *w)
+{
+    struct inputs *s = container_of(w, struct inputs, list);
+    s->listing = false;
+    s->on_change(s->context);
+}
+
+int inputs_list(struct inputs *s, struct err *e)
+{
+    if (!s->listing && s->list_status == 1) {
+        s->listing = true;
+        env_work_start(s->env, &s->list);
+    }
+    if (s->listing)
+        return SHOAL_E_AGAIN;
+    if (s->list_status != 0 && e != NULL)
+        *e = s->list_error;
+    return s->list_status;
+}
+
+void inputs_init(struct inputs *s, struct env *env, const struct job *job,
+                 void (*on_change)(void *context), void *context)
+{
+    *s = (struct inputs){.env = env,
+                         .job = job,
+                         .on_change = on_change,
+                         .context = context,
+                         .list = {.run = list_run, .done = list_done},
+                         .list_status = 1};
+}

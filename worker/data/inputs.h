@@ -1,0 +1,48 @@
+/* inputs.h: what of the input a worker has open: splits, each once and to the end, and objects of
+ * data.train, each while somebody trains it and as long afterwards as there is room. Opening may
+ * read all files: it runs in env_work, and whoever needs an input asks again when on_change was
+ * called. Thread: the worker's loop. */
+#ifndef WORKER_DATA_INPUTS_H
+#define WORKER_DATA_INPUTS_H
+
+#include "proto/base/limits.h"
+#include "worker/data/dataset.h"
+
+#define INPUTS_SPLITS 3u
+#define INPUTS_IDLE 16u /* objects that nobody uses and that stay open */
+#define INPUTS_NO_OBJECT UINT32_MAX
+
+struct input; /* one of them */
+
+struct inputs {
+    struct env *env;       /* borrowed */
+    const struct job *job; /* borrowed; not changed while something opens */
+    void (*on_change)(void *context);
+    void *context;
+    struct input **input; /* owned (count) */
+    uint32_t count, capacity;
+    uint64_t uses;                     /* counts on with each */
+    uint64_t kept[LIMIT_OBJECTS / 64]; /* bits: objects whose text stays in the cache folder, */
+    uint64_t bytes;                    /* and bytes of it */
+    struct env_work list;
+    bool listing;
+    int list_status; /* 1: not asked for yet */
+    struct err list_error;
+    struct string_list lines; /* owned: of all objects, once listed */
+    char *head;               /* owned */
+};
+
+void inputs_init(struct inputs *s, struct env *env, const struct job *job,
+                 void (*on_change)(void *context), void *context);
+void inputs_close(struct inputs *s); /* nothing is opening */
+bool inputs_busy(const struct inputs *s);
+/* 0: open, *out is it, the caller's until inputs_release. AGAIN: it opens, on_change will be
+ * called. Else why it cannot be opened, in *e; of an object the next call tries again. object:
+ * INPUTS_NO_OBJECT for the whole split, else of data.train, with its line. */
+int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *line,
+                struct dataset **out, struct err *e);
+void inputs_release(struct inputs *s, const struct dataset *d); /* NULL is fine */
+/* 0: `lines` and `head` are there; else as inputs_open. */
+int inputs_list(struct inputs *s, struct err *e);
+
+#endif

@@ -1,0 +1,347 @@
+/* object.c: lists, and single objects through the cache folder. */
+#include "worker/data/object.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/limits.h"
+#include "proto/base/log.h"
+#include "proto/job/config.h"
+#include "worker/data/command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIST_BYTES (4u << 20) /* of all lines: they travel in a frame */
+#define PAUSE_MAX_S 60u
+
+/* ---- tries ----------------------------------------------------------------------------------- */
+
+struct attempt {
+    int (*run)(void *context, struct err *e);
+    void *context;
+    const char *name;
+    uint32_t tries;
+};
+
+/* What the disk or the memory here lacks is not there after a pause either. */
+static bool passes(int rc)
+{
+    return rc != SHOAL_E_CANTCREATE && rc != SHOAL_E_NOMEM && rc != SHOAL_E_DENIED;
+}
+
+static int attempt(const struct attempt *a, struct err *e)
+{
+    for (uint32_t n = 1;; n++) {
+        int rc = a->run(a->context, e);
+        if (rc == 0 || !passes(rc))
+            return rc;
+        if (n >= a->tries)
+            return n == 1 ? rc : err_wrap(e, rc, "tried %u times", n);
+        uint32_t pause = n < 6 ? 1u << (n - 1) : PAUSE_MAX_S;
+        log_warn("%s; again in %u s", e != NULL ? e->text : a->name, pause);
+        struct timespec left = {.tv_sec = pause};
+        while (nanosleep(&left, &left) != 0 && errno == EINTR)
+            continue;
+    }
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+struct listing {
+    const struct job *job;
+    char *text; /* (LIST_BYTES + 1), owned */
+    size_t bytes;
+};
+
+static int listing_add(void *to, const char *data, size_t bytes, struct err *e)
+{
+    struct listing *l = to;
+    if (bytes > LIST_BYTES - l->bytes)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.train: the object list has more than %u MiB; list fewer and larger "
+                       "objects",
+                       LIST_BYTES >> 20);
+    memcpy(l->text + l->bytes, data, bytes);
+    l->bytes += bytes;
+    return 0;
+}
+
+static int listing_run(void *context, struct err *e)
+{
+    struct listing *l = context;
+    l->bytes = 0;
+    return command_read(&(struct command){.text = l->job->data.objects.list,
+                                          .name = "data.train: object list",
+                                          .quiet_s = l->job->data.objects.quiet_s},
+                        listing_add, l, NULL, e);
+}
+
+void object_line(const char *name, const char *mark, char out[LIMIT_PATH])
+{
+    size_t n = (size_t)snprintf(out, LIMIT_PATH, "%s%s%s", name, mark[0] != '\0' ? "\t" : "", mark);
+    char *blank = n < LIMIT_PATH && mark[0] != '\0' ? strchr(out + strlen(name) + 1, ' ') : NULL;
+    if (blank != NULL)
+        *blank = '\t';
+}
+
+size_t object_name(const char *line)
+{
+    return strcspn(line, "\t");
+}
+
+uint64_t object_salt(const char *line)
+{
+    return hash_bytes(line, object_name(line), 1);
+}
+
+/* Whether BYTES are there, and a number. */
+static bool size_of(const char *line, uint64_t *bytes)
+{
+    const char *at = line + object_name(line);
+    char *end;
+    if (*at == '\0' || at[1] < '0' || at[1] > '9')
+        return false;
+    errno = 0;
+    *bytes = strtoull(at + 1, &end, 10);
+    return errno == 0 && (*end == '\0' || *end == '\t');
+}
+
+static int line_check(const char *line, struct err *e)
+{
+    size_t name = object_name(line);
+    uint64_t bytes;
+    if (name == 0 || name >= LIMIT_PATH / 2 || strlen(line) >= LIMIT_PATH)
+        return err_set(e, SHOAL_E_DATA,
+                       "data.train: the object list has a line of %zu bytes, %zu of them a name "
+                       "(%.40s): 1 to %u of a name and up to %u in all are possible",
+                       strlen(line), name, line, LIMIT_PATH / 2 - 1, LIMIT_PATH - 1);
+    uint32_t tabs = 0;
+    for (const char *p = line; *p != '\0'; p++) {
+        tabs += *p == '\t';
+        if (((unsigned char)*p < ' ' && *p != '\t') || *p == 127 || tabs > 2)
+            return err_set(e, SHOAL_E_DATA,
+                           "data.train: object %.*s has a control character in its line, or a "
+                           "third tab",
+                           (int)(name < 60 ? name : 60), line);
+    }
+    if (line[name] == '\t' && line[name + 1] != '\t' && !size_of(line, &bytes))
+        return err_set(e, SHOAL_E_DATA,
+                       "data.train: object %.*s: behind the tab stands %.40s, not its bytes",
+                       (int)name, line, line + name + 1);
+    return 0;
+}
+
+static int listing_lines(struct listing *l, struct string_list *out, struct err *e)
+{
+    int rc = 0;
+    l->text[l->bytes] = '\0';
+    if (memchr(l->text, '\0', l->bytes) != NULL)
+        return err_set(e, SHOAL_E_DATA, "data.train: the object list has a byte 0");
+    for (char *at = l->text, *end; rc == 0 && *at != '\0'; at = end) {
+        size_t n = strcspn(at, "\n");
+        end = at + n + (at[n] == '\n');
+        if (n > 0 && at[n - 1] == '\r')
+            n--;
+        at[n] = '\0';
+        if (n == 0)
+            continue;
+        rc = line_check(at, e);
+        if (rc == 0 && config_list_add(out, at) != 0)
+            rc = err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
+    }
+    return rc;
+}
+
+static int compare_lines(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A name twice would be trained twice. */
+static int names_check(const struct string_list *l, struct err *e)
+{
+    for (size_t i = 1; i < l->count; i++) {
+        size_t n = object_name(l->item[i]);
+        if (object_name(l->item[i - 1]) == n && memcmp(l->item[i - 1], l->item[i], n) == 0)
+            return err_set(e, SHOAL_E_DATA, "data.train: object %.*s is listed twice", (int)n,
+                           l->item[i]);
+    }
+    return 0;
+}
+
+static int commands_list(const struct job *job, struct string_list *out, struct err *e)
+{
+    struct listing l = {.job = job, .text = malloc(LIST_BYTES + 1)};
+    if (l.text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
+    int rc = attempt(
+        &(struct attempt){listing_run, &l, "data.train: object list", job->data.objects.tries}, e);
+    if (rc == 0)
+        rc = listing_lines(&l, out, e);
+    free(l.text);
+    return rc;
+}
+
+int object_list(const struct job *job, struct string_list *out, struct err *e)
+{
+    *out = (struct string_list){0};
+    int rc = job->data.objects.list != NULL ? commands_list(job, out, e)
+                                            : source_names(&job->data.train, "data.train", out, e);
+    for (size_t i = 0; rc == 0 && job->data.objects.list == NULL && i < out->count; i++)
+        rc = line_check(out->item[i], e);
+    if (rc == 0 && out->count == 0)
+        rc = err_set(e, SHOAL_E_NOINPUT,
+                     "data.train: the object list is empty; run its command by hand: %s",
+                     job->data.objects.list);
+    if (rc == 0 && out->count > LIMIT_OBJECTS)
+        rc = err_set(e, SHOAL_E_CONFIG, "data.train: %zu objects, more than %u; join some",
+                     out->count, LIMIT_OBJECTS);
+    if (rc == 0) {
+        qsort(out->item, out->count, sizeof out->item[0], compare_lines);
+        rc = names_check(out, e);
+    }
+    if (rc != 0)
+        config_list_free(out);
+    return rc;
+}
+
+/* ---- one object ------------------------------------------------------------------------------ */
+
+struct fetch {
+    const struct job *job;
+    const char *line;
+    const struct cache *cache;
+    struct source_file *file;
+};
+
+struct fetch_sink {
+    const struct cache *cache;
+    int fd;
+};
+
+static int fetch_add(void *to, const char *data, size_t bytes, struct err *e)
+{
+    const struct fetch_sink *s = to;
+    return cache_write(s->cache, s->fd, data, bytes, e);
+}
+
+/* All of it, or nothing is kept. */
+static int fetch_run(void *context, struct err *e)
+{
+    struct fetch *f = context;
+    struct cache_file made;
+    char name[LIMIT_PATH], shown[LIMIT_PATH + 32];
+    uint64_t raw = 0, told;
+    (void)snprintf(name, sizeof name, "%.*s", (int)object_name(f->line), f->line);
+    (void)snprintf(shown, sizeof shown, "data.train: object %s", name);
+    int rc = cache_create(f->cache, f->file->group, f->file->identity, "text", &made, e);
+    if (rc != 0)
+        return rc;
+    struct fetch_sink sink = {f->cache, made.fd};
+    rc = command_read(&(struct command){.text = f->job->data.objects.open,
+                                        .argument = name,
+                                        .name = shown,
+                                        .quiet_s = f->job->data.objects.quiet_s},
+                      fetch_add, &sink, &raw, e);
+    if (rc == 0 && size_of(f->line, &told) && told != raw)
+        rc = err_set(e, SHOAL_E_DATA,
+                     "%s: %" PRIu64 " bytes came, the list says %" PRIu64 "; it is not used", shown,
+                     raw, told);
+    if (rc != 0) {
+        cache_drop(&made);
+        return rc;
+    }
+    return cache_keep(&made, &f->file->fd, e);
+}
+
+/* One process of a machine reads it, the others wait and find it. */
+static int fetch(struct fetch *f, struct err *e)
+{
+    struct source_file *file = f->file;
+    const char *open = f->job->data.objects.open;
+    struct stat st;
+    file->group = hash_bytes(open, strlen(open), object_salt(f->line));
+    file->identity = hash_bytes(f->line, strlen(f->line), file->group);
+    int rc = 0;
+    file->fd = cache_find(f->cache, file->group, file->identity, "text");
+    if (file->fd < 0) {
+        int lock = cache_lock(f->cache, file->group, file->identity, "text");
+        file->fd = cache_find(f->cache, file->group, file->identity, "text");
+        if (file->fd < 0)
+            rc = attempt(&(struct attempt){fetch_run, f, f->line, f->job->data.objects.tries}, e);
+        if (lock >= 0)
+            close(lock);
+    }
+    if (rc == 0 && fstat(file->fd, &st) != 0)
+        rc = err_set(e, SHOAL_E_IO, "%s: %s", file->name, strerror(errno));
+    file->bytes = rc == 0 ? (uint64_t)st.st_size : 0;
+    return rc;
+}
+
+int object_open(const struct job *job, const char *line, const struct cache *cache,
+                struct source *out, struct err *e)
+{
+    *out = (struct source){0};
+    if (job->data.objects.open == NULL) {
+        char *item = (char *)line; /* a list does not change what it holds */
+        const struct string_list one = {&item, 1};
+        return source_open(&one, "data.train", cache, out, e);
+    }
+    int rc = line_check(line, e); /* the coordinator's word */
+    if (rc != 0)
+        return rc;
+    out->file = calloc(1, sizeof out->file[0]);
+    if (out->file == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory to open an object; free some");
+    out->count = 1;
+    *out->file = (struct source_file){.fd = -1, .name = strndup(line, object_name(line))};
+    struct fetch f = {job, line, cache, out->file};
+    rc = out->file->name == NULL
+             ? err_set(e, SHOAL_E_NOMEM, "data.train: no memory to open an object; free some")
+             : fetch(&f, e);
+    out->bytes = out->file->bytes;
+    if (rc != 0)
+        source_close(out);
+    return rc;
+}
+
+int object_open_all(const struct job *job, const struct cache *cache, struct source *out,
+                    struct err *e)
+{
+    struct string_list lines;
+    *out = (struct source){0};
+    int rc = object_list(job, &lines, e);
+    if (rc != 0)
+        return rc;
+    out->file = calloc(lines.count, sizeof out->file[0]);
+    if (out->file == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "data.train: no memory for %zu objects; free some",
+                     lines.count);
+    for (size_t i = 0; rc == 0 && i < lines.count; i++) {
+        struct source one;
+        rc = object_open(job, lines.item[i], cache, &one, e);
+        if (rc != 0)
+            break;
+        SHOAL_ASSERT(one.count == 1);
+        out->file[out->count] = one.file[0];
+        out->file[out->count++].base = out->bytes;
+        out->bytes += one.bytes;
+        free(one.file);
+    }
+    config_list_free(&lines);
+    if (rc != 0)
+        source_close(out);
+    return rc;
+}
+
+void object_forget(const struct job *job, const struct source *s, const struct cache *cache)
+{
+    for (uint32_t i = 0; job->data.objects.open != NULL && i < s->count; i++)
+        cache_remove(cache, s->file[i].group, s->file[i].identity, "text");
+}
