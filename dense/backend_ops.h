@@ -2,7 +2,7 @@
  * module that fills it.
  *
  * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol,
- * shoal_backend_v5, which gives its table of functions. It is loaded with dlopen, so that the
+ * shoal_backend_v6, which gives its table of functions. It is loaded with dlopen, so that the
  * program needs neither BLAS nor CUDA to start, and so that the BLAS can be told its kernel type
  * (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -31,8 +31,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 5u /* of struct backend_ops: a module of another number is refused */
-#define BACKEND_SYMBOL "shoal_backend_v5"
+#define BACKEND_ABI 6u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_SYMBOL "shoal_backend_v6"
 
 struct stream;
 
@@ -97,6 +97,7 @@ struct linear_args {
     uint32_t in, out;
     const float *x;
     uint32_t ldx;
+    bool padded;       /* x has zeros behind its columns, up to a multiple of four floats */
     const float *w;    /* (out, in) */
     const float *bias; /* (out) or NULL */
     enum activation act;
@@ -104,7 +105,7 @@ struct linear_args {
     float *y;
     uint32_t ldy;
     /* the way back */
-    float *dy; /* in: gradient of y; overwritten */
+    float *dy; /* in: gradient of y; what it holds afterwards is undefined */
     uint32_t lddy;
     float *dw;    /* += */
     float *dbias; /* += unless NULL */
@@ -112,6 +113,9 @@ struct linear_args {
     uint32_t lddx;
     uint32_t dx_width; /* leading columns of x whose gradient is wanted */
     bool add;          /* dx +=, else = */
+    /* The way back follows in the same section, and x, w and y stay as they are until then: what
+     * was made of them on the way forward may serve again. */
+    bool keep;
 };
 
 struct norm_args {

@@ -52,7 +52,8 @@ struct cross_args {
     const float *x; /* (count, width) */
     uint32_t ldx;
     const float *bias; /* (width) */
-    float *u;          /* (count, width), without gaps */
+    float *u;          /* (count, width) */
+    uint32_t ldu;
     float *y;
     uint32_t ldy;
     /* the way back */
@@ -88,7 +89,8 @@ struct interact_ops {
 
     void (*cross_forward)(struct stream *s, const struct cross_args *a);
     /* dx0 = (add ? dx0 : 0) + dy * (u + bias) (+ dy when first); then u becomes its gradient, dy *
-     * x0; dbias += sum of it over the rows. */
+     * x0, of which a device's section may keep only what matrix products read; dbias += sum of it
+     * over the rows. */
     void (*cross_backward)(struct stream *s, const struct cross_args *a);
 
     /* y (count, dim, fields) = x (count, fields, dim), each example turned. */

@@ -15,7 +15,7 @@
  * rate, few enough for the cache. */
 #define CPU_RANGE 512u
 
-const struct backend_ops *shoal_backend_v5(void);
+const struct backend_ops *shoal_backend_v6(void);
 
 static const char *cpu_kernel(void)
 {
@@ -160,7 +160,7 @@ static void about_write(const char *others)
 }
 
 /* Called once, by backend_load, right after dlopen. */
-const struct backend_ops *shoal_backend_v5(void)
+const struct backend_ops *shoal_backend_v6(void)
 {
     /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on
      * a thread count. */

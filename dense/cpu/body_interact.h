@@ -227,7 +227,7 @@ static void body_cross_forward(struct stream *s, const struct cross_args *a)
     (void)s;
     for (uint32_t i = 0; i < a->count; i++) {
         const float *x0 = a->x0 + (size_t)i * a->ldx0, *x = a->x + (size_t)i * a->ldx,
-                    *u = a->u + (size_t)i * a->width;
+                    *u = a->u + (size_t)i * a->ldu;
         float *y = a->y + (size_t)i * a->ldy;
         for (uint32_t j = 0; j < a->width; j += VECTOR) {
             uint32_t n = vector_left(a->width, j);
@@ -241,7 +241,7 @@ static void body_cross_forward(struct stream *s, const struct cross_args *a)
 KERNEL_INLINE void cross_back_row(const struct cross_args *a, uint32_t i, bool add, bool first)
 {
     const float *x0 = a->x0 + (size_t)i * a->ldx0, *dy = a->dy + (size_t)i * a->lddy;
-    float *u = a->u + (size_t)i * a->width,
+    float *u = a->u + (size_t)i * a->ldu,
           *dx0 = a->dx0 != NULL ? a->dx0 + (size_t)i * a->lddx0 : NULL;
     for (uint32_t j = 0; j < a->width; j += VECTOR) {
         uint32_t n = vector_left(a->width, j);

@@ -41,6 +41,8 @@ void products_open(struct stream *s)
     if (p->workspace == NULL)
         stream_fail(s, SHOAL_E_NOMEM, "no memory on the device for %zu bytes of cuBLAS workspace",
                     WORKSPACE_BYTES);
+    else if (cuda_exact)
+        device_zero(s, p->workspace, WORKSPACE_BYTES);
 }
 
 void products_close(struct stream *s)
@@ -209,6 +211,9 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
     if (!device_enter(s) || !bias_set(s, w, p->bias))
         return false;
     struct products *all = s->device->products;
+    if (cuda_exact && p->beta == 0.0f)
+        CUDA(s, cudaMemset2DAsync(p->c, p->ldc * sizeof *p->c, 0, p->n * sizeof *p->c, p->m,
+                                  s->device->stream));
     cublasStatus_t status = lt.cublasLtMatmul(
         all->handle, w->operation, &one, p->b, w->a, p->a, w->b, &p->beta, p->c, w->c, p->c, w->c,
         &w->algorithm[way], all->workspace, WORKSPACE_BYTES, s->device->stream);

@@ -27,8 +27,13 @@ void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint3
                  const uint32_t *value, uint32_t *key_out, uint32_t *value_out, void *scratch,
                  size_t scratch_bytes)
 {
-    if (scratch && device_enter(s))
-        CUDA(s,
-             cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, key, key_out, value, value_out,
-                                             count, 0, key_bits(key_end), s->device->stream));
+    if (scratch == NULL || !device_enter(s))
+        return;
+    if (cuda_exact) {
+        device_zero(s, scratch, scratch_bytes);
+        device_zero(s, key_out, count * sizeof *key_out);
+        device_zero(s, value_out, count * sizeof *value_out);
+    }
+    CUDA(s, cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, key, key_out, value, value_out,
+                                            count, 0, key_bits(key_end), s->device->stream));
 }

@@ -63,10 +63,20 @@ extern "C" {
 
 #ifdef __CUDACC__
 #define BODY static __device__ __forceinline__
+#define BOTH static __host__ __device__ __forceinline__ /* for who queues a run too */
 #define RESTRICT __restrict__
 #else
 #define BODY static inline
+#define BOTH static inline
 #define RESTRICT restrict
+#endif
+
+/* A loop over a short array that registers are to hold: nvcc leaves a long one as it is, and its
+ * array in memory. */
+#ifdef __CUDACC__
+#define EACH(i, count) _Pragma("unroll") for (uint32_t i = 0; i < (count); i++)
+#else
+#define EACH(i, count) for (uint32_t i = 0; i < (count); i++)
 #endif
 
 /* Element i of a matrix of `width` columns. A division of 32 bits is several times faster on a
@@ -80,6 +90,54 @@ BODY struct place place_of(size_t i, uint32_t width)
     struct place p;
     p.row = i <= UINT32_MAX ? (uint32_t)i / width : (uint32_t)(i / width);
     p.column = (uint32_t)(i - (size_t)p.row * width);
+    return p;
+}
+
+/* Four numbers of a row that are read and written as one, where rows begin at 16 bytes: an element
+ * of a wide matrix takes four columns, and a fourth of the elements ask where they are. */
+#define FOUR 4u
+struct four {
+    float v[FOUR];
+} __attribute__((aligned(16)));
+
+BOTH uint32_t fours_of(uint32_t width)
+{
+    return (width + FOUR - 1) / FOUR;
+}
+
+/* The first of `count` columns, the rest zeros. aligned: p is at 16 bytes. */
+BODY struct four four_load(const float *p, uint32_t count, bool aligned)
+{
+    struct four x;
+    if (aligned && count == FOUR)
+        return *(const struct four *)(const void *)p;
+    for (uint32_t j = 0; j < FOUR; j++)
+        x.v[j] = j < count ? p[j] : 0.0f;
+    return x;
+}
+
+BODY void four_store(float *p, uint32_t count, bool aligned, const struct four *x)
+{
+    if (aligned && count == FOUR)
+        *(struct four *)(void *)p = *x;
+    else
+        for (uint32_t j = 0; j < FOUR; j++)
+            if (j < count)
+                p[j] = x->v[j];
+}
+
+/* Where element i of a matrix that is taken by fours begins, and how many columns it has. */
+struct place_four {
+    uint32_t row, column, count;
+};
+
+BODY struct place_four place_four_of(size_t i, uint32_t width)
+{
+    struct place at = place_of(i, fours_of(width));
+    struct place_four p;
+    p.row = at.row;
+    p.column = at.column * FOUR;
+    p.count = width - p.column < FOUR ? width - p.column : FOUR;
     return p;
 }
 
@@ -159,6 +217,12 @@ typedef const void *kernel_function;
 /* n may be 0: nothing. */
 void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n,
                   const void *args, size_t bytes);
+
+/* Whether rows so far apart, beginning there, begin at 16 bytes: `aligned` of struct four. */
+static inline bool fours_lie(const void *p, uint32_t ld)
+{
+    return (uintptr_t)p % sizeof(struct four) == 0 && ld % FOUR == 0;
+}
 
 /* ---- what ops call --------------------------------------------------------------------------- */
 

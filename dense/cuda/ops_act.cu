@@ -9,92 +9,182 @@ struct act_forward_args {
     enum activation act;
     struct dropout_mask mask;
     uint32_t first, width, ldy;
+    bool aligned; /* y */
     const float *bias;
     float *y;
+    struct narrow_to also;
 };
 
+/* One value that becomes y. */
+BODY float act_of(const struct act_forward_args *a, uint32_t example, uint32_t column, float x)
+{
+    float v = act_value(a->act, a->bias ? x + a->bias[column] : x);
+    if (a->mask.threshold > 0)
+        v = dropout_keeps(&a->mask, example * a->width + column) ? v * a->mask.scale : 0.0f;
+    return v;
+}
+
+/* Four columns. */
 BODY void act_forward_at(const struct act_forward_args *a, size_t i)
 {
-    struct place p = place_of(i, a->width);
+    struct place_four p = place_four_of(i, a->width);
     float *y = a->y + (size_t)p.row * a->ldy + p.column;
-    float v = act_value(a->act, a->bias ? *y + a->bias[p.column] : *y);
-    if (a->mask.threshold > 0)
-        v = dropout_keeps(&a->mask,
-                          dropout_example(&a->mask, a->first + p.row) * a->width + p.column)
-                ? v * a->mask.scale
-                : 0.0f;
-    *y = v;
+    uint32_t example = dropout_example(&a->mask, a->first + p.row);
+    struct four x = four_load(y, p.count, a->aligned);
+    for (uint32_t j = 0; j < FOUR; j++)
+        x.v[j] = j < p.count ? act_of(a, example, p.column + j, x.v[j]) : 0.0f;
+    four_store(y, p.count, a->aligned, &x);
+    if (a->also.to)
+        narrow_store(&a->also, p.row, p.column, a->width, &x);
 }
 KERNEL(act_forward)
+
+/* rows that an element reads together: one after another each would wait for the memory */
+#define ACT_AHEAD 4u
 
 struct act_backward_args {
     enum activation act;
     struct dropout_mask mask;
     uint32_t first, count, width, ldy, lddy, chunk;
-    const float *y;
+    bool plain, relu; /* nothing but sums; relu without dropout */
+    bool aligned;     /* y and dy */
+    const float *y;   /* plain: dy, which is not looked at */
     float *dy;
-    double *partial; /* (chunks, width) or NULL */
+    double *partial;          /* (chunks, width) or NULL */
+    struct narrow_to instead; /* of dy */
 };
 
 BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_t column, float y,
                         float dy)
 {
     if (a->mask.threshold == 0)
-        return a->act == ACT_RELU ? (y > 0.0f ? dy : 0.0f) : dy * act_slope(a->act, y);
+        return rounded_product(dy, act_slope(a->act, y));
     if (a->act == ACT_RELU) /* a dropped value is 0, and so is its slope */
-        return y > 0.0f ? dy * a->mask.scale : 0.0f;
+        return y > 0.0f ? rounded_product(dy, a->mask.scale) : 0.0f;
     if (!dropout_keeps(&a->mask, dropout_example(&a->mask, a->first + row) * a->width + column))
         return 0.0f;
-    return dy * a->mask.scale * act_slope(a->act, y / a->mask.scale);
+    return rounded_product(dy * a->mask.scale, act_slope(a->act, y / a->mask.scale));
 }
 
-/* `chunk` rows of one column. */
+/* The gradient d of four values of a row. */
+BODY void act_backward_four(const struct act_backward_args *a, uint32_t row,
+                            const struct place_four *p, bool whole, const struct four *y,
+                            struct four *d)
+{
+    for (uint32_t j = 0; j < FOUR && a->relu; j++)
+        d->v[j] = y->v[j] > 0.0f ? d->v[j] : 0.0f;
+    for (uint32_t j = 0; j < FOUR && !a->relu && !a->plain; j++)
+        d->v[j] = j < p->count ? act_gradient(a, row, p->column + j, y->v[j], d->v[j]) : 0.0f;
+    if (a->instead.to)
+        narrow_store(&a->instead, row, p->column, a->width, d);
+    else if (!a->plain)
+        four_store(a->dy + (size_t)row * a->lddy + p->column, p->count, whole, d);
+}
+
+/* As four_load, of at least one column, and `whole` is known when this is compiled: a branch
+ * between two loads would have the second wait for the first. */
+BODY struct four act_load(const float *p, uint32_t count, bool whole)
+{
+    struct four x;
+    if (whole)
+        return *(const struct four *)(const void *)p;
+    EACH (j, FOUR)
+        x.v[j] = p[j < count ? j : 0];
+    EACH (j, FOUR)
+        x.v[j] = j < count ? x.v[j] : 0.0f;
+    return x;
+}
+
+/* Rows [row, end) of four columns, whose sums these become. whole: of all four, at 16 bytes. */
+BODY void act_backward_rows(const struct act_backward_args *a, const struct place_four *p,
+                            bool whole, uint32_t row, uint32_t end, struct four *sum)
+{
+    for (; row < end; row += ACT_AHEAD) {
+        struct four d[ACT_AHEAD], y[ACT_AHEAD];
+        EACH (k, ACT_AHEAD) {
+            size_t at = row + k < end ? row + k : end - 1;
+            d[k] = act_load(a->dy + at * a->lddy + p->column, p->count, whole);
+            y[k] = act_load(a->y + at * a->ldy + p->column, p->count, whole);
+        }
+        EACH (k, ACT_AHEAD) {
+            if (row + k >= end)
+                continue;
+            act_backward_four(a, row + k, p, whole, &y[k], &d[k]);
+            for (uint32_t j = 0; j < FOUR; j++)
+                sum->v[j] += d[k].v[j];
+        }
+    }
+}
+
+/* `chunk` rows of four columns. */
 BODY void act_backward_at(const struct act_backward_args *a, size_t i)
 {
-    struct place p = place_of(i, a->width);
-    uint32_t end = part_end(p.row, a->chunk, a->count);
-    const float *RESTRICT y = a->y + p.column;
-    float *RESTRICT dy = a->dy + p.column;
-    float sum = 0.0f;
-    for (uint32_t row = p.row * a->chunk; row < end; row++) {
-        float d = dy[(size_t)row * a->lddy];
-        if (a->act != ACT_NONE || a->mask.threshold > 0) {
-            d = act_gradient(a, row, p.column, y[(size_t)row * a->ldy], d);
-            dy[(size_t)row * a->lddy] = d;
-        }
-        sum += d;
+    struct place_four p = place_four_of(i, a->width);
+    uint32_t begin = p.row * a->chunk, end = part_end(p.row, a->chunk, a->count);
+    struct four sum = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    if (a->aligned && p.count == FOUR) {
+        p.count = FOUR; /* known from here on */
+        act_backward_rows(a, &p, true, begin, end, &sum);
+    } else {
+        act_backward_rows(a, &p, false, begin, end, &sum);
     }
-    if (a->partial)
-        a->partial[i] = (double)sum;
+    for (uint32_t j = 0; j < FOUR && a->partial; j++)
+        if (j < p.count)
+            a->partial[(size_t)p.row * a->width + p.column + j] = (double)sum.v[j];
 }
 KERNEL(act_backward)
 
-static void act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
-                        uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
-                        uint32_t ldy)
+void cuda_act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                      uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
+                      uint32_t ldy, struct narrow_to also)
 {
-    struct act_forward_args a = {act, *mask, first, width, ldy, bias, y};
-    act_forward_run(s, (size_t)count * width, &a);
+    struct act_forward_args a = {act, *mask, first, width, ldy, fours_lie(y, ldy), bias, y, also};
+    act_forward_run(s, (size_t)count * fours_of(width), &a);
 }
 
-static void act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask,
-                         uint32_t first, uint32_t count, uint32_t width, const float *y,
-                         uint32_t ldy, float *dy, uint32_t lddy, float *bias_gradient)
+void cuda_act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                       uint32_t first, uint32_t count, uint32_t width, const float *y, uint32_t ldy,
+                       float *dy, uint32_t lddy, float *bias_gradient, struct narrow_to instead)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    uint32_t chunk = bias_gradient ? SUM_CHUNK : 1, chunks = (count + chunk - 1) / chunk;
+    uint32_t chunk = bias_gradient ? SUM_CHUNK : ACT_AHEAD, chunks = (count + chunk - 1) / chunk;
     double *partial = NULL;
     if (bias_gradient) {
         partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);
         if (partial == NULL)
             return;
     }
-    struct act_backward_args a = {act,  *mask, first, count, width,  ldy,
-                                  lddy, chunk, y,     dy,    partial};
-    act_backward_run(s, (size_t)chunks * width, &a);
+    bool plain = act == ACT_NONE && mask->threshold == 0,
+         relu = act == ACT_RELU && mask->threshold == 0;
+    if (plain) {
+        y = dy;
+        ldy = lddy;
+    }
+    struct act_backward_args a = {act,   *mask, first, count, width, ldy,     lddy,   chunk,
+                                  plain, relu,  false, y,     dy,    partial, instead};
+    a.aligned = fours_lie(dy, lddy) && fours_lie(y, ldy);
+    if (!plain || bias_gradient || instead.to)
+        act_backward_run(s, (size_t)chunks * fours_of(width), &a);
     if (bias_gradient)
         cuda_columns_add(s, partial, chunks, width, bias_gradient);
     cuda_scratch_return(s, mark);
+}
+
+static const struct narrow_to not_narrow = {NULL, 0, 0};
+
+static void act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                        uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
+                        uint32_t ldy)
+{
+    cuda_act_forward(s, act, mask, first, count, width, bias, y, ldy, not_narrow);
+}
+
+static void act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                         uint32_t first, uint32_t count, uint32_t width, const float *y,
+                         uint32_t ldy, float *dy, uint32_t lddy, float *bias_gradient)
+{
+    cuda_act_backward(s, act, mask, first, count, width, y, ldy, dy, lddy, bias_gradient,
+                      not_narrow);
 }
 
 void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c,
@@ -210,7 +300,7 @@ struct head_back_args {
     const float *x, *w, *dlogit;
     double *partial; /* (chunks, width) */
     float *dx;
-    bool add;
+    bool add, aligned_w, aligned_dx;
 };
 
 #define head_weight_args head_back_args
@@ -227,12 +317,18 @@ BODY void head_weight_at(const struct head_back_args *a, size_t i)
 }
 KERNEL(head_weight)
 
+/* Four columns. */
 BODY void head_input_at(const struct head_back_args *a, size_t i)
 {
-    struct place p = place_of(i, a->dx_width);
-    float *to = a->dx + (size_t)p.row * a->lddx + p.column;
-    float d = a->dlogit[(size_t)p.row * a->stride] * a->w[p.column];
-    *to = a->add ? *to + d : d;
+    struct place_four p = place_four_of(i, a->dx_width);
+    float *to = a->dx + (size_t)p.row * a->lddx + p.column,
+          d = a->dlogit[(size_t)p.row * a->stride];
+    struct four w = four_load(a->w + p.column, p.count, a->aligned_w), x = {{0}};
+    if (a->add)
+        x = four_load(to, p.count, a->aligned_dx);
+    for (uint32_t j = 0; j < FOUR; j++)
+        x.v[j] = a->add ? x.v[j] + d * w.v[j] : d * w.v[j];
+    four_store(to, p.count, a->aligned_dx, &x);
 }
 KERNEL(head_input)
 
@@ -243,14 +339,15 @@ static void head_backward(struct stream *s, uint32_t count, uint32_t width, cons
     struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t chunks = sum_chunks(count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);
-    struct head_back_args a = {count, width, ldx,    stride,  lddx, dx_width,
-                               x,     w,     dlogit, partial, dx,   add};
+    struct head_back_args a = {
+        count, width,  ldx,     stride, lddx, dx_width,        x,
+        w,     dlogit, partial, dx,     add,  fours_lie(w, 0), fours_lie(dx, lddx)};
     if (partial == NULL)
         return;
     head_weight_run(s, (size_t)chunks * width, &a);
     cuda_columns_add(s, partial, chunks, width, dw);
     if (dx)
-        head_input_run(s, (size_t)count * dx_width, &a);
+        head_input_run(s, (size_t)count * fours_of(dx_width), &a);
     cuda_scratch_return(s, mark);
 }
 

@@ -11,6 +11,7 @@ struct fm_args {
     float *logit;
     const float *dlogit;
     bool add;
+    bool aligned; /* x, and dx on the way back; a vector has whole fours */
     float *dx;
 };
 
@@ -18,18 +19,24 @@ struct fm_args {
 #define fm_logit_args fm_args
 #define fm_gradient_args fm_args
 
-/* One place of the vectors, over the fields. */
+/* Four places of the vectors, over the fields. */
 BODY void fm_sums_at(const struct fm_args *a, size_t i)
 {
-    struct place p = place_of(i, a->dim);
+    struct place_four p = place_four_of(i, a->dim);
     const float *v = a->x + (size_t)p.row * a->ldx + p.column;
-    float sum = 0.0f, squares = 0.0f;
+    size_t to = (size_t)p.row * a->dim + p.column;
+    struct four sum = {{0.0f, 0.0f, 0.0f, 0.0f}}, squares = sum;
     for (uint32_t f = 0; f < a->fields; f++, v += a->dim) {
-        sum += *v;
-        squares += *v * *v;
+        struct four x = four_load(v, p.count, a->aligned);
+        for (uint32_t j = 0; j < FOUR; j++) {
+            sum.v[j] += x.v[j];
+            squares.v[j] += x.v[j] * x.v[j];
+        }
     }
-    a->sums[i] = sum;
-    a->pairs[i] = sum * sum - squares;
+    for (uint32_t j = 0; j < FOUR; j++)
+        squares.v[j] = sum.v[j] * sum.v[j] - squares.v[j];
+    four_store(a->sums + to, p.count, a->aligned, &sum);
+    four_store(a->pairs + to, p.count, a->aligned, &squares);
 }
 KERNEL(fm_sums)
 
@@ -42,14 +49,27 @@ BODY void fm_logit_at(const struct fm_args *a, size_t i)
 }
 KERNEL(fm_logit)
 
+/* Four columns: of one field where vectors have whole fours. */
 BODY void fm_gradient_at(const struct fm_args *a, size_t i)
 {
-    struct place p = place_of(i, a->fields * a->dim);
-    float v = a->x[(size_t)p.row * a->ldx + p.column];
-    float d = (a->sums[(size_t)p.row * a->dim + p.column % a->dim] - v) *
-              a->dlogit[(size_t)p.row * a->stride];
-    float *to = a->dx + (size_t)p.row * a->lddx + p.column;
-    *to = a->add ? *to + d : d;
+    struct place_four p = place_four_of(i, a->fields * a->dim);
+    struct four v = four_load(a->x + (size_t)p.row * a->ldx + p.column, p.count, a->aligned), sum,
+                x = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    const float *sums = a->sums + (size_t)p.row * a->dim;
+    float *to = a->dx + (size_t)p.row * a->lddx + p.column,
+          d = a->dlogit[(size_t)p.row * a->stride];
+    if (a->aligned)
+        sum = four_load(sums + p.column % a->dim, FOUR, true);
+    else
+        for (uint32_t j = 0; j < FOUR; j++)
+            sum.v[j] = sums[(p.column + j) % a->dim];
+    if (a->add)
+        x = four_load(to, p.count, a->aligned);
+    for (uint32_t j = 0; j < FOUR; j++) {
+        float g = (sum.v[j] - v.v[j]) * d;
+        x.v[j] = a->add ? x.v[j] + g : g;
+    }
+    four_store(to, p.count, a->aligned, &x);
 }
 KERNEL(fm_gradient)
 
@@ -58,10 +78,13 @@ static void fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     float *pairs = (float *)cuda_scratch(s, (size_t)count * dim * sizeof *pairs);
-    struct fm_args a = {fields, dim, ldx, stride, 0, x, sums, pairs, logit, NULL, false, NULL};
+    struct fm_args a = {fields, dim,  ldx,   stride,
+                        0,      x,    sums,  pairs,
+                        logit,  NULL, false, fours_lie(x, ldx) && fours_lie(sums, dim),
+                        NULL};
     if (pairs == NULL)
         return;
-    fm_sums_run(s, (size_t)count * dim, &a);
+    fm_sums_run(s, (size_t)count * fours_of(dim), &a);
     fm_logit_run(s, count, &a);
     cuda_scratch_return(s, mark);
 }
@@ -70,9 +93,10 @@ static void fm_backward(struct stream *s, uint32_t count, uint32_t fields, uint3
                         const float *x, uint32_t ldx, const float *sums, const float *dlogit,
                         uint32_t stride, bool add, float *dx, uint32_t lddx)
 {
-    struct fm_args a = {fields,        dim,  ldx,  stride, lddx, x,
-                        (float *)sums, NULL, NULL, dlogit, add,  dx};
-    fm_gradient_run(s, (size_t)count * fields * dim, &a);
+    bool aligned = fours_lie(x, ldx) && fours_lie(sums, dim) && fours_lie(dx, lddx);
+    struct fm_args a = {fields, dim,  ldx,    stride, lddx,    x, (float *)sums,
+                        NULL,   NULL, dlogit, add,    aligned, dx};
+    fm_gradient_run(s, (size_t)count * fours_of(fields * dim), &a);
 }
 
 void cuda_fm_fill(struct backend_ops *o)
@@ -83,21 +107,13 @@ void cuda_fm_fill(struct backend_ops *o)
 
 /* ---- products of pairs ----------------------------------------------------------------------- */
 
-/* Four numbers that are loaded as one, where every vector begins at a multiple of them. */
-struct four {
-    float a, b, c, d;
-} __attribute__((aligned(16)));
-
 BODY float dot_by_four(const float *v, const float *w, uint32_t dim)
 {
     float sum = 0.0f;
-    for (uint32_t d = 0; d < dim; d += 4) {
-        struct four p = *(const struct four *)(const void *)(v + d),
-                    q = *(const struct four *)(const void *)(w + d);
-        sum += p.a * q.a;
-        sum += p.b * q.b;
-        sum += p.c * q.c;
-        sum += p.d * q.d;
+    for (uint32_t d = 0; d < dim; d += FOUR) {
+        struct four p = four_load(v + d, FOUR, true), q = four_load(w + d, FOUR, true);
+        for (uint32_t j = 0; j < FOUR; j++)
+            sum += p.v[j] * q.v[j];
     }
     return sum;
 }
@@ -150,33 +166,54 @@ static void cuda_products_forward(struct stream *s, const struct products_args *
     a.p = *p;
     a.kept = p->keep ? p->dim : 0;
     a.width = a.kept + products_pairs(p->vectors);
-    a.by_four = p->dim % 4 == 0 && p->ldx % 4 == 0 && (uintptr_t)p->x % 16 == 0;
+    a.by_four = p->dim % FOUR == 0 && fours_lie(p->x, p->ldx);
     products_forward_run(s, (size_t)p->count * a.width, &a);
 }
 
 struct products_backward_args {
     struct products_args p;
     uint32_t kept;
+    bool aligned; /* x, dx, and each vector in them */
 };
 
-/* One number of a vector's gradient. */
+/* The sum over the other vectors of four numbers of vector `i`'s gradient. */
+BODY struct four products_back_sum(const struct products_backward_args *a, const float *x,
+                                   const float *pairs, uint32_t i, uint32_t count)
+{
+    struct four sum = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    const float *row = pairs + products_at(i, 0);
+    for (uint32_t j = 0; j < i; j++) {
+        struct four v = four_load(x + (size_t)j * a->p.dim, count, a->aligned);
+        for (uint32_t d = 0; d < FOUR; d++)
+            sum.v[d] += row[j] * v.v[d];
+    }
+    for (uint32_t j = i + 1; j < a->p.vectors; j++) {
+        struct four v = four_load(x + (size_t)j * a->p.dim, count, a->aligned);
+        float pair = pairs[products_at(j, i)];
+        for (uint32_t d = 0; d < FOUR; d++)
+            sum.v[d] += pair * v.v[d];
+    }
+    return sum;
+}
+
+/* Four numbers of a vector's gradient. */
 BODY void products_backward_at(const struct products_backward_args *a, size_t i)
 {
-    uint32_t dim = a->p.dim, vectors = a->p.vectors;
-    struct place at = place_of(i, vectors * dim), in = place_of(at.column, dim);
-    const float *x = a->p.x + (size_t)at.row * a->p.ldx + in.column,
+    uint32_t dim = a->p.dim, vectors = a->p.vectors, each = fours_of(dim);
+    struct place at = place_of(i, vectors * each), in = place_of(at.column, each);
+    uint32_t column = in.column * FOUR, count = dim - column < FOUR ? dim - column : FOUR;
+    const float *x = a->p.x + (size_t)at.row * a->p.ldx + column,
                 *dy = a->p.dy + (size_t)at.row * a->p.lddy;
-    const float *pairs = dy + a->kept, *row = pairs + products_at(in.row, 0);
-    float *dx = a->p.dx + (size_t)at.row * a->p.lddx + at.column, sum = 0.0f;
-    for (uint32_t j = 0; j < in.row; j++)
-        sum += row[j] * x[(size_t)j * dim];
-    for (uint32_t j = in.row + 1; j < vectors; j++)
-        sum += pairs[products_at(j, in.row)] * x[(size_t)j * dim];
-    if (a->p.add)
-        sum += *dx;
-    if (a->kept > 0 && in.row == vectors - 1)
-        sum += dy[in.column];
-    *dx = sum;
+    float *dx = a->p.dx + (size_t)at.row * a->p.lddx + (size_t)in.row * dim + column;
+    struct four sum = products_back_sum(a, x, dy + a->kept, in.row, count);
+    if (a->p.add) {
+        struct four was = four_load(dx, count, a->aligned);
+        for (uint32_t d = 0; d < FOUR; d++)
+            sum.v[d] += was.v[d];
+    }
+    for (uint32_t d = 0; d < FOUR && a->kept > 0 && in.row == vectors - 1; d++)
+        sum.v[d] += d < count ? dy[column + d] : 0.0f;
+    four_store(dx, count, a->aligned, &sum);
 }
 KERNEL(products_backward)
 
@@ -185,56 +222,121 @@ static void cuda_products_backward(struct stream *s, const struct products_args 
     struct products_backward_args a;
     a.p = *p;
     a.kept = p->keep ? p->dim : 0;
-    products_backward_run(s, (size_t)p->count * p->vectors * p->dim, &a);
+    a.aligned = p->dim % FOUR == 0 && fours_lie(p->x, p->ldx) && fours_lie(p->dx, p->lddx);
+    products_backward_run(s, (size_t)p->count * p->vectors * fours_of(p->dim), &a);
 }
 
 /* ---- cross layers ---------------------------------------------------------------------------- */
 
 struct cross_forward_args {
     struct cross_args c;
+    bool aligned; /* x0, x, u, y */
+    bool aligned_bias;
+    struct narrow_to also;
 };
 
+/* Four columns. */
 BODY void cross_forward_at(const struct cross_forward_args *a, size_t i)
 {
-    struct place at = place_of(i, a->c.width);
-    float x0 = a->c.x0[(size_t)at.row * a->c.ldx0 + at.column],
-          x = a->c.x[(size_t)at.row * a->c.ldx + at.column];
-    a->c.y[(size_t)at.row * a->c.ldy + at.column] = x0 * (a->c.u[i] + a->c.bias[at.column]) + x;
+    struct place_four p = place_four_of(i, a->c.width);
+    size_t row = p.row;
+    struct four x0 = four_load(a->c.x0 + row * a->c.ldx0 + p.column, p.count, a->aligned),
+                x = four_load(a->c.x + row * a->c.ldx + p.column, p.count, a->aligned),
+                u = four_load(a->c.u + row * a->c.ldu + p.column, p.count, a->aligned),
+                bias = four_load(a->c.bias + p.column, p.count, a->aligned_bias);
+    for (uint32_t j = 0; j < FOUR; j++)
+        x.v[j] = x0.v[j] * (u.v[j] + bias.v[j]) + x.v[j];
+    four_store(a->c.y + row * a->c.ldy + p.column, p.count, a->aligned, &x);
+    if (a->also.to)
+        narrow_store(&a->also, p.row, p.column, a->c.width, &x);
 }
 KERNEL(cross_forward)
 
 static void cuda_cross_forward(struct stream *s, const struct cross_args *c)
 {
     struct cross_forward_args a;
+    memset(&a, 0, sizeof a);
     a.c = *c;
-    cross_forward_run(s, (size_t)c->count * c->width, &a);
+    a.aligned = fours_lie(c->x0, c->ldx0) && fours_lie(c->x, c->ldx) && fours_lie(c->u, c->ldu) &&
+                fours_lie(c->y, c->ldy);
+    a.aligned_bias = fours_lie(c->bias, 0);
+    a.also = cuda_narrow_keep(s, c->y, c->count, c->width, c->ldy);
+    cross_forward_run(s, (size_t)c->count * fours_of(c->width), &a);
 }
+
+/* rows that an element reads together */
+#define CROSS_AHEAD 2u
 
 struct cross_backward_args {
     struct cross_args c;
-    double *partial; /* (chunks, width): sums for the bias */
+    bool aligned; /* x0, u, dy, dx0 */
+    bool aligned_bias;
+    double *partial;          /* (chunks, width): sums for the bias */
+    struct narrow_to instead; /* of u */
 };
 
-/* A column of SUM_CHUNK rows. */
+/* What an element reads of a row. */
+struct cross_row {
+    struct four dy, u, x0, dx0;
+};
+
+BODY struct cross_row cross_row_of(const struct cross_backward_args *a, size_t row, uint32_t column,
+                                   uint32_t count, uint32_t wanted)
+{
+    struct cross_row r;
+    r.dy = four_load(a->c.dy + row * a->c.lddy + column, count, a->aligned);
+    r.u = four_load(a->c.u + row * a->c.ldu + column, count, a->aligned);
+    r.x0 = four_load(a->c.x0 + row * a->c.ldx0 + column, count, a->aligned);
+    if (a->c.add && wanted > 0)
+        r.dx0 = four_load(a->c.dx0 + row * a->c.lddx0 + column, wanted, a->aligned);
+    else
+        memset(&r.dx0, 0, sizeof r.dx0);
+    return r;
+}
+
+/* dx0 and u of a row; r->u becomes u's gradient. */
+BODY void cross_row_back(const struct cross_backward_args *a, struct cross_row *r, size_t row,
+                         const struct place_four *p, uint32_t wanted, const struct four *bias)
+{
+    for (uint32_t j = 0; j < FOUR; j++) {
+        float d = r->dy.v[j], to = d * (r->u.v[j] + bias->v[j]);
+        if (a->c.first)
+            to += d;
+        r->dx0.v[j] = a->c.add ? r->dx0.v[j] + to : to;
+        r->u.v[j] = d * r->x0.v[j];
+    }
+    if (wanted > 0)
+        four_store(a->c.dx0 + row * a->c.lddx0 + p->column, wanted, a->aligned, &r->dx0);
+    if (a->instead.to)
+        narrow_store(&a->instead, (uint32_t)row, p->column, a->c.width, &r->u);
+    else
+        four_store(a->c.u + row * a->c.ldu + p->column, p->count, a->aligned, &r->u);
+}
+
+/* Four columns of SUM_CHUNK rows. */
 BODY void cross_backward_at(const struct cross_backward_args *a, size_t i)
 {
-    struct place at = place_of(i, a->c.width);
-    uint32_t j = at.column, end = part_end(at.row, SUM_CHUNK, a->c.count);
-    float bias = a->c.bias[j];
-    double sum = 0.0;
-    for (uint32_t row = at.row * SUM_CHUNK; row < end; row++) {
-        float d = a->c.dy[(size_t)row * a->c.lddy + j], *u = a->c.u + (size_t)row * a->c.width + j;
-        if (j < a->c.dx0_width) {
-            float *dx0 = a->c.dx0 + (size_t)row * a->c.lddx0 + j, to = d * (*u + bias);
-            if (a->c.first)
-                to += d;
-            *dx0 = a->c.add ? *dx0 + to : to;
+    struct place_four p = place_four_of(i, a->c.width);
+    uint32_t end = part_end(p.row, SUM_CHUNK, a->c.count),
+             left = a->c.dx0_width > p.column ? a->c.dx0_width - p.column : 0,
+             wanted = left < FOUR ? left : FOUR;
+    struct four bias = four_load(a->c.bias + p.column, p.count, a->aligned_bias);
+    double sum[FOUR] = {0.0, 0.0, 0.0, 0.0};
+    for (uint32_t row = p.row * SUM_CHUNK; row < end; row += CROSS_AHEAD) {
+        struct cross_row r[CROSS_AHEAD];
+        EACH (k, CROSS_AHEAD)
+            r[k] = cross_row_of(a, row + k < end ? row + k : end - 1, p.column, p.count, wanted);
+        EACH (k, CROSS_AHEAD) {
+            if (row + k >= end)
+                continue;
+            cross_row_back(a, &r[k], row + k, &p, wanted, &bias);
+            for (uint32_t j = 0; j < FOUR; j++)
+                sum[j] += (double)r[k].u.v[j];
         }
-        d *= a->c.x0[(size_t)row * a->c.ldx0 + j];
-        *u = d;
-        sum += (double)d;
     }
-    a->partial[i] = sum;
+    for (uint32_t j = 0; j < FOUR; j++)
+        if (j < p.count)
+            a->partial[(size_t)p.row * a->c.width + p.column + j] = sum[j];
 }
 KERNEL(cross_backward)
 
@@ -243,11 +345,16 @@ static void cuda_cross_backward(struct stream *s, const struct cross_args *c)
     struct scratch_mark mark = cuda_scratch_mark(s);
     struct cross_backward_args a;
     uint32_t chunks = sum_chunks(c->count);
+    memset(&a, 0, sizeof a);
     a.c = *c;
+    a.aligned = fours_lie(c->x0, c->ldx0) && fours_lie(c->u, c->ldu) && fours_lie(c->dy, c->lddy) &&
+                fours_lie(c->dx0, c->lddx0);
+    a.aligned_bias = fours_lie(c->bias, 0);
     a.partial = (double *)cuda_scratch(s, (size_t)chunks * c->width * sizeof *a.partial);
     if (!a.partial)
         return;
-    cross_backward_run(s, (size_t)chunks * c->width, &a);
+    a.instead = cuda_narrow_keep(s, c->u, c->count, c->width, c->ldu);
+    cross_backward_run(s, (size_t)chunks * fours_of(c->width), &a);
     cuda_columns_add(s, a.partial, chunks, c->width, c->dbias);
     cuda_scratch_return(s, mark);
 }

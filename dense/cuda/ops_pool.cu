@@ -8,9 +8,11 @@ struct pool_kernel_args {
     float *x, *logit;
     float *weight;    /* (count * fields), scratch: pooled first-order weights */
     uint32_t vectors; /* columns of x that vectors fill */
+    bool aligned_rows;
 };
 
 #define pool_vectors_args pool_kernel_args
+#define pool_fours_args pool_kernel_args
 #define pool_numerics_args pool_kernel_args
 #define pool_weights_args pool_kernel_args
 #define pool_logit_args pool_kernel_args
@@ -41,28 +43,42 @@ BODY uint32_t pool_field_of(const struct pool_args *p, uint32_t column)
 }
 
 /* One number of a field's vector. */
+BODY float pool_vector(const struct pool_args *p, uint32_t row, uint32_t f, uint32_t d)
+{
+    uint32_t slot = (p->first + row) * p->fields + f;
+    if (p->offset == NULL)
+        return pool_row(p, f, slot)[d];
+    uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
+    float sum = 0.0f,
+          share = p->pooling[f] != POOL_SUM && end - begin > 1 ? 1.0f / (float)(end - begin) : 1.0f;
+    for (uint32_t value = begin; value < end; value++)
+        sum += pool_row(p, f, value)[d] * share;
+    return sum;
+}
+
 BODY void pool_vectors_at(const struct pool_kernel_args *a, size_t i)
 {
     const struct pool_args *p = &a->p;
     struct place at = place_of(i, a->vectors);
     uint32_t f = pool_field_of(p, at.column),
              d = at.column - (p->table ? p->column[f] : f * p->dim) + p->first_order;
-    uint32_t slot = (p->first + at.row) * p->fields + f;
-    float *to = a->x + (size_t)at.row * a->ldx + at.column;
-    if (p->pooling[f] == POOL_ATTENTION)
-        return;
-    if (p->offset == NULL) {
-        *to = pool_row(p, f, slot)[d];
-        return;
-    }
-    uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
-    float sum = 0.0f,
-          share = p->pooling[f] != POOL_SUM && end - begin > 1 ? 1.0f / (float)(end - begin) : 1.0f;
-    for (uint32_t value = begin; value < end; value++)
-        sum += pool_row(p, f, value)[d] * share;
-    *to = sum;
+    if (p->pooling[f] != POOL_ATTENTION)
+        a->x[(size_t)at.row * a->ldx + at.column] = pool_vector(p, at.row, f, d);
 }
 KERNEL(pool_vectors)
+
+/* Four numbers of a field's vector, where each field has one value and its vector whole fours. */
+BODY void pool_fours_at(const struct pool_kernel_args *a, size_t i)
+{
+    const struct pool_args *p = &a->p;
+    struct place_four at = place_four_of(i, a->vectors);
+    uint32_t f = at.column / p->dim, d = at.column - f * p->dim + p->first_order;
+    const float *from = pool_row(p, f, (p->first + at.row) * p->fields + f) + d;
+    struct four v = four_load(from, FOUR, a->aligned_rows);
+    if (p->pooling[f] != POOL_ATTENTION)
+        four_store(a->x + (size_t)at.row * a->ldx + at.column, FOUR, true, &v);
+}
+KERNEL(pool_fours)
 
 BODY void pool_numerics_at(const struct pool_kernel_args *a, size_t i)
 {
@@ -104,9 +120,14 @@ static void pool_forward(struct stream *s, const struct pool_args *p, float *x, 
                          float *logit)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    struct pool_kernel_args a = {*p, ldx, x, logit, NULL, pool_columns(p)};
+    struct pool_kernel_args a = {
+        *p, ldx, x, logit, NULL, pool_columns(p), fours_lie(p->rows, p->first_order + p->dim)};
+    bool fours = !p->offset && !p->table && p->dim % FOUR == 0 && fours_lie(x, ldx);
     if (p->dim > 0) {
-        pool_vectors_run(s, (size_t)p->count * a.vectors, &a);
+        if (fours)
+            pool_fours_run(s, (size_t)p->count * fours_of(a.vectors), &a);
+        else
+            pool_vectors_run(s, (size_t)p->count * a.vectors, &a);
         pool_numerics_run(s, (size_t)p->count * p->numerics, &a);
     }
     if (p->first_order > 0) {

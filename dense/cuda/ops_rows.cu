@@ -7,7 +7,8 @@
 #include "dense/cuda/stream.h"
 
 #define ROWS_CHUNK 64u
-#define ROWS_AHEAD 8u /* chunks whose parts of a long row are read together */
+#define ROWS_AHEAD 8u       /* values that are read together */
+#define ROWS_LONG_AHEAD 16u /* parts of a long row that are */
 
 enum rows_of { ROWS_OF_POOL, ROWS_OF_PROBE, ROWS_OF_VALUES };
 
@@ -28,6 +29,7 @@ struct rows_args {
     const struct pool_table *table;
     const uint8_t *field_table;
     const uint32_t *column; /* POOL: where in dx each field's vector begins */
+    bool single;            /* POOL: each field has one value, and all tables have one dim */
 };
 
 #define rows_chunk_args rows_args
@@ -83,6 +85,47 @@ BODY bool rows_goes_on(const struct rows_args *a, uint32_t chunk)
     return begin > 0 && begin < a->v.count && a->v.row[begin - 1] == a->v.row[begin];
 }
 
+/* Rows and terms of the values from a position on: read together, for one after another each would
+ * wait for the memory by itself. Behind `end` the last one again. */
+struct rows_ahead {
+    uint32_t row[ROWS_AHEAD];
+    float term[ROWS_AHEAD];
+};
+
+/* rows_term of `single`. */
+BODY void rows_ahead_single(const struct rows_args *a, uint32_t position, uint32_t last,
+                            uint32_t column, struct rows_ahead *to)
+{
+    uint32_t slot[ROWS_AHEAD];
+    bool weight = column < a->first_order;
+    EACH (j, ROWS_AHEAD)
+        slot[j] = a->v.value[position + j < last ? position + j : last];
+    EACH (j, ROWS_AHEAD) {
+        uint32_t example = slot[j] / a->fields, f = slot[j] - example * a->fields;
+        const float *from =
+            weight ? a->dlogit + (size_t)example * a->tasks
+                   : a->dx + (size_t)example * a->lddx + f * a->dim + (column - a->first_order);
+        bool none = !weight && a->pooling[f] == POOL_ATTENTION;
+        float term = *from;
+        to->term[j] = none ? 0.0f : term;
+    }
+}
+
+BODY struct rows_ahead rows_ahead_of(const struct rows_args *a, uint32_t position, uint32_t end,
+                                     uint32_t column)
+{
+    struct rows_ahead to;
+    uint32_t last = end - 1;
+    EACH (j, ROWS_AHEAD)
+        to.row[j] = a->v.row[position + j < last ? position + j : last];
+    if (a->single)
+        rows_ahead_single(a, position, last, column, &to);
+    else
+        EACH (j, ROWS_AHEAD)
+            to.term[j] = rows_term(a, position + j < last ? position + j : last, column);
+    return to;
+}
+
 /* One column of one chunk. */
 BODY void rows_chunk_at(const struct rows_args *a, size_t i)
 {
@@ -91,18 +134,22 @@ BODY void rows_chunk_at(const struct rows_args *a, size_t i)
              row = a->v.row[begin];
     bool from_before = rows_goes_on(a, p.row);
     float sum = 0.0f;
-    for (uint32_t position = begin; position < end; position++) {
-        uint32_t here = a->v.row[position];
-        if (here != row) {
-            if (from_before)
-                a->head[i] = sum;
-            else
-                rows_add(a, position - 1, p.column, sum);
-            row = here;
-            sum = 0.0f;
-            from_before = false;
+    for (uint32_t position = begin; position < end; position += ROWS_AHEAD) {
+        struct rows_ahead next = rows_ahead_of(a, position, end, p.column);
+        EACH (j, ROWS_AHEAD) {
+            if (position + j >= end)
+                continue;
+            if (next.row[j] != row) {
+                if (from_before)
+                    a->head[i] = sum;
+                else
+                    rows_add(a, position + j - 1, p.column, sum);
+                row = next.row[j];
+                sum = 0.0f;
+                from_before = false;
+            }
+            sum += next.term[j];
         }
-        sum += rows_term(a, position, p.column);
     }
     if (from_before)
         a->head[i] = sum;
@@ -125,13 +172,14 @@ BODY void rows_long_at(const struct rows_args *a, size_t i)
     if (began_before || !rows_goes_on(a, p.row + 1))
         return;
     float sum = a->tail[i];
-    for (uint32_t c = p.row + 1; c < chunks && a->v.row[c * ROWS_CHUNK] == row; c += ROWS_AHEAD) {
-        float part[ROWS_AHEAD];
-        for (uint32_t j = 0; j < ROWS_AHEAD; j++) {
+    for (uint32_t c = p.row + 1; c < chunks && a->v.row[c * ROWS_CHUNK] == row;
+         c += ROWS_LONG_AHEAD) {
+        float part[ROWS_LONG_AHEAD];
+        EACH (j, ROWS_LONG_AHEAD) {
             bool same = c + j < chunks && a->v.row[(c + j) * ROWS_CHUNK] == row;
             part[j] = same ? a->head[(size_t)(c + j) * a->width + p.column] : 0.0f;
         }
-        for (uint32_t j = 0; j < ROWS_AHEAD; j++)
+        EACH (j, ROWS_LONG_AHEAD)
             sum += part[j];
     }
     rows_add(a, end - 1, p.column, sum);
@@ -239,6 +287,7 @@ static void pool_backward(struct stream *s, const struct pool_args *p, const flo
     a.lddx = lddx;
     a.dlogit = dlogit;
     a.to = row_gradients;
+    a.single = p->offset == NULL && p->table == NULL;
     rows_sum(s, &a);
 }
 

@@ -14,8 +14,11 @@
 struct operand {
     const float *x;
     uint32_t rows, columns, ld; /* as it lies in memory */
+    bool padded;                /* zeros lie behind its columns, up to READY_BYTES */
+    bool keep;                  /* other ops of this section want it too */
     const void *ready;          /* in the product's type; NULL: not ready yet */
     uint32_t ready_ld;
+    uint32_t zeros; /* columns when the zeros behind them are counted */
 };
 
 static enum product_type product_type_of(const struct stream *s)
@@ -46,26 +49,64 @@ static bool lies_ready(const struct operand *o, enum product_type type)
            (uintptr_t)o->x % READY_BYTES == 0;
 }
 
+/* Numbers of a row of the type that begins, like the next one, at READY_BYTES. */
+static uint32_t ready_columns(enum product_type type, uint32_t columns)
+{
+    uint32_t each = READY_BYTES / element_bytes(type);
+    return (columns + each - 1) / each * each;
+}
+
+static bool is_half(enum product_type type)
+{
+    return type == PRODUCT_BF16 || type == PRODUCT_FP16;
+}
+
+struct narrow_to cuda_narrow_keep(struct stream *s, const float *x, uint32_t rows, uint32_t columns,
+                                  uint32_t ld)
+{
+    enum product_type type = product_type_of(s);
+    struct narrow_to n = {.ld = ready_columns(type, columns), .type = (uint32_t)type};
+    if (is_half(type) && !cuda_products_only) /* whose operands are made by cuda_narrow alone */
+        n.to =
+            stream_keep(s, x, rows, columns, ld, (size_t)rows * n.ld * element_bytes(type), n.ld);
+    return n;
+}
+
+/* Made ready by an earlier op, or lying as the product wants it. */
+static bool operand_found(const struct stream *s, struct operand *o)
+{
+    const struct kept_operand *kept = stream_kept(s, o->x, o->rows, o->columns, o->ld);
+    if (kept != NULL) {
+        o->ready = kept->ready;
+        o->ready_ld = o->zeros = kept->ready_ld;
+    } else if (lies_ready(o, product_type_of(s))) {
+        o->ready = o->x;
+        o->ready_ld = o->ld;
+        o->zeros = o->padded ? ready_columns(PRODUCT_F32, o->columns) : o->columns;
+    }
+    return o->ready != NULL;
+}
+
 static void operand_ready(struct stream *s, struct operand *o)
 {
     enum product_type type = product_type_of(s);
-    uint32_t each = READY_BYTES / element_bytes(type);
+    void *to = NULL;
     SHOAL_ASSERT(o->ld >= o->columns);
-    if (o->ready != NULL)
+    if (o->ready != NULL || operand_found(s, o))
         return;
-    if (lies_ready(o, type)) {
-        o->ready = o->x;
-        o->ready_ld = o->ld;
-        return;
-    }
-    o->ready_ld = (o->columns + each - 1) / each * each;
-    void *to = cuda_scratch(s, (size_t)o->rows * o->ready_ld * element_bytes(type));
+    uint32_t ld = ready_columns(type, o->columns);
+    size_t bytes = (size_t)o->rows * ld * element_bytes(type);
+    if (o->keep)
+        to = stream_keep(s, o->x, o->rows, o->columns, o->ld, bytes, ld);
+    if (to == NULL)
+        to = cuda_scratch(s, bytes);
     if (to == NULL)
         return;
     s->operand = s->recorded == NULL;
-    cuda_narrow(s, type, o->rows, o->columns, o->x, o->ld, to, o->ready_ld);
+    cuda_narrow(s, type, o->rows, o->columns, o->x, o->ld, to, ld);
     s->operand = false;
     o->ready = to;
+    o->ready_ld = o->zeros = ld;
 }
 
 /* c of `product` from operands in fp32, in the stream's precision. */
@@ -86,9 +127,8 @@ static void operand_product(struct stream *s, bool transpose_a, bool transpose_b
         return;
     /* Where k runs along the rows of both, the zeros behind the rows may take part: a k that the
      * tensor cores like. */
-    if (!transpose_a && transpose_b && a->ready != a->x && b->ready != b->x &&
-        a->ready_ld == b->ready_ld && a->columns == k && b->columns == k)
-        k = a->ready_ld;
+    if (!transpose_a && transpose_b && a->zeros == b->zeros && a->columns == k && b->columns == k)
+        k = a->zeros;
     struct product p = {.type = product_type_of(s),
                         .transpose_a = transpose_a,
                         .transpose_b = transpose_b,
@@ -129,37 +169,65 @@ static void gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t 
  * is not a number, and a model that diverges must show it. On the way back the derivative and the
  * bias's sums are one pass too (ops_act.cu), in an order of our own. */
 
-static struct operand operand_of(const float *x, uint32_t rows, uint32_t columns, uint32_t ld)
+static struct operand input_of(const struct linear_args *a)
 {
-    return (struct operand){.x = x, .rows = rows, .columns = columns, .ld = ld};
+    return (struct operand){.x = a->x,
+                            .rows = a->count,
+                            .columns = a->in,
+                            .ld = a->ldx,
+                            .padded = a->padded,
+                            .keep = a->keep};
 }
 
-static struct backend_ops *ops;
+static struct operand weights_of(const struct linear_args *a)
+{
+    return (struct operand){
+        .x = a->w, .rows = a->out, .columns = a->in, .ld = a->in, .keep = a->keep};
+}
 
 static void linear_forward(struct stream *s, const struct linear_args *a)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    struct operand x = operand_of(a->x, a->count, a->in, a->ldx),
-                   w = operand_of(a->w, a->out, a->in, a->in);
+    struct operand x = input_of(a), w = weights_of(a);
+    struct narrow_to also = {.to = NULL};
     bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
     operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
                     plain ? a->bias : NULL);
+    if (a->act != ACT_NONE && a->keep) /* which nothing changes afterwards (plan_settle.c) */
+        also = cuda_narrow_keep(s, a->y, a->count, a->out, a->ldy);
     if (!plain)
-        ops->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
+        cuda_act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy,
+                         also);
     cuda_scratch_return(s, mark);
+}
+
+/* The gradient of what the product gave. In 16 bits it is written as the products want it, and
+ * nowhere else. */
+static struct operand output_gradient(struct stream *s, const struct linear_args *a)
+{
+    struct operand dy = {.x = a->dy, .rows = a->count, .columns = a->out, .ld = a->lddy};
+    enum product_type type = product_type_of(s);
+    struct narrow_to instead = {.ld = ready_columns(type, a->out), .type = (uint32_t)type};
+    if (a->dbias == NULL && a->act == ACT_NONE && a->mask.threshold == 0)
+        return dy;
+    if (is_half(type) && !cuda_products_only)
+        instead.to = cuda_scratch(s, (size_t)a->count * instead.ld * element_bytes(type));
+    cuda_act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy, a->lddy,
+                      a->dbias, instead);
+    if (instead.to != NULL) {
+        dy.ready = instead.to;
+        dy.ready_ld = dy.zeros = instead.ld;
+    }
+    return dy;
 }
 
 static void linear_backward(struct stream *s, const struct linear_args *a)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    if (a->dbias != NULL || a->act != ACT_NONE || a->mask.threshold > 0)
-        ops->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy,
-                          a->lddy, a->dbias);
-    struct operand dy = operand_of(a->dy, a->count, a->out, a->lddy),
-                   x = operand_of(a->x, a->count, a->in, a->ldx);
+    struct operand dy = output_gradient(s, a), x = input_of(a);
     operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in, NULL);
     if (a->dx != NULL) {
-        struct operand w = operand_of(a->w, a->out, a->in, a->in);
+        struct operand w = weights_of(a);
         operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w,
                         a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
     }
@@ -168,7 +236,6 @@ static void linear_backward(struct stream *s, const struct linear_args *a)
 
 void cuda_product_fill(struct backend_ops *o)
 {
-    ops = o;
     o->gemm = gemm;
     o->linear_forward = linear_forward;
     o->linear_backward = linear_backward;

@@ -57,7 +57,7 @@ void stream_free(struct stream *s)
 {
     if (s->device != NULL) {
         recordings_drop(s);
-        for (uint32_t part = 0; part < 2; part++)
+        for (uint32_t part = 0; part < 3; part++)
             for (uint32_t i = 0; i < s->scratch[part].count; i++)
                 device_free(s, s->scratch[part].block[i]);
         cuda_choices_free(s);
@@ -142,7 +142,7 @@ static void scratch_begin(struct stream *s, struct scratch *c)
     c->used = 0;
     if (c->count < SCRATCH_BLOCKS_JOINED || stream_failed(s))
         return;
-    if (c == &s->scratch[1])
+    if (c != &s->scratch[0])
         recordings_drop(s);
     for (; c->count > 0; c->count--) {
         bytes += c->bytes[c->count - 1];
@@ -172,9 +172,8 @@ void cuda_scratch_return(struct stream *s, struct scratch_mark mark)
     c->used = mark.used;
 }
 
-void *cuda_scratch(struct stream *s, size_t bytes)
+static void *scratch_take(struct stream *s, struct scratch *c, size_t bytes)
 {
-    struct scratch *c = &s->scratch[s->section];
     if (stream_failed(s))
         return NULL;
     if (cuda_exact)
@@ -192,6 +191,40 @@ void *cuda_scratch(struct stream *s, size_t bytes)
     void *p = (char *)c->block[c->current] + c->used;
     c->used += bytes;
     return p;
+}
+
+void *cuda_scratch(struct stream *s, size_t bytes)
+{
+    return scratch_take(s, &s->scratch[s->section], bytes);
+}
+
+void *stream_keep(struct stream *s, const float *x, uint32_t rows, uint32_t columns, uint32_t ld,
+                  size_t bytes, uint32_t ready_ld)
+{
+    if (!s->section || s->kept_count == KEPT_MAX)
+        return NULL;
+    void *ready = scratch_take(s, &s->scratch[2], bytes);
+    if (ready != NULL)
+        s->kept[s->kept_count++] = (struct kept_operand){x, rows, columns, ld, ready, ready_ld};
+    return ready;
+}
+
+const struct kept_operand *stream_kept(const struct stream *s, const float *x, uint32_t rows,
+                                       uint32_t columns, uint32_t ld)
+{
+    for (uint32_t i = s->kept_count; s->section && i-- > 0;)
+        if (s->kept[i].x == x && s->kept[i].rows == rows && s->kept[i].columns == columns &&
+            s->kept[i].ld == ld)
+            return &s->kept[i];
+    return NULL;
+}
+
+/* A section's scratch from the front: nothing is kept from the one before. */
+static void section_scratch_begin(struct stream *s)
+{
+    scratch_begin(s, &s->scratch[1]);
+    scratch_begin(s, &s->scratch[2]);
+    s->kept_count = 0;
 }
 
 void stream_batch_begin(struct stream *s)
@@ -242,14 +275,14 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
 {
     SHOAL_ASSERT(!s->section && s->recorded == NULL); /* sections do not nest */
     if (cuda_exact) {
-        s->scratch[1].current = 0;
+        section_scratch_begin(s);
         s->section = true;
         return true;
     }
     if (cuda_products_only)
         number = ~number; /* recordings of their own */
     /* before the place is looked for: it may drop what is recorded */
-    scratch_begin(s, &s->scratch[1]);
+    section_scratch_begin(s);
     struct stream_recording *r = recording_place(s, number);
     bool seen = r->last > 0;
 
@@ -288,10 +321,12 @@ static bool recording_end(struct stream *s)
 bool stream_graph_end(struct stream *s)
 {
     bool again = s->recorded != NULL && recording_end(s);
-    if (again)
-        scratch_begin(s, &s->scratch[1]);
-    else
+    if (again) {
+        section_scratch_begin(s);
+    } else {
         scratch_drop(s, &s->scratch[1], 0);
+        scratch_drop(s, &s->scratch[2], 0);
+    }
     s->section = again;
     return again;
 }

@@ -19,7 +19,7 @@
 #ifndef DENSE_CUDA_STREAM_H
 #define DENSE_CUDA_STREAM_H
 
-#include "dense/cuda/device.h"
+#include "dense/cuda/narrow.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,7 +28,7 @@ extern "C" {
 /* the sizes that batches are filled up to (dense/model/run.c), of training and prediction */
 #define STREAM_RECORDINGS 80u
 #define RECORDING_TRIES 2u
-#define SCRATCH_BLOCKS 64u
+#define SCRATCH_BLOCKS 160u
 #define SCRATCH_BLOCKS_JOINED 16u             /* so many become one when scratch begins anew */
 #define SCRATCH_BLOCK_BYTES ((size_t)4 << 20) /* at least */
 
@@ -55,12 +55,26 @@ struct sorted_values {
     const uint32_t *slot;  /* by place in index: example * fields + field; NULL: the place itself */
 };
 
+/* An operand of matrix products that was made ready (product.c) and stays so until the section
+ * ends. */
+#define KEPT_MAX 128u
+
+struct kept_operand {
+    const float *x; /* as it lies in memory */
+    uint32_t rows, columns, ld;
+    const void *ready;
+    uint32_t ready_ld;
+};
+
 struct stream {
     struct stream_spec spec;
     struct device *device; /* owned */
     struct err error;
-    struct scratch scratch[2]; /* queued freely; in recorded sections */
-    bool section;              /* between graph_begin and graph_end */
+    /* queued freely; in recorded sections; of these, what stays until they end */
+    struct scratch scratch[3];
+    struct kept_operand kept[KEPT_MAX];
+    uint32_t kept_count;
+    bool section; /* between graph_begin and graph_end */
     bool operand; /* products only: what is queued makes an operand ready, and is run */
     struct stream_recording *recorded; /* that is being made, or NULL */
     struct err spoiled;                /* what went wrong with it */
@@ -98,7 +112,8 @@ extern bool cuda_products_only;
 
 /* SHOAL_CUDA_EXACT=1, for checkers of memory (compute-sanitizer; ASan on the host's stand-in):
  * every array and every piece of scratch is an allocation of its own, at its size, and given back
- * at once; nothing is recorded. */
+ * at once; nothing is recorded. On a card what the libraries write is zeroed before: initcheck does
+ * not see all of their stores. */
 extern bool cuda_exact;
 
 /* Keeps the first failure: of the recording where one is being made, else of the stream. */
@@ -120,6 +135,13 @@ void *stream_alloc(struct stream *s, size_t bytes);
 void stream_release(struct stream *s, void *p);
 bool stream_graph_begin(struct stream *s, uint64_t number);
 bool stream_graph_end(struct stream *s);
+/* Room for an operand that stays until the section ends, kept as the one of (x, rows, columns, ld):
+ * NULL: not in a section, too many, or the stream has failed. */
+void *stream_keep(struct stream *s, const float *x, uint32_t rows, uint32_t columns, uint32_t ld,
+                  size_t bytes, uint32_t ready_ld);
+/* NULL: it was not kept. */
+const struct kept_operand *stream_kept(const struct stream *s, const float *x, uint32_t rows,
+                                       uint32_t columns, uint32_t ld);
 /* pool_begin calls it: scratch begins anew. */
 void stream_batch_begin(struct stream *s);
 
@@ -127,10 +149,24 @@ void stream_batch_begin(struct stream *s);
 void cuda_product_compute(struct stream *s, const struct product *p);
 void cuda_choices_free(struct stream *s);
 
+/* product.c: where a kernel that computes x may write it in 16 bits as well, for the products that
+ * read it later in this section, while it stays as it is; `to` NULL: nobody wants it. */
+struct narrow_to cuda_narrow_keep(struct stream *s, const float *x, uint32_t rows, uint32_t columns,
+                                  uint32_t ld);
+
 /* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros
  * behind. */
 void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns,
                  const float *from, uint32_t ld, void *to, uint32_t ld_to);
+
+/* ops_act.cu: as backend_ops.act_forward and act_backward; also: y once more, in 16 bits; instead:
+ * dy is written there and nowhere else. */
+void cuda_act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                      uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
+                      uint32_t ldy, struct narrow_to also);
+void cuda_act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                       uint32_t first, uint32_t count, uint32_t width, const float *y, uint32_t ldy,
+                       float *dy, uint32_t lddy, float *bias_gradient, struct narrow_to instead);
 
 /* ops_act.cu: c (m, n) += bias (n) in each row. ops_loss.cu: to (rows, columns) = from. */
 void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c,

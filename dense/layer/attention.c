@@ -138,7 +138,8 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
 {
     bool same = x.width == fields * width;
     uint32_t parts = same ? 3 : 4;
-    struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
+    struct view maps = plan_packed(p, plan_tensor(p, fields * parts * width)),
+                sum = plan_packed(p, plan_tensor(p, fields * width));
     struct layer *l = fields_layer(plan_layer(p, &layer_project, x, maps), fields, heads);
     /* each map starts as one of its own would */
     char maps_of[24];
@@ -157,7 +158,7 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
         plan_layer(p, &layer_act, sum, sum)->act = ACT_RELU;
         return sum;
     }
-    struct view y = plan_tensor(p, fields * width);
+    struct view y = plan_packed(p, plan_tensor(p, fields * width));
     plan_layer_norm(p, sum, fields, ACT_RELU, y);
     return y;
 }
@@ -166,6 +167,7 @@ struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint3
                            uint32_t heads, uint32_t width)
 {
     SHOAL_ASSERT(fields > 0 && x.width % fields == 0 && width % heads == 0);
+    plan_packed(p, x); /* so that a layer's maps are one product */
     uint32_t work = plan_state_whole(p, attend_work_floats(fields, width / heads));
     for (uint32_t i = 0; i < layers; i++)
         x = attention_layer(p, x, fields, heads, width, work);
@@ -186,17 +188,18 @@ static const struct dropout_mask keep_all = {.threshold = 0, .scale = 1.0f};
 static void context_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     float *y = pass_at(p, l->y, first);
-    SHOAL_ASSERT(pass_ld(p, l->y) == l->y.width); /* it has its tensor to itself */
-    p->k->zero(p->s, y, (size_t)count * l->y.width * sizeof *y);
+    uint32_t ldy = pass_ld(p, l->y);
+    SHOAL_ASSERT(ldy - l->y.width < TENSOR_ROUND); /* it has its tensor to itself */
+    p->k->zero(p->s, y, (size_t)count * ldy * sizeof *y);
     p->k->act_forward(p->s, ACT_NONE, &keep_all, first, count, l->y.width, pass_parameter(p, l, 1),
-                      y, l->y.width);
+                      y, ldy);
 }
 
 static void context_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     p->k->act_backward(p->s, ACT_NONE, &keep_all, first, count, l->y.width, pass_at(p, l->y, first),
-                       l->y.width, pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y),
-                       pass_parameter_gradient(p, l, 1));
+                       pass_ld(p, l->y), pass_gradient_at(p, l->y, first),
+                       pass_gradient_ld(p, l->y), pass_parameter_gradient(p, l, 1));
 }
 
 const struct layer_ops layer_context = {

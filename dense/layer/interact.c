@@ -123,7 +123,7 @@ static struct cross_args cross_args_of(const struct layer *l, const struct pass 
 {
     struct view u = {l->state[0], 0, l->x.width};
     SHOAL_ASSERT(l->z.width == l->x.width && l->y.width == l->x.width &&
-                 p->tensor[l->state[0]].width == l->x.width);
+                 p->tensor[l->state[0]].width == plan_stride(l->x.width, false));
     return (struct cross_args){.count = count,
                                .width = l->x.width,
                                .x0 = pass_at(p, l->z, first),
@@ -132,15 +132,33 @@ static struct cross_args cross_args_of(const struct layer *l, const struct pass 
                                .ldx = pass_ld(p, l->x),
                                .bias = pass_parameter(p, l, 1),
                                .u = pass_at(p, u, first),
+                               .ldu = pass_ld(p, u),
                                .y = pass_at(p, l->y, first),
                                .ldy = pass_ld(p, l->y)};
+}
+
+/* u = x w', without the bias. */
+static struct linear_args cross_linear(const struct layer *l, const struct pass *p,
+                                       const struct cross_args *a)
+{
+    return (struct linear_args){.count = a->count,
+                                .in = a->width,
+                                .out = a->width,
+                                .x = a->x,
+                                .ldx = a->ldx,
+                                .padded = pass_padded(p, l->x),
+                                .w = pass_parameter(p, l, 0),
+                                .act = ACT_NONE,
+                                .y = a->u,
+                                .ldy = a->ldu,
+                                .keep = p->train};
 }
 
 static void cross_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     struct cross_args a = cross_args_of(l, p, first, count);
-    p->k->gemm(p->s, false, true, count, a.width, a.width, a.x, a.ldx, pass_parameter(p, l, 0),
-               a.width, 0.0f, a.u, a.width);
+    struct linear_args u = cross_linear(l, p, &a);
+    p->k->linear_forward(p->s, &u);
     p->k->interact.cross_forward(p->s, &a);
 }
 
@@ -157,13 +175,15 @@ static void cross_back(const struct layer *l, struct pass *p, uint32_t first, ui
     a.add = l->add_z;
     a.first = of_first;
     p->k->interact.cross_backward(p->s, &a); /* u is its gradient now */
-    p->k->gemm(p->s, true, false, a.width, a.width, count, a.u, a.width, a.x, a.ldx, 1.0f,
-               pass_parameter_gradient(p, l, 0), a.width);
-    uint32_t wanted = pass_wanted(p, l->x);
-    if (wanted > 0)
-        p->k->gemm(p->s, false, false, count, wanted, a.width, a.u, a.width,
-                   pass_parameter(p, l, 0), a.width, 1.0f, pass_gradient_at(p, l->x, first),
-                   pass_gradient_ld(p, l->x));
+    struct linear_args u = cross_linear(l, p, &a);
+    u.dy = a.u;
+    u.lddy = a.ldu;
+    u.dw = pass_parameter_gradient(p, l, 0);
+    u.dx = pass_gradient_at(p, l->x, first);
+    u.lddx = pass_gradient_ld(p, l->x);
+    u.dx_width = pass_wanted(p, l->x);
+    u.add = true;
+    p->k->linear_backward(p->s, &u);
 }
 
 static void cross_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -197,7 +217,7 @@ void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y)
         p->to_input = true;
         l->parameter[1] = plan_zeros(p, "bias", x0.width);
         p->to_input = false;
-        l->state[0] = plan_state(p, x0.width);
+        l->state[0] = plan_state(p, plan_stride(x0.width, false));
         x = to;
     }
 }
@@ -366,11 +386,12 @@ struct view plan_cin(struct plan *p, struct view vectors, const struct widths *m
     for (uint32_t i = 0; i < maps->count; i++)
         sum += maps->at[i];
     SHOAL_ASSERT(vectors.width % p->dim == 0 && sum > 0);
-    struct view x0 = plan_tensor(p, vectors.width), x = x0, result = plan_tensor(p, sum);
+    struct view x0 = plan_packed(p, plan_tensor(p, vectors.width)), x = x0,
+                result = plan_tensor(p, sum);
 
     plan_layer(p, &layer_cin_turn, vectors, x0)->number_of[NUMBER_FIELDS] = fields;
     for (uint32_t i = 0; i < maps->count; i++) {
-        struct view y = plan_tensor(p, p->dim * maps->at[i]);
+        struct view y = plan_packed(p, plan_tensor(p, p->dim * maps->at[i]));
         struct layer *l = plan_layer(p, &layer_cin, x, y);
         l->z = x0;
         plan_step(p);

@@ -29,12 +29,18 @@ enum {
     TENSOR_FIRST_FREE,
 };
 
+/* Rows of tensors begin at multiples of 16 bytes, in which a device likes to read and write. */
+#define TENSOR_ROUND 4u
+
 struct tensor {
-    uint32_t width;    /* floats an example; of a state: floats in all */
+    uint32_t width; /* floats an example; of a state: floats in all */
+    /* floats from an example to the next; those behind `width` are zero and are never written */
+    uint32_t ld;
     uint32_t wanted;   /* leading columns whose gradient is wanted; 0: none */
     uint32_t gradient; /* tensor that holds the gradient, `wanted` wide or wider, or TENSOR_NONE */
     uint32_t gradient_at; /* its first column there */
     bool whole;           /* holds the whole batch, whatever the range */
+    bool packed;          /* without gaps: ld is the width */
     bool state;           /* not by example: a layer's sums and the like */
     bool by_field;        /* its columns stand for the input's, one by one or pair by pair */
     /* its gradient's writers do not cover it one after another: zeroed before the way back */

@@ -120,12 +120,14 @@ static struct linear_args fc_args(const struct layer *l, const struct pass *p, u
                                 .out = l->y.width,
                                 .x = pass_at(p, l->x, first),
                                 .ldx = pass_ld(p, l->x),
+                                .padded = pass_padded(p, l->x),
                                 .w = pass_parameter(p, l, 0),
                                 .bias = pass_parameter(p, l, 1),
                                 .act = l->act,
                                 .mask = layer_dropout(l, p),
                                 .y = pass_at(p, l->y, first),
-                                .ldy = pass_ld(p, l->y)};
+                                .ldy = pass_ld(p, l->y),
+                                .keep = p->train};
 }
 
 static void fc_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)

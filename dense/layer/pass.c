@@ -46,7 +46,7 @@ static void range_backward(const struct plan *plan, struct pass *p, uint32_t fro
 static float *row(const struct pass *p, uint32_t tensor, uint32_t example)
 {
     return p->data[tensor] +
-           (size_t)(example - (p->tensor[tensor].whole ? 0 : p->base)) * p->tensor[tensor].width;
+           (size_t)(example - (p->tensor[tensor].whole ? 0 : p->base)) * p->tensor[tensor].ld;
 }
 
 /* The loss, and before the way back the gradients that are added to by all. */
@@ -64,7 +64,7 @@ static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, 
         uint32_t gradient = plan->tensor[t].gradient;
         if (plan->tensor[t].zero && gradient != TENSOR_NONE)
             p->k->zero(p->s, row(p, gradient, first),
-                       (size_t)count * p->tensor[gradient].width * sizeof(float));
+                       (size_t)count * p->tensor[gradient].ld * sizeof(float));
     }
 }
 
@@ -162,7 +162,7 @@ static void batch_predict(const struct plan *plan, struct pass *p, uint32_t rang
 static void tensor_fill(const struct plan *plan, struct pass *p, uint32_t tensor)
 {
     uint32_t examples = p->in->examples;
-    p->k->rows_repeat(p->s, examples, p->filled - examples, plan->tensor[tensor].width,
+    p->k->rows_repeat(p->s, examples, p->filled - examples, plan->tensor[tensor].ld,
                       p->data[tensor]);
 }
 

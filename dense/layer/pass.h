@@ -52,12 +52,19 @@ void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float
 static inline float *pass_at(const struct pass *p, struct view v, uint32_t example)
 {
     const struct tensor *t = &p->tensor[v.tensor];
-    return p->data[v.tensor] + (size_t)(example - (t->whole ? 0 : p->base)) * t->width + v.at;
+    return p->data[v.tensor] + (size_t)(example - (t->whole ? 0 : p->base)) * t->ld + v.at;
 }
 
 static inline uint32_t pass_ld(const struct pass *p, struct view v)
 {
-    return p->tensor[v.tensor].width;
+    return p->tensor[v.tensor].ld;
+}
+
+/* Whether the floats behind the view's columns, up to a multiple of TENSOR_ROUND, are zero. */
+static inline bool pass_padded(const struct pass *p, struct view v)
+{
+    const struct tensor *t = &p->tensor[v.tensor];
+    return v.at % TENSOR_ROUND == 0 && v.at + v.width == t->width && t->ld % TENSOR_ROUND == 0;
 }
 
 /* Columns of the view whose gradient is wanted: the leading ones. */
@@ -75,13 +82,13 @@ static inline float *pass_gradient_at(const struct pass *p, struct view v, uint3
     if (pass_wanted(p, v) == 0)
         return NULL;
     const struct tensor *t = &p->tensor[v.tensor], *g = &p->tensor[t->gradient];
-    return p->data[t->gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->width +
+    return p->data[t->gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->ld +
            t->gradient_at + v.at;
 }
 
 static inline uint32_t pass_gradient_ld(const struct pass *p, struct view v)
 {
-    return pass_wanted(p, v) == 0 ? 0 : p->tensor[p->tensor[v.tensor].gradient].width;
+    return pass_wanted(p, v) == 0 ? 0 : p->tensor[p->tensor[v.tensor].gradient].ld;
 }
 
 /* The layer's n-th parameter and its gradient; NULL: without. */

@@ -13,6 +13,11 @@ static const struct init_spec init_one = {INIT_CONSTANT, 1.0f};
 
 /* ---- building blocks ------------------------------------------------------------------------- */
 
+uint32_t plan_stride(uint32_t width, bool packed)
+{
+    return packed ? width : (width + TENSOR_ROUND - 1) / TENSOR_ROUND * TENSOR_ROUND;
+}
+
 static uint32_t tensor_add(struct plan *p, struct tensor t)
 {
     if (p->tensor_count == PLAN_TENSORS_MAX) {
@@ -20,6 +25,7 @@ static uint32_t tensor_add(struct plan *p, struct tensor t)
         return PLAN_TENSORS_MAX - 1;
     }
     t.gradient = TENSOR_NONE;
+    t.ld = plan_stride(t.width, t.packed);
     p->tensor[p->tensor_count] = t;
     return p->tensor_count++;
 }
@@ -37,14 +43,23 @@ struct view plan_columns(struct view v, uint32_t at, uint32_t width)
     return (struct view){v.tensor, v.at + at, width};
 }
 
+struct view plan_packed(struct plan *p, struct view v)
+{
+    p->tensor[v.tensor].packed = true;
+    p->tensor[v.tensor].ld = p->tensor[v.tensor].width;
+    return v;
+}
+
 uint32_t plan_state(struct plan *p, uint32_t floats_an_example)
 {
-    return tensor_add(p, (struct tensor){.width = floats_an_example, .whole = p->by_batch});
+    return tensor_add(
+        p, (struct tensor){.width = floats_an_example, .whole = p->by_batch, .packed = true});
 }
 
 uint32_t plan_state_whole(struct plan *p, uint32_t floats)
 {
-    return tensor_add(p, (struct tensor){.width = floats, .whole = true, .state = true});
+    return tensor_add(
+        p, (struct tensor){.width = floats, .whole = true, .packed = true, .state = true});
 }
 
 /* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer
@@ -291,8 +306,10 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape,
     out->tasks = shape->tasks > 0 ? shape->tasks : 1;
     out->has_loss = job->model.kind != MODEL_PROBE;
     out->by_batch = kind->network && job->model.norm == NORM_BATCH;
-    tensor_add(out, (struct tensor){.width = out->tasks, .wanted = out->tasks, .whole = true});
-    tensor_add(out, (struct tensor){.width = shape->numerics, .whole = true, .by_field = true});
+    tensor_add(out, (struct tensor){
+                        .width = out->tasks, .wanted = out->tasks, .whole = true, .packed = true});
+    tensor_add(out, (struct tensor){
+                        .width = shape->numerics, .whole = true, .packed = true, .by_field = true});
     plan_scope(out, "%s", kind->name); /* of a model without plan_input */
     SHOAL_ASSERT(out->tensor_count == TENSOR_FIRST_FREE);
     kind->build(out);

@@ -70,9 +70,14 @@ int plan_widths_check(const struct widths *w, const char *key, struct err *e);
 /* Where gradients lie and who adds to whom; by plan_build_kind. */
 void plan_settle(struct plan *p);
 
+/* Floats from an example to the next of a tensor so wide. */
+uint32_t plan_stride(uint32_t width, bool packed);
+
 /* Building blocks of parts. */
 struct view plan_tensor(struct plan *p, uint32_t width); /* whose gradient is wanted */
 struct view plan_columns(struct view v, uint32_t at, uint32_t width);
+/* v's tensor, and its gradient, without gaps between examples: for layers that count on it. */
+struct view plan_packed(struct plan *p, struct view v);
 uint32_t plan_state(struct plan *p, uint32_t floats_an_example); /* a layer's own, by example */
 uint32_t plan_state_whole(struct plan *p, uint32_t floats);      /* in all */
 struct init_spec plan_xavier(uint32_t out, uint32_t in);

@@ -200,10 +200,11 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
 {
     const struct tensor *t = &p->tensor[tensor];
     bool alone = t->zero || tensor < TENSOR_FIRST_FREE;
+    uint32_t ld = plan_stride(t->wanted, t->packed);
     uint32_t i = 0;
     for (; i < b->count; i++)
         if (!alone && b->below[i] > life.last && p->tensor[b->tensor[i]].width == t->wanted &&
-            p->tensor[b->tensor[i]].whole == t->whole)
+            p->tensor[b->tensor[i]].ld == ld && p->tensor[b->tensor[i]].whole == t->whole)
             break;
     if (i == b->count) {
         if (p->tensor_count == PLAN_TENSORS_MAX) {
@@ -211,10 +212,14 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
             return 0;
         }
         b->tensor[b->count++] = p->tensor_count;
-        p->tensor[p->tensor_count++] =
-            (struct tensor){.width = t->wanted, .gradient = TENSOR_NONE, .whole = t->whole};
+        p->tensor[p->tensor_count++] = (struct tensor){.width = t->wanted,
+                                                       .ld = ld,
+                                                       .gradient = TENSOR_NONE,
+                                                       .whole = t->whole,
+                                                       .packed = t->packed};
     }
-    SHOAL_ASSERT(p->tensor[b->tensor[i]].width == t->wanted); /* pass_gradient_ld counts on it */
+    /* pass_gradient_ld counts on it */
+    SHOAL_ASSERT(p->tensor[b->tensor[i]].width == t->wanted && p->tensor[b->tensor[i]].ld == ld);
     b->below[i] = alone ? 0 : life.first;
     return b->tensor[i];
 }

@@ -27,8 +27,7 @@
 
 static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
 {
-    size_t floats =
-        t->state ? t->width : (size_t)t->width * (t->whole ? r->max_examples : r->range);
+    size_t floats = t->state ? t->width : (size_t)t->ld * (t->whole ? r->max_examples : r->range);
     return r->model->k->exact ? floats
                               : (floats + RUN_ALIGN / sizeof(float) - 1) /
                                     (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
@@ -109,7 +108,7 @@ static uint32_t run_range(const struct model *m, uint32_t max_examples)
     uint32_t range = m->k->range == 0 || m->k->range > max_examples ? max_examples : m->k->range;
     size_t bytes = 0;
     for (uint32_t t = 0; t < m->plan.tensor_count; t++)
-        bytes += m->plan.tensor[t].whole ? 0 : m->plan.tensor[t].width * sizeof(float);
+        bytes += m->plan.tensor[t].whole ? 0 : m->plan.tensor[t].ld * sizeof(float);
     while (m->k->range > 0 && range > RUN_RANGE_LEAST && range * bytes > RUN_RANGE_BYTES)
         range /= 2;
     SHOAL_ASSERT(range > 0 || max_examples == 0); /* pass.c goes on by it */

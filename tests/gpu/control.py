@@ -198,20 +198,23 @@ def sanitizer(folder, text):
 
 
 def check_sanitizer(folder):
-    sees = 'if [ "$leave" ]; then echo Uninitialized; exit 9; fi\n'
-    s = sanitizer(folder / "a", sees)
-    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-name kns=_args", s.failures
+    sees = 'if [ "$leave" ]; then echo Uninitialized pool_weights pool_fours; exit 9; fi\n'
+    s = sanitizer(folder / "a", sees + 'case "$*" in *kns=*fp32* | *bf16*) case "$*" in *kns=*bf16*) exit 0;; esac; exit 3;; esac')
+    assert s.complete() and s.figures["sanitizer/memcheck/bf16"]["filter"] == "--kernel-name kns=_args", s.failures
+    assert s.figures["sanitizer/initcheck/fp32"]["filter"] == "" and s.figures["sanitizer/16 bytes"] is True
     s = sanitizer(folder / "b", 'case "$*" in *kns=_args*) exit 0;; esac\n' + sees)
-    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-name kns=_kernel", "a filter that fits nothing is not taken"
+    assert s.figures["sanitizer/memcheck/bf16"]["filter"] == "--kernel-name kns=_kernel", "a filter that fits nothing is not taken"
     s = sanitizer(folder / "c", "exit 0")
-    assert s.failures and len(s.missing()) == 2, "a tool that sees nothing says nothing"
+    assert s.failures and len(s.missing()) == 5, "a tool that sees nothing says nothing"
     s = sanitizer(folder / "d", sees + 'case "$*" in *memcheck*) echo "a read"; exit 9;; esac')
-    assert s.missing() == ["sanitizer/memcheck"] and "a read" in s.failures[0], s.failures
+    assert s.missing() == ["sanitizer/memcheck/fp32", "sanitizer/memcheck/bf16"] and "a read" in s.failures[0], s.failures
+    s = sanitizer(folder / "f", sees.replace("pool_fours", ""))
+    assert s.complete() and s.figures["sanitizer/16 bytes"] is False, "what it does not see is told"
     s = play(folder / "e", {})
     find, correctness.sanitizer_find = correctness.sanitizer_find, lambda: None
     s.stage("sanitizer", 9, correctness.stage_sanitizer)
     correctness.sanitizer_find = find
-    assert s.failures and len(s.missing()) == 2, "on a card its absence is a failure"
+    assert s.failures and len(s.missing()) == 5, "on a card its absence is a failure"
 
 
 # ---- speed ---------------------------------------------------------------------------------------------------------

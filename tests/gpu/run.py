@@ -3,10 +3,12 @@
 
     run.py [correctness|speed] [--build DIR] [--out DIR] [--seconds 570] [--keep] [--dry]
     run.py results FILE...
+    run.py profile [FOLDER...]
 
 correctness: smoke, the tests of dense on the module, every model at its real width, jobs that learn, compute-sanitizer.
 speed: smoke, the dense step beside PyTorch's, copies, the whole way with a sweep.
 results: RESULTS.md from results.json of several calls.
+profile: PROFILE.md, a step's time by kernel, beside that of other builds (profile.py).
 
 In the output folder (--out, else $OUT, else build/gpu of the tree or results/ of the archive): RESULTS.md, results.json (both halves: what an
 earlier call left there is kept) and logs-HALF.tar.gz. A half is complete when each of its figures has a number and nothing failed. Exit status 0
@@ -24,6 +26,7 @@ import tempfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import correctness
+import profile_step
 import results
 import steps
 import whole
@@ -49,7 +52,7 @@ def run_correctness(s):
     s.stage("tests of dense", 200, correctness.stage_tests)
     s.stage("models", 120, correctness.stage_models)
     s.stage("jobs", 150, correctness.stage_jobs)
-    s.stage("compute-sanitizer", 300, correctness.stage_sanitizer)
+    s.stage("compute-sanitizer", 140, correctness.stage_sanitizer)
 
 
 def run_speed(s):
@@ -143,17 +146,30 @@ def results_verb(o):
     return 0
 
 
+def profile_verb(o, place):
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="shoal-gpu-"))
+    s = Session("profile", o.dry, place, scratch, o.seconds)
+    s.stage_end = s.end
+    try:
+        profile_step.profile(s, o.files, lambda lines: (o.out / "PROFILE.md").write_text("\n".join(lines) + "\n", encoding="utf-8"))
+    finally:
+        logs_keep(scratch, "profile", o.out)
+        shutil.rmtree(scratch, ignore_errors=True)
+    print((o.out / "PROFILE.md").read_text(encoding="utf-8"))
+    return 1 if s.failures else 0
+
+
 def arguments():
     a = argparse.ArgumentParser(prog="tests/gpu/run", allow_abbrev=False)
-    a.add_argument("verb", nargs="?", choices=["correctness", "speed", "results"])
-    a.add_argument("files", nargs="*", help="of the verb results")
+    a.add_argument("verb", nargs="?", choices=["correctness", "speed", "results", "profile"])
+    a.add_argument("files", nargs="*", help="of the verb results; folders of the verb profile")
     a.add_argument("--build", default=os.environ.get("SHOAL_BUILD", ROOT / "build/release"))
     a.add_argument("--out", type=pathlib.Path)
     a.add_argument("--seconds", type=float, default=570, help="of a half")
     a.add_argument("--keep", action="store_true", help="keep the folder of inputs and runs")
     a.add_argument("--ctest", action="store_true", help="results into the build folder")
     a.add_argument("--dry", action="store_true")
-    return a.parse_args()
+    return a.parse_intermixed_args()
 
 
 def main():
@@ -170,6 +186,8 @@ def main():
         return 73
     adopt()
     place = Place(o.build, "cudahost" if o.dry else "cuda")
+    if o.verb == "profile":
+        return profile_verb(o, place)
     halves, complete = earlier(o, home), True
     for half in [o.verb] if o.verb else results.HALVES:
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="shoal-gpu-"))

@@ -112,11 +112,11 @@ def card_env(**more):
 class Place:
     """An unpacked archive (it has a file PACKED) or a source tree with a build folder."""
 
-    def __init__(self, build, module):
-        packed = ROOT / "PACKED"
+    def __init__(self, build, module, root=ROOT):
+        packed = root.resolve() / "PACKED"
         self.packed = packed.exists()
-        self.bin = ROOT / "bin" if self.packed else pathlib.Path(build).resolve() / "bin"
-        self.lib = ROOT / "lib" if self.packed else None
+        self.bin = packed.parent / "bin" if self.packed else pathlib.Path(build).resolve() / "bin"
+        self.lib = packed.parent / "lib" if self.packed else None
         self.module = module
         self.facts = self.facts_packed(packed) if self.packed else self.facts_built(pathlib.Path(build))
 

@@ -56,9 +56,12 @@ END_TEST
 
 START_TEST(model_in_other_precisions_learns_together_with_the_cpu)
 {
-    together(MODEL_DEEPFM, PRECISION_TF32, 2e-2);
-    together(MODEL_DEEPFM, PRECISION_BF16, 2e-2);
-    together(MODEL_DEEPFM, PRECISION_FP16, 2e-2);
+    static const enum model_kind kind[] = {MODEL_DEEPFM, MODEL_DCNV2, MODEL_DLRM, MODEL_MMOE};
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
+        together(kind[i], PRECISION_TF32, 2e-2);
+        together(kind[i], PRECISION_BF16, 2e-2);
+        together(kind[i], PRECISION_FP16, 2e-2);
+    }
 }
 END_TEST
 

@@ -186,7 +186,6 @@ static void run_linear_of(struct bench *b, uint32_t kind)
     a.dx_width = wanted;
     a.add = kind % 2;
     b->d.k->linear_backward(b->d.s, &a);
-    keep(b, a.dy, n * (out + 2));
     keep(b, a.dw, in * out);
     keep(b, dx, n * (wanted + 1));
     if (a.dbias != NULL)
@@ -216,6 +215,79 @@ START_TEST(linear_in_other_precisions_is_near_the_cpu)
     against_cpu("linear, tf32", run_linear_smooth, PRECISION_TF32, 5e-3);
     against_cpu("linear, bf16", run_linear_smooth, PRECISION_BF16, 2e-2);
     against_cpu("linear, fp16", run_linear_smooth, PRECISION_FP16, 5e-3);
+}
+END_TEST
+
+/* Two layers, one on the other, there and back in a section as passes are: what the way forward has
+ * made of x, w and y serves again on the way back. Three times: queued, recorded, played. */
+static void run_linear_section(struct bench *b)
+{
+    uint32_t n = draw_size(b), in = draw_width(b), middle = draw_width(b), out = draw_width(b);
+    uint32_t ldx = plan_stride(in, false), ldm = plan_stride(middle, false) + 4;
+    float *x = drawn(b, n * ldx), *dx = drawn(b, n * ldx), *y = drawn(b, n * ldm),
+          *dy = drawn(b, n * ldm), zero[4] = {0};
+    for (uint32_t i = 0; i < n; i++)
+        b->d.k->upload(b->d.s, x + i * ldx + in, zero, (ldx - in) * sizeof *zero);
+    ck_assert_int_eq(b->d.k->stream_finish(b->d.s, NULL), 0);
+    struct linear_args below = {.count = n,
+                                .in = in,
+                                .out = middle,
+                                .x = x,
+                                .ldx = ldx,
+                                .padded = true,
+                                .w = drawn(b, in * middle),
+                                .bias = drawn(b, middle),
+                                .act = ACT_TANH,
+                                .mask = draw_mask(b, rng_below(&b->g, 2) ? 0.3 : 0.0),
+                                .y = y,
+                                .ldy = ldm,
+                                .dy = dy,
+                                .lddy = ldm,
+                                .dw = drawn(b, in * middle),
+                                .dbias = drawn(b, middle),
+                                .dx = dx,
+                                .lddx = ldx,
+                                .dx_width = in,
+                                .keep = true};
+    struct linear_args above = {.count = n,
+                                .in = middle,
+                                .out = out,
+                                .x = y,
+                                .ldx = ldm,
+                                .w = drawn(b, middle * out),
+                                .act = ACT_NONE,
+                                .y = drawn(b, n * out),
+                                .ldy = out,
+                                .dy = drawn(b, n * out),
+                                .lddy = out,
+                                .dw = drawn(b, middle * out),
+                                .dx = dy,
+                                .lddx = ldm,
+                                .dx_width = middle,
+                                .keep = true};
+    for (uint32_t step = 0; step < 3; step++) {
+        if (b->d.k->graph_begin == NULL || b->d.k->graph_begin(b->d.s, 7)) {
+            b->d.k->linear_forward(b->d.s, &below);
+            b->d.k->linear_forward(b->d.s, &above);
+            b->d.k->linear_backward(b->d.s, &above);
+            b->d.k->linear_backward(b->d.s, &below);
+            if (b->d.k->graph_end != NULL)
+                ck_assert(!b->d.k->graph_end(b->d.s));
+        }
+    }
+    keep(b, above.y, n * out);
+    keep(b, above.dw, middle * out);
+    keep(b, below.dw, in * middle);
+    keep(b, below.dbias, middle);
+    keep(b, dx, n * ldx);
+}
+
+START_TEST(linear_layers_in_a_section_are_those_of_the_cpu)
+{
+    against_cpu("section", run_linear_section, PRECISION_FP32, 1e-5);
+    against_cpu("section, tf32", run_linear_section, PRECISION_TF32, 1e-2);
+    against_cpu("section, bf16", run_linear_section, PRECISION_BF16, 3e-2);
+    against_cpu("section, fp16", run_linear_section, PRECISION_FP16, 1e-2);
 }
 END_TEST
 
@@ -636,6 +708,7 @@ int main(void)
     tcase_add_test(t, act_is_that_of_the_cpu);
     tcase_add_test(t, linear_is_that_of_the_cpu);
     tcase_add_test(t, linear_in_other_precisions_is_near_the_cpu);
+    tcase_add_test(t, linear_layers_in_a_section_are_those_of_the_cpu);
     tcase_add_test(t, gemm_is_that_of_the_cpu);
     tcase_add_test(t, gemm_in_fp16_overflows_to_infinity);
     tcase_add_test(t, gemm_rounds_operands_to_the_nearest);

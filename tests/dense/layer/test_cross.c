@@ -54,6 +54,7 @@ static struct cross_args cross_args_of(const struct cross *c)
                                .ldy = c->ld,
                                .lddy = c->ld,
                                .lddx0 = c->ld,
+                               .ldu = c->width,
                                .dx0_width = c->wanted,
                                .add = c->add,
                                .first = c->first};
@@ -195,7 +196,7 @@ static void plan_between(struct plan *p)
         l->z = x0;
         l->parameter[0] = plan_weights(p, x0.width, x0);
         l->parameter[1] = plan_zeros(p, "bias", x0.width);
-        l->state[0] = plan_state(p, x0.width);
+        l->state[0] = plan_state(p, plan_stride(x0.width, false));
         if (i == 0) {
             side = plan_linear(p, x0, x0.width, ACT_TANH, 0, NORM_NONE, VIEW_NONE);
             plan_head(p, side, 0);
