@@ -45,7 +45,7 @@ static void teardown(void)
 /* A file of so many rows. */
 static void file_make(uint32_t number, uint32_t rows, bool multi)
 {
-    struct events_sums sums;
+    struct convert_sums sums;
     char name[32];
     job_free(&text);
     worker_log_job(&text, rows, multi);
