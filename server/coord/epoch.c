@@ -140,6 +140,7 @@ int coord_epoch_cut(struct coord *c, struct err *e)
     if (j->spec.data.objects.on)
         whole.piece = coord_objects_pieces(j, j->at.epoch, &whole.pieces);
     j->tasks.holder = j->objects.holder;
+    j->tasks.objects = j->objects.count;
     uint32_t batches = replay ? coord_replay_task_batches(j) : batches_of_task(j, whole.rows);
     int rc = coord_replay_fits(j, e);
     return rc != 0 ? rc

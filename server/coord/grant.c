@@ -315,6 +315,7 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
         return;
     if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)
         share = t->lanes;
+    t->fair = (c->job.objects.count + live - 1) / live;
     uint32_t lane = coord_lane_pick(t, w->number, share);
     if (lane == COORD_NO_LANE) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);

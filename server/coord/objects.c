@@ -2,6 +2,7 @@
 #include "server/coord/objects.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
 #include "server/coord/core.h"
@@ -193,12 +194,15 @@ static void bases_set(struct coord_objects *o)
         o->object[i].base = o->object[i - 1].base + o->object[i - 1].rows;
 }
 
-/* All are known: the split is. Of those left out neither name nor rows are in its digest. */
+/* All are known: the split is. */
 static int index_complete(struct coord *c, struct err *e)
 {
     struct coord_objects *o = &c->job.objects;
     struct coord_split whole = {.used = 1, .known = 1};
     for (uint32_t i = 0; i < o->count; i++) {
+        /* rows of an object are drawn by its name */
+        const char *name = o->object[i].line;
+        whole.digest ^= hash_bytes(name, strcspn(name, "\t"), i);
         if (o->object[i].left_out)
             continue;
         if (o->object[i].rows >= UINT64_C(1) << 44) /* so that no sum of them wraps */
@@ -215,19 +219,37 @@ static int index_complete(struct coord *c, struct err *e)
         return rc;
     SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
     bases_set(o);
+    c->job.tasks.late = c->members.next_worker;
     c->job.at.split[WIRE_TRAIN] = whole;
     log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", whole.rows,
              o->count - o->left_out, o->left_out);
     return 0;
 }
 
-static int object_failed(struct coord *c, const struct wire_OBJECT_DONE *q, struct err *e)
+/* What fails for the worker's own sake: every object would, as fast as it can ask for them. */
+static bool fails_here(int status)
 {
+    return status > 0 ||
+           (status != SHOAL_E_NOINPUT && status != SHOAL_E_DATA && status != SHOAL_E_UNAVAILABLE);
+}
+
+/* It is left out when another worker has not read it either, or there is none. *again: not yet. */
+static int object_failed(struct coord *c, const struct coord_ask *a, bool *again, struct err *e)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
     struct coord_objects *o = &c->job.objects;
     struct coord_object *of = &o->object[q->object];
-    if (!c->job.spec.data.objects.leave_out)
-        return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
-                       q->fail_text);
+    if (!c->job.spec.data.objects.leave_out || fails_here(q->fail_status))
+        return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
+                       a->worker->name, q->fail_text);
+    *again = coord_live_workers(c) > 1 && (of->failed == 0 || of->failed == a->worker->number);
+    of->failed = a->worker->number;
+    if (*again) {
+        o->holder[q->object] = of->given_ns = 0;
+        if (q->object < o->first)
+            o->first = q->object;
+        return 0;
+    }
     of->left_out = true;
     o->left_out++;
     log_warn("object %s is left out: %s", of->line, q->fail_text);
@@ -260,8 +282,9 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
     if (of->known)
         return object_again(of, a);
     *ends = true;
-    int rc = q->fail_status != 0 ? object_failed(c, q, &a->e) : 0;
-    if (rc != 0)
+    bool again = false;
+    int rc = q->fail_status != 0 ? object_failed(c, a, &again, &a->e) : 0;
+    if (rc != 0 || again)
         return rc;
     of->known = true;
     of->rows = q->fail_status == 0 ? q->rows : 0;
@@ -275,7 +298,7 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
 
 /* ---- holders --------------------------------------------------------------------------------- */
 
-/* How well it suits the worker: 0 not at all, 3 best. */
+/* How well it suits the worker: 0 not at all, 4 best. */
 static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool more)
 {
     const struct coord_objects *o = &c->job.objects;
@@ -283,14 +306,16 @@ static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool m
     const struct coord_object *of = &o->object[i];
     if (of->known)
         return 0;
-    if (o->holder[i] != 0) {
-        bool again = of->given_ns == 0 || env_now_ns(c->env) - of->given_ns > COORD_EVAL_AGAIN_NS;
-        return o->holder[i] == worker && again ? 3 : 0;
+    if (o->holder[i] != 0) { /* an answer may be lost; but what is new comes first */
+        bool lost = env_now_ns(c->env) - of->given_ns > COORD_EVAL_AGAIN_NS;
+        return o->holder[i] != worker ? 0 : of->given_ns == 0 ? 4 : lost ? 1 : 0;
     }
+    if (of->failed == worker && coord_live_workers(c) > 1)
+        return 0;
     if (t->mode != WIRE_BSP)
-        return 3;
+        return 4;
     uint64_t owner = t->lane[i % t->lanes].owner;
-    return owner == worker ? 3 : owner != 0 ? 0 : more ? 2 : 1;
+    return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : 2;
 }
 
 uint32_t coord_objects_next(struct coord *c, uint64_t worker)
@@ -303,7 +328,7 @@ uint32_t coord_objects_next(struct coord *c, uint64_t worker)
     bool more = owned < (t->lanes + live - 1) / live;
     while (o->first < o->count && o->object[o->first].known)
         o->first++;
-    for (uint32_t i = o->first; i < o->count && how < 3; i++) {
+    for (uint32_t i = o->first; i < o->count && how < 4; i++) {
         uint32_t s = suits(c, i, worker, more);
         if (s > how) {
             best = i;

@@ -35,6 +35,7 @@ struct coord_job;
 struct coord_object {
     const char *line;            /* borrowed, in coord_objects.text */
     uint64_t given_ns;           /* to its holder, to index it; 0: not yet */
+    uint64_t failed;             /* the worker that could not read it; 0: nobody */
     uint64_t rows, digest, base; /* base: rows of those listed before it */
     bool known, left_out;
 };

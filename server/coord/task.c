@@ -59,7 +59,8 @@ static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
         return err_set(e, SHOAL_E_TOO_BIG,
                        "an epoch of %" PRIu64
                        " tasks, at most %u are kept: raise train.task_batches, train.batch or "
-                       "replay.window",
+                       "replay.window; of objects under bsp take fewer lanes, or fewer and larger "
+                       "objects",
                        tasks, COORD_TASKS_MAX);
     if (array_reserve(&t->task, tasks, &t->capacity) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %" PRIu64 " tasks", tasks);
@@ -269,11 +270,19 @@ uint64_t coord_task_last(const struct coord_task *task)
     return task->first_batch + task->batch_count - 1;
 }
 
+static uint32_t objects_held(const struct coord_tasks *t, uint64_t worker)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < t->objects; i++)
+        held += t->holder[i] == worker;
+    return held;
+}
+
 /* async, ssp: the next task for a lane of this worker: of objects that it holds, else of one that
- * nobody holds. */
+ * nobody holds; of a late one, the last that is another's and not begun. */
 static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
 {
-    uint32_t nobodys = COORD_NO_TASK;
+    uint32_t nobodys = COORD_NO_TASK, others = COORD_NO_TASK;
     for (uint32_t i = t->next; i < t->stop; i++) {
         if (t->task[i].first_batch != 0)
             continue;
@@ -282,8 +291,11 @@ static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
             return i;
         if (holder == 0 && nobodys == COORD_NO_TASK)
             nobodys = i;
+        if (t->task[i].position == 0)
+            others = i;
     }
-    return nobodys;
+    bool late = worker >= t->late && objects_held(t, worker) < t->fair;
+    return nobodys != COORD_NO_TASK || !late ? nobodys : others;
 }
 
 /* The task that this lane, held by this worker, would be given. */

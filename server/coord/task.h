@@ -109,6 +109,11 @@ struct coord_tasks {
     /* by object, borrowed: which worker has it at hand, 0 nobody; NULL: the log is none of
      * objects */
     uint64_t *holder;
+    uint32_t objects; /* that they are held of */
+    /* a worker of this number or above came when all were held: it takes over up to `fair` of those
+     * that nobody has begun */
+    uint64_t late;
+    uint32_t fair;
     uint32_t lanes, mode;
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;

@@ -54,7 +54,7 @@ class Workers(Fleet):
         return submit
 
     def texts(self, who):
-        return {p.name for p in (self.folder(who) / "own").glob("*.text")}
+        return {p.name for p in (self.folder(who) / "own").glob("*.object")}
 
 
 def trained(space, name, job, workers, disturb=None):

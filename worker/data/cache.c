@@ -212,7 +212,7 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
 }
 
 /* Its file is a temporary like others: removed when it is old and nobody holds it (2). Who waited
- * on one that was removed meanwhile makes the file once more than was needed. */
+ * on one that was removed meanwhile takes the one that is there now. */
 int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
 {
     char path[LIMIT_PATH + 96];
@@ -221,10 +221,19 @@ int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const c
              identity, suffix);
     if (folder_make(c, &e) != 0)
         return -1;
-    int fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-    while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
-        ;
-    return fd;
+    for (;;) {
+        struct stat mine, there;
+        int fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600), rc = 0;
+        while (fd >= 0 && (rc = flock(fd, LOCK_EX)) != 0 && errno == EINTR)
+            continue;
+        if (fd >= 0 && rc == 0 && fstat(fd, &mine) == 0 && stat(path, &there) == 0 &&
+            mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        if (fd < 0 || rc != 0)
+            return -1;
+    }
 }
 
 void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)
@@ -233,6 +242,42 @@ void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, cons
     snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s", c->folder, group, identity,
              suffix);
     file_unlink(path);
+}
+
+/* The oldest file of a suffix, by when it was kept, and bytes of all. */
+static uint64_t oldest_of(const struct cache *c, const char *suffix, char out[LIMIT_PATH + 300])
+{
+    struct file_walk walk;
+    struct timespec first = {0};
+    uint64_t bytes = 0;
+    const char *entry;
+    out[0] = '\0';
+    if (!file_walk_open(&walk, c->folder))
+        return 0;
+    while ((entry = file_walk_next(&walk)) != NULL) {
+        char path[LIMIT_PATH + 300];
+        struct stat st;
+        const char *dot = strrchr(entry, '.');
+        (void)snprintf(path, sizeof path, "%s/%s", c->folder, entry);
+        if (dot == NULL || strcmp(dot + 1, suffix) != 0 || stat(path, &st) != 0)
+            continue;
+        bytes += (uint64_t)st.st_size;
+        bool older = st.st_mtim.tv_sec < first.tv_sec ||
+                     (st.st_mtim.tv_sec == first.tv_sec && st.st_mtim.tv_nsec < first.tv_nsec);
+        if (out[0] == '\0' || older) {
+            first = st.st_mtim;
+            (void)snprintf(out, LIMIT_PATH + 300, "%s", path);
+        }
+    }
+    file_walk_close(&walk);
+    return bytes;
+}
+
+void cache_trim(const struct cache *c, const char *suffix, uint64_t most)
+{
+    char path[LIMIT_PATH + 300];
+    while (oldest_of(c, suffix, path) > most && file_unlink(path) == 0)
+        continue;
 }
 
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix)

@@ -52,6 +52,9 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
 int cache_lock(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
 /* Removes a kept file; who has it open keeps it. */
 void cache_remove(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
+/* Of the kept files of a suffix the oldest go until all together have at most so many bytes; who
+ * has one open keeps it. */
+void cache_trim(const struct cache *c, const char *suffix, uint64_t most);
 /* A kept file opened for reading, or -1. */
 int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix);
 

@@ -57,13 +57,14 @@ static struct process_end end_wait(struct process *p, bool by_itself, uint32_t q
     const struct timespec pause = {.tv_nsec = 10000000};
     struct process_end end;
     for (uint32_t i = 0; by_itself && (quiet_s == 0 || i < quiet_s * 100); i++) {
-        if (process_poll(p, &end)) {
-            process_stop_group(p, SIGKILL);
+        if (process_poll(p, &end))
             return end;
-        }
         (void)nanosleep(&pause, NULL);
     }
-    process_stop_group(p, SIGKILL);
+    if (p->group)
+        process_stop_group(p, SIGKILL);
+    else
+        process_signal(p, SIGKILL);
     return process_wait(p);
 }
 
@@ -71,8 +72,13 @@ int command_read(const struct command *c, decode_sink sink, void *to, uint64_t *
 {
     const char *const argv[] = {"/bin/sh", "-c", c->text, "sh", c->argument, NULL};
     int words = words_open();
-    struct process_options options = {
-        .out = PROCESS_PIPE, .err = words < 0 ? PROCESS_INHERIT : words, .group = true};
+    /* one that may be ended for its silence has a group, and so no terminal to read from */
+    bool own = c->quiet_s > 0;
+    struct process_options options = {.in = own ? PROCESS_NULL : PROCESS_INHERIT,
+                                      .out = PROCESS_PIPE,
+                                      .err = words < 0 ? PROCESS_INHERIT : words,
+                                      .group = own,
+                                      .death_signal = SIGKILL};
     struct process p;
     char last[LAST_BYTES];
     if (process_start(&p, argv, &options, e) != 0) {

@@ -476,11 +476,6 @@ void dataset_forget(struct dataset *d, const struct job *job)
     dataset_close(d);
 }
 
-uint64_t dataset_bytes(const struct dataset *d)
-{
-    return d->source.bytes;
-}
-
 int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, struct parsed **p,
                    struct err *e)
 {

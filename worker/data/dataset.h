@@ -35,7 +35,7 @@ int dataset_open_object(const struct job *job, const char *line, struct dataset 
 void dataset_close(struct dataset *d);
 /* Closes an object's, and takes its text out of the cache folder. */
 void dataset_forget(struct dataset *d, const struct job *job);
-uint64_t dataset_bytes(const struct dataset *d); /* of text */
+
 /* The objects of data.train, and the first line of the first one where the format numbers its
  * columns by it, else NULL; both are the caller's. As object_list and object_open. */
 int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e);

@@ -45,10 +45,12 @@ static void open_done(struct env_work *w)
     in->set->on_change(in->set->context);
 }
 
-static struct input *input_find(const struct inputs *s, uint32_t split, uint32_t object)
+static struct input *input_find(const struct inputs *s, uint32_t split, uint32_t object,
+                                const char *line)
 {
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->input[i]->split == split && s->input[i]->object == object)
+        if (s->input[i]->split == split && s->input[i]->object == object &&
+            (object == INPUTS_NO_OBJECT || strcmp(s->input[i]->line, line) == 0))
             return s->input[i];
     return NULL;
 }
@@ -93,7 +95,7 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
                        "the coordinator names split %u, object %u: there are train, valid and "
                        "test, and %u objects of train at most",
                        split, object, LIMIT_OBJECTS);
-    struct input *in = input_find(s, split, object);
+    struct input *in = input_find(s, split, object, line);
     bool fresh = in == NULL;
     if (fresh && (in = input_add(s, split, object, line)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to open the input; free some");
@@ -117,19 +119,13 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Parsed rows of it, if they are kept, are of the same bound, and stay. */
+/* What stays in the cache folder is bounded where it is put there (object.c). */
 static void object_close(struct inputs *s, struct input *in)
 {
-    uint64_t bytes = dataset_bytes(in->data), most = s->job->data.cache_max;
-    uint64_t *word = &s->kept[in->object / 64], bit = 1ull << in->object % 64;
-    bool fits = bytes <= most && s->bytes <= most - bytes;
-    if ((*word & bit) == 0 && !fits) {
+    if (s->job->data.cache_max == 0)
         dataset_forget(in->data, s->job);
-    } else {
+    else
         dataset_close(in->data);
-        s->bytes += (*word & bit) == 0 ? bytes : 0;
-        *word |= bit;
-    }
     input_remove(s, in);
 }
 
@@ -198,6 +194,16 @@ static void list_done(struct env_work *w)
     struct inputs *s = container_of(w, struct inputs, list);
     s->listing = false;
     s->on_change(s->context);
+}
+
+void inputs_relist(struct inputs *s)
+{
+    if (s->listing)
+        return;
+    config_list_free(&s->lines);
+    free(s->head);
+    s->head = NULL;
+    s->list_status = 1;
 }
 
 int inputs_list(struct inputs *s, struct err *e)

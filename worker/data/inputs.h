@@ -21,9 +21,8 @@ struct inputs {
     void *context;
     struct input **input; /* owned (count) */
     uint32_t count, capacity;
-    uint64_t uses;                     /* counts on with each */
-    uint64_t kept[LIMIT_OBJECTS / 64]; /* bits: objects whose text stays in the cache folder, */
-    uint64_t bytes;                    /* and bytes of it */
+    uint64_t uses; /* counts on with each */
+
     struct env_work list;
     bool listing;
     int list_status; /* 1: not asked for yet */
@@ -44,5 +43,7 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
 void inputs_release(struct inputs *s, const struct dataset *d); /* NULL is fine */
 /* 0: `lines` and `head` are there; else as inputs_open. */
 int inputs_list(struct inputs *s, struct err *e);
+/* They are to be listed anew. */
+void inputs_relist(struct inputs *s);
 
 #endif

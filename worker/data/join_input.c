@@ -54,8 +54,10 @@ static int head_take(struct join_input *in, uint32_t kind, const struct job *job
     if (s->head == NULL)
         return no_memory(e);
     memcpy(s->head, line->text, line->bytes);
-    s->features = (struct features){
-        .format = format_of(DATA_CSV), .delimiter = job->data.delimiter, .header = true};
+    s->features = (struct features){.format = format_of(DATA_CSV),
+                                    .delimiter = job->data.delimiter,
+                                    .header = true,
+                                    .zone = job->data.zone};
     if (s->features.format->head(&s->features, line->text, line->bytes, in->cell, &columns,
                                  reason) != 0)
         return err_set(e, SHOAL_E_DATA, "%s: its header: %s", file, reason);

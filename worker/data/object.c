@@ -19,6 +19,7 @@
 
 #define LIST_BYTES (4u << 20) /* of all lines: they travel in a frame */
 #define PAUSE_MAX_S 60u
+#define SUFFIX "object" /* of decoded text that is bounded by data.cache_max */
 
 /* ---- tries ----------------------------------------------------------------------------------- */
 
@@ -240,7 +241,7 @@ static int fetch_run(void *context, struct err *e)
     uint64_t raw = 0, told;
     (void)snprintf(name, sizeof name, "%.*s", (int)object_name(f->line), f->line);
     (void)snprintf(shown, sizeof shown, "data.train: object %s", name);
-    int rc = cache_create(f->cache, f->file->group, f->file->identity, "text", &made, e);
+    int rc = cache_create(f->cache, f->file->group, f->file->identity, SUFFIX, &made, e);
     if (rc != 0)
         return rc;
     struct fetch_sink sink = {f->cache, made.fd};
@@ -257,7 +258,10 @@ static int fetch_run(void *context, struct err *e)
         cache_drop(&made);
         return rc;
     }
-    return cache_keep(&made, &f->file->fd, e);
+    rc = cache_keep(&made, &f->file->fd, e);
+    if (rc == 0 && f->job->data.cache_max > 0)
+        cache_trim(f->cache, SUFFIX, f->job->data.cache_max);
+    return rc;
 }
 
 /* One process of a machine reads it, the others wait and find it. */
@@ -269,10 +273,10 @@ static int fetch(struct fetch *f, struct err *e)
     file->group = hash_bytes(open, strlen(open), object_salt(f->line));
     file->identity = hash_bytes(f->line, strlen(f->line), file->group);
     int rc = 0;
-    file->fd = cache_find(f->cache, file->group, file->identity, "text");
+    file->fd = cache_find(f->cache, file->group, file->identity, SUFFIX);
     if (file->fd < 0) {
-        int lock = cache_lock(f->cache, file->group, file->identity, "text");
-        file->fd = cache_find(f->cache, file->group, file->identity, "text");
+        int lock = cache_lock(f->cache, file->group, file->identity, SUFFIX);
+        file->fd = cache_find(f->cache, file->group, file->identity, SUFFIX);
         if (file->fd < 0)
             rc = attempt(&(struct attempt){fetch_run, f, f->line, f->job->data.objects.tries}, e);
         if (lock >= 0)
@@ -343,5 +347,5 @@ int object_open_all(const struct job *job, const struct cache *cache, struct sou
 void object_forget(const struct job *job, const struct source *s, const struct cache *cache)
 {
     for (uint32_t i = 0; job->data.objects.open != NULL && i < s->count; i++)
-        cache_remove(cache, s->file[i].group, s->file[i].identity, "text");
+        cache_remove(cache, s->file[i].group, s->file[i].identity, SUFFIX);
 }

@@ -173,6 +173,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     }
     sm_move(&trainer_moves, &t->state, PREPARING);
     t->objects_known = !t->job.data.objects.on; /* a coordinator that came back asks again */
+    inputs_relist(&t->inputs);
     trainer_job_prepare(t);
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
     trainer_wake(t);

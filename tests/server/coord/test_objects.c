@@ -136,6 +136,9 @@ START_TEST(each_is_given_once_while_its_holder_lives)
     ck_assert_uint_eq(coord_objects_next(c, 3), COORD_NO_OBJECT);
     now += COORD_EVAL_AGAIN_NS + 1; /* an answer that was lost */
     ck_assert_uint_eq(coord_objects_next(c, 3), 2);
+    coord_objects_worker_gone(&c->job, 1);
+    now += COORD_EVAL_AGAIN_NS + 1;
+    ck_assert_uint_eq(coord_objects_next(c, 3), 0); /* what is new comes first */
     coord_objects_worker_gone(&c->job, 2);
     ck_assert_uint_eq(coord_objects_next(c, 3), 1);
     end();
@@ -194,7 +197,13 @@ START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
     begin(2, WIRE_ASYNC);
     c->job.spec.data.objects.leave_out = true;
     list(1, 2, "a\nb\n", "");
+    ck_assert_uint_eq(coord_objects_next(c, 1), 0);
+    ck_assert_int_eq(done(1, 0, 0, SHOAL_E_CANTCREATE), SHOAL_E_CANTCREATE); /* the worker's own */
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
+    ck_assert_uint_eq(c->job.objects.left_out, 0);
+    ck_assert_uint_eq(coord_objects_next(c, 1), 1); /* another one may have more luck */
+    ck_assert_uint_eq(coord_objects_next(c, 2), 0);
+    ck_assert_int_eq(done(2, 0, 0, SHOAL_E_NOINPUT), 0);
     ck_assert_int_eq(done(1, 1, 5, 0), 0);
     ck_assert_uint_eq(c->job.objects.left_out, 1);
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);

@@ -122,6 +122,15 @@ START_TEST(coord_task_of_an_object_goes_to_its_holder)
     ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), COORD_NO_LANE);
     ck_assert_uint_eq(coord_lane_pick(&t, 5, 2), 1);
     ck_assert_uint_eq(coord_task_frontier(&t), t.tasks);
+    /* who came late takes over what nobody has begun, as much as is fair */
+    t.objects = 3;
+    t.late = 6;
+    t.fair = 2;
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), COORD_NO_LANE); /* it has two */
+    t.fair = 3;
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), 1);
+    t.late = 7;
+    ck_assert_uint_eq(coord_lane_pick(&t, 6, 2), COORD_NO_LANE);
     holder[0] = 0; /* it died */
     ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 0);
     coord_task_close(&t);

@@ -374,6 +374,16 @@ START_TEST(join_times_of_milliseconds_and_calendars_are_told_as_numbers)
 }
 END_TEST
 
+/* 10:53 in summer is 8:53 UTC; the click says its zone. */
+START_TEST(join_times_without_a_zone_are_of_data_zone)
+{
+    worker_text("show1", "id,when\nb,2025-10-09 10:53:21\n");
+    worker_text("clicks1", "id,when\nb,2025-10-09T08:53:21Z\n");
+    job_make(", zone: Europe/Berlin");
+    expect("id,when,click\nb,1760000001,1\n");
+}
+END_TEST
+
 /* The label is what data.label calls it; the id is no feature. What has its label is not joined. */
 START_TEST(join_rows_are_a_split_like_others)
 {
@@ -560,6 +570,7 @@ int main(void)
     tcase_add_test(t, join_of_a_stream_is_made_anew);
     tcase_add_test(t, join_more_bad_rows_than_are_allowed_end_it);
     tcase_add_test(t, join_times_of_milliseconds_and_calendars_are_told_as_numbers);
+    tcase_add_test(t, join_times_without_a_zone_are_of_data_zone);
     tcase_add_test(t, join_rows_are_a_split_like_others);
     tcase_add_loop_test(t, join_goes_on_from_any_checkpoint, 40, 42);
     tcase_add_test(t, join_a_damaged_or_foreign_checkpoint_is_none);
