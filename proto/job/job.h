@@ -258,6 +258,7 @@ struct job {
         uint32_t every;  /* seconds from one end of a day to the next: whole windows */
         struct job_span range, out[LIMIT_REPLAY_OUT]; /* range.to 0: no end */
         uint32_t outs;
+        double pace; /* seconds of event time to one of the clock; 0: as fast as it goes */
     } replay;
     /* No keys of the file, for it is no matter of training: whose data.test is scored without need
      * of labels (worker/train/evaluator.h). */

@@ -137,6 +137,7 @@ int job_replay_take(const struct config *c, struct job *j, struct err *e)
                           (double)every / 1000, (double)window / 1000);
     j->replay.window = (uint32_t)(window / 1000);
     j->replay.every = (uint32_t)(every / 1000);
+    j->replay.pace = config_float(c, "replay.pace");
     if (!zone_fits(&j->data.zone, j->replay.window) || !zone_fits(&j->data.zone, j->replay.every))
         return job_refuse(c, config_has(c, "replay.every") ? "replay.every" : "replay.window", e,
                           ": in data.zone windows and days are of whole days, or parts of one");

@@ -381,6 +381,8 @@ const struct config_key keys_job[] = {
              "[Replay](replay.md)"},
     {"replay.every", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms", .fallback = "86400000",
      .otherwise = "1d", .text = "event time from one day's end to the next: whole windows"},
+    {"replay.pace", CONFIG_FLOAT, 0, 1e9, NULL, .fallback = "0", .otherwise = "as fast as it goes",
+     .text = "seconds of event time to one of the clock: a window is not begun before its time"},
     {"replay.checkpoint", CONFIG_BOOL, 0, 0, NULL, .fallback = "true",
      .text = "one at each day's end"},
     {"replay.from", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "the log's begin",

@@ -252,6 +252,7 @@ static bool step_train(struct coord *c)
     struct coord_job *j = &c->job;
     struct coord_tasks *t = &j->tasks;
     coord_judge_time(c);
+    coord_replay_gate(c);
     if (!coord_task_drained(t) ||
         (t->reported < t->stop && env_now_ns(c->env) - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;

@@ -311,6 +311,7 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     uint32_t live = coord_live_workers(c);
     uint32_t share = (t->lanes + live - 1) / live;
     SHOAL_ASSERT(c->job.at.phase == PHASE_TRAIN && w->asked_generation == 0);
+    coord_replay_gate(c); /* before the first tick it is closed */
     if (next_repeat(c, from, request, w))
         return;
     if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)

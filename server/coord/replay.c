@@ -281,8 +281,6 @@ int coord_replay_stop(struct coord *c, bool scored, struct err *e)
     return 0;
 }
 
-/* ---- figures --------------------------------------------------------------------------------- */
-
 static uint32_t segment_of(const struct coord_job *j, uint32_t task)
 {
     uint32_t low = 0, high = j->replay.segments;
@@ -295,6 +293,29 @@ static uint32_t segment_of(const struct coord_job *j, uint32_t task)
     }
     return low;
 }
+
+/* Time counts from the window at hand on, also after a restart: what stood still is not made up
+ * for. */
+void coord_replay_gate(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    struct coord_replay *r = &j->replay;
+    uint64_t now = env_now_ns(c->env);
+    if (!j->spec.replay.on || j->spec.replay.pace <= 0 || r->segments == 0)
+        return;
+    if (r->paced_ns == 0) {
+        uint32_t at = coord_task_frontier(&j->tasks);
+        r->due = at < j->tasks.tasks ? segment_of(j, at) : r->segments;
+        r->paced_ns = now;
+        r->paced_from = r->due < r->segments ? window_from(j, r->due) : 0;
+    }
+    double passed = (double)(now - r->paced_ns) * 1e-9 * j->spec.replay.pace;
+    while (r->due < r->segments && window_from(j, r->due) <= r->paced_from + passed)
+        r->due++;
+    j->tasks.gate = r->due < r->segments ? r->segment[r->due].task : j->tasks.tasks;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
 
 void coord_replay_count(struct coord *c, uint32_t task)
 {

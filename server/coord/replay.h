@@ -61,6 +61,9 @@ struct coord_replay {
     uint32_t begun;      /* windows, when this was stored, */
     uint64_t begun_hash; /* and which they were */
     uint32_t task_batches;      /* 0: not known yet */
+    uint32_t due;               /* windows whose time has come, by replay.pace */
+    uint64_t paced_ns;          /* when pacing began, 0: not yet; */
+    uint32_t paced_from;        /* and the event time of then */
     uint64_t bytes;             /* of days, as text */
     bool shortened;             /* one is told in short, which has been said */
     struct metric_tally **hour; /* owned (windows), each (labels): of the day at hand, or NULL */
@@ -91,6 +94,8 @@ uint32_t coord_replay_task_batches(struct coord_job *j);
  * checkpoint is not made, or `scored` says that data.valid is still to be. The epoch is planned.
  * CORRUPT: more is begun than days say. */
 int coord_replay_stop(struct coord *c, bool scored, struct err *e);
+/* Windows whose time has come, by replay.pace, may be begun. Cheap; the epoch is planned. */
+void coord_replay_gate(struct coord *c);
 /* Days that are stored count no more. False: the store failed. */
 bool coord_replay_forget(struct coord *c);
 /* Figures of a task that has reported for the first time: in coord_windows.told and part. */

@@ -248,7 +248,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(at == t->tasks && plan_covers(t, segment, count)); /* 3 */
-    t->stop = t->tasks;
+    t->stop = t->gate = t->tasks;
     return 0;
 }
 
@@ -283,7 +283,7 @@ static uint32_t objects_held(const struct coord_tasks *t, uint64_t worker)
 static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
 {
     uint32_t nobodys = COORD_NO_TASK, others = COORD_NO_TASK;
-    for (uint32_t i = t->next; i < t->stop; i++) {
+    for (uint32_t i = t->next; i < t->stop && i < t->gate; i++) {
         if (t->task[i].first_batch != 0)
             continue;
         uint64_t holder = t->holder[t->task[i].object];
@@ -305,7 +305,7 @@ static uint32_t task_left(const struct coord_tasks *t, uint32_t lane, uint64_t w
     if (t->mode != WIRE_BSP && t->holder != NULL)
         return task_held(t, worker);
     uint32_t index = t->mode == WIRE_BSP ? t->lane[lane].next_task : t->next;
-    return index < t->stop ? index : COORD_NO_TASK;
+    return index < t->stop && index < t->gate ? index : COORD_NO_TASK;
 }
 
 /* Whoever has a task of an object opens it. */
