@@ -82,14 +82,14 @@ def bsp_goes_on_bit_for_bit_on_other_servers(space):
 
 
 def killed_while_one_is_made_nothing_half_is_left(space):
-    train = synth(space / "train.tsv", 200000, 22)
+    train = synth(space / "train.tsv", 140000, 22)
     over = {**PROBE, "checkpoint.every_batches": 20, "checkpoint.keep": 4}  # one after the other
     job = job_file(space / "job.yaml", train, **over)
     expected = digests(run_job(job, space / "calm", 2, 2))
     run = Run(job, space / "run", 2, 2)
     started(run)
     rng, kills = random.Random(5), 0
-    while run.running() and kills < 8:
+    while run.running() and kills < 5:
         time.sleep(rng.uniform(0.05, 0.3))
         for _ in range(500):  # most while one is being made
             if any(n.endswith(".tmp") for n in entries(run.dir / "checkpoints")):
