@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_replay: a log in the order in which things happened: days and hours, stop and go on, back and again, two replays side by side."""
-from lib import *
+from fleet import *
 
 DAY, HOUR = 86400, 3600
 BEGIN = 1700006400  # 2023-11-15
@@ -146,6 +146,31 @@ def a_range_is_a_range(space):
     assert [d["from"] for d in days(report)] == ["2023-11-15T00:00:00Z", "2023-11-15T12:00:00Z", "2023-11-16T00:00:00Z"], days(report)
 
 
+def a_fleet_replays(space):
+    """Workers of the verb replay, under a coordinator: the tables of `shoal replay`; of another job they go away, and it ends without them."""
+    train = log_file(space / "log.csv", events(4000, 2))
+    path, other = job(space, train), job_file(space / "other.yaml", synth(space / "synth.tsv", 4000, 1))
+    status, out = replay(path, "--run-dir", space / "run")
+    assert status == 0, out
+    with Fleet(space, "f") as fleet:
+        fleet.up()
+        workers = [fleet.start(f"worker-{i}", "replay", "--coordinator", fleet.endpoint, "--lanes", 2, program="shoal-worker") for i in range(2)]
+        got = shoal("submit", path, "--coordinator", fleet.endpoint, "--set", f"checkpoint.dir={space / 'kept'}")
+        assert got.returncode == 0, got
+        assert [w.wait(30) for w in workers] == [0, 0], [w.log.read_text() for w in workers]
+        made = json.loads((space / "report.json").read_text())
+        alone = report_of(space / "run")
+        assert digests(made) == digests(alone), (digests(made), digests(alone))
+        told = [[(d["from"], d["rows"], d["figures"]["logloss"], d["hours"]) for d in days(r)] for r in (made, alone)]
+        assert told[0] == told[1], told
+        turned = fleet.start("worker-2", "replay", "--coordinator", fleet.endpoint, program="shoal-worker")
+        trains = fleet.start("worker-3", "train", "--coordinator", fleet.endpoint, program="shoal-worker")
+        got = shoal("submit", other, "--coordinator", fleet.endpoint, "--set", "fresh=[all]")
+        assert got.returncode == 0, got
+        assert turned.wait(30) == 78 and "is no replay" in turned.log.read_text(), turned.log.read_text()
+        assert trains.wait(30) == 0
+
+
 def what_cannot_be_is_refused(space):
     train = log_file(space / "log.csv", events(2000, 2))
     good = job(space, train)
@@ -196,4 +221,4 @@ def days_of_23_and_25_hours_end_at_local_midnight(space):
 
 if __name__ == "__main__":
     main([days_and_hours_are_told_and_nothing_depends_on_who_computes, days_of_23_and_25_hours_end_at_local_midnight,
-          what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range, what_cannot_be_is_refused])
+          what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range, a_fleet_replays, what_cannot_be_is_refused])

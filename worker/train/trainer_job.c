@@ -50,6 +50,13 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
     if (rc != 0)
         return rc;
     const char *command = job_command(&t->job);
+    if (t->options.replay && !t->job.replay.on) {
+        job_free(&t->job);
+        t->broken = true; /* of this worker alone: the job goes on */
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the coordinator's job is no replay, it has no section `replay`: "
+                       "`shoal-worker train` works on any job");
+    }
     if (command != NULL && !t->options.commands) {
         rc = err_set(e, SHOAL_E_DENIED,
                      "the job's input is the command `%s`: this worker runs none unless it is "
