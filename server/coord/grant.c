@@ -7,6 +7,7 @@
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/work.h"
@@ -216,7 +217,8 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
     struct coord_tasks *t = &c->job.tasks;
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].worker == worker &&
-            (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
+            (t->lane[l].state == LANE_HELD ||
+             (t->lane[l].state == LANE_GRANTING && !PLANTED("granted_to_the_dead"))))
             lane_leave(c, l);
     SHOAL_ASSERT(worker != 0 && coord_lane_held(t, worker) == 0);
     coord_eval_worker_gone(&c->job.eval, worker);
