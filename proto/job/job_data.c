@@ -203,10 +203,6 @@ static int objects_check(const struct config *c, const struct job *j, struct err
         return job_refuse(c, key, e,
                           ": objects are read as text, and data.format is events; leave it out: "
                           "event files are read where they lie");
-    if (config_has(c, "replay"))
-        return job_refuse(c, key, e,
-                          ": a replay takes its log as one, not by objects: name files or {cmd: "
-                          "..}, or convert them to event files (shoal convert)");
     if (config_has(c, "data.join"))
         return job_refuse(c, key, e,
                           ": a join reads the log as one, not by objects: join it once into event "

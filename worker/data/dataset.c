@@ -557,9 +557,10 @@ uint32_t dataset_windows(const struct dataset *d)
     return d->order.windows;
 }
 
-uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number)
+uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number, uint32_t *first)
 {
     *number = d->order.window[window];
+    *first = d->index.time[d->order.chunk[d->order.first[window]]];
     return order_rows(&d->order, &d->index, window);
 }
 

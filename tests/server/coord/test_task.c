@@ -63,7 +63,7 @@ static uint64_t plan_objects(uint32_t lanes, uint32_t mode, const uint64_t *rows
     struct coord_segment s = {.pieces = count, .piece = piece};
     struct err e = {0};
     for (uint32_t i = 0; i < count; i++) {
-        piece[i] = (struct coord_piece){rows[i], i, i % lanes};
+        piece[i] = (struct coord_piece){0, rows[i], i, i % lanes};
         s.rows += rows[i];
     }
     ck_assert_int_eq(coord_task_open(&t, lanes, mode, &e), 0);
