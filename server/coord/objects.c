@@ -112,11 +112,41 @@ static int list_take(struct coord_objects *o, const void *lines, size_t bytes, u
     return err_set(e, rc, "the list of %u objects is none, or there is no memory for it", count);
 }
 
-/* A function of job and list, whoever is there. */
-static void lanes_deal(struct coord_job *j)
+struct begun {
+    uint32_t from, object; /* from: of its partition; 0: names tell no times */
+};
+
+static int by_begin(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < j->objects.count; i++)
-        j->objects.object[i].lane = i % j->tasks.lanes;
+    const struct begun *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->object > y->object) - (x->object < y->object);
+}
+
+/* A function of job and list, whoever is there. Objects of one time are spread over the lanes. */
+static int lanes_deal(struct coord_job *j, struct err *e)
+{
+    const struct coord_objects *o = &j->objects;
+    bool dated = j->spec.data.partition.step > 0 && j->spec.data.format != DATA_EVENTS;
+    struct begun *begun = malloc(o->count * sizeof *begun);
+    if (begun == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of %u objects", o->count);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
+        const char *name = o->object[i].line;
+        uint32_t to;
+        begun[i] = (struct begun){0, i};
+        if (dated)
+            rc = partition_of(&j->spec.data.partition, &j->spec.data.zone, name,
+                              strcspn(name, "\t"), &begun[i].from, &to, e);
+    }
+    if (rc == 0)
+        qsort(begun, o->count, sizeof *begun, by_begin);
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++)
+        o->object[begun[i].object].lane = i % j->tasks.lanes;
+    free(begun);
+    return rc;
 }
 
 static bool list_put(struct coord *c)
@@ -163,9 +193,10 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
     if (q->count > 0 && o->count == 0) { /* 1 */
         int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                            a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        if (rc == 0 && (rc = lanes_deal(&c->job, &a->e)) != 0)
+            coord_objects_close(o);
         if (rc != 0)
             return rc;
-        lanes_deal(&c->job);
         /* it has looked into the first */
         o->holder[0] = a->worker->number;
         if (c->job.spec.train.mode == WIRE_BSP)
@@ -528,7 +559,7 @@ static int list_load(struct coord *c, struct err *e)
                : list_take(&j->objects, lines, head[1], count, lines + head[1],
                            bytes - sizeof head - head[1], e);
     if (rc == 0)
-        lanes_deal(j);
+        rc = lanes_deal(j, e);
     free(value);
     return rc;
 }
