@@ -43,7 +43,7 @@ const struct config_key keys_job[] = {
      .text = "event time since 1970, or `YYYY-MM-DD HH:MM:SS` (`T`, fraction, zone; else "
              "`data.zone`), for tables that age; no feature. [Times](#times)"},
     {"data.partition", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
-     .values = "`{date}/{hour}/*`",
+     .values = "`'{date}/{hour}/*'`",
      .text = "the time in the names of `data.train`. [Partitions](replay.md#partitions)"},
     {"data.zone", CONFIG_STRING, 0, 0, NULL, .fallback = "UTC", .values = "zone, `Europe/Berlin`",
      .text = "of times without one, and of days: of `replay` and `data.shuffle.within`"},
