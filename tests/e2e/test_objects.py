@@ -151,8 +151,8 @@ def files_are_objects_too(space):
 
 def a_replay_takes_objects_window_by_window(space):
     """16 objects an hour, opened by who trains them: tables and figures are a function of job and log, whoever computes and dies on the way; rows of days and
-    hours are those of the same files taken as one. ssp keeps each hour's rows together, too."""
-    folder, hours, begin, dice = space / "log", longer(30), 1772582400, random.Random(5)
+    hours are those of the same files taken as one. ssp keeps each hour's rows together, too. Behind a command each is opened once."""
+    folder, hours, begin, calls, dice = space / "log", longer(10), 1772582400 + 19 * 3600, space / "calls", random.Random(5)
     for h in range(hours):
         path = folder / time.strftime("%Y-%m-%d/%H", time.gmtime(begin + h * 3600))
         path.mkdir(parents=True)
@@ -170,6 +170,12 @@ def a_replay_takes_objects_window_by_window(space):
     ssp = run_job(job_file(space / "ssp.yaml", folder / "*/*/*.csv", **keys), space / "ssp", 1, 4)
     for report in (one, ssp):
         assert [(d["from"], d["rows"], [(h["from"], h["rows"], h["examples"]) for h in d["hours"]]) for d in report["replay"]["days"]] == told
+    behind = {"object": {"list": f"cd {folder}; find . -type f -printf '%P\\n'", "open": f'echo "$1" >> {calls}; cat "{folder}/$1"'}}
+    job_file(space / "behind.yaml", None, **{**keys, "data.train": None, "data.objects": None, "train.consistency": "bsp", "replay.checkpoint": False})
+    with open(space / "behind.yaml", "a", encoding="utf-8") as f:
+        f.write(f"data.train: {json.dumps([behind])}\n")
+    report, _ = trained(space, "behind", space / "behind.yaml", 3)
+    assert digests(report) == digests(one) and sorted(calls.read_text().split()) == sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*")), "each once"
     killed = Run(bsp, space / "killed", 2, 2)
     within(60, "a day's end", lambda: list((space / "killed").glob("checkpoints/0*")) or not killed.running())
     deaths = sum(killed.signal(who) for who in ("worker-1", "coordinator", "server-0"))
