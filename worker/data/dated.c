@@ -37,7 +37,12 @@ int dated_take(const struct job *job, const struct source *s, struct features *f
     const char *text = job->data.partition.text;
     int rc = 0;
     if (!dated(job))
-        return 0;
+        return job->predict.on || !job_timed(job) || features_timed(f)
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG,
+                             "data.train: %s was made without event times, and data.partition is "
+                             "not for event files: convert the log with it, or with data.time",
+                             s->file[0].name);
     f->span = calloc(s->count, sizeof *f->span);
     if (f->span == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the partitions of %u files", s->count);

@@ -145,6 +145,23 @@ START_TEST(event_files_of_them_keep_the_times)
 }
 END_TEST
 
+START_TEST(event_files_without_times_are_refused)
+{
+    struct partition is = job.data.partition;
+    struct convert_sums made;
+    const char *out = worker_path("log.events");
+    job.data.partition = (struct partition){.step = 0};
+    file_add("2026-03-04-05.csv", "label,row\n1,a\n0,b\n");
+    ck_assert_msg(convert_split(&job, WIRE_TRAIN, out, NULL, NULL, &made, &e) == 0, "%s", e.text);
+    config_list_free(&job.data.train);
+    ck_assert_int_eq(config_list_add(&job.data.train, out), 0);
+    job.data.format = DATA_EVENTS;
+    job.data.partition = is;
+    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "without event times"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("dated");
@@ -154,6 +171,7 @@ int main(void)
     tcase_add_loop_test(t, rows_outside_of_their_partition_are_counted_and_keep_their_times, 0, 2);
     tcase_add_loop_test(t, names_that_do_not_match_are_named, 0, 3);
     tcase_add_test(t, event_files_of_them_keep_the_times);
+    tcase_add_test(t, event_files_without_times_are_refused);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
