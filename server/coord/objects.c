@@ -322,7 +322,7 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
                    of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
 }
 
-/* What a worker tells of an object, looked at before anything is taken; the copy is the caller's. */
+/* What a worker tells of an object, looked at before any is taken; the copy is the caller's. */
 static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window **out)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;

@@ -1,4 +1,4 @@
-/* dated.h: event times that stand in the names of files and objects (data.partition). Any thread. */
+/* dated.h: event times that stand in names of files and objects (data.partition). Any thread. */
 #ifndef WORKER_DATA_DATED_H
 #define WORKER_DATA_DATED_H
 
