@@ -3,7 +3,7 @@
  * Workers tell the windows of event time that their index has (WINDOWS, or OBJECT_DONE of each
  * object); the epoch is cut within them, those left out but for their rows (segments of task.h): no
  * batch is of two, and all of a window are given out before those of the next. A day is the windows
- * between two ends that lie replay.every of event time apart, by the clocks of data.zone. At its end
+ * between two ends that lie replay.every of event time apart, by clocks of data.zone. At its end
  * training stops until all its batches are on every shard; then its figures are closed (days of the
  * report, its hours and values of evaluate.by), a checkpoint is made, which is published meanwhile,
  * data.valid is scored, and the next day begins.
