@@ -288,6 +288,11 @@ uint32_t job_lanes(const struct job *j)
     return j->train.lanes == 0 ? 2 : j->train.lanes;
 }
 
+bool job_timed(const struct job *j)
+{
+    return j->data.time[0] != '\0' || j->data.partition.step > 0;
+}
+
 bool job_reads_only(const struct job *j)
 {
     return j->train.skip && j->fresh.count == 0;

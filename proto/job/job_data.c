@@ -203,10 +203,6 @@ static int objects_check(const struct config *c, const struct job *j, struct err
         return job_refuse(c, key, e,
                           ": objects are read as text, and data.format is events; leave it out: "
                           "event files are read where they lie");
-    if (config_has(c, "replay"))
-        return job_refuse(c, key, e,
-                          ": a replay takes its log as one, not by objects: name files or {cmd: "
-                          "..}, or convert them to event files (shoal convert)");
     if (config_has(c, "data.join"))
         return job_refuse(c, key, e,
                           ": a join reads the log as one, not by objects: join it once into event "
@@ -246,6 +242,27 @@ static int objects_take(const struct config *c, struct job *j, struct err *e)
     return rc == 0 && j->data.objects.on ? objects_check(c, j, e) : rc;
 }
 
+/* Rows of what has no name have no time either. */
+static int partition_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *key = "data.partition", *text = config_string(c, key);
+    struct err why = {0};
+    if (text[0] == '\0')
+        return 0;
+    if (partition_parse(text, &j->data.partition, &why) != 0)
+        return job_refuse(c, key, e, ": %s", why.text);
+    if (!zone_fits(&j->data.zone, j->data.partition.step))
+        return job_refuse(c, key, e, ": in data.zone partitions are whole days, or parts of one");
+    if (config_has(c, "data.join"))
+        return job_refuse(c, key, e, ": a join goes by the times of rows: take it away");
+    for (size_t i = 0; i < j->data.train.count; i++)
+        if (strncmp(j->data.train.item[i], "cmd:", 4) == 0 ||
+            strcmp(j->data.train.item[i], "-") == 0)
+            return job_refuse(c, key, e, ": %s has no name that could tell a time",
+                              j->data.train.item[i]);
+    return 0;
+}
+
 int job_data_take(const struct config *c, struct job *j, struct err *e)
 {
     SHOAL_ASSERT(j->table == NULL && j->features.fields.count == 0); /* job.c, 1 */
@@ -264,7 +281,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (config_has(c, "data.time") && job_name_take(c, "data.time", "", j->data.time, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit");
-    if (job_zone_take(c, j, e) != 0)
+    if (job_zone_take(c, j, e) != 0 || partition_take(c, j, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.label_above = config_float(c, "data.label_above");
     j->data.header = config_bool(c, "data.header");
@@ -280,7 +297,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
                           ": in data.zone windows are of whole days, or parts of one");
     if (config_has_value(c, "data.shuffle") && j->data.shuffle_within > 0)
         return job_refuse(c, "data.shuffle.within", e, ": data.shuffle stands there too; keep one");
-    if (j->data.shuffle_within > 0 && j->data.time[0] == '\0')
+    if (j->data.shuffle_within > 0 && !job_timed(j))
         return job_refuse(c, "data.shuffle.within", e,
                           " is of event time: name its column in data.time");
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));

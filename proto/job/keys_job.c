@@ -42,6 +42,9 @@ const struct config_key keys_job[] = {
     {"data.time", CONFIG_STRING, 0, 0, NULL, .otherwise = "none", .values = "column",
      .text = "event time since 1970, or `YYYY-MM-DD HH:MM:SS` (`T`, fraction, zone; else "
              "`data.zone`), for tables that age; no feature. [Times](#times)"},
+    {"data.partition", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
+     .values = "`'{date}/{hour}/*'`",
+     .text = "the time in the names of `data.train`. [Partitions](replay.md#partitions)"},
     {"data.zone", CONFIG_STRING, 0, 0, NULL, .fallback = "UTC", .values = "zone, `Europe/Berlin`",
      .text = "of times without one, and of days: of `replay` and `data.shuffle.within`"},
     {"data.zone_changes", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "this machine's",
@@ -375,8 +378,8 @@ const struct config_key keys_job[] = {
              "on (`start_from`)"},
     {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync", .fallback = "journal",
      .text = "what an acknowledged push survives"},
-    {"replay.window", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms", .fallback = "3600000",
-     .otherwise = "1h",
+    {"replay.window", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms",
+     .otherwise = "a partition's time, else 1h",
      .text = "no batch is of two windows of event time, and one is given out before the next: "
              "[Replay](replay.md)"},
     {"replay.every", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms", .fallback = "86400000",

@@ -291,7 +291,7 @@
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
     F64(wait_s) U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) \
     F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
-    F64(pull_least_s) F64(push_least_s) U64(clamped_times)
+    F64(pull_least_s) F64(push_least_s) U64(clamped_times) U64(outside_partition)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
@@ -306,7 +306,7 @@
  * an epoch, one after the other. frame 1: struct wire_window (windows). */
 struct wire_window {
     uint64_t rows;
-    uint32_t number, zero; /* zone_number of its event times */
+    uint32_t number, first; /* zone_number of its event times; the first one, in seconds */
 };
 #define WIRE_WINDOWS_MAX (1u << 16)
 #define WIRE_WINDOWS(U32, U64, I32, F32, F64, B, STR) \
@@ -320,10 +320,11 @@ struct wire_window {
  * it. The list that was told first stands. */
 #define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list)
-/* INDEX_DONE of one object. */
+/* INDEX_DONE of one object. frame 1: of a replay its windows, as WINDOWS has them: struct
+ * wire_window (windows); else there are none. */
 #define WIRE_OBJECT_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
-    STR(warning, ERR_TEXT_MAX)
+    STR(warning, ERR_TEXT_MAX) U32(windows)
 #define WIRE_OBJECT_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
@@ -487,7 +488,7 @@ struct wire_window {
     X(KEYLIST, 48, 1, 0)                                                                           \
     X(WINDOWS, 49, 1, 0)                                                                           \
     X(OBJECTS, 50, 2, 1)                                                                           \
-    X(OBJECT_DONE, 51, 0, 0)
+    X(OBJECT_DONE, 51, 1, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
@@ -501,7 +502,8 @@ struct wire_window {
     X(MAP_SET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \
-    X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
+    X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)                           \
+    X(OBJECT_DONE, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
 #define WIRE_COUNTED_REPLY(X)                                                                      \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \

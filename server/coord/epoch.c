@@ -137,7 +137,7 @@ int coord_epoch_cut(struct coord *c, struct err *e)
     struct coord_job *j = &c->job;
     struct coord_segment whole = {.rows = j->at.split[WIRE_TRAIN].rows};
     bool replay = j->spec.replay.on;
-    if (j->spec.data.objects.on)
+    if (j->spec.data.objects.on && !replay)
         whole.piece = coord_objects_pieces(j, j->at.epoch, &whole.pieces);
     j->tasks.holder = j->objects.holder;
     j->tasks.objects = j->objects.count;

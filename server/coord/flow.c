@@ -160,6 +160,8 @@ static void done_load(struct coord *c)
     struct coord_progress at = c->job.at;
     struct err e = {0};
     int rc = job_load_stored(c, &e);
+    if (rc == 0 && c->job.spec.replay.on)
+        rc = coord_objects_load(c, &e);
     if (rc == 0)
         rc = past_load(c, &e);
     if (rc == 0)

@@ -14,17 +14,21 @@
 #include <string.h>
 
 #define LIST_KEY "objects/list" /* the job's number; bytes of the lines; the lines; the head */
-#define ROWS_KEY "objects/rows" /* the job's number; struct object_record (count) */
+/* the job's number; struct object_record (count); struct wire_window (windows of all) */
+#define ROWS_KEY "objects/rows"
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
 
 struct object_record {
-    uint64_t rows, digest, left_out;
+    uint64_t rows, digest;
+    uint32_t left_out, windows;
 };
 _Static_assert(sizeof(struct object_record) == 24, "object_record is stored");
 
 void coord_objects_close(struct coord_objects *o)
 {
+    for (uint32_t i = 0; o->object != NULL && i < o->count; i++)
+        free(o->object[i].window);
     free(o->text);
     free(o->head);
     free(o->object);
@@ -108,6 +112,43 @@ static int list_take(struct coord_objects *o, const void *lines, size_t bytes, u
     return err_set(e, rc, "the list of %u objects is none, or there is no memory for it", count);
 }
 
+struct begun {
+    uint32_t from, object; /* from: of its partition; 0: names tell no times */
+};
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct begun *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->object > y->object) - (x->object < y->object);
+}
+
+/* A function of job and list, whoever is there. Objects of one time are spread over the lanes. */
+static int lanes_deal(struct coord_job *j, struct err *e)
+{
+    const struct coord_objects *o = &j->objects;
+    bool dated = j->spec.data.partition.step > 0 && j->spec.data.format != DATA_EVENTS;
+    struct begun *begun = malloc(o->count * sizeof *begun);
+    if (begun == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of %u objects", o->count);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
+        const char *name = o->object[i].line;
+        uint32_t to;
+        begun[i] = (struct begun){0, i};
+        if (dated)
+            rc = partition_of(&j->spec.data.partition, &j->spec.data.zone, name,
+                              strcspn(name, "\t"), &begun[i].from, &to, e);
+    }
+    if (rc == 0)
+        qsort(begun, o->count, sizeof *begun, by_begin);
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++)
+        o->object[begun[i].object].lane = i % j->tasks.lanes;
+    free(begun);
+    return rc;
+}
+
 static bool list_put(struct coord *c)
 {
     const struct coord_objects *o = &c->job.objects;
@@ -152,12 +193,14 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
     if (q->count > 0 && o->count == 0) { /* 1 */
         int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                            a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        if (rc == 0 && (rc = lanes_deal(&c->job, &a->e)) != 0)
+            coord_objects_close(o);
         if (rc != 0)
             return rc;
         /* it has looked into the first */
         o->holder[0] = a->worker->number;
         if (c->job.spec.train.mode == WIRE_BSP)
-            c->job.tasks.lane[0].owner = a->worker->number;
+            c->job.tasks.lane[o->object[0].lane].owner = a->worker->number;
         o->lister = 0;
         if (!list_put(c))
             return SHOAL_E_IO;
@@ -171,16 +214,22 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
 static int rows_put(struct coord *c, struct err *e)
 {
     const struct coord_objects *o = &c->job.objects;
-    size_t head = sizeof c->job.at.number, bytes = head + o->count * sizeof(struct object_record);
+    size_t head = sizeof c->job.at.number, records = o->count * sizeof(struct object_record);
+    size_t bytes = head + records + o->windows * sizeof(struct wire_window);
     char *value = malloc(bytes);
     if (value == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
     memcpy(value, &c->job.at.number, head);
-    for (uint32_t i = 0; i < o->count; i++)
-        memcpy(
-            value + head + i * sizeof(struct object_record),
-            &(struct object_record){o->object[i].rows, o->object[i].digest, o->object[i].left_out},
-            sizeof(struct object_record));
+    char *at = value + head, *windows = at + records;
+    for (uint32_t i = 0; i < o->count; i++) {
+        const struct coord_object *of = &o->object[i];
+        struct object_record r = {of->rows, of->digest, of->left_out, of->windows};
+        memcpy(at + i * sizeof r, &r, sizeof r);
+        if (of->windows > 0)
+            memcpy(windows, of->window, of->windows * sizeof *of->window);
+        windows += of->windows * sizeof *of->window;
+    }
+    SHOAL_ASSERT(windows == value + bytes);
     int rc = coord_put(c, ROWS_KEY, value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -214,7 +263,9 @@ static int index_complete(struct coord *c, struct err *e)
     if (whole.rows == 0)
         return err_set(e, SHOAL_E_DATA, "data.train: %u objects, and no row in them%s%s", o->count,
                        c->job.warning[0] != 0 ? ": " : "", c->job.warning);
-    int rc = rows_put(c, e);
+    int rc = coord_replay_objects(&c->job, e);
+    if (rc == 0)
+        rc = rows_put(c, e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
@@ -271,21 +322,63 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
                    of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
 }
 
+/* What a worker tells of an object, looked at before any is taken; the copy is the caller's. */
+static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window **out)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    const char *line = c->job.objects.object[q->object].line;
+    bool replay = c->job.spec.replay.on && q->fail_status == 0;
+    *out = NULL;
+    if (q->windows == 0 && (!replay || q->rows == 0))
+        return 0;
+    *out = malloc((q->windows + 1ull) * sizeof **out); /* a frame may lie anywhere */
+    if (*out == NULL)
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
+    memcpy(*out, a->m->frame[1].data, q->windows * sizeof **out);
+    if (replay && coord_replay_windows_ok(*out, q->windows, q->rows))
+        return 0;
+    free(*out);
+    return err_set(&a->e, SHOAL_E_MALFORMED,
+                   "worker %s: %u windows cannot be those of %" PRIu64 " rows of object %s",
+                   a->worker->name, q->windows, q->rows, line);
+}
+
+static int windows_take(struct coord *c, struct coord_ask *a, struct wire_window *window)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_objects *o = &c->job.objects;
+    if (q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows)
+        return err_set(&a->e, SHOAL_E_TOO_BIG,
+                       "the objects of data.train have more than %u windows of %u s: raise "
+                       "replay.window",
+                       COORD_OBJECT_WINDOWS_MAX, c->job.spec.replay.window);
+    o->object[q->object].window = window;
+    o->object[q->object].windows = q->windows;
+    o->windows += q->windows;
+    return 0;
+}
+
 int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
     struct coord_objects *o = &c->job.objects;
+    struct wire_window *window;
     *ends = false;
     if (q->object >= o->count)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
     struct coord_object *of = &o->object[q->object];
     if (of->known)
         return object_again(of, a);
+    int rc = windows_read(c, a, &window);
+    if (rc != 0)
+        return rc;
     *ends = true;
     bool again = false;
-    int rc = q->fail_status != 0 ? object_failed(c, a, &again, &a->e) : 0;
-    if (rc != 0 || again)
+    rc = q->fail_status != 0 ? object_failed(c, a, &again, &a->e) : windows_take(c, a, window);
+    if (rc != 0 || again) {
+        free(window);
         return rc;
+    }
     of->known = true;
     of->rows = q->fail_status == 0 ? q->rows : 0;
     of->digest = q->fail_status == 0 ? q->digest : 0;
@@ -314,7 +407,7 @@ static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool m
         return 0;
     if (t->mode != WIRE_BSP)
         return 4;
-    uint64_t owner = t->lane[i % t->lanes].owner;
+    uint64_t owner = t->lane[of->lane].owner;
     return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : 2;
 }
 
@@ -339,8 +432,9 @@ uint32_t coord_objects_next(struct coord *c, uint64_t worker)
         return best;
     o->holder[best] = worker;
     o->object[best].given_ns = env_now_ns(c->env);
-    if (t->mode == WIRE_BSP && t->lane[best % t->lanes].owner == 0 && more)
-        t->lane[best % t->lanes].owner = worker;
+    struct coord_lane *lane = &t->lane[o->object[best].lane];
+    if (t->mode == WIRE_BSP && lane->owner == 0 && more)
+        lane->owner = worker;
     return best;
 }
 
@@ -387,7 +481,7 @@ const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epo
     for (uint32_t i = 0; i < o->count; i++)
         if (o->object[i].rows > 0)
             o->piece[count++] = (struct coord_piece){
-                .rows = o->object[i].rows, .object = i, .lane = i % j->tasks.lanes};
+                .rows = o->object[i].rows, .object = i, .lane = o->object[i].lane};
     bool drawn = j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
     for (uint32_t i = count; drawn && i > 1; i--) {
         uint32_t k = (uint32_t)(rng_next(&rng) % i);
@@ -464,36 +558,61 @@ static int list_load(struct coord *c, struct err *e)
     rc = !good ? SHOAL_E_NOT_FOUND
                : list_take(&j->objects, lines, head[1], count, lines + head[1],
                            bytes - sizeof head - head[1], e);
+    if (rc == 0)
+        rc = lanes_deal(j, e);
     free(value);
     return rc;
 }
 
+/* Of an object: what was stored. */
+static int row_load(struct coord_object *of, const struct object_record *r, const void *windows)
+{
+    size_t bytes = r->windows * sizeof *of->window;
+    of->window = r->windows > 0 ? malloc(bytes) : NULL;
+    if (r->windows > 0 && of->window == NULL)
+        return SHOAL_E_NOMEM;
+    if (r->windows > 0)
+        memcpy(of->window, windows, bytes);
+    of->known = true;
+    of->windows = r->windows;
+    of->rows = r->rows;
+    of->digest = r->digest;
+    of->left_out = r->left_out != 0;
+    return 0;
+}
+
+static int rows_take(struct coord_objects *o, const char *record, size_t bytes, struct err *e)
+{
+    struct object_record r;
+    size_t records = o->count * sizeof r, at = records;
+    for (uint32_t i = 0; bytes >= records && i < o->count; i++) {
+        memcpy(&r, record + i * sizeof r, sizeof r);
+        if (r.windows > (bytes - at) / sizeof(struct wire_window))
+            break;
+        if (row_load(&o->object[i], &r, record + at) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
+        at += r.windows * sizeof(struct wire_window);
+        o->windows += r.windows;
+        o->left_out += r.left_out != 0;
+        o->known++;
+    }
+    return o->known == o->count && at == bytes ? 0 : SHOAL_E_NOT_FOUND;
+}
+
 static int rows_load(struct coord *c, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects;
     void *value;
     size_t bytes, head = sizeof c->job.at.number;
-    uint64_t number;
+    uint64_t number = 0;
     int rc = coord_store_get(c->store, ROWS_KEY, &value, &bytes, e);
     if (rc != 0)
         return rc;
-    if (bytes == head + o->count * sizeof(struct object_record)) {
+    if (bytes >= head)
         memcpy(&number, value, head);
-        rc = number == c->job.at.number ? 0 : SHOAL_E_NOT_FOUND;
-    } else {
-        rc = SHOAL_E_NOT_FOUND;
-    }
-    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
-        struct object_record record;
-        memcpy(&record, (char *)value + head + i * sizeof record, sizeof record);
-        o->object[i].known = true;
-        o->object[i].rows = record.rows;
-        o->object[i].digest = record.digest;
-        o->object[i].left_out = record.left_out != 0;
-        o->left_out += record.left_out != 0;
-    }
-    o->known = rc == 0 ? o->count : 0;
-    bases_set(o);
+    rc = number == c->job.at.number
+             ? rows_take(&c->job.objects, (char *)value + head, bytes - head, e)
+             : SHOAL_E_NOT_FOUND;
+    bases_set(&c->job.objects);
     free(value);
     return rc;
 }
@@ -505,6 +624,8 @@ int coord_objects_load(struct coord *c, struct err *e)
     int rc = list_load(c, e);
     if (rc == 0)
         rc = rows_load(c, e);
+    if (rc == 0)
+        rc = coord_replay_objects(&c->job, e);
     return rc != SHOAL_E_NOT_FOUND
                ? rc
                : err_set(e, SHOAL_E_CORRUPT,

@@ -5,9 +5,9 @@
  * line of an object says what the columns are. Then each object is given to one worker, which opens
  * it and says how many rows it has (LANE_NEXT: INDEX; OBJECT_DONE). That worker holds it: tasks of
  * the object are for a lane of that worker, as long as it lives, so that nobody opens what another
- * one has. Under bsp objects are dealt to lanes beforehand, i to lane i % lanes, whoever is
- * there; the worker that indexes the first object of a lane owns the lane, and gets its other
- * objects.
+ * one has. Under bsp objects are dealt to lanes beforehand, as they are listed, or by the begin of
+ * their partitions, whoever is there; the worker that indexes the first object of a lane owns the
+ * lane, and gets its other objects.
  *
  *   listed --given--> asked --OBJECT_DONE--> known (or left out)
  *
@@ -32,8 +32,13 @@ struct coord;
 struct coord_ask;
 struct coord_job;
 
+#define COORD_OBJECT_WINDOWS_MAX (1u << 19) /* of all objects: they are stored as one */
+
 struct coord_object {
-    const char *line;            /* borrowed, in coord_objects.text */
+    const char *line; /* borrowed, in coord_objects.text */
+    /* owned (windows): of a replay: of its own order, one after the other */
+    struct wire_window *window;
+    uint32_t windows, lane;      /* lane: under bsp */
     uint64_t given_ns;           /* to its holder, to index it; 0: not yet */
     uint64_t failed;             /* the worker that could not read it; 0: nobody */
     uint64_t rows, digest, base; /* base: rows of those listed before it */
@@ -48,6 +53,7 @@ struct coord_objects {
     struct coord_object *object; /* owned (count) */
     uint64_t *holder;            /* owned (count): the worker that has it at hand; 0: nobody */
     uint32_t count, known, left_out;
+    uint32_t windows;           /* of all */
     uint32_t first;             /* all before it are given */
     uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
     struct coord_piece *piece;  /* owned (count): of the epoch at hand */
@@ -73,7 +79,7 @@ void coord_objects_put(const struct coord_job *j, uint32_t object,
  * or as listed where rows are not drawn from the whole log. *pieces of them. */
 const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epoch,
                                                uint32_t *pieces);
-/* Of an epoch: none is of two objects. */
+/* Of an epoch of a job that is no replay: none is of two objects. */
 uint64_t coord_objects_batches(const struct coord_job *j);
 uint64_t coord_objects_base(const struct coord_job *j, uint32_t object); /* of no object: 0 */
 /* Where a row is, counted over all objects as they are listed: its object's name in *object

@@ -559,7 +559,13 @@ static int windows_compare(const struct job *was, const struct job *is, struct e
             "data.time is %s in %s, in the checkpoint it was %s in %s: batches already "
             "done, drawn within windows of it, would not be the same ones; take that one",
             is->data.time, units[is->data.time_unit], was->data.time, units[was->data.time_unit]);
-    if (was->data.time[0] != 0 && strcmp(was->data.zone.name, is->data.zone.name) != 0 &&
+    if ((before > 0 || was->replay.on) &&
+        strcmp(was->data.partition.text, is->data.partition.text) != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.partition is '%s', in the checkpoint it was '%s': batches already "
+                       "done would not be the same ones; take that one",
+                       is->data.partition.text, was->data.partition.text);
+    if (job_timed(was) && strcmp(was->data.zone.name, is->data.zone.name) != 0 &&
         !zone_same(&was->data.zone, &is->data.zone))
         return err_set(
             e, SHOAL_E_CONFIG,

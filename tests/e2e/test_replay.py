@@ -219,6 +219,42 @@ def days_of_23_and_25_hours_end_at_local_midnight(space):
     assert refused.wait() == 78 and "the nearest name is Europe/Berlin" in refused.output(), refused.output()
 
 
+def folders_tell_the_time(space):
+    """No time column: {date}/{hour} by the clocks of Berlin over both changes of summer time, an hour missing, a folder empty. By hand: rows of each hour; wrong
+    names are named before anything runs."""
+    lines, log, at, expected = synth(space / "all.tsv", 4000).read_bytes().splitlines(keepends=True), space / "log", 0, {}
+    for day in ("2026-03-28", "2026-03-29", "2026-10-25"):
+        for hour in range(24):
+            folder = log / day / f"{hour:02}"
+            folder.mkdir(parents=True)
+            if (day, hour) in (("2026-03-29", 2), ("2026-10-25", 7)):
+                continue  # the hour that clocks leave out, and one that was lost
+            for part, rows in (("a", 10 + hour), ("b", 5), ("none", 0)):
+                (folder / part).write_bytes(b"".join(lines[at:at + rows]))
+                at += rows
+            expected.setdefault(day, []).append(15 + hour)
+    keys = {"data.format": "criteo", "data.label": None, "data.time": None, "data.partition": "{date}/{hour}/*", "data.zone": "Europe/Berlin", "replay.window": None,
+            "replay.every": "1d", "replay.checkpoint": False, "evaluate.by": None, "train.batch": 32}
+    files = run_job(job(space, log / "*/*/*", "files", **keys), space / "files", 1, 2)
+    assert {d["from"][:10]: [h["rows"] for h in d["hours"]] for d in days(files)} == expected, days(files)
+    assert [h["from"] for h in days(files)[1]["hours"]][1:3] == ["2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"], days(files)[1]
+    objects = run_job(job(space, log / "*/*/*", "objects", **keys, **{"data.objects": True}), space / "objects", 1, 2)
+    assert {d["from"][:10]: [h["rows"] for h in d["hours"]] for d in days(objects)} == expected, days(objects)
+    status, out = replay(job(space, log / "*/*/*", "until", **keys), "--run-dir", space / "until", "--since", "2026-03-29", "--until", "2026-03-29T05")
+    assert status == 0 and [h["rows"] for h in days(report_of(space / "until"))[0]["hours"]] == expected["2026-03-29"][:4], out
+    (log / "2026-03-29/02/a").write_bytes(lines[0])
+    for over, says in (({}, "2026-03-29/02/a is of a time that clocks of Europe/Berlin leave out"), ({"data.partition": "{date}/h{hour}/*"}, "00/a does not match the pattern"),
+                       ({"data.partition": "{date}/h{hour}/*", "data.objects": True}, "00/a does not match the pattern"), ({"data.partition": "{hour}/*"}, "it names no day")):
+        status, out = replay(job(space, log / "*/*/*", "wrong", **{**keys, **over}), "--run-dir", space / "wrong")
+        assert status == 78 and says in out, (over, status, out)
+    late = space / "2023-11-15"
+    late.mkdir()
+    log_file(late / "log.csv", events(400, 2))
+    report = run_job(job(space, late / "log.csv", "late", **{"data.partition": "{date}/*"}), space / "late")
+    assert report["outside_partition"] == 200 and [d["rows"] for d in days(report)] == [200, 200], "their own times count"
+
+
 if __name__ == "__main__":
     main([days_and_hours_are_told_and_nothing_depends_on_who_computes, days_of_23_and_25_hours_end_at_local_midnight,
-          what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range, a_fleet_replays, what_cannot_be_is_refused])
+          folders_tell_the_time, what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range,
+          a_fleet_replays, what_cannot_be_is_refused])

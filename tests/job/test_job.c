@@ -344,6 +344,45 @@ START_TEST(job_ageing_needs_event_times)
 }
 END_TEST
 
+static uint32_t window_of(const char *text, const char *set)
+{
+    struct job j;
+    struct err e = {0};
+    ck_assert_msg(parse(text, set, &j, &e) == 0, "%s", e.text);
+    uint32_t window = j.replay.window;
+    ck_assert(job_timed(&j));
+    job_free(&j);
+    return window;
+}
+
+/* Names are as good as a column, and a window is a partition where nothing else is said. */
+START_TEST(job_partitions_tell_times)
+{
+    static const struct {
+        const char *data, *words;
+    } bad[] = {{"train: [a], partition: x", "line 1: data.partition: it names no day"},
+               {"train: [a], partition: '{dat}'", "{dat} is none of {date}"},
+               {"train: ['-'], partition: '{date}'", "- has no name"},
+               {"train: [{cmd: ls}], partition: '{date}'", "has no name"}};
+    struct job j;
+    struct err e = {0};
+    char text[256];
+#define PART(more) "data: {train: [a], partition: '{date}/{hour:6}'}\n" more
+    ck_assert_uint_eq(window_of(PART("replay: {every: 1d}\n"), NULL), 6 * 3600);
+    ck_assert_uint_eq(window_of(PART("replay: {every: 1d}\n"), "replay.window=1h"), 3600);
+    ck_assert_uint_eq(window_of(PART("replay: {every: 1d}\n"), "data.partition='{date}T*'"), 86400);
+    ck_assert_uint_eq(window_of(PART("tables: [{evict: {ttl_days: 1}}]\n"), NULL), 0);
+    ck_assert_uint_eq(window_of("data: {train: [a], time: t}\nreplay: {every: 1d}\n", NULL), 3600);
+#undef PART
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        e = (struct err){0};
+        snprintf(text, sizeof text, "data: {%s}\n", bad[i].data);
+        ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+        ck_assert_msg(strstr(e.text, bad[i].words) != NULL, "%s", e.text);
+    }
+}
+END_TEST
+
 START_TEST(job_time_has_a_unit)
 {
     struct job j;
@@ -1046,6 +1085,7 @@ int main(void)
     tcase_add_test(t, job_keys_beside_a_preset_count_more);
     tcase_add_loop_test(t, job_table_rules_that_contradict_are_refused, 0, 16);
     tcase_add_loop_test(t, job_ageing_needs_event_times, 0, 4);
+    tcase_add_test(t, job_partitions_tell_times);
     tcase_add_test(t, job_time_has_a_unit);
     tcase_add_test(t, job_checkpoints_have_defaults_and_ranges);
     tcase_add_test(t, job_same_model_names_the_key_that_differs);

@@ -139,6 +139,10 @@ static const struct kind kinds[] = {
      ", objects: true", "", NULL, NULL, false},
     {"objects_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, ", objects: true", "", NULL, NULL,
      false},
+    {"parts_bsp", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", "", DURABLE_JOURNAL,
+     ", objects: true", ", evict: {ttl_days: 1, every_hours: 6}", NULL, NULL, true},
+    {"parts_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, ", objects: true", "", NULL, NULL,
+     true},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 

@@ -20,6 +20,7 @@
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
+#include "worker/data/dated.h"
 #include "worker/data/feature.h"
 #include "worker/data/labels.h"
 #include "worker/data/object.h"
@@ -184,6 +185,19 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
                    : rc;
 }
 
+/* Of files; the list of objects is looked at when it is there. */
+static int names_check(const struct job *job, struct err *e)
+{
+    struct string_list names = {0};
+    if (job->data.partition.step == 0 || job->data.objects.open != NULL)
+        return 0;
+    int rc = source_names(&job->data.train, "data.train", &names, e);
+    if (rc == 0)
+        rc = dated_check(job, &names, e);
+    config_list_free(&names);
+    return rc;
+}
+
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
@@ -196,6 +210,8 @@ int dataset_check(const struct job *job, struct err *e)
     }
     if (rc == 0 && job->data.join.on && !gone)
         rc = source_check(&job->data.join.clicks, "data.join.clicks", e);
+    if (rc == 0 && !gone)
+        rc = names_check(job, e);
     if (rc != 0 || gone || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
         return rc;
     struct features f;
@@ -310,17 +326,24 @@ static uint32_t row_time(void *context, struct line *line)
     const struct features *f = c->features;
     char reason[REASON_BYTES];
     uint32_t time;
+    if (f->time == FEATURE_NO_COLUMN)
+        return f->span[line->file].from;
     return f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
                    feature_time(&c->cell[f->time], f->time_unit, &f->zone, &time)
                ? time
-               : 0;
+           : f->dated != 0 ? f->span[line->file].from
+                           : 0;
 }
 
 /* Of what tells a row's time, all that may differ while the files are the same. */
 static uint64_t clock_identity(const struct job *job, const struct features *f)
 {
-    uint64_t of[] = {job->data.format, (unsigned char)job->data.delimiter, f->time, f->time_unit,
-                     zone_hash(&f->zone)};
+    uint64_t of[] = {job->data.format,
+                     (unsigned char)job->data.delimiter,
+                     f->time,
+                     f->time_unit,
+                     zone_hash(&f->zone),
+                     f->dated};
     return hash_bytes(of, sizeof of, 0);
 }
 
@@ -348,7 +371,7 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     struct row_clock c = {.features = &d->features};
     struct index_clock clock = {row_time, &c, clock_identity(job, &d->features),
                                 job->replay.on ? REPLAY_CHUNKS_MAX : INDEX_CHUNKS_MAX};
-    SHOAL_ASSERT(within == 0 || d->features.time != FEATURE_NO_COLUMN);
+    SHOAL_ASSERT(within == 0 || features_timed(&d->features));
     c.cell = within > 0 ? malloc(sizeof c.cell[0] * CELLS_MAX) : NULL;
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
@@ -409,6 +432,8 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;
+    if (rc == 0 && split == WIRE_TRAIN)
+        rc = dated_take(job, &d->source, &d->features, e);
     return rc == 0 && !d->events ? bind(d, job, e) : rc;
 }
 
@@ -557,9 +582,10 @@ uint32_t dataset_windows(const struct dataset *d)
     return d->order.windows;
 }
 
-uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number)
+uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number, uint32_t *first)
 {
     *number = d->order.window[window];
+    *first = d->index.time[d->order.chunk[d->order.first[window]]];
     return order_rows(&d->order, &d->index, window);
 }
 
@@ -593,14 +619,25 @@ bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint6
     return d->negatives != 0 && epoch > 0 && rng_next(&rng) >= d->negatives;
 }
 
+/* Of the chunk's first row, where a chunk is of two files. */
+static bool stored_outside(const struct dataset *d, uint64_t row)
+{
+    uint64_t at = d->features.dated != 0 ? d->index.chunk[row / d->index.chunk_rows].at : 0;
+    return d->features.dated != 0 &&
+           features_outside(&d->features, source_file_at(&d->source, at), rows_time(&d->rows, row));
+}
+
 static int read_stored(const struct dataset *d, const struct wish *w, const struct span *span,
                        struct batch *b, struct err *e)
 {
     uint64_t first = span->chunk * d->index.chunk_rows + span->skip;
     int rc = 0;
     SHOAL_ASSERT(first + span->rows <= d->index.rows);
-    for (uint64_t row = first; row < first + span->rows && rc == 0; row++)
+    for (uint64_t row = first; row < first + span->rows && rc == 0; row++) {
+        uint32_t examples = b->examples;
         rc = rows_add(&d->rows, row, b, &d->features, dataset_drops(d, w->seed, w->epoch, row), e);
+        b->outside += rc == 0 && b->examples > examples && stored_outside(d, row);
+    }
     return rc != SHOAL_E_CHECKSUM
                ? rc
                : err_set(e, rc,

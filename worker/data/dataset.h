@@ -51,8 +51,10 @@ uint64_t dataset_read_bytes(const struct dataset *d);
 uint64_t dataset_digest(const struct dataset *d);
 /* Windows of event time that an epoch goes through, one after the other; 0: there are none. */
 uint32_t dataset_windows(const struct dataset *d);
-/* Rows of one of them; *number: its event times / its seconds. */
-uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number);
+/* Rows of one of them; *number: of its event times (proto/base/zone.h); *first: the first one that
+ * is known of them. */
+uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number,
+                        uint32_t *first);
 /* What looks wrong with the labels of the training split (labels.h) or its order, or empty. */
 const char *dataset_warning(const struct dataset *d);
 /* What a join counted (data.join); NULL: there is none. */

@@ -7,6 +7,7 @@
 #include "proto/base/log.h"
 #include "proto/job/config.h"
 #include "worker/data/command.h"
+#include "worker/data/dated.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -206,6 +207,8 @@ int object_list(const struct job *job, struct string_list *out, struct err *e)
     if (rc == 0) {
         qsort(out->item, out->count, sizeof out->item[0], compare_lines);
         rc = names_check(out, e);
+        if (rc == 0)
+            rc = dated_check(job, out, e);
     }
     if (rc != 0)
         config_list_free(out);
