@@ -18,10 +18,7 @@
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
 
-struct object_record {
-    uint64_t rows, digest, left_out;
-};
-_Static_assert(sizeof(struct object_record) == 24, "object_record is stored");
+#define ROWS_MAX (UINT64_C(1) << 44) /* of one: so that no sum of them wraps */
 
 void coord_objects_close(struct coord_objects *o)
 {
@@ -31,6 +28,17 @@ void coord_objects_close(struct coord_objects *o)
     free(o->holder);
     free(o->piece);
     memset(o, 0, sizeof *o);
+}
+
+void coord_objects_forget(struct coord_objects *o)
+{
+    struct coord_objects kept = {.head = o->head,
+                                 .head_bytes = o->head_bytes,
+                                 .lister = o->lister,
+                                 .lister_ns = o->lister_ns};
+    o->head = NULL;
+    coord_objects_close(o);
+    *o = kept;
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -78,8 +86,8 @@ static bool lines_take(struct coord_objects *o, uint32_t count)
     return at == o->bytes;
 }
 
-static int list_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
-                     const void *head, size_t head_bytes, struct err *e)
+int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
+                       const void *head, size_t head_bytes, struct err *e)
 {
     if (count == 0 || count > LIMIT_OBJECTS || bytes > TEXT_BYTES ||
         head_bytes > LIMIT_LINE_BYTES || memchr(head, '\0', head_bytes) != NULL)
@@ -91,7 +99,8 @@ static int list_take(struct coord_objects *o, const void *lines, size_t bytes, u
                                  .bytes = bytes,
                                  .head = malloc(head_bytes + 1),
                                  .head_bytes = head_bytes,
-                                 .lister = o->lister};
+                                 .lister = o->lister,
+                                 .lister_ns = o->lister_ns};
     int rc = SHOAL_E_NOMEM;
     if (made.text != NULL && made.head != NULL) {
         memcpy(made.text, lines, bytes);
@@ -145,19 +154,25 @@ static int list_asked(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
+void coord_objects_opened(struct coord *c, uint64_t worker)
+{
+    c->job.objects.holder[0] = worker;
+    if (c->job.spec.train.mode == WIRE_BSP)
+        c->job.tasks.lane[0].owner = worker;
+}
+
 int coord_objects_list(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_objects *o = &c->job.objects;
+    if (coord_grow_on(&c->job))
+        return coord_grow_list(c, a);
     if (q->count > 0 && o->count == 0) { /* 1 */
-        int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
-                           a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
+                                    a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
         if (rc != 0)
             return rc;
-        /* it has looked into the first */
-        o->holder[0] = a->worker->number;
-        if (c->job.spec.train.mode == WIRE_BSP)
-            c->job.tasks.lane[0].owner = a->worker->number;
+        coord_objects_opened(c, a->worker->number);
         o->lister = 0;
         if (!list_put(c))
             return SHOAL_E_IO;
@@ -168,19 +183,25 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
 
 /* ---- the index of each ----------------------------------------------------------------------- */
 
+void coord_objects_records(const struct coord_objects *o, void *to)
+{
+    for (uint32_t i = 0; i < o->count; i++)
+        memcpy((char *)to + i * sizeof(struct coord_object_record),
+               &(struct coord_object_record){o->object[i].rows, o->object[i].digest,
+                                             o->object[i].left_out},
+               sizeof(struct coord_object_record));
+}
+
 static int rows_put(struct coord *c, struct err *e)
 {
     const struct coord_objects *o = &c->job.objects;
-    size_t head = sizeof c->job.at.number, bytes = head + o->count * sizeof(struct object_record);
+    size_t head = sizeof c->job.at.number,
+           bytes = head + o->count * sizeof(struct coord_object_record);
     char *value = malloc(bytes);
     if (value == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
     memcpy(value, &c->job.at.number, head);
-    for (uint32_t i = 0; i < o->count; i++)
-        memcpy(
-            value + head + i * sizeof(struct object_record),
-            &(struct object_record){o->object[i].rows, o->object[i].digest, o->object[i].left_out},
-            sizeof(struct object_record));
+    coord_objects_records(o, value + head);
     int rc = coord_put(c, ROWS_KEY, value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -194,34 +215,62 @@ static void bases_set(struct coord_objects *o)
         o->object[i].base = o->object[i - 1].base + o->object[i - 1].rows;
 }
 
+bool coord_objects_known(struct coord_objects *o, const void *from)
+{
+    bool good = true;
+    o->left_out = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        struct coord_object_record record;
+        memcpy(&record, (const char *)from + i * sizeof record, sizeof record);
+        good = good && record.rows < ROWS_MAX;
+        o->object[i].known = true;
+        o->object[i].rows = record.rows;
+        o->object[i].digest = record.digest;
+        o->object[i].left_out = record.left_out != 0;
+        o->left_out += record.left_out != 0;
+    }
+    o->known = o->count;
+    bases_set(o);
+    return good;
+}
+
+/* Of all that are known. */
+static int sum_up(const struct coord_objects *o, struct coord_split *whole, struct err *e)
+{
+    *whole = (struct coord_split){.used = 1, .known = 1};
+    for (uint32_t i = 0; i < o->count; i++) {
+        /* rows of an object are drawn by its name */
+        const char *name = o->object[i].line;
+        whole->digest ^= hash_bytes(name, strcspn(name, "\t"), i);
+        if (o->object[i].left_out)
+            continue;
+        if (o->object[i].rows >= ROWS_MAX)
+            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
+                           o->object[i].rows);
+        whole->rows += o->object[i].rows;
+        whole->digest = rng_mix(whole->digest ^ o->object[i].digest) + 1;
+    }
+    return 0;
+}
+
 /* All are known: the split is. */
 static int index_complete(struct coord *c, struct err *e)
 {
     struct coord_objects *o = &c->job.objects;
-    struct coord_split whole = {.used = 1, .known = 1};
-    for (uint32_t i = 0; i < o->count; i++) {
-        /* rows of an object are drawn by its name */
-        const char *name = o->object[i].line;
-        whole.digest ^= hash_bytes(name, strcspn(name, "\t"), i);
-        if (o->object[i].left_out)
-            continue;
-        if (o->object[i].rows >= UINT64_C(1) << 44) /* so that no sum of them wraps */
-            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
-                           o->object[i].rows);
-        whole.rows += o->object[i].rows;
-        whole.digest = rng_mix(whole.digest ^ o->object[i].digest) + 1;
-    }
-    if (whole.rows == 0)
+    int rc = sum_up(o, &o->whole, e);
+    bases_set(o);
+    c->job.tasks.late = c->members.next_worker;
+    if (rc != 0 || c->job.at.phase == PHASE_GROW)
+        return rc;
+    if (o->whole.rows == 0)
         return err_set(e, SHOAL_E_DATA, "data.train: %u objects, and no row in them%s%s", o->count,
                        c->job.warning[0] != 0 ? ": " : "", c->job.warning);
-    int rc = rows_put(c, e);
+    rc = coord_grow_on(&c->job) ? coord_grow_round(c, &o->whole, 1, e) : rows_put(c, e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
-    bases_set(o);
-    c->job.tasks.late = c->members.next_worker;
-    c->job.at.split[WIRE_TRAIN] = whole;
-    log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", whole.rows,
+    c->job.at.split[WIRE_TRAIN] = o->whole;
+    log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", o->whole.rows,
              o->count - o->left_out, o->left_out);
     return 0;
 }
@@ -279,6 +328,8 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
     if (q->object >= o->count)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
     struct coord_object *of = &o->object[q->object];
+    if (q->salt != hash_bytes(of->line, strcspn(of->line, "\t"), 1))
+        return 0; /* of a round before */
     if (of->known)
         return object_again(of, a);
     *ends = true;
@@ -431,11 +482,15 @@ uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **
 
 void coord_objects_json(const struct coord_job *j, struct json *to)
 {
-    if (j->objects.count == 0)
+    if (j->objects.count == 0 && !coord_grow_on(j))
         return;
     struct json *item = json_new_object();
-    json_set_int(item, "read", j->objects.count - j->objects.left_out);
-    json_set_int(item, "left_out", j->objects.left_out);
+    if (coord_grow_on(j)) {
+        coord_grow_json(j, item);
+    } else {
+        json_set_int(item, "read", j->objects.count - j->objects.left_out);
+        json_set_int(item, "left_out", j->objects.left_out);
+    }
     json_set(to, "objects", item);
 }
 
@@ -462,8 +517,8 @@ static int list_load(struct coord *c, struct err *e)
             count++;
         }
     rc = !good ? SHOAL_E_NOT_FOUND
-               : list_take(&j->objects, lines, head[1], count, lines + head[1],
-                           bytes - sizeof head - head[1], e);
+               : coord_objects_take(&j->objects, lines, head[1], count, lines + head[1],
+                                    bytes - sizeof head - head[1], e);
     free(value);
     return rc;
 }
@@ -477,29 +532,21 @@ static int rows_load(struct coord *c, struct err *e)
     int rc = coord_store_get(c->store, ROWS_KEY, &value, &bytes, e);
     if (rc != 0)
         return rc;
-    if (bytes == head + o->count * sizeof(struct object_record)) {
+    rc = SHOAL_E_NOT_FOUND;
+    if (bytes == head + o->count * sizeof(struct coord_object_record)) {
         memcpy(&number, value, head);
-        rc = number == c->job.at.number ? 0 : SHOAL_E_NOT_FOUND;
-    } else {
-        rc = SHOAL_E_NOT_FOUND;
+        rc = number == c->job.at.number ? 0 : rc;
     }
-    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
-        struct object_record record;
-        memcpy(&record, (char *)value + head + i * sizeof record, sizeof record);
-        o->object[i].known = true;
-        o->object[i].rows = record.rows;
-        o->object[i].digest = record.digest;
-        o->object[i].left_out = record.left_out != 0;
-        o->left_out += record.left_out != 0;
-    }
-    o->known = rc == 0 ? o->count : 0;
-    bases_set(o);
+    if (rc == 0)
+        (void)coord_objects_known(o, (char *)value + head);
     free(value);
     return rc;
 }
 
 int coord_objects_load(struct coord *c, struct err *e)
 {
+    if (coord_grow_on(&c->job))
+        return coord_grow_load(c, &c->job, e);
     if (!c->job.spec.data.objects.on)
         return 0;
     int rc = list_load(c, e);

@@ -121,6 +121,23 @@ int dataset_objects(const struct job *job, struct string_list *lines, char **hea
     return rc;
 }
 
+int dataset_objects_again(const struct job *job, const char *after, bool first,
+                          struct object_seen *seen, struct string_list *lines, char **head,
+                          struct err *e)
+{
+    struct cache cache;
+    *head = NULL;
+    int rc = cache_init(&cache, job->data.cache, e);
+    if (rc == 0)
+        rc = object_list_again(job, after, seen, lines, e);
+    if (rc != 0 || !first || lines->count == 0 || format_of(job->data.format)->columns != NULL)
+        return rc;
+    rc = object_head(job, lines->item[0], &cache, head, e);
+    if (rc != 0)
+        config_list_free(lines);
+    return rc;
+}
+
 static int features_of_objects(const struct job *job, struct features *f, struct err *e)
 {
     struct string_list lines;
@@ -468,6 +485,11 @@ int dataset_open_object(const struct job *job, const char *line, struct dataset 
                         struct err *e)
 {
     return open_of(job, WIRE_TRAIN, line, out, e);
+}
+
+void dataset_trim(const struct dataset *d, const struct job *job)
+{
+    object_trim(job, &d->cache);
 }
 
 void dataset_forget(struct dataset *d, const struct job *job)
