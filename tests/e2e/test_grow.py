@@ -54,9 +54,9 @@ def stopped(run):
 ROUNDS = [["10", "11", "12", "13"], ["14", "15", "16"], ["05", "17", "18"]]
 
 
-def played(space, name, disturb=lambda run, round: None, rounds=ROUNDS, **over):
+def played(space, name, disturb=lambda run, round: None, rounds=ROUNDS, rows=200, **over):
     """The report of these rounds, and its log."""
-    log = Log(space, f"{name}-log")
+    log = Log(space, f"{name}-log", rows)
     link = space / "log"
     if link.is_symlink():
         link.unlink()
@@ -98,29 +98,49 @@ def killed_at_any_moment(space):
 
 def stopped_and_gone_on_with(space):
     """Files come while nobody runs; the job is stopped within a round, and between two."""
-    whole, log = played(space, "whole", rounds=[["10", "11", "12"], ["13", "14"], ["15"]])
-    log = Log(space, "again-log")
+    rows, slow = longer(3000), {"train.batch": 16, "model.kind": "deepfm", "model.hidden": [32]}
+    whole, log = played(space, "whole", rounds=[["10", "11", "12"], ["13", "14"], ["15"]], rows=rows, **slow)
+    log = Log(space, "again-log", rows)
     link = space / "log"
     link.unlink()
     link.symlink_to(log.folder)
-    keys = {**KEYS, "checkpoint.dir": str(space / "checkpoints"), "checkpoint.at_end": True}
+    keys = {**KEYS, **slow, "checkpoint.dir": str(space / "checkpoints"), "checkpoint.at_end": True}
+
+    def newest():
+        return str(max((p for p in (space / "checkpoints").iterdir() if not p.name.startswith(".")), key=lambda p: p.stat().st_mtime))
+
     job = job_file(space / "again.yaml", f"{link}/part-*", **keys)
     log.put("10", "11", "12")
     run = Run(job, space / "r0")
-    within(60, "the first batches", lambda: state(run).get("state") == "train" or state(run).get("state") == "objects")
+    started(run)
     first = stopped(run)
+    if first["examples"] == 3 * rows:
+        raise TooShort("the first round was over")
     log.put("13", "14")
-    run = Run(job, space / "r1", extra=["--resume", str(space / "checkpoints" / "1")])
+    run = Run(job, space / "r1", extra=["--resume", newest()])
     learnt(run, 5)
     second = stopped(run)
     log.put("15")
-    newest = sorted((space / "checkpoints").iterdir(), key=lambda p: p.stat().st_mtime)[-1]
-    run = Run(job, space / "r2", extra=["--resume", str(newest)])
+    run = Run(job, space / "r2", extra=["--resume", newest()])
     learnt(run, 6)
     third = stopped(run)
     print(f"      stopped behind {first['examples']}, {second['examples']}, {third['examples']} examples", flush=True)
     assert third["examples"] == whole["examples"] == log.total
     assert digests(third) == digests(whole)
+
+
+def rows_in_memory_go_back(space):
+    keys = {"durability": "memory", "checkpoint.every_batches": 7}
+    whole, log = played(space, "whole", **keys, **{"checkpoint.dir": str(space / "c1")})
+
+    def disturb(run, n):
+        if n > 0:
+            time.sleep(random.random() * 2.5)
+            strike(run, "server-0")
+
+    got, _ = played(space, "back", disturb, **keys, **{"checkpoint.dir": str(space / "c2")})
+    assert got["went_back"] > 0, got["went_back"]
+    assert digests(got) == digests(whole) and got["examples"] == log.total, (got["examples"], log.total)
 
 
 def one_that_is_written_is_not_taken(space):
@@ -169,5 +189,5 @@ def what_has_no_end_says_so(space):
 
 
 if __name__ == "__main__":
-    main([rounds_are_trained_as_they_come, killed_at_any_moment, stopped_and_gone_on_with, one_that_is_written_is_not_taken,
+    main([rounds_are_trained_as_they_come, killed_at_any_moment, stopped_and_gone_on_with, rows_in_memory_go_back, one_that_is_written_is_not_taken,
           a_list_that_fails_is_made_again, what_has_no_end_says_so])
