@@ -1,9 +1,9 @@
 /* grow.h: a log of objects that grows (data.objects.grow): what came since is a round, which is
  * trained as an epoch of its own; the job ends when it is stopped, or by train.max_minutes.
  *
- *   epoch N is over -> PHASE_GROW --objects that came are taken, their index is known--> TRAIN, N + 1
- *                        |  ^                                                               |
- *                        |  +---------------------------------------------------------------+
+ *   epoch N is over -> PHASE_GROW --objects that came are taken and indexed--> TRAIN, N + 1
+ *                        |  ^                                                     |
+ *                        |  +-----------------------------------------------------+
  *                        +--coord_judge_over--> checkpoint.at_end -> TEST, DIGEST
  *
  * Any worker lists the log every grow_ms, while others train. What two lists that lie grow_ms apart

@@ -210,9 +210,9 @@ void coord_judge_time(struct coord *c)
 
 /* ---- what it came to ------------------------------------------------------------------------- */
 
-/* Of a log that grows the newest are kept, twice COORD_ROUNDS_KEPT at most: the older half goes, and
- * numbers count from there. A coordinator that dies over it has some twice, or in disorder, the
- * newest last: figures for people. */
+/* Of a log that grows the newest are kept, twice COORD_ROUNDS_KEPT at most: the older half goes,
+ * and numbers count from there. A coordinator that dies over it has some twice, or in disorder,
+ * the newest last: figures for people. */
 static bool older_forget(struct coord *c)
 {
     static const struct coord_evaluation none;

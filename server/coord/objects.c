@@ -14,10 +14,9 @@
 #include <string.h>
 
 #define LIST_KEY "objects/list" /* the job's number; bytes of the lines; the lines; the head */
-#define ROWS_KEY "objects/rows" /* the job's number; struct object_record (count) */
+#define ROWS_KEY "objects/rows" /* the job's number; struct coord_object_record (count) */
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
-
 #define ROWS_MAX (UINT64_C(1) << 44) /* of one: so that no sum of them wraps */
 
 void coord_objects_close(struct coord_objects *o)
