@@ -466,9 +466,15 @@ bool coord_grow_stop(struct coord *c)
 bool coord_grow_waits(const struct coord *c, char *text, size_t bytes)
 {
     const struct coord_grow *g = &c->job.grow;
-    if (!coord_grow_on(&c->job) || g->failed[0] == 0 || g->stop)
+    bool first = c->job.at.phase <= PHASE_INDEX && g->listed_ns != 0 && g->list.count == 0;
+    if (!coord_grow_on(&c->job) || (g->failed[0] == 0 && !first) || g->stop)
         return false;
-    (void)snprintf(text, bytes, "waits for objects: the log cannot be listed: %.400s", g->failed);
+    if (g->failed[0] == 0)
+        (void)snprintf(text, bytes,
+                       "waits for objects: data.train lists none yet; is it what was meant?");
+    else
+        (void)snprintf(text, bytes, "waits for objects: the log cannot be listed: %.400s",
+                       g->failed);
     return true;
 }
 

@@ -192,6 +192,8 @@ uint64_t coord_replay_rows(const struct coord_job *j)
 uint64_t coord_replay_batches(const struct coord_job *j)
 {
     uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
+    if (coord_grow_on(j)) /* whose objects may have been let go */
+        return j->grow.at.batches;
     if (j->spec.data.objects.on)
         return coord_objects_batches(j);
     return j->spec.replay.on ? j->replay.batches : rows / batch + (rows % batch != 0);

@@ -74,7 +74,11 @@ def played(space, name, disturb=lambda run, round: None, rounds=ROUNDS, rows=200
 
 
 def rounds_are_trained_as_they_come(space):
-    report, log = played(space, "a")
+    valid = synth(space / "valid.tsv", 300, seed=2)
+    report, log = played(space, "a", **{"data.valid": str(valid), "checkpoint.dir": str(space / "c"), "checkpoint.every_minutes": 0.001})
+    assert [v["epoch"] for v in report["evaluations"]] == [1, 2, 3], report["evaluations"]
+    assert report["checkpoints_made"] >= 3, report["checkpoints_made"]  # behind each round, and none while nothing is learnt
+    assert report["checkpoints_made"] <= 9, report["checkpoints_made"]
     assert report["examples"] == log.total, (report["examples"], log.total)
     assert report["objects"]["read"] == 10 and report["objects"]["late"] == 0 and report["ended_by"] == "stop", report["objects"]
     assert [e["epoch"] for e in report["epochs"]] == [1, 2, 3], report["epochs"]
@@ -144,16 +148,18 @@ def rows_in_memory_go_back(space):
 
 
 def one_that_is_written_is_not_taken(space):
-    log = Log(space).put("10")
-    job = job_file(space / "job.yaml", f"{log.folder}/part-*", **KEYS)
+    log = Log(space)
+    job = job_file(space / "job.yaml", f"{log.folder}/part-*", **{**KEYS, "data.objects.grow": "3s"})
     run = Run(job, space / "run")
+    within(30, "an empty log to be told", lambda: "lists none yet" in state(run).get("waiting", ""))
+    log.put("10")
     learnt(run, 1)
     text = log.text()
     with open(log.folder / "part-11", "wb") as f:
-        for at in range(0, len(text), len(text) // 8 + 1):
-            f.write(text[at:at + len(text) // 8 + 1])
+        for at in range(0, len(text), len(text) // 24 + 1):
+            f.write(text[at:at + len(text) // 24 + 1])
             f.flush()
-            time.sleep(0.6)
+            time.sleep(0.3)
             assert state(run)["objects"]["read"] == 1, "half a file was taken"
     learnt(run, 2)
     report = stopped(run)
@@ -179,6 +185,28 @@ def a_list_that_fails_is_made_again(space):
     assert stopped(run)["examples"] == log.total
 
 
+def a_fleet_goes_on_until_it_is_stopped(space):
+    log = Log(space).put("10", "11")
+    job = job_file(space / "job.yaml", f"{log.folder}/part-*", **KEYS)
+    with Fleet(space, "fleet").up() as fleet:
+        for w in ("w0", "w1"):
+            fleet.start(w, "train", "--coordinator", fleet.endpoint, "--name", w, program="shoal-worker")
+        submit = fleet.start("submit", "submit", job, "--coordinator", fleet.endpoint, "--workers", "2", program="shoal")
+        at = lambda n: (s := fleet.state()).get("state") == "objects" and s["objects"]["read"] == n
+        within(60, "the first round", lambda: at(2))
+        fleet.running["w0"].kill()  # nobody but w1 lists from now on
+        fleet.running.pop("w0").wait()
+        log.put("09", "12")
+        within(60, "the second round", lambda: at(4))
+        told = shoal("status", "--coordinator", fleet.endpoint).stdout
+        assert "objects: 4 read, the greatest " in told and "part-12" in told, told
+        got = shoal("stop", "--coordinator", fleet.endpoint)
+        assert got.returncode == 0 and "the job ends" in got.stdout, got
+        assert submit.wait(60) == 0, submit.log.read_text()
+        report = json.loads((space / "report.json").read_text())
+        assert report["examples"] == log.total and report["ended_by"] == "stop" and report["worker_deaths"] == 1
+
+
 def what_has_no_end_says_so(space):
     log = Log(space).put("10")
     for over, words in (({"train.epochs": 2}, "trained once"), ({"train.early_stop.patience": 2, "data.valid": str(log.folder / "part-10")}, "no evaluation"),
@@ -190,4 +218,5 @@ def what_has_no_end_says_so(space):
 
 if __name__ == "__main__":
     main([rounds_are_trained_as_they_come, killed_at_any_moment, stopped_and_gone_on_with, rows_in_memory_go_back, one_that_is_written_is_not_taken,
-          a_list_that_fails_is_made_again, what_has_no_end_says_so])
+          a_list_that_fails_is_made_again,
+          a_fleet_goes_on_until_it_is_stopped, what_has_no_end_says_so])

@@ -416,7 +416,9 @@ static bool wait_for_moment(struct run *p, uint64_t gap)
     if (rng_below(r, 3) != 0)
         return job_run(p->kind, in((1 + rng_below(r, gap)) * MS));
     /* aimed at the short phases, which chance alone hardly ever meets */
-    uint32_t phase = PHASE_INDEX + (uint32_t)rng_below(r, PHASE_DONE - PHASE_INDEX);
+    uint32_t phases = PHASE_DONE - PHASE_INDEX,
+             phase = PHASE_INDEX + (uint32_t)rng_below(r, phases + 3 * grows(p->kind));
+    phase = phase >= PHASE_DONE ? PHASE_GROW : phase;
     return cluster_run_phase(&cluster, phase, in(4 * SECOND)) ||
            job_run(p->kind, in(rng_below(r, 4000) * MS / 1000));
 }

@@ -162,7 +162,8 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
         return dataset_features_of_events(job, other, f, e);
     const struct string_list *list = dataset_list(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
-    bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
+    bool looks = job->predict.on || job->data.objects.grow_ms == 0; /* else: all of a long log */
+    bool gone = looks && list->count > 0 && !stream && source_check(list, what, NULL) != 0;
     if ((job->predict.on || gone) && feature_names_known(job))
         return features_make(job, "the tables", NULL, 0, f, e);
     bool named = job->predict.on && names_all(job);
@@ -204,8 +205,10 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
-    /* who trains nothing may know the columns from the tables, once he has them */
-    bool gone = job->train.skip && source_check(&job->data.train, "data.train", NULL) != 0;
+    /* who trains nothing may know the columns from the tables, once he has them; what has not come
+     * yet may come */
+    bool waits = job->train.skip || job->data.objects.grow_ms > 0;
+    bool gone = waits && source_check(&job->data.train, "data.train", NULL) != 0;
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
         const struct string_list *list = dataset_list(job, split, &what);

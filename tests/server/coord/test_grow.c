@@ -48,6 +48,7 @@ static void end(void)
     coord_task_close(&c->job.tasks);
     coord_store_close(c->store);
     free(c->job.epoch);
+    free(c->job.valid.item);
     free(c);
 }
 
@@ -240,6 +241,61 @@ START_TEST(names_are_remembered_within_bounds)
 }
 END_TEST
 
+/* Whatever the round, figures of the newest alone are there, each at a place of its own. */
+START_TEST(figures_of_old_rounds_go)
+{
+    bool taken[COORD_ROUNDS_KEPT] = {false};
+    begin(PHASE_GROW);
+    c->job.at.epoch = COORD_ROUNDS_KEPT;
+    ck_assert_uint_eq(coord_epoch_first(&c->job), 1);
+    c->job.at.epoch = 7 * COORD_ROUNDS_KEPT + 3;
+    ck_assert_uint_eq(coord_epoch_first(&c->job), 6 * COORD_ROUNDS_KEPT + 4);
+    for (uint32_t n = coord_epoch_first(&c->job); n <= c->job.at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(&c->job, n);
+        ck_assert(slot < COORD_ROUNDS_KEPT && !taken[slot]);
+        taken[slot] = true;
+    }
+    end();
+}
+END_TEST
+
+START_TEST(evaluations_of_old_rounds_go)
+{
+    struct measure m = {0};
+    struct metric mean;
+    struct err e;
+    begin(PHASE_EVAL);
+    struct coord_job *j = &c->job;
+    j->spec.model.task_weight[0] = 1;
+    m.metric[0] = (struct metric){.auc = 0.5, .examples = 10};
+    for (uint32_t n = 1; n <= 5 * COORD_ROUNDS_KEPT / 2; n++) {
+        j->at.epoch = n;
+        j->grow.at.before_batches = n - 1;
+        j->grow.at.before_rows = j->at.train_rows;
+        j->grow.at.batches = 1;
+        j->at.split[WIRE_TRAIN].rows = 10;
+        j->at.train_rows += 10;
+        j->epoch[coord_epoch_slot(j, n)].number = j->at.number; /* it is over */
+        m.metric[0].auc = n;
+        ck_assert(coord_judge_note(c, &m, 0));
+        ck_assert_uint_le(j->valid.count, 2 * COORD_ROUNDS_KEPT);
+        ck_assert_uint_eq(j->valid.item[j->valid.count - 1].batches, n);
+    }
+    ck_assert_uint_eq(j->valid.count, 3 * COORD_ROUNDS_KEPT / 2);
+    /* a coordinator that comes back has the same */
+    uint32_t count = j->valid.count;
+    free(j->valid.item);
+    j->valid = (struct coord_evaluations){0};
+    ck_assert_int_eq(coord_judge_load(c, &e), 0);
+    ck_assert_uint_eq(j->valid.count, count);
+    for (uint32_t n = 1; n <= count; n++) {
+        ck_assert(coord_judge_mean(j, n, &mean));
+        ck_assert(mean.auc == COORD_ROUNDS_KEPT + n);
+    }
+    end();
+}
+END_TEST
+
 START_TEST(a_list_that_fails_is_made_again)
 {
     char text[ERR_TEXT_MAX];
@@ -302,6 +358,8 @@ int main(void)
     tcase_add_test(t, each_is_taken_once_and_a_lesser_name_too);
     tcase_add_test(t, empty_objects_are_taken_without_a_round);
     tcase_add_test(t, names_are_remembered_within_bounds);
+    tcase_add_test(t, figures_of_old_rounds_go);
+    tcase_add_test(t, evaluations_of_old_rounds_go);
     tcase_add_test(t, a_list_that_fails_is_made_again);
     tcase_add_test(t, a_record_that_is_damaged_is_refused);
     suite_add_tcase(s, t);
