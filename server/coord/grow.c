@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STOP_KEY "stop" /* the number of the job that is to end */
+#define STOP_KEY "stop"        /* the number of the job that is to end */
+#define START_KEY "grow/start" /* what a job that begins with a checkpoint's tables takes over */
 
 bool coord_grow_on(const struct coord_job *j)
 {
@@ -133,7 +134,8 @@ static int record_make(struct coord_grow *g, const struct coord_objects *o, stru
     at += sizeof g->at;
     at += g->at.names_bytes = text_put(at, &g->taken);
     at += g->at.list_bytes = text_put(at, o);
-    memcpy(at, o->head, o->head_bytes);
+    if (o->head_bytes > 0)
+        memcpy(at, o->head, o->head_bytes);
     at += g->at.head_bytes = o->head_bytes;
     coord_objects_records(o, at);
     at += rows;
@@ -174,10 +176,9 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
     memcpy(at, value, sizeof *at);
     const char *names = value + sizeof *at;
     size_t left = bytes - sizeof *at, rows = at->objects * sizeof(struct coord_object_record);
-    if (at->job != j->at.number || at->round != j->at.epoch || at->objects > LIMIT_OBJECTS ||
-        at->names_bytes > left || at->list_bytes > left || at->head_bytes > left ||
-        at->names_bytes + at->list_bytes + at->head_bytes + rows != left || at->rows == 0 ||
-        memchr(at->after, 0, sizeof at->after) == NULL ||
+    if (at->objects > LIMIT_OBJECTS || at->names_bytes > left || at->list_bytes > left ||
+        at->head_bytes > left || at->names_bytes + at->list_bytes + at->head_bytes + rows != left ||
+        at->rows == 0 || memchr(at->after, 0, sizeof at->after) == NULL ||
         memchr(at->late_name, 0, sizeof at->late_name) == NULL)
         return damaged(e);
     const char *list = names + at->names_bytes, *head = list + at->list_bytes;
@@ -198,20 +199,88 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
     return 0;
 }
 
+/* Those names alone that the objects at hand have not. */
+static int names_lose(struct coord_grow *g, const struct coord_objects *o, struct err *e)
+{
+    uint32_t count = 0;
+    char *text = malloc(g->taken.bytes + 1), *to = text;
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of objects");
+    for (uint32_t i = 0; i < g->taken.count; i++) {
+        const char *name = g->taken.object[i].line;
+        bool there;
+        (void)place_of(o, name, &there);
+        to = there ? to : line_put(to, name, strlen(name));
+        count += !there;
+    }
+    struct coord_objects left = {0};
+    int rc = count == 0 ? 0 : coord_objects_take(&left, text, (size_t)(to - text), count, "", 0, e);
+    free(text);
+    if (rc != 0)
+        return rc;
+    coord_objects_close(&g->taken);
+    g->taken = left;
+    return 0;
+}
+
+int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
+                     uint64_t train_rows, struct err *e)
+{
+    struct coord_grow *g = &j->grow;
+    int rc = record_take(j, record, bytes, e);
+    if (rc == 0 && train_rows < g->at.before_rows + g->at.rows)
+        rc = names_lose(g, &j->objects, e);
+    struct coord_grow_record at = {.job = j->at.number};
+    memcpy(at.after, g->at.after, sizeof at.after);
+    g->at = at;
+    coord_objects_close(&j->objects);
+    if (rc == 0)
+        rc = record_make(g, &j->objects, e);
+    return rc != 0 || coord_note(c, START_KEY, g->record, g->record_bytes)
+               ? rc
+               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* A job that has no round yet: nothing, or what it took over. */
+static int start_load(const struct coord *c, struct coord_job *j, struct err *e)
+{
+    struct coord_grow *g = &j->grow;
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(c->store, START_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes >= sizeof g->at)
+        memcpy(&g->at, value, sizeof g->at);
+    bool mine = g->at.job == j->at.number, good = g->at.names_bytes == bytes - sizeof g->at;
+    if (mine && good && g->at.names > 0)
+        rc = coord_objects_take(&g->taken, (char *)value + sizeof g->at, bytes - sizeof g->at,
+                                g->at.names, "", 0, e);
+    g->at.after[LIMIT_PATH - 1] = 0;
+    if (!mine)
+        g->at = (struct coord_grow_record){.job = 0};
+    free(value);
+    return mine && !good ? damaged(e) : rc;
+}
+
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
 {
     char key[COORD_KEY_MAX];
     uint64_t stop = 0;
     void *value;
     size_t bytes;
-    if (!coord_grow_on(j) || j->at.epoch == 0)
+    if (!coord_grow_on(j))
         return 0;
+    if (j->at.epoch == 0)
+        return start_load(c, j, e);
     coord_grow_key(j->at.run, j->at.epoch, key);
     int rc = coord_store_get(c->store, key, &value, &bytes, e);
     if (rc != 0)
         return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
     rc = record_take(j, value, bytes, e);
     free(value);
+    if (rc == 0 && (j->grow.at.job != j->at.number || j->grow.at.round != j->at.epoch))
+        rc = damaged(e);
     if (rc != 0)
         return rc;
     j->at.split[WIRE_TRAIN] = (struct coord_split){
@@ -316,16 +385,18 @@ static int stable_take(struct coord *c, const void *head, size_t head_bytes, str
     return rc;
 }
 
-/* Before there is a model: the first line of the first object is told with a list, so that one must
- * be among those that are taken. */
+/* Before there is a model: the first line of the first object is told with a list, so nobody may
+ * write that one any more. */
 static int first_take(struct coord *c, struct coord_ask *a)
 {
     struct coord_job *j = &c->job;
-    bool waits = a->m->frame[2].bytes > 0 && (j->grow.list.count == 0 || !is_stable(j, 0));
+    const struct coord_grow *g = &j->grow;
+    bool good = g->list.count > 0 && (g->since[0] == 0 || is_stable(j, 0)),
+         waits = a->m->frame[2].bytes > 0 && !good;
     if (j->objects.count > 0 || waits || c->job.at.phase > PHASE_INDEX)
         return 0;
     int rc = stable_take(c, a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
-    if (rc == 0 && j->objects.count > 0)
+    if (rc == 0 && j->objects.count > 0 && g->since[0] != 0)
         coord_objects_opened(c, a->worker->number);
     return rc;
 }

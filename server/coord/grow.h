@@ -74,6 +74,11 @@ void coord_grow_close(struct coord_grow *g);
 /* After a restart, or from a checkpoint: the round at hand, its objects, and data.train's split.
  * Of a job that does not grow, or has no round yet: nothing. CORRUPT. */
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e);
+/* Of a job that begins with the tables of a checkpoint, whose record this is and whose rounds had so
+ * many rows learnt: what they took is not taken again, but for the round at hand, which is trained
+ * again whole. */
+int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
+                     uint64_t train_rows, struct err *e);
 /* Where a checkpoint's record of round `round` is to lie for run `run`. */
 void coord_grow_key(uint64_t run, uint32_t round, char key[]);
 

@@ -436,6 +436,17 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     return good;
 }
 
+int coord_saved_begin(struct coord *c, struct coord_job *j, const struct coord_saved *s,
+                      struct err *e)
+{
+    struct pair p;
+    size_t at = sizeof magic;
+    while (coord_grow_on(j) && at < s->count && pair_next(s, &at, &p))
+        if (strcmp(p.key, "grow/0") == 0)
+            return coord_grow_begin(c, j, p.value, p.bytes, s->at.train_rows, e);
+    return 0;
+}
+
 /* ---- from ---- */
 
 #define STATE_MAX (256u << 20)

@@ -106,7 +106,7 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
     if (f->start) {
         j->at.from = FROM_TO_START;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
-        return 0;
+        return coord_saved_begin(c, j, &f->saved, e);
     }
     if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");

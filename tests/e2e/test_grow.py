@@ -51,6 +51,10 @@ def stopped(run):
     return run.report()
 
 
+def newest(space):
+    return str(max((p for p in (space / "checkpoints").iterdir() if not p.name.startswith(".")), key=lambda p: p.stat().st_mtime))
+
+
 ROUNDS = [["10", "11", "12", "13"], ["14", "15", "16"], ["05", "17", "18"]]
 
 
@@ -110,9 +114,6 @@ def stopped_and_gone_on_with(space):
     link.symlink_to(log.folder)
     keys = {**KEYS, **slow, "checkpoint.dir": str(space / "checkpoints"), "checkpoint.at_end": True}
 
-    def newest():
-        return str(max((p for p in (space / "checkpoints").iterdir() if not p.name.startswith(".")), key=lambda p: p.stat().st_mtime))
-
     job = job_file(space / "again.yaml", f"{link}/part-*", **keys)
     log.put("10", "11", "12")
     run = Run(job, space / "r0")
@@ -121,16 +122,30 @@ def stopped_and_gone_on_with(space):
     if first["examples"] == 3 * rows:
         raise TooShort("the first round was over")
     log.put("13", "14")
-    run = Run(job, space / "r1", extra=["--resume", newest()])
+    run = Run(job, space / "r1", extra=["--resume", newest(space)])
     learnt(run, 5)
     second = stopped(run)
     log.put("15")
-    run = Run(job, space / "r2", extra=["--resume", newest()])
+    run = Run(job, space / "r2", extra=["--resume", newest(space)])
     learnt(run, 6)
     third = stopped(run)
     print(f"      stopped behind {first['examples']}, {second['examples']}, {third['examples']} examples", flush=True)
     assert third["examples"] == whole["examples"] == log.total
     assert digests(third) == digests(whole)
+
+
+def another_job_begins_behind_what_is_learnt(space):
+    """start_from: other batches, the same log."""
+    log = Log(space).put("10", "11")
+    keys = {**KEYS, "checkpoint.dir": str(space / "checkpoints"), "checkpoint.at_end": True}
+    run = Run(job_file(space / "a.yaml", f"{log.folder}/part-*", **keys), space / "a")
+    learnt(run, 2)
+    stopped(run)
+    log.put("09", "12")
+    run = Run(job_file(space / "b.yaml", f"{log.folder}/part-*", **{**keys, "train.batch": 50}), space / "b", extra=["--start-from", newest(space)])
+    learnt(run, 2)
+    report = stopped(run)
+    assert report["examples"] == 2 * log.rows and report["objects"]["read"] == 2, report["objects"]
 
 
 def rows_in_memory_go_back(space):
@@ -217,6 +232,7 @@ def what_has_no_end_says_so(space):
 
 
 if __name__ == "__main__":
-    main([rounds_are_trained_as_they_come, killed_at_any_moment, stopped_and_gone_on_with, rows_in_memory_go_back, one_that_is_written_is_not_taken,
+    main([rounds_are_trained_as_they_come, killed_at_any_moment, stopped_and_gone_on_with,
+          another_job_begins_behind_what_is_learnt, rows_in_memory_go_back, one_that_is_written_is_not_taken,
           a_list_that_fails_is_made_again,
           a_fleet_goes_on_until_it_is_stopped, what_has_no_end_says_so])

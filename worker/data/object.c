@@ -20,8 +20,8 @@
 #define LIST_BYTES (4u << 20) /* of all lines: they travel in a frame; */
 #define ALL_BYTES (64u << 20) /* of a log that grows: those of them that are new */
 #define PAUSE_MAX_S 60u
-#define INDEXES_BYTES (16u << 20) /* of a log that grows */
-#define SUFFIX "object"           /* of decoded text that is bounded by data.cache_max */
+#define INDEXES_BYTES (1u << 20) /* of a log that grows */
+#define SUFFIX "object"          /* of decoded text that is bounded by data.cache_max */
 
 /* ---- tries ----------------------------------------------------------------------------------- */
 

@@ -195,6 +195,43 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
 }
 END_TEST
 
+/* Another job, with the tables of a checkpoint: behind what these have learnt. */
+START_TEST(a_job_begins_behind_what_its_tables_have_learnt)
+{
+    struct err e;
+    for (uint64_t learnt = 10; learnt <= 20; learnt += 10) { /* b's round is at hand, or over */
+        begin(PHASE_GROW);
+        listed("a\t1\n");
+        listed("a\t1\n");
+        ck_assert(coord_grow_take(c));
+        round_of(10);
+        listed("a\t1\nb\t1\n");
+        listed("a\t1\nb\t1\n");
+        ck_assert(coord_grow_take(c));
+        round_of(10);
+        size_t bytes = c->job.grow.record_bytes;
+        void *record = malloc(bytes);
+        memcpy(record, c->job.grow.record, bytes);
+        end();
+        begin(PHASE_INDEX);
+        ck_assert_int_eq(coord_grow_begin(c, &c->job, record, bytes, learnt, &e), 0);
+        coord_grow_close(&c->job.grow); /* and a coordinator that comes back */
+        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+        ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), SHOAL_E_AGAIN);
+        ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), 0);
+        ck_assert_uint_eq(c->job.objects.count, learnt == 20 ? 1 : 2);
+        ck_assert_str_eq(c->job.objects.object[0].line, learnt == 20 ? "c\t1" : "b\t1");
+        ck_assert_str_eq(c->job.objects.head, "x,y");
+        c->job.at.number = 8; /* not another job */
+        coord_grow_close(&c->job.grow);
+        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+        ck_assert_uint_eq(c->job.grow.taken.count, 0);
+        free(record);
+        end();
+    }
+}
+END_TEST
+
 /* Of a round without rows nothing is trained; its objects are taken all the same. */
 START_TEST(empty_objects_are_taken_without_a_round)
 {
@@ -356,6 +393,7 @@ int main(void)
     tcase_add_test(t, a_first_object_that_is_written_is_waited_for);
     tcase_add_test(t, a_list_that_is_told_twice_is_one);
     tcase_add_test(t, each_is_taken_once_and_a_lesser_name_too);
+    tcase_add_test(t, a_job_begins_behind_what_its_tables_have_learnt);
     tcase_add_test(t, empty_objects_are_taken_without_a_round);
     tcase_add_test(t, names_are_remembered_within_bounds);
     tcase_add_test(t, figures_of_old_rounds_go);
