@@ -6,7 +6,6 @@
 #include "proto/job/manifest.h"
 #include "server/coord/checkpoint_keep.h"
 #include "server/coord/core.h"
-#include "server/coord/epoch.h"
 #include "server/coord/phase.h"
 #include "server/coord/saved.h"
 #include "server/coord/setup.h"
@@ -477,8 +476,7 @@ static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
-    if ((c->job.at.phase == PHASE_DIGEST && coord_checkpoint_end_due(c)) ||
-        coord_epoch_end_due(c)) {
+    if ((c->job.at.phase == PHASE_DIGEST || c->job.grow.ending) && coord_checkpoint_end_due(c)) {
         end_step(c);
         return;
     }

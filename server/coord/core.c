@@ -96,6 +96,11 @@ uint32_t coord_live_workers(const struct coord *c)
     return live == 0 ? 1 : live;
 }
 
+bool coord_grow_on(const struct coord_job *j)
+{
+    return j->parsed && j->spec.data.objects.grow_ms > 0 && !j->spec.train.skip;
+}
+
 uint32_t coord_epochs(const struct coord_job *j)
 {
     return coord_grow_on(j) ? COORD_ROUNDS_MAX : j->spec.train.epochs;
@@ -116,17 +121,6 @@ uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch)
 {
     SHOAL_ASSERT(epoch >= 1 && epoch <= coord_epochs(j));
     return (epoch - 1) % coord_epochs_kept(j);
-}
-
-uint64_t coord_epoch_rows_before(const struct coord_job *j)
-{
-    return coord_grow_on(j) ? j->grow.at.before_rows : (j->at.epoch - 1) * coord_replay_rows(j);
-}
-
-uint64_t coord_epoch_batches_before(const struct coord_job *j)
-{
-    return coord_grow_on(j) ? j->grow.at.before_batches
-                            : (j->at.epoch - 1) * coord_replay_batches(j);
 }
 
 struct coord_losses coord_epoch_losses(const struct coord_job *j)

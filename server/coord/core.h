@@ -326,15 +326,14 @@ bool coord_from_resumes(const struct coord_progress *at);
 const struct coord_shard *coord_server_away(const struct coord *c);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord *c);
+/* Whether its log is one that grows (grow.h). */
+bool coord_grow_on(const struct coord_job *j);
 /* Epochs that there can be; of how many, the newest, there are figures, from which on, and at which
  * place of those kept. */
 uint32_t coord_epochs(const struct coord_job *j);
 uint32_t coord_epochs_kept(const struct coord_job *j);
 uint32_t coord_epoch_first(const struct coord_job *j);
 uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch);
-/* Rows, and batches with rows, of the epochs before the one at hand. */
-uint64_t coord_epoch_rows_before(const struct coord_job *j);
-uint64_t coord_epoch_batches_before(const struct coord_job *j);
 /* Sums of all epochs that are over. */
 struct coord_losses coord_epoch_losses(const struct coord_job *j);
 /* Whether the training of the epoch at hand is not over: it is going on, or pauses. */

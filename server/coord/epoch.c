@@ -18,6 +18,7 @@
 #define REPORT_WAIT_NS UINT64_C(3000000000)
 
 static bool evaluated(struct coord *c);
+static bool end_waits(struct coord *c);
 
 static struct coord_epoch *epoch_at_hand(struct coord *c)
 {
@@ -80,7 +81,7 @@ static int details_load(struct coord *c, uint32_t split, struct err *e)
  * those that its tasks left: no task is dealt again. */
 static void epoch_reopen(struct coord_job *j)
 {
-    uint64_t before = coord_epoch_rows_before(j);
+    uint64_t before = coord_replay_rows_before(j);
     uint32_t phase = coord_from_loading(&j->at) ? j->at.from_phase : j->at.phase;
     struct coord_epoch *epoch = &j->epoch[coord_epoch_slot(j, j->at.epoch)];
     if (coord_epoch_open(j) || j->at.train_rows > before || phase >= PHASE_RESTORE)
@@ -257,7 +258,7 @@ static bool step_train(struct coord *c)
         (t->reported < t->stop && env_now_ns(c->env) - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
     SHOAL_ASSERT(t->pushed == t->stop && t->reported <= t->tasks);
-    if (!coord_replay_end(c) || coord_epoch_end_due(c))
+    if (!coord_replay_end(c) || (t->stop < t->tasks && end_waits(c)))
         return false;
     if (t->stop < t->tasks)
         epoch_pause(c);
@@ -408,20 +409,25 @@ static bool round_next(struct coord *c)
     return slot_clear(c, j->at.epoch + 1) && epoch_next(c);
 }
 
+/* The checkpoint of the end of a job without one is made first, while it can be gone on with. */
+static bool end_waits(struct coord *c)
+{
+    if (!coord_grow_on(&c->job) || !coord_judge_over(c))
+        return false;
+    c->job.grow.ending = coord_checkpoint_end_due(c);
+    return c->job.grow.ending;
+}
+
 static bool step_grow(struct coord *c)
 {
     const struct coord_objects *o = &c->job.objects;
+    struct err e = {0};
     if (coord_judge_over(c))
-        return !coord_epoch_end_due(c) && training_ended(c);
-    return coord_grow_take(c) && o->known == o->count && round_next(c);
-}
-
-bool coord_epoch_end_due(const struct coord *c)
-{
-    const struct coord_tasks *t = &c->job.tasks;
-    bool within = c->job.at.phase == PHASE_TRAIN && t->stop < t->tasks && coord_task_drained(t);
-    return coord_grow_on(&c->job) && (within || c->job.at.phase == PHASE_GROW) &&
-           coord_judge_over(c) && coord_checkpoint_end_due(c);
+        return !end_waits(c) && training_ended(c);
+    int rc = coord_grow_take(c, &e);
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s", e.text);
+    return o->count > 0 && o->known == o->count && round_next(c);
 }
 
 static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)

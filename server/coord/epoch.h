@@ -15,9 +15,6 @@ int coord_epoch_cut(struct coord *c, struct err *e);
 bool coord_epoch_plan(struct coord *c);
 /* TRAIN, EVAL, TEST, GROW: moves on when their work is done. */
 bool coord_epoch_step(struct coord *c);
-/* Of a log that grows, whose job is to end: the checkpoint of its end is made first, while it can
- * be gone on with. */
-bool coord_epoch_end_due(const struct coord *c);
 /* After a restart: enters EVAL, RESTORE, TEST, DIGEST or GROW anew. */
 bool coord_epoch_resume(struct coord *c, enum coord_phase phase);
 int coord_epoch_load(struct coord *c, struct err *e);

@@ -5,7 +5,6 @@
 #include "proto/base/log.h"
 #include "server/coord/core.h"
 #include "server/coord/eval.h"
-#include "server/coord/phase.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,11 +13,6 @@
 
 #define STOP_KEY "stop"        /* the number of the job that is to end */
 #define START_KEY "grow/start" /* what a job that begins with a checkpoint's tables takes over */
-
-bool coord_grow_on(const struct coord_job *j)
-{
-    return j->parsed && j->spec.data.objects.grow_ms > 0 && !j->spec.train.skip;
-}
 
 void coord_grow_close(struct coord_grow *g)
 {
@@ -472,15 +466,12 @@ void coord_grow_wait(struct coord_job *j)
     coord_objects_forget(&j->objects);
 }
 
-bool coord_grow_take(struct coord *c)
+int coord_grow_take(struct coord *c, struct err *e)
 {
     struct coord_objects *o = &c->job.objects;
-    struct err e = {0};
     SHOAL_ASSERT(c->job.at.phase == PHASE_GROW);
-    if (o->count == 0 && c->job.grow.list.count > 0 &&
-        stable_take(c, o->head, o->head_bytes, &e) != 0)
-        return coord_end_fail(c, e.code, "%s", e.text);
-    return o->count > 0;
+    return o->count > 0 || c->job.grow.list.count == 0 ? 0
+                                                       : stable_take(c, o->head, o->head_bytes, e);
 }
 
 /* What is taken is not taken again. */

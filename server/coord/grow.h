@@ -66,16 +66,16 @@ struct coord_grow {
     char failed[ERR_TEXT_MAX];  /* why the last list could not be made; empty: it was */
     void *record;               /* owned: as stored (2) */
     size_t record_bytes;
-    bool stop; /* the job is to end; stored */
+    bool stop;   /* the job is to end; stored */
+    bool ending; /* the checkpoint of its end is waited for: it can still be gone on with */
 };
 
-bool coord_grow_on(const struct coord_job *j);
 void coord_grow_close(struct coord_grow *g);
 /* After a restart, or from a checkpoint: the round at hand, its objects, and data.train's split.
  * Of a job that does not grow, or has no round yet: nothing. CORRUPT. */
 int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e);
-/* Of a job that begins with the tables of a checkpoint, whose record this is and whose rounds had so
- * many rows learnt: what they took is not taken again, but for the round at hand, which is trained
+/* Of a job that begins with the tables of a checkpoint, whose record this is, and which had learnt
+ * so many rows: what its rounds took is not taken again, but for the one at hand, which is trained
  * again whole. */
 int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
                      uint64_t train_rows, struct err *e);
@@ -88,8 +88,8 @@ bool coord_grow_due(const struct coord *c, uint64_t worker);
 int coord_grow_list(struct coord *c, struct coord_ask *a);
 /* In PHASE_GROW: the objects of the round before are let go. */
 void coord_grow_wait(struct coord_job *j);
-/* Where none is at hand: what has come becomes the objects to index. Whether there are some. */
-bool coord_grow_take(struct coord *c);
+/* Where none is at hand: what has come becomes the objects to index. */
+int coord_grow_take(struct coord *c, struct err *e);
 /* The objects at hand are all indexed, `whole`: they are round `round`'s, or, where they have no
  * rows, taken and forgotten. IO: the store failed. */
 int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t round,

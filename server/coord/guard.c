@@ -188,7 +188,7 @@ uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
     bool open = coord_epoch_open(j);
     uint64_t refused = coord_epoch_losses(j).refused;
     *batches = j->spec.train.batch > 0 && j->at.epoch > 0
-                   ? coord_epoch_batches_before(j) + (open ? 0 : coord_replay_batches(j))
+                   ? coord_replay_batches_before(j) + (open ? 0 : coord_replay_batches(j))
                    : 0;
     bool planned = open && j->tasks.epoch == j->at.epoch;
     for (uint32_t i = 0; planned && i < j->tasks.tasks; i++)

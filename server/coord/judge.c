@@ -150,8 +150,8 @@ static bool has_room(const struct coord_job *j)
 uint64_t coord_judge_batches(const struct coord_job *j)
 {
     uint64_t all = coord_replay_batches(j), rows = coord_replay_rows(j),
-             batch = j->spec.train.batch, begun = coord_epoch_rows_before(j),
-             before = coord_epoch_batches_before(j);
+             batch = j->spec.train.batch, begun = coord_replay_rows_before(j),
+             before = coord_replay_batches_before(j);
     if (coord_epoch_open(j))
         return before + coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
     uint64_t done = j->at.train_rows > begun ? j->at.train_rows - begun : 0;
@@ -170,7 +170,7 @@ void coord_judge_stop(struct coord *c)
     struct coord_tasks *t = &c->job.tasks;
     const struct coord_evaluation *last = newest(j);
     uint64_t every = j->spec.evaluate.every_batches, all = coord_replay_batches(j),
-             begun = coord_epoch_batches_before(j);
+             begun = coord_replay_batches_before(j);
     coord_task_stop(t, t->tasks);
     if (every == 0 || j->at.split[WIRE_VALID].used == 0 || !has_room(j))
         return;

@@ -199,6 +199,17 @@ uint64_t coord_replay_batches(const struct coord_job *j)
     return j->spec.replay.on ? j->replay.batches : rows / batch + (rows % batch != 0);
 }
 
+uint64_t coord_replay_rows_before(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? j->grow.at.before_rows : (j->at.epoch - 1) * coord_replay_rows(j);
+}
+
+uint64_t coord_replay_batches_before(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? j->grow.at.before_batches
+                            : (j->at.epoch - 1) * coord_replay_batches(j);
+}
+
 /* Of the first `count` windows that are trained. */
 static uint64_t segments_hash(const struct coord_job *j, uint32_t count)
 {
