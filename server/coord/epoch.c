@@ -177,8 +177,8 @@ bool coord_epoch_plan(struct coord *c)
         } else if (rc == SHOAL_E_NOT_FOUND) {
             rc = 0;
             /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any
-             * order. */
-            if (++missing == j->tasks.lanes)
+             * order, and tasks of objects are, by who holds them. */
+            if (++missing == j->tasks.lanes && j->tasks.holder == NULL)
                 break;
         }
     }

@@ -23,9 +23,9 @@ class Log:
 
     def put(self, *names):
         for name in names:
-            new = self.folder / f".{name}"
-            new.write_bytes(self.text())
-            new.rename(self.folder / f"part-{name}")
+            (self.folder / f".{name}").write_bytes(self.text())
+        for name in names:  # at once, so that they are one round
+            (self.folder / f".{name}").rename(self.folder / f"part-{name}")
         return self
 
 
@@ -74,6 +74,8 @@ def played(space, name, disturb=lambda run, round: None, rounds=ROUNDS, rows=200
             run = Run(job, space / name, servers=2, workers=2)
         disturb(run, n)
         learnt(run, count)
+        if state(run)["epoch"] != n + 1:
+            raise TooShort("a list came between the files of a round")
     return stopped(run), log
 
 
@@ -155,7 +157,9 @@ def rows_in_memory_go_back(space):
     def disturb(run, n):
         if n > 0:
             time.sleep(random.random() * 2.5)
+            before = state(run)["went_back"]
             strike(run, "server-0")
+            within(60, "the job to go back", lambda: state(run).get("went_back", 0) > before)
 
     got, _ = played(space, "back", disturb, **keys, **{"checkpoint.dir": str(space / "c2")})
     assert got["went_back"] > 0, got["went_back"]
