@@ -118,7 +118,8 @@ struct job {
             char *list, *open; /* owned; commands; NULL: of files */
             uint32_t quiet_s;  /* without a byte of a command */
             uint32_t tries;
-            bool leave_out; /* what cannot be read */
+            bool leave_out;   /* what cannot be read */
+            uint32_t grow_ms; /* between two lists; 0: what is listed at the start is all */
         } objects;
         char *head; /* owned; of objects: the first line of one; no part of the file. Or NULL */
         /* columns by name or number; one, "0", by default; several: a task each */

@@ -232,6 +232,7 @@ static int objects_take(const struct config *c, struct job *j, struct err *e)
     j->data.objects.quiet_s = (uint32_t)(config_size(c, "data.objects.quiet") / 1000);
     j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
     j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
+    j->data.objects.grow_ms = (uint32_t)config_size_or(c, "data.objects.grow", 0);
     for (size_t i = 0; i < j->data.valid.count + j->data.test.count; i++)
         if (is_object(i < j->data.valid.count ? j->data.valid.item[i]
                                               : j->data.test.item[i - j->data.valid.count]))
@@ -239,6 +240,10 @@ static int objects_take(const struct config *c, struct job *j, struct err *e)
                               ": {object: ..} is for data.train; name files or {cmd: ..}");
     if (commands)
         rc = commands_take(c, j, e);
+    if (rc == 0 && j->data.objects.grow_ms > 0 && !j->data.objects.on)
+        rc = job_refuse(c, "data.objects.grow", e,
+                        ": only a log of objects grows: say data.objects: true, each file one, or "
+                        "{object: {list: .., open: ..}}");
     return rc == 0 && j->data.objects.on ? objects_check(c, j, e) : rc;
 }
 

@@ -29,6 +29,9 @@ const struct config_key keys_job[] = {
      .text = "of a command, with pauses of 1 s, 2 s, 4 s, .."},
     {"data.objects.failed", CONFIG_ENUM, 0, 0, "stop|leave_out", .fallback = "stop",
      .text = "what an object does that cannot be read: stop the job, or be left out, and counted"},
+    {"data.objects.grow", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .otherwise = "never",
+     .text = "the log is listed again so often; what came is trained, and the job has no end. "
+             "[A log that grows](#a-log-that-grows)"},
     {"data.valid", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored after each epoch"},
     {"data.test", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",

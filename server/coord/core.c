@@ -97,9 +97,46 @@ uint32_t coord_live_workers(const struct coord *c)
     return live == 0 ? 1 : live;
 }
 
+bool coord_grow_on(const struct coord_job *j)
+{
+    return j->parsed && j->spec.data.objects.grow_ms > 0 && !j->spec.train.skip;
+}
+
+uint32_t coord_epochs(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? COORD_ROUNDS_MAX : j->spec.train.epochs;
+}
+
+uint32_t coord_epochs_kept(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? COORD_ROUNDS_KEPT : j->spec.train.epochs;
+}
+
+uint32_t coord_epoch_first(const struct coord_job *j)
+{
+    uint32_t kept = coord_epochs_kept(j);
+    return j->at.epoch > kept ? j->at.epoch - kept + 1 : 1;
+}
+
+uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch)
+{
+    SHOAL_ASSERT(epoch >= 1 && epoch <= coord_epochs(j));
+    return (epoch - 1) % coord_epochs_kept(j);
+}
+
+struct coord_losses coord_epoch_losses(const struct coord_job *j)
+{
+    struct coord_losses sum = j->grow.at.before;
+    uint32_t from = coord_grow_on(j) ? j->at.epoch : 1;
+    for (uint32_t n = from; n >= 1 && n <= j->at.epoch; n++)
+        coord_losses_add(&sum, &j->epoch[coord_epoch_slot(j, n)].train);
+    return sum;
+}
+
 bool coord_epoch_open(const struct coord_job *j)
 {
-    return j->parsed && j->at.epoch >= 1 && j->epoch[j->at.epoch - 1].number != j->at.number;
+    return j->parsed && j->at.epoch >= 1 &&
+           j->epoch[coord_epoch_slot(j, j->at.epoch)].number != j->at.number;
 }
 
 uint64_t coord_examples(const struct coord_job *j)

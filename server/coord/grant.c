@@ -406,6 +406,10 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
     case PHASE_INDEX:
         next_index(c, from, request, w->number);
         break;
+    case PHASE_GROW:
+        if (objects_given(c, from, request, w->number))
+            answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        break;
     case PHASE_TRAIN:
         if (copy)
             next_copy(c, from, request, w);
@@ -431,8 +435,8 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
     struct coord_lane *l = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     if (c->job.at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD ||
         l->worker != worker || l->generation != q->generation) {
-        bool over = c->job.at.phase == PHASE_NONE || c->job.at.phase >= PHASE_FINISH;
-        answer_kind(c, from, request->id, over ? WIRE_NEXT_END : WIRE_NEXT_LEAVE, q->lane);
+        answer_kind(c, from, request->id, coord_phase_over(c) ? WIRE_NEXT_END : WIRE_NEXT_LEAVE,
+                    q->lane);
         return;
     }
     l->used = true;

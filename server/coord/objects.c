@@ -14,16 +14,11 @@
 #include <string.h>
 
 #define LIST_KEY "objects/list" /* the job's number; bytes of the lines; the lines; the head */
-/* the job's number; struct object_record (count); struct wire_window (windows of all) */
+/* the job's number; struct coord_object_record (count); struct wire_window (windows of all) */
 #define ROWS_KEY "objects/rows"
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
-
-struct object_record {
-    uint64_t rows, digest;
-    uint32_t left_out, windows;
-};
-_Static_assert(sizeof(struct object_record) == 24, "object_record is stored");
+#define ROWS_MAX (UINT64_C(1) << 44) /* of one: so that no sum of them wraps */
 
 void coord_objects_close(struct coord_objects *o)
 {
@@ -35,6 +30,17 @@ void coord_objects_close(struct coord_objects *o)
     free(o->holder);
     free(o->piece);
     memset(o, 0, sizeof *o);
+}
+
+void coord_objects_forget(struct coord_objects *o)
+{
+    struct coord_objects kept = {.head = o->head,
+                                 .head_bytes = o->head_bytes,
+                                 .lister = o->lister,
+                                 .lister_ns = o->lister_ns};
+    o->head = NULL;
+    coord_objects_close(o);
+    *o = kept;
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -82,8 +88,8 @@ static bool lines_take(struct coord_objects *o, uint32_t count)
     return at == o->bytes;
 }
 
-static int list_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
-                     const void *head, size_t head_bytes, struct err *e)
+int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
+                       const void *head, size_t head_bytes, struct err *e)
 {
     if (count == 0 || count > LIMIT_OBJECTS || bytes > TEXT_BYTES ||
         head_bytes > LIMIT_LINE_BYTES || memchr(head, '\0', head_bytes) != NULL)
@@ -95,7 +101,8 @@ static int list_take(struct coord_objects *o, const void *lines, size_t bytes, u
                                  .bytes = bytes,
                                  .head = malloc(head_bytes + 1),
                                  .head_bytes = head_bytes,
-                                 .lister = o->lister};
+                                 .lister = o->lister,
+                                 .lister_ns = o->lister_ns};
     int rc = SHOAL_E_NOMEM;
     if (made.text != NULL && made.head != NULL) {
         memcpy(made.text, lines, bytes);
@@ -125,7 +132,7 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* A function of job and list, whoever is there. Objects of one time are spread over the lanes. */
-static int lanes_deal(struct coord_job *j, struct err *e)
+int coord_objects_deal(struct coord_job *j, struct err *e)
 {
     const struct coord_objects *o = &j->objects;
     bool dated = j->spec.data.partition.step > 0 && j->spec.data.format != DATA_EVENTS;
@@ -186,21 +193,28 @@ static int list_asked(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
+void coord_objects_opened(struct coord *c, uint64_t worker)
+{
+    struct coord_objects *o = &c->job.objects;
+    o->holder[0] = worker;
+    if (c->job.spec.train.mode == WIRE_BSP)
+        c->job.tasks.lane[o->object[0].lane].owner = worker;
+}
+
 int coord_objects_list(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_objects *o = &c->job.objects;
+    if (coord_grow_on(&c->job))
+        return coord_grow_list(c, a);
     if (q->count > 0 && o->count == 0) { /* 1 */
-        int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
-                           a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
-        if (rc == 0 && (rc = lanes_deal(&c->job, &a->e)) != 0)
+        int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
+                                    a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        if (rc == 0 && (rc = coord_objects_deal(&c->job, &a->e)) != 0)
             coord_objects_close(o);
         if (rc != 0)
             return rc;
-        /* it has looked into the first */
-        o->holder[0] = a->worker->number;
-        if (c->job.spec.train.mode == WIRE_BSP)
-            c->job.tasks.lane[o->object[0].lane].owner = a->worker->number;
+        coord_objects_opened(c, a->worker->number);
         o->lister = 0;
         if (!list_put(c))
             return SHOAL_E_IO;
@@ -211,25 +225,34 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
 
 /* ---- the index of each ----------------------------------------------------------------------- */
 
-static int rows_put(struct coord *c, struct err *e)
+size_t coord_objects_records_bytes(const struct coord_objects *o)
 {
-    const struct coord_objects *o = &c->job.objects;
-    size_t head = sizeof c->job.at.number, records = o->count * sizeof(struct object_record);
-    size_t bytes = head + records + o->windows * sizeof(struct wire_window);
-    char *value = malloc(bytes);
-    if (value == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
-    memcpy(value, &c->job.at.number, head);
-    char *at = value + head, *windows = at + records;
+    return o->count * sizeof(struct coord_object_record) + o->windows * sizeof(struct wire_window);
+}
+
+void coord_objects_records(const struct coord_objects *o, void *to)
+{
+    char *at = to, *windows = at + o->count * sizeof(struct coord_object_record);
     for (uint32_t i = 0; i < o->count; i++) {
         const struct coord_object *of = &o->object[i];
-        struct object_record r = {of->rows, of->digest, of->left_out, of->windows};
+        struct coord_object_record r = {of->rows, of->digest, of->left_out, of->windows};
         memcpy(at + i * sizeof r, &r, sizeof r);
         if (of->windows > 0)
             memcpy(windows, of->window, of->windows * sizeof *of->window);
         windows += of->windows * sizeof *of->window;
     }
-    SHOAL_ASSERT(windows == value + bytes);
+    SHOAL_ASSERT(windows == (char *)to + coord_objects_records_bytes(o));
+}
+
+static int rows_put(struct coord *c, struct err *e)
+{
+    const struct coord_objects *o = &c->job.objects;
+    size_t head = sizeof c->job.at.number, bytes = head + coord_objects_records_bytes(o);
+    char *value = malloc(bytes);
+    if (value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
+    memcpy(value, &c->job.at.number, head);
+    coord_objects_records(o, value + head);
     int rc = coord_put(c, ROWS_KEY, value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -243,36 +266,85 @@ static void bases_set(struct coord_objects *o)
         o->object[i].base = o->object[i - 1].base + o->object[i - 1].rows;
 }
 
+/* Of an object: what was stored. */
+static bool row_load(struct coord_object *of, const struct coord_object_record *r,
+                     const void *windows)
+{
+    size_t bytes = r->windows * sizeof *of->window;
+    of->window = r->windows > 0 ? malloc(bytes) : NULL;
+    if (r->windows > 0 && of->window == NULL)
+        return false;
+    if (r->windows > 0)
+        memcpy(of->window, windows, bytes);
+    of->known = true;
+    of->windows = r->windows;
+    of->rows = r->rows;
+    of->digest = r->digest;
+    of->left_out = r->left_out != 0;
+    return r->rows < ROWS_MAX;
+}
+
+bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes)
+{
+    struct coord_object_record r;
+    size_t at = o->count * sizeof r;
+    if (bytes < at)
+        return false;
+    o->known = o->left_out = o->windows = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        memcpy(&r, (const char *)from + i * sizeof r, sizeof r);
+        if (r.windows > (bytes - at) / sizeof(struct wire_window) ||
+            !row_load(&o->object[i], &r, (const char *)from + at))
+            return false;
+        at += r.windows * sizeof(struct wire_window);
+        o->windows += r.windows;
+        o->left_out += r.left_out != 0;
+        o->known++;
+    }
+    bases_set(o);
+    return at == bytes;
+}
+
+/* Of all that are known. */
+static int sum_up(const struct coord_objects *o, struct coord_split *whole, struct err *e)
+{
+    *whole = (struct coord_split){.used = 1, .known = 1};
+    for (uint32_t i = 0; i < o->count; i++) {
+        /* rows of an object are drawn by its name */
+        const char *name = o->object[i].line;
+        whole->digest ^= hash_bytes(name, strcspn(name, "\t"), i);
+        if (o->object[i].left_out)
+            continue;
+        if (o->object[i].rows >= ROWS_MAX)
+            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
+                           o->object[i].rows);
+        whole->rows += o->object[i].rows;
+        whole->digest = rng_mix(whole->digest ^ o->object[i].digest) + 1;
+    }
+    return 0;
+}
+
 /* All are known: the split is. */
 static int index_complete(struct coord *c, struct err *e)
 {
     struct coord_objects *o = &c->job.objects;
-    struct coord_split whole = {.used = 1, .known = 1};
-    for (uint32_t i = 0; i < o->count; i++) {
-        /* rows of an object are drawn by its name */
-        const char *name = o->object[i].line;
-        whole.digest ^= hash_bytes(name, strcspn(name, "\t"), i);
-        if (o->object[i].left_out)
-            continue;
-        if (o->object[i].rows >= UINT64_C(1) << 44) /* so that no sum of them wraps */
-            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
-                           o->object[i].rows);
-        whole.rows += o->object[i].rows;
-        whole.digest = rng_mix(whole.digest ^ o->object[i].digest) + 1;
-    }
-    if (whole.rows == 0)
+    int rc = sum_up(o, &o->whole, e);
+    bases_set(o);
+    c->job.tasks.late = c->members.next_worker;
+    if (rc != 0 || c->job.at.phase == PHASE_GROW)
+        return rc;
+    if (o->whole.rows == 0)
         return err_set(e, SHOAL_E_DATA, "data.train: %u objects, and no row in them%s%s", o->count,
                        c->job.warning[0] != 0 ? ": " : "", c->job.warning);
-    int rc = coord_replay_objects(&c->job, e);
-    if (rc == 0)
+    rc = coord_grow_on(&c->job) ? coord_grow_round(c, &o->whole, 1, e)
+                                : coord_replay_objects(&c->job, e);
+    if (rc == 0 && !coord_grow_on(&c->job))
         rc = rows_put(c, e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
-    bases_set(o);
-    c->job.tasks.late = c->members.next_worker;
-    c->job.at.split[WIRE_TRAIN] = whole;
-    log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", whole.rows,
+    c->job.at.split[WIRE_TRAIN] = o->whole;
+    log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", o->whole.rows,
              o->count - o->left_out, o->left_out);
     return 0;
 }
@@ -367,6 +439,8 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
     if (q->object >= o->count)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
     struct coord_object *of = &o->object[q->object];
+    if (q->salt != hash_bytes(of->line, strcspn(of->line, "\t"), 1))
+        return 0; /* of a round before */
     if (of->known)
         return object_again(of, a);
     int rc = windows_read(c, a, &window);
@@ -525,11 +599,15 @@ uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **
 
 void coord_objects_json(const struct coord_job *j, struct json *to)
 {
-    if (j->objects.count == 0)
+    if (j->objects.count == 0 && !coord_grow_on(j))
         return;
     struct json *item = json_new_object();
-    json_set_int(item, "read", j->objects.count - j->objects.left_out);
-    json_set_int(item, "left_out", j->objects.left_out);
+    if (coord_grow_on(j)) {
+        coord_grow_json(j, item);
+    } else {
+        json_set_int(item, "read", j->objects.count - j->objects.left_out);
+        json_set_int(item, "left_out", j->objects.left_out);
+    }
     json_set(to, "objects", item);
 }
 
@@ -556,47 +634,12 @@ static int list_load(struct coord *c, struct err *e)
             count++;
         }
     rc = !good ? SHOAL_E_NOT_FOUND
-               : list_take(&j->objects, lines, head[1], count, lines + head[1],
-                           bytes - sizeof head - head[1], e);
+               : coord_objects_take(&j->objects, lines, head[1], count, lines + head[1],
+                                    bytes - sizeof head - head[1], e);
     if (rc == 0)
-        rc = lanes_deal(j, e);
+        rc = coord_objects_deal(j, e);
     free(value);
     return rc;
-}
-
-/* Of an object: what was stored. */
-static int row_load(struct coord_object *of, const struct object_record *r, const void *windows)
-{
-    size_t bytes = r->windows * sizeof *of->window;
-    of->window = r->windows > 0 ? malloc(bytes) : NULL;
-    if (r->windows > 0 && of->window == NULL)
-        return SHOAL_E_NOMEM;
-    if (r->windows > 0)
-        memcpy(of->window, windows, bytes);
-    of->known = true;
-    of->windows = r->windows;
-    of->rows = r->rows;
-    of->digest = r->digest;
-    of->left_out = r->left_out != 0;
-    return 0;
-}
-
-static int rows_take(struct coord_objects *o, const char *record, size_t bytes, struct err *e)
-{
-    struct object_record r;
-    size_t records = o->count * sizeof r, at = records;
-    for (uint32_t i = 0; bytes >= records && i < o->count; i++) {
-        memcpy(&r, record + i * sizeof r, sizeof r);
-        if (r.windows > (bytes - at) / sizeof(struct wire_window))
-            break;
-        if (row_load(&o->object[i], &r, record + at) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
-        at += r.windows * sizeof(struct wire_window);
-        o->windows += r.windows;
-        o->left_out += r.left_out != 0;
-        o->known++;
-    }
-    return o->known == o->count && at == bytes ? 0 : SHOAL_E_NOT_FOUND;
 }
 
 static int rows_load(struct coord *c, struct err *e)
@@ -609,16 +652,18 @@ static int rows_load(struct coord *c, struct err *e)
         return rc;
     if (bytes >= head)
         memcpy(&number, value, head);
-    rc = number == c->job.at.number
-             ? rows_take(&c->job.objects, (char *)value + head, bytes - head, e)
+    rc = number == c->job.at.number &&
+                 coord_objects_known(&c->job.objects, (char *)value + head, bytes - head)
+             ? 0
              : SHOAL_E_NOT_FOUND;
-    bases_set(&c->job.objects);
     free(value);
     return rc;
 }
 
 int coord_objects_load(struct coord *c, struct err *e)
 {
+    if (coord_grow_on(&c->job))
+        return coord_grow_load(c, &c->job, e);
     if (!c->job.spec.data.objects.on)
         return 0;
     int rc = list_load(c, e);

@@ -45,6 +45,18 @@ struct coord_object {
     bool known, left_out;
 };
 
+struct coord_split {
+    uint64_t rows, digest;
+    uint32_t used, known; /* the job has it; its index is reported */
+};
+
+/* What is stored of each. */
+struct coord_object_record {
+    uint64_t rows, digest;
+    uint32_t left_out, windows;
+};
+_Static_assert(sizeof(struct coord_object_record) == 24, "coord_object_record is stored");
+
 struct coord_objects {
     char *text; /* owned: lines, each ended by a NUL */
     size_t bytes;
@@ -57,9 +69,26 @@ struct coord_objects {
     uint32_t first;             /* all before it are given */
     uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
     struct coord_piece *piece;  /* owned (count): of the epoch at hand */
+    struct coord_split whole;   /* of all, once they are known */
 };
 
 void coord_objects_close(struct coord_objects *o);
+/* All but the head, and who lists. */
+void coord_objects_forget(struct coord_objects *o);
+/* Lines in byte order, LF-ended; a peer's word, or a store's. Nobody holds one, nothing is known of
+ * their rows. MALFORMED, NOMEM. */
+int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
+                       const void *head, size_t head_bytes, struct err *e);
+/* Which lane each is of under bsp: a function of job and list, whoever is there. NOMEM; CONFIG: a
+ * name is none of data.partition. */
+int coord_objects_deal(struct coord_job *j, struct err *e);
+/* Records of all, one after the other, then their windows, and back, from anywhere; false: they
+ * cannot be. */
+size_t coord_objects_records_bytes(const struct coord_objects *o);
+void coord_objects_records(const struct coord_objects *o, void *to);
+bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes);
+/* The first is at hand there. */
+void coord_objects_opened(struct coord *c, uint64_t worker);
 /* After a restart of a job whose index was complete. CORRUPT. */
 int coord_objects_load(struct coord *c, struct err *e);
 

@@ -136,6 +136,7 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
     rate_note(a->worker, env_now_ns(c->env), coord_lease_ns(c));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
     a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, a->worker->number);
+    a->reply.u.WORKER_BEAT_reply.list = coord_grow_due(c, a->worker->number);
     return 0;
 }
 

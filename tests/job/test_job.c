@@ -529,6 +529,27 @@ START_TEST(job_wrong_values_are_refused)
 }
 END_TEST
 
+/* A log that grows has no end. */
+START_TEST(job_that_grows_has_nothing_that_ends)
+{
+    struct job j;
+    struct err e;
+    const char *grows = "job: x\ndata: {train: a*, objects: {grow: 1min}}\n";
+    ck_assert_int_eq(job_parse(grows, strlen(grows), "job.yaml", NULL, &j, &e), 0);
+    ck_assert(j.data.objects.on);
+    ck_assert_uint_eq(j.data.objects.grow_ms, 60000);
+    job_free(&j);
+    refused(grows, "train.epochs=2", "each object is trained once");
+    refused(grows, "train.skip=true", "nothing is trained");
+    refused("job: x\ndata: {train: a*, valid: b, objects: {grow: 1min}}\n",
+            "train.early_stop.patience=1", "no evaluation is the last");
+    refused("job: x\ndata: {train: a*, objects: {grow: 1min}}\n"
+            "train: {schedule: {kind: cosine, batches: 9}}\n",
+            NULL, "it falls towards an end");
+    refused(grows, "data.objects.grow=10ms", "data.objects.grow");
+}
+END_TEST
+
 START_TEST(job_text_survives_a_round_trip)
 {
     char path[] = "/tmp/shoal-test-job-XXXXXX";
@@ -1088,6 +1109,7 @@ int main(void)
     tcase_add_test(t, job_partitions_tell_times);
     tcase_add_test(t, job_time_has_a_unit);
     tcase_add_test(t, job_checkpoints_have_defaults_and_ranges);
+    tcase_add_test(t, job_that_grows_has_nothing_that_ends);
     tcase_add_test(t, job_same_model_names_the_key_that_differs);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

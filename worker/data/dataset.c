@@ -122,6 +122,23 @@ int dataset_objects(const struct job *job, struct string_list *lines, char **hea
     return rc;
 }
 
+int dataset_objects_again(const struct job *job, const char *after, bool first,
+                          struct object_seen *seen, struct string_list *lines, char **head,
+                          struct err *e)
+{
+    struct cache cache;
+    *head = NULL;
+    int rc = cache_init(&cache, job->data.cache, e);
+    if (rc == 0)
+        rc = object_list_again(job, after, seen, lines, e);
+    if (rc != 0 || !first || lines->count == 0 || format_of(job->data.format)->columns != NULL)
+        return rc;
+    rc = object_head(job, lines->item[0], &cache, head, e);
+    if (rc != 0)
+        config_list_free(lines);
+    return rc;
+}
+
 static int features_of_objects(const struct job *job, struct features *f, struct err *e)
 {
     struct string_list lines;
@@ -146,7 +163,8 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
         return dataset_features_of_events(job, other, f, e);
     const struct string_list *list = dataset_list(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
-    bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
+    bool looks = job->predict.on || job->data.objects.grow_ms == 0; /* else: all of a long log */
+    bool gone = looks && list->count > 0 && !stream && source_check(list, what, NULL) != 0;
     if ((job->predict.on || gone) && feature_names_known(job))
         return features_make(job, "the tables", NULL, 0, f, e);
     bool named = job->predict.on && names_all(job);
@@ -201,8 +219,10 @@ static int names_check(const struct job *job, struct err *e)
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
-    /* who trains nothing may know the columns from the tables, once he has them */
-    bool gone = job->train.skip && source_check(&job->data.train, "data.train", NULL) != 0;
+    /* who trains nothing may know the columns from the tables, once he has them; what has not come
+     * yet may come */
+    bool waits = job->train.skip || job->data.objects.grow_ms > 0;
+    bool gone = waits && source_check(&job->data.train, "data.train", NULL) != 0;
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
         const struct string_list *list = dataset_list(job, split, &what);
@@ -493,6 +513,11 @@ int dataset_open_object(const struct job *job, const char *line, struct dataset 
                         struct err *e)
 {
     return open_of(job, WIRE_TRAIN, line, out, e);
+}
+
+void dataset_trim(const struct dataset *d, const struct job *job)
+{
+    object_trim(job, &d->cache);
 }
 
 void dataset_forget(struct dataset *d, const struct job *job)

@@ -35,10 +35,18 @@ int dataset_open_object(const struct job *job, const char *line, struct dataset 
 void dataset_close(struct dataset *d);
 /* Closes an object's, and takes its text out of the cache folder. */
 void dataset_forget(struct dataset *d, const struct job *job);
+/* object_trim, of the folder that it lies in. */
+void dataset_trim(const struct dataset *d, const struct job *job);
 
 /* The objects of data.train, and the first line of the first one where the format numbers its
  * columns by it, else NULL; both are the caller's. As object_list and object_open. */
 int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e);
+/* Of a log that grows, as object_list_again: what is behind `after`, which may be nothing; the head
+ * where it is asked for (first). */
+struct object_seen;
+int dataset_objects_again(const struct job *job, const char *after, bool first,
+                          struct object_seen *seen, struct string_list *lines, char **head,
+                          struct err *e);
 /* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,
  * p first. As dataset_open. */
 struct parsed;

@@ -2,6 +2,7 @@
 #include "worker/train/seat.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "worker/train/task_figures.h"
 
@@ -278,6 +279,7 @@ static struct msg *object_message(const struct seat *s)
     struct wire_OBJECT_DONE *q = &w.u.OBJECT_DONE;
     q->pass = s->host->pass;
     q->object = s->task.object - 1;
+    q->salt = hash_bytes(s->task.object_name, strlen(s->task.object_name), 1);
     q->fail_status = s->index_status;
     if (s->index_status != 0) {
         snprintf(q->fail_text, sizeof q->fail_text, "%s", s->index_error.text);

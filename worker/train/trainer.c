@@ -173,7 +173,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     }
     sm_move(&trainer_moves, &t->state, PREPARING);
     t->objects_known = !t->job.data.objects.on; /* a coordinator that came back asks again */
-    inputs_relist(&t->inputs);
+    inputs_relist(&t->inputs, "");
     trainer_job_prepare(t);
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
     trainer_wake(t);
@@ -290,6 +290,8 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
         trainer_forgotten(t);
+    else if (w->status == 0 && w->u.WORKER_BEAT_reply.list)
+        trainer_job_list_again(t);
     return REQUEST_DONE;
 }
 
@@ -503,6 +505,8 @@ void trainer_tick(struct trainer *t)
             seats_tick(t);
         break;
     case WORKING:
+        if (t->listing)
+            trainer_job_list(t);
         seats_tick(t);
         break;
     case CLEARING:

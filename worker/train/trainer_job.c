@@ -3,10 +3,12 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
 #include "worker/data/object.h"
 #include "worker/train/known_names.h"
 #include "worker/train/trainer_inner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +34,7 @@ void trainer_job_drop(struct trainer *t)
         inputs_close(&t->inputs);
         job_free(&t->job);
     }
-    t->have_job = t->objects_known = t->listing = false;
+    t->have_job = t->objects_known = t->listing = t->listed = false;
 }
 
 static void inputs_changed(void *context)
@@ -183,7 +185,7 @@ static void prepare_done(struct env_work *w)
 void trainer_job_prepare(struct trainer *t)
 {
     if (!t->objects_known) {
-        t->listing = false;
+        t->listing = t->listed = false;
         client_start(t->client, &t->objects);
         return;
     }
@@ -219,6 +221,15 @@ static struct msg *objects_build(struct request *r)
     client_head(r, &w);
     w.u.OBJECTS.pass = t->host.pass;
     w.u.OBJECTS.count = (uint32_t)s->lines.count;
+    w.u.OBJECTS.due = t->state == WORKING;
+    w.u.OBJECTS.listed = t->listed;
+    w.u.OBJECTS.token = t->list_token;
+    if (t->listed) {
+        w.u.OBJECTS.late = s->list_status == 0 ? s->seen.late : 0;
+        w.u.OBJECTS.fail_status = s->list_status;
+        (void)snprintf(w.u.OBJECTS.late_name, LIMIT_PATH, "%s", s->seen.late_name);
+        (void)snprintf(w.u.OBJECTS.fail_text, ERR_TEXT_MAX, "%s", s->list_error.text);
+    }
     for (size_t i = 0; i < s->lines.count; i++)
         bytes += strlen(s->lines.item[i]) + 1;
     struct msg *m = wire_encode(&w);
@@ -242,17 +253,29 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
         trainer_clear(t, true, 0, "");
         return REQUEST_DONE;
     }
-    if (client_passing(w->status)) /* AGAIN: another worker lists them */
-        return REQUEST_LATER;
+    bool works = t->state == WORKING; /* a log that grows */
+    if (t->listed || works)
+        inputs_relist(&t->inputs, NULL); /* what it was is told, or is not asked for any more */
+    t->listed = false;
+    if (client_passing(w->status)) /* AGAIN: another worker lists them, or they are listed again */
+        return works ? REQUEST_DONE : REQUEST_LATER;
+    if (w->status != 0 && works) {
+        log_warn("the coordinator refused the list of objects: %s", w->error);
+        return REQUEST_DONE;
+    }
     if (w->status != 0) {
         trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
         return REQUEST_DONE;
     }
     if (w->u.OBJECTS_reply.list) {
+        inputs_relist(&t->inputs, w->u.OBJECTS_reply.after);
+        t->list_token = w->u.OBJECTS_reply.token;
         t->listing = true;
         trainer_wake(t);
         return REQUEST_DONE;
     }
+    if (works)
+        return REQUEST_DONE;
     const struct frame *head = &m->frame[1];
     free(t->job.data.head);
     t->job.data.head = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
@@ -271,9 +294,17 @@ void trainer_job_list(struct trainer *t)
     if (rc == SHOAL_E_AGAIN)
         return;
     t->listing = false;
-    if (rc != 0)
+    t->listed = t->job.data.objects.grow_ms > 0;
+    /* a list that never was is a mistake in the job file; one that was comes back */
+    if (rc != 0 && !(t->listed && t->inputs.seen.known))
         trainer_end(t, rc, e.text);
     else
+        client_start(t->client, &t->objects);
+}
+
+void trainer_job_list_again(struct trainer *t)
+{
+    if (t->state == WORKING && !t->listing && !request_active(&t->objects))
         client_start(t->client, &t->objects);
 }
 

@@ -1,4 +1,5 @@
 /* test_objects.c: the list of a log's objects, who is given which, what an epoch is cut from. */
+#include "proto/base/hash.h"
 #include "server/coord/core.h"
 
 #include <check.h>
@@ -67,6 +68,10 @@ static int done(uint32_t who, uint32_t object, uint64_t rows, int status)
     w.u.OBJECT_DONE.object = object;
     w.u.OBJECT_DONE.rows = rows;
     w.u.OBJECT_DONE.digest = rows * 3;
+    if (object < c->job.objects.count) {
+        const char *line = c->job.objects.object[object].line;
+        w.u.OBJECT_DONE.salt = hash_bytes(line, strcspn(line, "\t"), 1);
+    }
     w.u.OBJECT_DONE.fail_status = status;
     snprintf(w.u.OBJECT_DONE.fail_text, sizeof w.u.OBJECT_DONE.fail_text, "gone");
     bool ends;
