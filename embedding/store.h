@@ -67,8 +67,8 @@ struct store_ops {
     int (*tidy)(struct store *s, const struct store_item *from, const struct store_item *below,
                 struct err *e);
     /* Flushes, and rewrites everything: when it returns no overwritten value is left in the store's
-     * files (the copies that checkpoint made have what they had). Costs reading and writing all
-     * that is stored. */
+     * files (the copies that checkpoint made have what they had), which has been looked at. Costs
+     * reading and writing all that is stored. */
     int (*compact)(struct store *s, struct err *e);
     void (*close)(struct store *s);
 };

@@ -201,7 +201,7 @@ static int source_leave(struct journal_cursor *c, struct err *e)
     bool more = c->file + 1 < c->files->count && head_peek(f + 1, &h);
     bool follows = more && !damaged && h.previous == c->last; /* 1 */
     bool idle = more && h.first > c->last && h.first <= c->floor + 1 && c->floor > 0 &&
-                !PLANTED("gap_below_floor");
+                !PLANTED("gap_below_floor") && !PLANTED("reused_at_once");
     if (follows || idle) {
         c->file++;
         return source_open(c, e);

@@ -185,7 +185,8 @@ static uint64_t note_generation(struct journal *j, const char *path)
  * needed, and of the new ones none was acknowledged. */
 static bool is_used_again(struct journal *j, const char *path, uint64_t generation)
 {
-    if (note_generation(j, path) <= generation || PLANTED("newer_in_older"))
+    if (note_generation(j, path) <= generation || PLANTED("newer_in_older") ||
+        PLANTED("reused_at_once"))
         return false;
     log_warn("journal segment %s had been given up and begun anew when the power went; it goes",
              path);

@@ -612,7 +612,8 @@ enum fate { FATE_DONE, FATE_HALF, FATE_FAILS, FATE_IN_VAIN };
 static enum fate fate_of(struct disk *d, const char *path, bool sync)
 {
     const struct disk_fault *f = &d->fault;
-    if (f->but != NULL && strstr(path, f->but) != NULL)
+    if ((f->but != NULL && strstr(path, f->but) != NULL) ||
+        (f->only != NULL && strstr(path, f->only) == NULL))
         return FATE_DONE;
     d->calls++;
     d->syncs += sync;

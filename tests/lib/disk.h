@@ -42,9 +42,10 @@ struct disk_fault {
     uint32_t last; /* so many calls more go the same way (DISK_ERROR) */
     enum disk_fault_kind kind;
     int why;
-    bool syncs;      /* only syncs count */
-    const char *but; /* files with this in their path do not; NULL: all do. Stays */
-    uint64_t seed;   /* of DISK_OFF */
+    bool syncs; /* only syncs count */
+    /* files with this in their path alone do; files with this do not; NULL: all do. Stay */
+    const char *only, *but;
+    uint64_t seed; /* of DISK_OFF */
 };
 void disk_fail(struct disk *d, const struct disk_fault *f);
 /* Whether the fault has come. */
