@@ -26,6 +26,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 
@@ -83,7 +84,8 @@ uint64_t flush_floor(const struct engine *g)
         return floor;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+        for (uint32_t k = 0;
+             t->table != NULL && k + PLANTED("last_tablet_trimmed") < t->scope.tablets; k++)
             if (t->changed[k] > t->durable[k] && t->durable[k] < floor)
                 floor = t->durable[k];
     }
@@ -181,7 +183,7 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
         rc = flush_drop_stale(g, e);
     if (rc != 0 || !flush)
         return rc;
-    if (sync != NULL)
+    if (sync != NULL && !PLANTED("store_first"))
         journal_sync_run(sync);
     if (sync != NULL && sync->status != 0)
         return err_set(e, sync->status,

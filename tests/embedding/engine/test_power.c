@@ -633,17 +633,25 @@ static uint64_t number(const char *name, uint64_t otherwise)
     return text == NULL ? otherwise : strtoull(text, NULL, 10);
 }
 
+static void tell(uint64_t seeds, uint64_t began)
+{
+    double seconds = (double)(time_monotonic_ns() - began) / 1e9;
+    printf("%" PRIu64 " seeds, %" PRIu64 " lives, %" PRIu64 " power cuts, %" PRIu64
+           " lives with failed calls, %" PRIu64 " records; %.1f seeds, %.1f cuts a second\n",
+           seeds, lives, cuts_of_power, failed_calls, records, (double)seeds / seconds,
+           (double)cuts_of_power / seconds);
+    fflush(stdout);
+}
+
 START_TEST(what_comes_back_is_what_was_on_the_disk)
 {
     uint64_t first = number("SHOAL_SEED", 1), count = number("SHOAL_SEEDS", 24);
     uint64_t began = time_monotonic_ns();
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
         history(first + i);
-    double seconds = (double)(time_monotonic_ns() - began) / 1e9;
-    printf("%" PRIu64 " seeds, %" PRIu64 " lives, %" PRIu64 " power cuts, %" PRIu64
-           " lives with failed calls, %" PRIu64 " records; %.1f seeds, %.1f cuts a second\n",
-           count, lives, cuts_of_power, failed_calls, records, (double)count / seconds,
-           (double)cuts_of_power / seconds);
+        if ((i + 1) % 100 == 0 || i + 1 == count)
+            tell(i + 1, began);
+    }
 }
 END_TEST
 
