@@ -184,8 +184,9 @@ bool engine_sync_due(struct engine *g);
 bool engine_unsynced(const struct engine *g);
 
 /* Control records: each is checked, journalled, committed (synced in fsync mode, and of runs and
- * lanes in journal mode too; queued pushes with it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
- * while an admitted push has not been applied, or a cut is being copied. */
+ * lanes in journal mode too; queued pushes with it) and applied in the call. All idempotent.
+ * engine_run_drop and engine_restore answer AGAIN while an admitted push has not been applied, or a
+ * cut is being copied. */
 /* A table that is there with another schema gets this one, if schema_change lets it: AGAIN while
  * its rows are being written for it (engine/change.h), or a cut is. SCHEMA names what may not
  * change. */
@@ -305,8 +306,9 @@ int engine_restore_check(struct engine *g, uint64_t cut, uint64_t run, engine_re
                          void *context, struct err *e);
 /* The second: journals RESTORE and puts tables back to the cut, unless their schemas have changed
  * since (SCHEMA); opens `run` with the cut's marks, drops all other runs. A cut that was not
- * checked since the start is read first, in the call. It returns when that has begun (engine_back), or, without on_recovered, when it is
- * done. Killed in between, the next start does it from the record. */
+ * checked since the start is read first, in the call. It returns when that has begun (engine_back),
+ * or, without on_recovered, when it is done. Killed in between, the next start does it from the
+ * record. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
 /* while it is being exported: once that is done */
 int engine_cut_drop(struct engine *g, uint64_t cut);

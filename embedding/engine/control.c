@@ -101,22 +101,6 @@ static int control_record(struct engine *g, enum record_kind kind, const void *b
     return rc == 0 ? control_apply(g, &h, bytes, NULL, e) : rc;
 }
 
-int control_overlap(const struct engine *g, const struct table_schema *s, struct err *e)
-{
-    uint64_t first = s->tablet_first, end = first + (1u << s->tablet_bits);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        if (g->table[i].table == NULL)
-            continue;
-        const struct table_schema *other = table_schema_of(g->table[i].table);
-        uint64_t other_first = other->tablet_first,
-                 other_end = other_first + (1u << other->tablet_bits);
-        if (first < other_end && other_first < end)
-            return err_set(e, SHOAL_E_SCHEMA, "tables %s and %s claim the same tablet numbers",
-                           s->name, other->name);
-    }
-    return 0;
-}
-
 static int record_table(struct engine *g, const struct table_schema *s, struct err *e)
 {
     size_t bytes = record_schema_bytes(s);
@@ -137,7 +121,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     struct engine_table *t = engine_slot(g, schema->table);
     if (t != NULL && schema_equal(table_schema_of(t->table), schema))
         return 0;
-    rc = t != NULL ? change_ready(g, schema, e) : control_overlap(g, schema, e);
+    rc = t != NULL ? change_ready(g, schema, e) : engine_overlap(g, schema, e);
     char what[SCHEMA_DIFFERENCE_MAX];
     if (rc == 0 && t != NULL)
         log_info("table %s changes: %s", schema->name,
@@ -389,9 +373,9 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     const struct cut_facts *f = &source.facts;
     struct record_restore r = {
         .cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
-    rc = restore_is_checked(g, cut) ? 0 : restore_read_all(&source, e);
+    rc = cut_checked(g, cut) ? 0 : restore_check_read(&source, e);
     if (rc == 0)
-        rc = restore_tables(g, &source, true, e);
+        rc = restore_check_tables(g, &source, engine_table_create, e);
     cut_source_close(&source);
     if (rc != 0)
         return rc;

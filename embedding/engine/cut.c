@@ -13,7 +13,7 @@
  *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of
  *     the record: till then a file `dropped` in it remembers that it was asked for.
  *     [test: a_cut_is_kept_while_a_restore_needs_it]
- *  5. A cut is never of a record that the journal may still lose, for its number would be another's.
+ *  5. A cut is never of a record that the journal may still lose: its number would be another's.
  *     [test: test_power]
  *
  *      hold ----> holding --go--> cut_busy: waits for the batch under way, copies if it must,
@@ -26,7 +26,6 @@
 
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
-#include "embedding/engine/restore_check.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/store/stored.h"
@@ -333,7 +332,7 @@ int engine_go(struct engine *g, uint64_t cut,
     }
     g->holding = false;
     g->cut_busy = true;
-    restore_uncheck(g, cut);
+    cut_uncheck(g, cut);
     engine_job_begin(g, JOB_CUT, &c->job, &cut_job);
     cut_step(g);
     return 0;

@@ -232,6 +232,8 @@ struct engine {
 /* engine_state.c */
 struct engine_table *engine_slot(struct engine *g, uint32_t table); /* or NULL */
 int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e);
+/* Whether nobody has the table's tablet numbers: 0 or SCHEMA. */
+int engine_overlap(struct engine *g, const struct table_schema *s, struct err *e);
 /* Takes a table out of the engine; it is the caller's now. */
 struct table *engine_table_take(struct engine *g, uint32_t table);
 void engine_refresh_marks(struct engine *g);

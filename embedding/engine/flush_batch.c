@@ -231,3 +231,21 @@ int flush_put_control(struct engine *g, uint64_t sequence)
     f->control_seq = g->control_written = sequence;
     return 0;
 }
+
+#define REWRITE_AGAIN 20u /* looks, and it is done once more */
+#define REWRITE_LOOKS 400u
+
+int flush_rewrite(struct store *s, struct err *e)
+{
+    int rc = store_compact(s, e);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < REWRITE_LOOKS && (rc = store_compacted(s, e)) == SHOAL_E_AGAIN; i++) {
+        work_pause();
+        if (i == REWRITE_AGAIN && (rc = store_compact(s, e)) != 0)
+            return rc;
+    }
+    if (rc == SHOAL_E_AGAIN && e != NULL)
+        e->code = SHOAL_E_IO;
+    return rc == SHOAL_E_AGAIN ? SHOAL_E_IO : rc;
+}

@@ -12,7 +12,6 @@
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
-#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -86,7 +85,7 @@ static int read_journal(const struct reading *r, struct err *e)
                          "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, until);
 }
 
-int restore_read_all(const struct cut_source *s, struct err *e)
+int restore_check_read(const struct cut_source *s, struct err *e)
 {
     struct reading *r = calloc(1, sizeof *r);
     if (r == NULL)
@@ -104,7 +103,7 @@ int restore_read_all(const struct cut_source *s, struct err *e)
 struct tables {
     struct engine *g;
     const struct cut_facts *facts;
-    bool make;
+    int (*absent)(struct engine *g, const struct table_schema *s, struct err *e);
 };
 
 static int table_of_cut(void *context, const struct table_schema *s, const struct table_past *past,
@@ -114,7 +113,7 @@ static int table_of_cut(void *context, const struct table_schema *s, const struc
     (void)past;
     if (engine_slot(c->g, s->table) != NULL)
         return change_check_then(c->g, s, c->facts, e);
-    return c->make ? engine_table_create(c->g, s, e) : control_overlap(c->g, s, e);
+    return c->absent(c->g, s, e);
 }
 
 static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
@@ -128,9 +127,12 @@ static int take_control(void *context, const void *key, size_t key_bytes, const 
     return stored_control_read(value, value_bytes, NULL, &as_of, table_of_cut, context, e);
 }
 
-int restore_tables(struct engine *g, const struct cut_source *s, bool make, struct err *e)
+int restore_check_tables(struct engine *g, const struct cut_source *s,
+                         int (*absent)(struct engine *g, const struct table_schema *s,
+                                       struct err *e),
+                         struct err *e)
 {
-    struct tables c = {.g = g, .facts = &s->facts, .make = make};
+    struct tables c = {.g = g, .facts = &s->facts, .absent = absent};
     int rc = change_check_cut(g, &s->facts, e);
     if (rc == 0 && s->facts.run == 0)
         rc =
@@ -161,7 +163,7 @@ static void check_run(struct work *w)
     c->status = cut_open(c->g, c->cut, &source, &c->err);
     if (c->status != 0)
         return;
-    c->status = restore_read_all(&source, &c->err);
+    c->status = restore_check_read(&source, &c->err);
     cut_source_close(&source);
 }
 
@@ -172,7 +174,7 @@ static int look_again(struct engine *g, uint64_t cut, struct err *e)
     int rc = cut_open(g, cut, &source, e);
     if (rc != 0)
         return rc;
-    rc = restore_tables(g, &source, false, e);
+    rc = restore_check_tables(g, &source, engine_overlap, e);
     cut_source_close(&source);
     return rc;
 }
@@ -193,19 +195,6 @@ static void check_done(struct work *w)
     c->done(c->context, c->status, c->status == 0 ? "" : c->err.text);
 }
 
-bool restore_is_checked(const struct engine *g, uint64_t cut)
-{
-    return g->dir == NULL || (g->check.good && g->check.cut == cut) || PLANTED("restore_unread");
-}
-
-void restore_uncheck(struct engine *g, uint64_t cut)
-{
-    if (g->check.cut == cut) {
-        g->check.cut = 0;
-        g->check.good = false;
-    }
-}
-
 int engine_restore_check(struct engine *g, uint64_t cut, uint64_t run, engine_restore_checked done,
                          void *context, struct err *e)
 {
@@ -220,7 +209,7 @@ int engine_restore_check(struct engine *g, uint64_t cut, uint64_t run, engine_re
     }
     if (g->check.busy)
         return err_set(e, SHOAL_E_BUSY, "a cut is being read; ask again");
-    if (g->dir == NULL || restore_is_checked(g, cut)) {
+    if (cut_checked(g, cut)) {
         int rc = look_again(g, cut, e);
         if (rc == 0)
             done(context, 0, "");

@@ -155,7 +155,7 @@ static void scrub_run(struct work *w)
     if (s->status == 0)
         s->status = store_write(s->g->store, s->item, s->items, &s->err);
     if (s->status == 0)
-        s->status = store_compact(s->g->store, &s->err);
+        s->status = flush_rewrite(s->g->store, &s->err);
 }
 
 static void scrub_done(struct work *w)

@@ -12,12 +12,13 @@
  *  5. A linked segment's file is never written to by another generation.
  *     [test: a_linked_segment_is_never_written_again]
  *  6. What a failed sync leaves in the page cache is clean there, and no later sync writes it. So a
- *     start writes all records again that no record says to be on disk, before it syncs them; and
- *     of two syncs that share a file, where one has failed the other has too. [test: test_power,
- *     what_no_sync_has_written_is_written_again, a_failed_sync_fails_the_one_beside_it]
- *  7. A trimmed segment's file is used again when the folder has been synced since: else its old name
- *     might come back with a new content. [assert: free_take]
- *     [test: test_power, a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
+ *     start writes all records again that no record says to be on disk, before it syncs them. The
+ *     system tells a failure once to each who has opened a file: a peek opens its own, and where
+ *     one sync has failed all have. [test: what_no_sync_has_written_is_written_again,
+ *     a_failed_sync_fails_the_one_beside_it]
+ *  7. A trimmed segment's file is used again when the folder has been synced since: else its old
+ *     name might come back with a new content. [assert: free_take]
+ *     [test: a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
  */
 #include "embedding/journal/journal.h"
 
@@ -33,7 +34,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,14 +53,9 @@ struct segment {
     bool dirty;           /* written to since the last sync began */
 };
 
-struct journal_disk {
-    pthread_mutex_t one; /* sync at a time */
-    bool failed;         /* one has */
-};
-
 struct journal {
-    char *dir; /* owned */
-    struct journal_disk disk;
+    char *dir;          /* owned */
+    atomic_bool failed; /* a sync has */
     uint32_t segment_bytes;
     bool copy;
     /* owned; by generation; the last one takes the appends once `started` */
@@ -126,9 +122,9 @@ static uint32_t free_usable(const struct journal *j)
 /* The last one that may be used. */
 static uint32_t free_take(struct journal *j)
 {
-    uint32_t at = free_usable(j) - 1, number = j->free_number[at];
-    SHOAL_ASSERT(j->free_count - at > j->freed - j->freed_synced ||
-                 PLANTED("reused_at_once")); /* 7 */
+    const uint32_t usable = free_usable(j), at = usable - 1;
+    SHOAL_ASSERT(usable > 0 && usable <= j->free_count); /* 7 */
+    uint32_t number = j->free_number[at];
     memmove(&j->free_number[at], &j->free_number[at + 1],
             (j->free_count - at - 1) * sizeof *j->free_number);
     j->free_count--;
@@ -236,10 +232,8 @@ static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct j
     struct file_walk walk;
     const char *entry;
     bool opened = file_walk_open(&walk, dir);
-    if (j != NULL) {
-        pthread_mutex_init(&j->disk.one, NULL);
+    if (j != NULL)
         j->dir = strdup(dir);
-    }
     if (j == NULL || j->dir == NULL || !opened) {
         file_walk_close(&walk);
         journal_close(j);
@@ -701,17 +695,12 @@ static void sync_add(struct journal_sync *s, int fd)
         s->status = SHOAL_E_IO;
 }
 
-/* The system tells a failure to one of those who share a file, and to the others that all is
- * well. */
 static void sync_one(struct journal_sync *s, int fd)
 {
-    pthread_mutex_lock(&s->disk->one);
-    if (s->disk->failed && !PLANTED("failed_beside"))
+    if (file_sync_data(fd) != 0) {
         s->status = SHOAL_E_IO;
-    else if (file_sync_data(fd) != 0)
-        s->status = SHOAL_E_IO;
-    s->disk->failed |= s->status != 0;
-    pthread_mutex_unlock(&s->disk->one);
+        atomic_store(s->failed, true);
+    }
 }
 
 /* There is no descriptor to be had: nothing was tried, so it may be tried again (a failed fdatasync
@@ -732,8 +721,10 @@ bool journal_sync_begin(struct journal *j, struct journal_sync *s)
 {
     if (j->committed == j->synced && !j->dir_dirty)
         return false;
-    *s = (struct journal_sync){
-        .disk = &j->disk, .sequence = j->committed, .bytes = j->unsynced, .freed = j->freed_synced};
+    *s = (struct journal_sync){.failed = &j->failed,
+                               .sequence = j->committed,
+                               .bytes = j->unsynced,
+                               .freed = j->freed_synced};
     uint32_t i = 0, most = JOURNAL_SYNC_MAX - 1;
     for (; i < j->count && s->count < most && s->status == 0; i++)
         if (j->segment[i].dirty)
@@ -760,15 +751,17 @@ static bool peeked(const struct journal *j, uint32_t i)
 
 void journal_sync_peek(struct journal *j, struct journal_sync *s)
 {
+    char path[LIMIT_PATH];
     uint32_t left = 0;
-    *s = (struct journal_sync){.disk = &j->disk, .sequence = 0};
+    *s = (struct journal_sync){.failed = &j->failed, .sequence = 0};
     for (uint32_t i = 0; i < j->count; i++)
         left += peeked(j, i);
     for (uint32_t i = 0; i < j->count && s->status == 0; i++) {
         if (!peeked(j, i))
             continue;
+        segment_path(j, j->segment[i].generation, path);
         if (left-- < JOURNAL_SYNC_MAX)
-            sync_add(s, file_dup(j->segment[i].fd));
+            sync_add(s, file_open(path, O_RDONLY, 0)); /* 6 */
         else if (!PLANTED("peek_some"))
             sync_one(s, j->segment[i].fd);
     }
@@ -780,6 +773,8 @@ void journal_sync_run(struct journal_sync *s)
 {
     for (uint32_t i = 0; i < s->count && s->status == 0; i++)
         sync_one(s, s->fd[i]);
+    if (atomic_load(s->failed) && !PLANTED("failed_beside"))
+        s->status = SHOAL_E_IO;
 }
 
 int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
@@ -788,9 +783,7 @@ int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
     for (uint32_t i = 0; i < s->count; i++)
         if (s->fd[i] >= 0)
             close(s->fd[i]);
-    pthread_mutex_lock(&j->disk.one);
-    bool beside = j->disk.failed && !PLANTED("failed_beside");
-    pthread_mutex_unlock(&j->disk.one);
+    bool beside = atomic_load(&j->failed) && !PLANTED("failed_beside");
     if (s->status != 0 || beside)
         return err_set(e, s->status != 0 ? s->status : SHOAL_E_IO,
                        "cannot sync the journal in %s: its disk is failing; restart to recover",
@@ -866,7 +859,6 @@ void journal_close(struct journal *j)
             close(j->segment[i].fd);
     free(j->segment);
     free(j->free_number);
-    pthread_mutex_destroy(&j->disk.one);
     free(j->dir);
     free(j);
 }

@@ -1,9 +1,9 @@
 /* journal.h: the shard's journal: segment files that are written once, in order, and used again.
  *
  * Files of the folder: seg-GENERATION (in use), free-NUMBER (to be used again, once its name is on
- * disk), new-NUMBER (being made). A record never spans segments. Records are queued, then written by one gathered write;
- * syncing and making spare segments is cut in three (begin and end on the shard's thread, run on
- * any thread), so that the shard never waits for the disk.
+ * disk), new-NUMBER (being made). A record never spans segments. Records are queued, then written
+ * by one gathered write; syncing and making spare segments is cut in three (begin and end on the
+ * shard's thread, run on any thread), so that the shard never waits for the disk.
  *
  * Thread: the shard's, but for the *_run functions. Errors carry the file's name; after a failed
  * write or sync the journal is not to be used again (no sync is ever repeated). */
@@ -14,6 +14,7 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,10 +79,9 @@ struct archive;
 void journal_archive(struct journal *j, struct archive *a);
 
 #define JOURNAL_SYNC_MAX 64
-struct journal_disk;
 struct journal_sync {
-    struct journal_disk *disk; /* borrowed: the journal's; syncs run one at a time */
-    int fd[JOURNAL_SYNC_MAX];  /* duplicates, owned */
+    atomic_bool *failed;      /* borrowed: the journal's */
+    int fd[JOURNAL_SYNC_MAX]; /* duplicates, owned */
     uint32_t count;
     uint64_t sequence; /* what is on disk when it has run */
     uint64_t bytes;

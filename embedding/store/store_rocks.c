@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 /* of blocks; a file says in its footer which it has. Blobs have CRC-32C always (rocks_crc32c.h) */
@@ -42,6 +41,11 @@
 /* where memory is: a scan has up to a file of each level and some more open */
 #define READAHEAD_BOUND (256u << 10)
 
+struct files {
+    char (*name)[32]; /* owned; (count) */
+    uint32_t count, room;
+};
+
 struct store_rocks {
     struct store base;
     rocksdb_t *db; /* owned, as all below */
@@ -56,6 +60,7 @@ struct store_rocks {
     char *dir;
     atomic_uint_fast64_t written;
     bool read_only;
+    struct files before; /* the last rewriting */
     bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
 };
 
@@ -231,6 +236,7 @@ static void rocks_close(struct store *base)
     rocksdb_flushoptions_destroy(s->begin_options);
     rocksdb_writeoptions_destroy(s->write_options);
     rocksdb_options_destroy(s->options);
+    free(s->before.name);
     free(s->dir);
     free(s);
 }
@@ -274,11 +280,6 @@ static bool holds_values(const char *name)
     return end != NULL && (strcmp(end, ".sst") == 0 || strcmp(end, ".blob") == 0);
 }
 
-struct files {
-    char (*name)[32]; /* owned; (count) */
-    uint32_t count, room;
-};
-
 /* The store's files of values. IO, NOMEM. */
 static int files_list(const char *dir, struct files *out)
 {
@@ -309,15 +310,6 @@ static const char *files_left(const char *dir, const struct files *f)
     return NULL;
 }
 
-/* They go a little after they have been rewritten. tries: of 5 ms */
-static const char *files_wait(const char *dir, const struct files *f, int tries)
-{
-    const char *left = files_left(dir, f);
-    for (int i = 0; left != NULL && i < tries; i++, left = files_left(dir, f))
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    return left;
-}
-
 static int compact_all(struct store_rocks *s, struct err *e)
 {
     static const char *const names[] = {"enable_blob_garbage_collection",
@@ -343,25 +335,25 @@ static int compact_all(struct store_rocks *s, struct err *e)
 static int rocks_compact(struct store *base, struct err *e)
 {
     struct store_rocks *s = container_of(base, struct store_rocks, base);
-    struct files before = {0};
     SHOAL_ASSERT(!s->read_only);
+    s->before.count = 0;
     int rc = rocks_flush(base, e);
-    if (rc == 0 && (rc = files_list(s->dir, &before)) != 0)
+    if (rc == 0 && (rc = files_list(s->dir, &s->before)) != 0)
         rc = err_set(e, rc, "cannot list the folder %s", s->dir);
-    /* It says nothing of its failures. And a file that is dead may lie there until the next one
-     * ends, where another job was under way. */
-    const char *left = s->dir;
-    for (int i = 0; rc == 0 && left != NULL && i < 2; i++) {
-        rc = compact_all(s, e);
-        left = rc == 0 ? files_wait(s->dir, &before, i == 0 ? 20 : 400) : NULL;
-    }
-    if (left != NULL && rc == 0 && !PLANTED("erase_unlooked"))
-        rc = err_set(e, SHOAL_E_IO,
-                     "%s was not rewritten: %s of before is still there; look for errors of the "
-                     "disk, and for room",
-                     s->dir, left);
-    free(before.name);
-    return rc;
+    return rc == 0 ? compact_all(s, e) : rc;
+}
+
+/* Compacting says nothing of its failures. */
+static int rocks_compacted(struct store *base, struct err *e)
+{
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
+    const char *left = files_left(s->dir, &s->before);
+    if (left == NULL || PLANTED("erase_unlooked"))
+        return 0;
+    return err_set(e, SHOAL_E_AGAIN,
+                   "%s was not rewritten: %s of before is still there; look for errors of the "
+                   "disk, and for room",
+                   s->dir, left);
 }
 
 static const struct store_ops rocks_ops = {.write = rocks_write,
@@ -375,6 +367,7 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .written = rocks_written,
                                            .tidy = rocks_tidy,
                                            .compact = rocks_compact,
+                                           .compacted = rocks_compacted,
                                            .close = rocks_close};
 
 /* Of its table and blob files so many stay open; without a bound it holds all of them, and a large

@@ -1,7 +1,7 @@
 /* test_power.c: an engine on a disk that loses its power, or fails, at any call; and one in memory
  * that says what must be there afterwards. Lives follow one another on one disk: opened, compared,
- * used, ended by a power cut, a call that fails, or closed. SHOAL_SEEDS=N tries N seeds, SHOAL_SEED=S
- * begins with seed S.
+ * used, ended by a power cut, a call that fails, or closed. SHOAL_SEEDS=N tries N seeds,
+ * SHOAL_SEED=S begins with seed S.
  *
  * Each operation is one record. What comes back must be the state after some record S:
  *   - of all that was acknowledged none is missing (fsync), or of what was said to be on disk

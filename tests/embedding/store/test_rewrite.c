@@ -1,4 +1,4 @@
-/* test_rewrite.c: a store is rewritten on a disk that fails: whoever asks is not told that it was. */
+/* test_rewrite.c: a store rewritten on a disk that fails: who asks is not told that it was. */
 #include "embedding/store.h"
 #include "tests/lib/disk.h"
 #include "tests/lib/rig_dir.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define LARGE 20000u /* it goes to a blob file */
 
@@ -34,6 +35,17 @@ static int has(void *context, const void *key, size_t key_bytes, const void *val
 
 /* No room for new files of values as long as it lasts; once, and it is tried again; or room
  * enough. */
+/* What it says in the end. */
+static int rewritten(struct store *s, struct err *e)
+{
+    int rc = store_compact(s, e);
+    for (int i = 0; i < 200 && rc == 0 && (rc = store_compacted(s, e)) == SHOAL_E_AGAIN; i++) {
+        usleep(5000);
+        rc = i == 40 ? store_compact(s, e) : 0;
+    }
+    return rc == 0 ? store_compacted(s, e) : rc;
+}
+
 START_TEST(a_rewriting_that_failed_is_told)
 {
     char dir[LIMIT_PATH];
@@ -52,17 +64,17 @@ START_TEST(a_rewriting_that_failed_is_told)
                                          .kind = DISK_ERROR,
                                          .why = ENOSPC,
                                          .only = ".blob"});
-    int rc = store_compact(s, &e);
+    int rc = rewritten(s, &e);
     if (_i > 0)
         ck_assert_msg(rc == 0, "%s", e.text);
     else
-        ck_assert_msg(rc == SHOAL_E_IO && strstr(e.text, ".blob") != NULL, "%d: %s", rc, e.text);
+        ck_assert_msg(rc == SHOAL_E_AGAIN && strstr(e.text, ".blob") != NULL, "%d: %s", rc, e.text);
     disk_fail(disk, NULL);
     store_close(s);
     ck_assert_int_eq(store_rocks_open(dir, 0, &s, &e), 0);
     ck_assert_int_eq(store_scan(s, has, &found, &e), 0);
     ck_assert_uint_eq(found, 2);
-    ck_assert_msg(store_compact(s, &e) == 0, "%s", e.text);
+    ck_assert_msg(rewritten(s, &e) == 0, "%s", e.text);
     store_close(s);
     disk_free(disk);
     rig_remove_dir(root);
