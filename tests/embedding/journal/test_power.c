@@ -495,7 +495,7 @@ static uint64_t lives(uint64_t seed)
 START_TEST(what_was_synced_is_there)
 {
     const char *count = getenv("SHOAL_SEEDS"), *first = getenv("SHOAL_SEED");
-    uint64_t n = count == NULL ? 40 : strtoull(count, NULL, 10), cuts = 0;
+    uint64_t n = count == NULL ? 20 : strtoull(count, NULL, 10), cuts = 0;
     uint64_t seed = first == NULL ? 1 : strtoull(first, NULL, 10), began = time_monotonic_ns();
     for (uint64_t i = 0; i < n; i++) {
         cuts += lives(seed + i);
