@@ -4,6 +4,7 @@
 #include "embedding/engine/change.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/restore_check.h"
 #include "embedding/engine/tier.h"
 #include "embedding/journal/record_schema.h"
 #include "embedding/store/stored.h"
@@ -90,7 +91,7 @@ static int control_record(struct engine *g, enum record_kind kind, const void *b
     return rc == 0 ? control_apply(g, &h, bytes, NULL, e) : rc;
 }
 
-static int check_overlap(const struct engine *g, const struct table_schema *s, struct err *e)
+int control_overlap(const struct engine *g, const struct table_schema *s, struct err *e)
 {
     uint64_t first = s->tablet_first, end = first + (1u << s->tablet_bits);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -126,7 +127,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     struct engine_table *t = engine_slot(g, schema->table);
     if (t != NULL && schema_equal(table_schema_of(t->table), schema))
         return 0;
-    rc = t != NULL ? change_ready(g, schema, e) : check_overlap(g, schema, e);
+    rc = t != NULL ? change_ready(g, schema, e) : control_overlap(g, schema, e);
     char what[SCHEMA_DIFFERENCE_MAX];
     if (rc == 0 && t != NULL)
         log_info("table %s changes: %s", schema->name,
@@ -356,44 +357,6 @@ int engine_fields_take(const struct engine *g, const char *text, struct engine_f
     return 0;
 }
 
-struct control_scan {
-    struct engine *g;
-    const struct cut_facts *facts;
-    bool found;
-};
-
-static int table_of_cut(void *context, const struct table_schema *s, const struct table_past *past,
-                        struct err *e)
-{
-    struct control_scan *c = context;
-    (void)past;
-    return engine_slot(c->g, s->table) == NULL ? engine_table_create(c->g, s, e)
-                                               : change_check_then(c->g, s, c->facts, e);
-}
-
-static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
-                        size_t value_bytes, struct err *e)
-{
-    struct control_scan *c = context;
-    struct stored_as_of as_of;
-    if (stored_is_load(key, key_bytes))
-        return 0;
-    if (!stored_is_control(key, key_bytes))
-        return SHOAL_E_END; /* tablets sort behind it */
-    c->found = true;
-    return stored_control_read(value, value_bytes, NULL, &as_of, table_of_cut, c, e);
-}
-
-/* Makes those tables of the cut that are not here; the others must be as they were. */
-static int tables_of_cut(struct engine *g, const struct cut_source *s, struct err *e)
-{
-    struct control_scan c = {.g = g, .facts = &s->facts};
-    int rc = change_check_cut(g, &s->facts, e);
-    if (rc == 0)
-        rc = store_scan(s->store, take_control, &c, e);
-    return rc == SHOAL_E_END ? 0 : rc;
-}
-
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
@@ -416,12 +379,9 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     const struct cut_facts *f = &source.facts;
     struct record_restore r = {
         .cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
-    if (f->run == 0)
-        rc = err_set(
-            e, SHOAL_E_NOT_FOUND,
-            "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
+    rc = restore_is_checked(g, cut) ? 0 : restore_read_all(&source, e);
     if (rc == 0)
-        rc = tables_of_cut(g, &source, e);
+        rc = restore_tables(g, &source, true, e);
     cut_source_close(&source);
     if (rc != 0)
         return rc;

@@ -24,6 +24,7 @@
 
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/restore_check.h"
 #include "embedding/engine/space.h"
 #include "embedding/engine/tier.h"
 #include "embedding/store/stored.h"
@@ -313,6 +314,7 @@ int engine_go(struct engine *g, uint64_t cut,
     }
     g->holding = false;
     g->cut_busy = true;
+    restore_uncheck(g, cut);
     engine_job_begin(g, JOB_CUT, &c->job, &cut_job);
     cut_step(g);
     return 0;

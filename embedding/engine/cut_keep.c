@@ -9,6 +9,7 @@
  */
 #include "embedding/engine/cut.h"
 
+#include "embedding/engine/restore_check.h"
 #include "embedding/engine/space.h"
 #include "embedding/store/stored.h"
 #include "proto/base/assert.h"
@@ -351,6 +352,7 @@ int engine_cut_drop(struct engine *g, uint64_t cut)
     }
     if (engine_restoring(g)) /* it may be this one */
         return SHOAL_E_BUSY;
+    restore_uncheck(g, cut);
     cut_mem_drop(g, cut);
     if (g->dir == NULL)
         return 0;

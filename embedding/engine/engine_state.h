@@ -199,6 +199,11 @@ struct engine {
     struct cut_facts held;
     bool cut_busy;            /* from GO until it is done: no flush, no trim */
     struct cut_copy *copying; /* borrowed: of that cut, while tablets are left to copy */
+    struct {
+        uint64_t cut; /* 0: none */
+        bool busy;    /* it is being read */
+        bool good;    /* it has been, as a whole (restore_check.h) */
+    } check;
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
