@@ -7,6 +7,8 @@
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
+#include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/work.h"
@@ -159,11 +161,42 @@ static void fence_mark(void *context, const struct coord_call *call, uint32_t sh
 {
     struct coord *c = context;
     struct coord_lane *l = &c->job.tasks.lane[call->owner];
-    (void)shard;
     (void)m;
     SHOAL_ASSERT(fence_stands(c, call));
-    if (reply->u.FENCE_reply.mark < l->fence_mark)
+    if (reply->u.FENCE_reply.mark < l->fence_mark) {
         l->fence_mark = reply->u.FENCE_reply.mark;
+        l->fence_shard = shard;
+    }
+    if (reply->u.FENCE_reply.high > l->fence_high) {
+        l->fence_high = reply->u.FENCE_reply.high;
+        l->fence_high_shard = shard;
+    }
+}
+
+/* A shard gives rows as they were before its newest clock, no older ones. Pushes of a batch are
+ * acknowledged everywhere before the next is pushed, so it takes a loss to be further behind. */
+static bool clocks_apart(struct coord *c, const struct coord_lane *l, uint32_t lane)
+{
+    const struct coord_shard *s = c->members.shard;
+    char path[LIMIT_PATH], advice[LIMIT_PATH + 160];
+    if (l->fence_high <= l->fence_mark + 1 || PLANTED("clocks_apart"))
+        return false;
+    if (coord_back_path(c, path))
+        (void)snprintf(advice, sizeof advice,
+                       "go on from its newest checkpoint, on servers whose data_dirs are empty: "
+                       "shoal submit JOB --resume %s",
+                       path);
+    else
+        (void)snprintf(advice, sizeof advice,
+                       "start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} to "
+                       "go on from, or with durability: fsync");
+    coord_end_fail(c, SHOAL_E_CORRUPT,
+                   "lane %u stands at clock %" PRIu64 " on server %s, and server %s has clock "
+                   "%" PRIu64 ": power took what was not on a disk yet, and rows can be had as of "
+                   "one clock before; %s",
+                   lane, l->fence_mark, s[l->fence_shard].server, s[l->fence_high_shard].server,
+                   l->fence_high, advice);
+    return true;
 }
 
 static void fence_done(void *context, const struct coord_call *call, int status, const char *text)
@@ -176,6 +209,8 @@ static void fence_done(void *context, const struct coord_call *call, int status,
         coord_end_fail(c, status, "fence of lane %u: %s", lane, text);
         return;
     }
+    if (clocks_apart(c, l, lane))
+        return;
     if (l->state == LANE_GRANTING)
         lane_granted(c, lane, l->fence_mark);
     else
@@ -193,6 +228,7 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
     if (!coord_phase_running(c))
         return; /* its run is dropped: no server would ever say that it is fenced */
     l->fence_mark = UINT64_MAX;
+    l->fence_high = 0;
     w.u.FENCE = (struct wire_FENCE){
         .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
     if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
@@ -201,6 +237,38 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
                                                           .on_reply = fence_mark,
                                                           .on_done = fence_done}))
         coord_end_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
+}
+
+/* As they stand; of a lane that is at hand the shard then gets the fence itself. Where all are about
+ * to be raised there is nothing to say. */
+static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
+{
+    const struct coord_tasks *t = &c->job.tasks;
+    bool raised = c->job.at.phase == PHASE_SETUP && c->job.resume == PHASE_LANES;
+    uint32_t count = 0;
+    for (uint32_t i = 0; !raised && i < t->lanes; i++) {
+        const struct coord_lane *l = &t->lane[i];
+        bool live = t->mode == WIRE_BSP || l->state == LANE_HELD || l->state == LANE_GRANTING;
+        if (l->generation != 0)
+            out[count++] = (struct wire_lane_fence){l->generation, i, live};
+        SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* 1 */
+    }
+    return count;
+}
+
+bool coord_grant_tell(struct coord *c, uint32_t shard, coord_call_done done)
+{
+    struct wire_lane_fence fence[LIMIT_LANES];
+    struct wire w = {.type = WIRE_TYPE_FENCES};
+    uint32_t count = PLANTED("fences_unrepeated") ? 0 : fences_take(c, fence);
+    w.u.FENCES = (struct wire_FENCES){.run = c->job.at.run, .lane_count = count};
+    return coord_call_start(&c->calls, &(struct coord_call){.request = w,
+                                                            .frame = fence,
+                                                            .frame_bytes = count * sizeof fence[0],
+                                                            .target = shard,
+                                                            .early = true,
+                                                            .owner = shard,
+                                                            .on_done = done});
 }
 
 void coord_grant_fence_all(struct coord *c)

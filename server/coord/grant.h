@@ -9,8 +9,7 @@
 #ifndef SERVER_COORD_GRANT_H
 #define SERVER_COORD_GRANT_H
 
-#include "proto/base/env.h"
-#include "proto/wire/wire.h"
+#include "server/coord/core.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,6 +24,8 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker);
 /* Fences every lane with a new generation: nobody holds one, whatever was before. Over when all
  * lanes are LANE_FREE. */
 void coord_grant_fence_all(struct coord *c);
+/* FENCES to a shard that has come back; false: no memory. */
+bool coord_grant_tell(struct coord *c, uint32_t shard, coord_call_done done);
 /* Stores generations and next batches of all lanes; a task as appended (promised: synced) and as
  * reported. False: the store failed, answer nothing. */
 bool coord_grant_lanes_put(struct coord *c);

@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord/core.h"
+#include "server/coord/grant.h"
 #include "server/coord/member.h"
 #include "server/coord/phase.h"
 
@@ -196,6 +197,8 @@ static bool step_start(struct coord *c, uint32_t shard)
         return shard_ask(c, shard, &w, NULL, 0, step_done);
     }
     const char *fields = coord_fresh_fields_due(c);
+    if (step == j->at.tables + 2 + (fields != NULL))
+        return coord_grant_tell(c, shard, step_done);
     if (fields != NULL && step == j->at.tables + 1) {
         w.type = WIRE_TYPE_FIELD_DROP;
         w.u.FIELD_DROP.run = j->at.run;
@@ -214,10 +217,12 @@ static bool step_start(struct coord *c, uint32_t shard)
 static void step_next(struct coord *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members.shard[shard];
+    /* RESTORE and LOAD open the new run by themselves, of which there are no fences yet */
+    uint32_t opens = c->job.at.phase == PHASE_RESTORE                            ? 1
+                     : coord_from_loading(&c->job.at) || !coord_phase_running(c) ? 2
+                                                                                 : 3;
     uint32_t steps =
-        /* RESTORE opens the new run by itself */
-        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2) + coord_fresh_due(c) +
-        (coord_fresh_fields_due(c) != NULL);
+        c->job.at.tables + opens + coord_fresh_due(c) + (coord_fresh_fields_due(c) != NULL);
     SHOAL_ASSERT(!s->busy && !s->set_up);
     /* past it: it was opening the run before when RESTORE began */
     if (s->step >= steps) {

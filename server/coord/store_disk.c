@@ -4,7 +4,7 @@
  * A few hundred kilobytes that are read at start only and written one small value at a time: one
  * append and one fdatasync. (RocksDB with its log off, as embedding/store.h gives it, would
  * write a table file for every value.) Invariants:
- *  1. A put is answered after its record is synced. [assert: disk_append]
+ *  1. A put is answered after its record is synced. [assert: disk_put]
  *  2. What was synced is read again, or the log is refused: records.h. After an error nothing more
  *     is written to it. [test: coord_store_that_failed_takes_no_more]
  *  3. Rewriting, at each start too, makes a whole new file and renames it: there is always one good
@@ -38,7 +38,8 @@ struct disk_store {
     struct coord_records log; /* log.fd: owned */
     int lock_fd;
     uint64_t rewrite_at;
-    bool failed; /* what the log ends in is not known */
+    uint64_t marked; /* bytes behind the last mark: all before that are synced */
+    bool failed;     /* what the log ends in is not known */
 };
 
 static int disk_error(struct disk_store *d, const char *what, struct err *e)
@@ -83,7 +84,7 @@ static int rewrite(struct disk_store *d, struct err *e)
     if (d->log.fd >= 0)
         close(d->log.fd);
     d->log = l;
-    d->log.synced = l.bytes;
+    d->log.synced = d->marked = l.bytes;
     d->rewrite_at = 2 * l.bytes > REWRITE_BYTES ? 2 * l.bytes : REWRITE_BYTES;
     SHOAL_ASSERT(d->log.bytes < d->rewrite_at); /* else each put would rewrite all */
     return 0;
@@ -106,6 +107,7 @@ static int disk_sync(struct disk_store *d, struct err *e)
     d->log.synced = d->log.bytes;
     if (coord_records_mark(&d->log) != 0)
         d->failed = true; /* what was synced stays so */
+    d->marked = d->log.bytes;
     return 0;
 }
 
@@ -120,10 +122,7 @@ static int disk_append(struct disk_store *d, const char *key, const void *value,
                        d->dir);
     if (coord_records_put(&d->log, key, value, bytes) != 0)
         return disk_error(d, "write", e);
-    uint64_t written = d->log.bytes;
-    int rc = sync ? disk_sync(d, e) : 0;
-    SHOAL_ASSERT(rc != 0 || !sync || d->log.synced == written); /* 1 */
-    return rc;
+    return sync ? disk_sync(d, e) : 0;
 }
 
 static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
@@ -135,6 +134,7 @@ static int disk_put(struct coord_store *s, const char *key, const void *value, s
         rc = coord_store_put(d->memory, key, value, bytes, e);
     if (rc == 0 && !d->failed && d->log.bytes >= d->rewrite_at)
         rc = rewrite(d, e);
+    SHOAL_ASSERT(rc != 0 || !sync || d->log.bytes == d->marked); /* 1 */
     return rc;
 }
 
