@@ -183,8 +183,8 @@ bool engine_sync_due(struct engine *g);
 /* Whether anything committed is not synced yet. Cheap. */
 bool engine_unsynced(const struct engine *g);
 
-/* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with
- * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
+/* Control records: each is checked, journalled, committed (synced in fsync mode, and of runs and
+ * lanes in journal mode too; queued pushes with it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
  * while an admitted push has not been applied, or a cut is being copied. */
 /* A table that is there with another schema gets this one, if schema_change lets it: AGAIN while
  * its rows are being written for it (engine/change.h), or a cut is. SCHEMA names what may not

@@ -32,6 +32,7 @@
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -182,7 +183,8 @@ int cut_folder_make(const char *parent, const char *tmp, struct err *e)
 {
     char path[LIMIT_PATH];
     int n = snprintf(path, sizeof path, "%s/journal", tmp);
-    if ((file_mkdir(parent, 0700) != 0 && errno != EEXIST) || file_remove_tree(tmp) != 0 ||
+    if ((file_mkdir(parent, 0700) != 0 && errno != EEXIST) ||
+        (!PLANTED("cuts_unsynced") && file_sync_name(parent) != 0) || file_remove_tree(tmp) != 0 ||
         file_mkdir(tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path ||
         file_mkdir(path, 0700) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", tmp, strerror(errno));
