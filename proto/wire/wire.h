@@ -230,7 +230,8 @@
  * (holds), the newest run that is open and the newest cut, the sequence of its last record, and the
  * one up to which all is on disk (0 in memory mode: in_memory), the version of the names that it
  * keeps and the XXH3 of their line (0, 0: none). The allow-list that it goes by (KEYLIST's version;
- * 0: none yet), and whether it listens on tcp without keys. The reply says cluster and number;
+ * 0: none yet), whether it listens on tcp without keys, and a number of its machine's start: with
+ * another one power may have been gone. The reply says cluster and number;
  * shard 4294967295: they are not known yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
@@ -239,7 +240,7 @@
     U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
-    U64(names_version) U64(names_digest) U64(keylist) B(insecure)
+    U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX

@@ -454,5 +454,8 @@ bool coord_epoch_step(struct coord *c)
 {
     uint32_t phase = c->job.at.phase;
     SHOAL_ASSERT(phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_TEST);
-    return phase == PHASE_TRAIN ? step_train(c) : step_eval(c);
+    if (phase == PHASE_TRAIN)
+        return step_train(c);
+    /* marks are looked at: power may have taken some */
+    return !coord_call_open_type(&c->calls, WIRE_TYPE_FENCE) && step_eval(c);
 }

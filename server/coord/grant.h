@@ -22,8 +22,10 @@ int coord_grant_next(struct coord *c, struct coord_ask *a);
  * of index and evaluation are free again. */
 void coord_grant_worker_gone(struct coord *c, uint64_t worker);
 /* Fences every lane with a new generation: nobody holds one, whatever was before. Over when all
- * lanes are LANE_FREE. */
+ * lanes are LANE_FREE. A lane without a task whose pushes are not all there ends the job. */
 void coord_grant_fence_all(struct coord *c);
+/* Whether training is over, for now or for good, and all marks are where the lanes end. */
+bool coord_grant_marks_known(const struct coord *c);
 /* FENCES to a shard that has come back; false: no memory. */
 bool coord_grant_tell(struct coord *c, uint32_t shard, coord_call_done done);
 /* Stores generations and next batches of all lanes; a task as appended (promised: synced) and as

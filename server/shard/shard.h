@@ -47,6 +47,7 @@ struct shard_options {
     /* Another list of who may come, the coordinator's: its text. NULL: nobody is asked for keys. 0,
      * or why it is not taken. */
     int (*allow)(void *context, const char *text, size_t bytes, struct err *e);
+    uint64_t boot; /* machine_boot; 0: not known */
     bool insecure; /* it listens on tcp without keys: told in its beats */
     void (*on_fatal)(void *context,
                      /* the disk is broken: log and leave; NULL: the env is stopped */

@@ -49,6 +49,7 @@ static void shard_node_start(struct cluster *c, uint32_t i, uint32_t k)
                               .shard_index = k,
                               .shard_count = c->options.shards,
                               .waiting_max = c->options.waiting_max,
+                              .boot = s->boot,
                               .coordinator = "sim://coordinator"};
     if (c->options.dir != NULL) {
         snprintf(s->dir, sizeof s->dir, "%s/server-%u-%u", c->options.dir, i, k);
@@ -82,6 +83,7 @@ static void server_end(struct cluster *c, uint32_t i, struct rng *power)
         sim_kill(c->server[i * c->options.shards + k].node);
         if (power != NULL)
             disk_off(c->server[i * c->options.shards + k].disk, rng_next(power));
+        c->server[i * c->options.shards + k].boot += power != NULL;
     }
     for (uint32_t k = 0; k < c->options.shards; k++) {
         struct cluster_server *s = &c->server[i * c->options.shards + k];

@@ -44,6 +44,7 @@ struct cluster_server {
     struct shard *shard;
     char name[32], dir[512];
     struct disk *disk; /* of options.power */
+    uint64_t boot;     /* how often its machine has started */
 };
 
 struct cluster_worker {
