@@ -245,38 +245,6 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
         coord_end_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
 }
 
-/* As they stand; of a lane that is at hand the shard then gets the fence itself. Where all are about
- * to be raised there is nothing to say. */
-static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
-{
-    const struct coord_tasks *t = &c->job.tasks;
-    bool raised = c->job.at.phase == PHASE_SETUP && c->job.resume == PHASE_LANES;
-    uint32_t count = 0;
-    for (uint32_t i = 0; !raised && i < t->lanes; i++) {
-        const struct coord_lane *l = &t->lane[i];
-        bool live = t->mode == WIRE_BSP || l->state == LANE_HELD || l->state == LANE_GRANTING;
-        if (l->generation != 0)
-            out[count++] = (struct wire_lane_fence){l->generation, i, live};
-        SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* 1 */
-    }
-    return count;
-}
-
-bool coord_grant_tell(struct coord *c, uint32_t shard, coord_call_done done)
-{
-    struct wire_lane_fence fence[LIMIT_LANES];
-    struct wire w = {.type = WIRE_TYPE_FENCES};
-    uint32_t count = PLANTED("fences_unrepeated") ? 0 : fences_take(c, fence);
-    w.u.FENCES = (struct wire_FENCES){.run = c->job.at.run, .lane_count = count};
-    return coord_call_start(&c->calls, &(struct coord_call){.request = w,
-                                                            .frame = fence,
-                                                            .frame_bytes = count * sizeof fence[0],
-                                                            .target = shard,
-                                                            .early = true,
-                                                            .owner = shard,
-                                                            .on_done = done});
-}
-
 void coord_grant_fence_all(struct coord *c)
 {
     struct coord_tasks *t = &c->job.tasks;

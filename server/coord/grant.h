@@ -9,7 +9,8 @@
 #ifndef SERVER_COORD_GRANT_H
 #define SERVER_COORD_GRANT_H
 
-#include "server/coord/core.h"
+#include "proto/base/env.h"
+#include "proto/wire/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,8 +27,6 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker);
 void coord_grant_fence_all(struct coord *c);
 /* Whether training is over, for now or for good, and all marks are where the lanes end. */
 bool coord_grant_marks_known(const struct coord *c);
-/* FENCES to a shard that has come back; false: no memory. */
-bool coord_grant_tell(struct coord *c, uint32_t shard, coord_call_done done);
 /* Stores generations and next batches of all lanes; a task as appended (promised: synced) and as
  * reported. False: the store failed, answer nothing. */
 bool coord_grant_lanes_put(struct coord *c);

@@ -36,6 +36,7 @@ static void shard_beat(struct env_timer *t)
     w.u.SHARD_BEAT = (struct wire_SHARD_BEAT){.shard_index = s->index,
                                               .shard_count = 1,
                                               .incarnation = s->incarnation,
+                                              .boot = s->boot,
                                               .ready = s->ready,
                                               .rss_peak_bytes = 1000,
                                               .cluster_high = s->cluster[0],

@@ -45,7 +45,7 @@ struct fake_shard {
     struct env_timer beat;
     char server[LIMIT_NAME];
     uint32_t index;
-    uint64_t incarnation;
+    uint64_t incarnation, boot;
     bool ready;
     uint32_t number;     /* as told; UINT32_MAX before */
     uint64_t cluster[2]; /* as told: where it belongs; 0, 0: nowhere yet */

@@ -777,6 +777,42 @@ START_TEST(coord_fences_are_told_again)
 }
 END_TEST
 
+/* Of a killed process all is there; of a machine that has started again perhaps not: all lanes go
+ * back, and whoever held one joins again. Behind a lane's last task nobody would notice. */
+START_TEST(coord_machine_that_started_again)
+{
+    bool boots = _i != 0, loses = _i == 2;
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    const struct coord_lane *lane = r.coord->job.tasks.lane;
+    if (loses) /* no lane has a task */
+        while (r.coord->job.at.phase != PHASE_EVAL)
+            ck_assert(sim_step(r.sim));
+    struct fake_shard *s = r.shard[1];
+    uint64_t before[2] = {lane[0].generation, lane[1].generation};
+    sim_kill(s->node);
+    s->boot += boots;
+    s->run.lane[1].mark -= loses;
+    fake_shard_start(s, r.sim, "server-1", 0, 2);
+    while (!r.coord->members.shard[1].set_up || r.coord->members.shard[1].incarnation != 2)
+        ck_assert(sim_step(r.sim));
+    for (uint32_t l = 0; l < 2; l++)
+        ck_assert_int_eq(lane[l].generation > before[l], boots);
+    run_job(120);
+    if (loses) {
+        ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
+        ck_assert_ptr_nonnull(strstr(r.client.text, "lane 1 stands at batch"));
+        ck_assert_ptr_nonnull(strstr(r.client.text, "a server has lost pushes"));
+    } else {
+        job_done(3);
+        ck_assert_double_eq(report_number("examples"), 3 * 1005);
+        ck_assert_double_eq(report_number("worker_deaths"), 0);
+    }
+    rig_stop();
+}
+END_TEST
+
 /* bsp: a shard gives rows as of its newest clock and as of the one before. One that has lost more
  * than the others can go back: the worker was refused its pull, left, and joined again, without
  * end. */
@@ -2068,6 +2104,7 @@ int main(void)
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
     tcase_add_loop_test(t, coord_fences_are_told_again, 0, 2);
     tcase_add_loop_test(t, coord_clocks_apart_end_the_job, 0, 3);
+    tcase_add_loop_test(t, coord_machine_that_started_again, 0, 3);
     tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);
     tcase_add_loop_test(t, coord_death_within_a_round_loses_no_task, 0, 8);
     tcase_add_test(t, coord_doubled_question_is_granted_once);
