@@ -92,8 +92,8 @@
 /* Raises a lane's generation; live says whether the lane counts in the clock from now on. A lane
  * that becomes live gets as offset the smallest clock of the live lanes less its mark (bsp: offset
  * 0). Journalled before the reply. A generation below the lane's is FENCED; the same one again
- * answers anew. Reply: the lane's lowest mark over all tablets that this shard leads; under bsp also
- * the newest clock of any lane here. */
+ * answers anew. Reply: the lane's lowest mark over all tablets that this shard leads; under bsp
+ * also the newest clock of any lane here. */
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(generation) B(live)
 #define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high)
 /* The fences of a run as they stand, to a shard that has come back: until it has them it takes no

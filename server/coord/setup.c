@@ -163,8 +163,8 @@ void coord_setup_greet(struct coord *c)
 
 /* ---- one shard, step by step ----------------------------------------------------------------- */
 
-/* As they stand; of a lane that is at hand the shard then gets the fence itself. Where all are about
- * to be raised there is nothing to say. */
+/* As they stand; of a lane that is at hand the shard then gets the fence itself. Where all are
+ * about to be raised there is nothing to say. */
 static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
 {
     const struct coord_tasks *t = &c->job.tasks;
