@@ -556,7 +556,7 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {
             const struct bucket *at = &own->buckets[b];
             struct kept_row row = {at->key[i], at->row[i], bucket_notes(at, i)};
-            bool goes = is_chosen(at, i) && (is_stored(at, i) || PLANTED("changed_since_chosen"));
+            bool goes = (is_chosen(at, i) || PLANTED("touched_since_chosen")) && is_stored(at, i);
             list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
         }
     SHOAL_ASSERT(stay + go == own->row_count);

@@ -312,7 +312,7 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
         call = call->next;
     uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
     if (shard == COORD_NOBODY || call_answered(call, shard) ||
-        (call->target != COORD_NOBODY && call->target != shard && !PLANTED("reply_of_another")))
+        (call->target != COORD_NOBODY && call->target != shard))
         return; /* late, twice, or nobody we asked */
     if (status_waits(reply->status)) {
         call->waits_ns = call->waits_ns == 0 ? env_now_ns(c->env) : call->waits_ns;

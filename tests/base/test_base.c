@@ -154,6 +154,32 @@ START_TEST(msg_refuses_frames_over_the_limit)
 }
 END_TEST
 
+/* They are on disks and in keys: XXH3, Murmur3's finalizer and splitmix64's, as published. */
+START_TEST(hashes_are_those_of_every_release)
+{
+    const char *text = "shoal of fish";
+    char bytes[300];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)(i * 7);
+    ck_assert_uint_eq(hash_bytes("", 0, 0), 0x2d06800538d394c2);
+    ck_assert_uint_eq(hash_bytes(text, strlen(text), 0), 0xb53b38ef3f401a99);
+    ck_assert_uint_eq(hash_bytes(text, strlen(text), 5), 0x6fdba13bc145c8b8);
+    ck_assert_uint_eq(hash_bytes(bytes, sizeof bytes, 1), 0xaa835a6ff549c24f);
+    ck_assert_uint_eq(key_of_value(3, "a", 1), 0x00031fe818d91b9c);
+    ck_assert_uint_eq(key_of_value(3, "4711", 4), 0x00038b6909e470e7);
+    ck_assert_uint_eq(key_of_value(7, text, strlen(text)), 0x00072ea6e1d9d4fa);
+    ck_assert_uint_eq(key_mix(1), 0xb456bcfc34c2cb2c);
+    ck_assert_uint_eq(rng_mix(1), 0x5692161d100b05e5);
+    ck_assert_uint_eq(hash_crc32c(bytes, sizeof bytes), 0xd8ab6f7a);
+    struct hash_stream *h = hash_stream_new();
+    ck_assert_ptr_nonnull(h);
+    hash_stream_add(h, bytes, 100);
+    hash_stream_add(h, bytes + 100, 200);
+    ck_assert_uint_eq(hash_stream_value(h), hash_bytes(bytes, sizeof bytes, 0));
+    hash_stream_free(h);
+}
+END_TEST
+
 START_TEST(crc32c_of_the_known_words)
 {
     static const unsigned char zeros[32];
@@ -283,6 +309,7 @@ int main(void)
     tcase_add_test(t, msg_frames_come_back_to_the_pool);
     tcase_add_test(t, msg_pool_keeps_no_more_than_it_is_told);
     tcase_add_test(t, msg_refuses_frames_over_the_limit);
+    tcase_add_test(t, hashes_are_those_of_every_release);
     tcase_add_test(t, crc32c_of_the_known_words);
     tcase_add_test(t, crc32c_is_the_same_by_instruction_and_by_table);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);

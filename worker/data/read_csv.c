@@ -62,13 +62,7 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
             *count = n + 1;
             return 0;
         }
-        at++;
-        if (at == bytes && n + 1 < CELLS_MAX && !PLANTED("empty_last_cell")) {
-            /* a delimiter at the very end: an empty cell follows it */
-            cell[n + 1] = (struct cell){line + bytes, 0};
-            *count = n + 2;
-            return 0;
-        }
+        at++; /* at the very end of the line an empty cell follows */
     }
     return fail(reason, "more columns than are allowed", CELLS_MAX);
 }

@@ -71,6 +71,28 @@ START_TEST(range_is_taken_whole_in_part_or_not)
 }
 END_TEST
 
+/* Each tablet of the range counts, the first and the last too. */
+START_TEST(one_tablet_that_lags_makes_a_gap)
+{
+    struct mark_scope s = scope_of(0, TABLETS);
+    for (uint32_t k = 0; k < TABLETS; k++) {
+        struct marks *m = marks_new(1);
+        struct mark_plan p;
+        marks_refresh(m, 0, &s);
+        ck_assert_int_eq(marks_reserve(m, 0, 0, TABLETS), 0);
+        marks_move(m, 0, 0, 0, TABLETS, 3, NULL, &s);
+        for (uint32_t i = 0; i < TABLETS; i++)
+            if (i != k)
+                marks_move(m, 0, 0, i, 1, 5, NULL, &s);
+        marks_plan(m, 0, 0, 0, TABLETS, 5, 6, &p);
+        ck_assert_int_eq(p.verdict, PUSH_GAP);
+        ck_assert_uint_eq(p.lowest, 3);
+        ck_assert_uint_eq(p.highest, 5);
+        marks_free(m);
+    }
+}
+END_TEST
+
 START_TEST(lowest_is_what_a_search_finds)
 {
     struct rng r = {11};
@@ -120,6 +142,7 @@ int main(void)
     TCase *t = tcase_create("mark");
     tcase_add_test(t, rule_takes_skips_and_gaps);
     tcase_add_test(t, range_is_taken_whole_in_part_or_not);
+    tcase_add_test(t, one_tablet_that_lags_makes_a_gap);
     tcase_add_test(t, lowest_is_what_a_search_finds);
     tcase_add_test(t, what_is_not_led_does_not_count);
     suite_add_tcase(s, t);

@@ -1533,7 +1533,7 @@ END_TEST
  * by one that lost the lane and has it again (1). */
 START_TEST(coord_report_of_a_task_is_its_holders)
 {
-    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    rig_start("epochs: 3, consistency: ssp, lanes: 4", 2, 2, NULL);
     struct fake_seat *holder = &r.worker[0].seat[0], *other = &r.worker[1].seat[0];
     while (holder->state != FAKE_WORKING || other->state != FAKE_WORKING ||
            holder->task.kind != WIRE_NEXT_TASK || other->task.kind != WIRE_NEXT_TASK)

@@ -223,6 +223,20 @@ START_TEST(client_is_not_fooled_by_another_type)
 }
 END_TEST
 
+START_TEST(client_is_not_fooled_by_another_sender)
+{
+    world.silent[0] = true;
+    client_start(world.client, &question.request);
+    run_ms(10);
+    struct wire w = {.type = WIRE_TYPE_WORKER_BEAT, .reply = true, .id = question.request.id};
+    ck_assert_uint_ne(w.id, 0);
+    client_message(world.client, UINT64_C(1) << 40, wire_encode(&w));
+    ck_assert_uint_eq(question.answers, 0);
+    run_ms(1000); /* asked again, and answered by whom it asked */
+    ck_assert_uint_eq(question.answers, 1);
+}
+END_TEST
+
 START_TEST(client_muted_holds_writes_back)
 {
     question.request.write = true;
@@ -324,6 +338,7 @@ int main(void)
     tcase_add_test(c, client_ids_grow);
     tcase_add_test(c, client_forgets_what_is_cancelled);
     tcase_add_test(c, client_is_not_fooled_by_another_type);
+    tcase_add_test(c, client_is_not_fooled_by_another_sender);
     tcase_add_test(c, client_muted_holds_writes_back);
     tcase_add_test(c, client_waits_for_a_complete_map);
     tcase_add_test(c, client_looks_at_the_map_when_a_shard_is_silent);
