@@ -199,10 +199,6 @@ static bool is_object(const char *item)
 static int objects_check(const struct config *c, const struct job *j, struct err *e)
 {
     const char *key = j->data.objects.open != NULL ? "data.train" : "data.objects";
-    if (j->data.format == DATA_EVENTS)
-        return job_refuse(c, key, e,
-                          ": objects are read as text, and data.format is events; leave it out: "
-                          "event files are read where they lie");
     if (config_has(c, "replay"))
         return job_refuse(c, key, e,
                           ": a replay takes its log as one, not by objects: name files or {cmd: "

@@ -159,6 +159,7 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
         if (c->job.spec.train.mode == WIRE_BSP)
             c->job.tasks.lane[0].owner = a->worker->number;
         o->lister = 0;
+        o->listed_ns = env_now_ns(c->env);
         if (!list_put(c))
             return SHOAL_E_IO;
         log_info("data.train: %u objects", o->count);
@@ -315,7 +316,8 @@ static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool m
     if (t->mode != WIRE_BSP)
         return 4;
     uint64_t owner = t->lane[i % t->lanes].owner;
-    return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : 2;
+    bool waits = env_now_ns(c->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */
+    return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : waits ? 0 : 2;
 }
 
 uint32_t coord_objects_next(struct coord *c, uint64_t worker)

@@ -7,7 +7,7 @@
  * the object are for a lane of that worker, as long as it lives, so that nobody opens what another
  * one has. Under bsp objects are dealt to lanes beforehand, i to lane i % lanes, whoever is
  * there; the worker that indexes the first object of a lane owns the lane, and gets its other
- * objects.
+ * objects. For a while lanes over a worker's share are kept for those that have not asked yet.
  *
  *   listed --given--> asked --OBJECT_DONE--> known (or left out)
  *
@@ -50,6 +50,7 @@ struct coord_objects {
     uint32_t count, known, left_out;
     uint32_t first;             /* all before it are given */
     uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
+    uint64_t listed_ns;         /* when they were */
     struct coord_piece *piece;  /* owned (count): of the epoch at hand */
 };
 

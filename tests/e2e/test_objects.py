@@ -24,6 +24,14 @@ class Log:
         return {"object": {"list": f"echo list - >> {self.calls}; {list_words} find {self.folder} -type f {form}",
                            "open": f'echo open "$1" $PWD >> {self.calls}; {open_words} cat "{self.folder}/$1"'}}
 
+    def convert(self, space):
+        """The objects as event files of the same names."""
+        text, self.folder = self.folder, space / "events"
+        self.folder.mkdir()
+        for part in sorted(text.iterdir()):
+            job = job_file(space / "convert.yaml", part, **{"model.kind": "lr"})
+            subprocess.run([SHOAL, "convert", job, "--out", self.folder / part.name], check=True, stdout=subprocess.DEVNULL)
+
     def called(self, what="open"):
         """[(object, folder of the caller)]"""
         words = [line.split() for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
@@ -149,4 +157,25 @@ def files_are_objects_too(space):
     assert told.returncode == 78 and "is no file, so it cannot be an object" in told.stderr, told
 
 
-main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too])
+def event_files_are_objects_too(space):
+    log = Log(space, 16)
+    bsp = {"train.consistency": "bsp", "data.format": "events"}
+    text = run_job(job_of(space, log, **{**bsp, "data.format": "criteo"}), space / "text")
+    log.convert(space)
+    for mode in ("bsp", "ssp"):
+        log.calls.unlink()
+        report, _ = trained(space, mode, job_of(space, log, **{**bsp, "train.consistency": mode}), 4)
+        assert report["examples"] == 2 * log.rows and report["objects"] == {"read": 16, "left_out": 0}, report["objects"]
+        assert len(log.called("list")) == 1 and len(log.called()) == 16, (mode, log.called())
+        assert mode == "ssp" or digests(report) == digests(text)
+    job_file(space / "files.yaml", log.folder / "part-*", **{"model.kind": "lr", "train.batch": 64, "train.epochs": 2, "train.lanes": 4,
+                                                              "data.objects": True, **bsp})
+    assert digests(run_job(space / "files.yaml", space / "files", workers=3)) != digests(text), "rows are drawn by an object's name, here a path"
+    cut = f'if [ "$1" = part-02 ]; then head -c 3000 "{log.folder}/$1"; exit 0; fi;'
+    keys = {**bsp, "data.objects.tries": 2, "data.train": log.train(open_words=cut)}
+    refused(space, log, ["part-02: its end is damaged", "tried 2 times"], **keys)
+    out = run_job(job_of(space, log, **keys, **{"data.objects.failed": "leave_out"}), space / "out")
+    assert out["objects"] == {"read": 15, "left_out": 1} and out["examples"] == 2 * log.rows * 15 // 16, out["objects"]
+
+
+main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too, event_files_are_objects_too])

@@ -80,28 +80,35 @@ static int header_of(const struct source *s, uint32_t i, struct lines *lines, st
     return lines_next(lines, line, e);
 }
 
-/* The first line of the first object; *line is the caller's. */
-static int object_head(const struct job *job, const char *object, const struct cache *cache,
-                       char **line, struct err *e)
+/* *line is the caller's. */
+static int first_line(const struct source *s, char **line, struct err *e)
 {
-    struct source s;
     struct lines lines;
     struct line first;
+    int rc = lines_init(&lines, e);
+    if (rc != 0)
+        return rc;
+    rc = header_of(s, 0, &lines, &first, e);
+    if (rc == SHOAL_E_END || (rc == 0 && first.too_long))
+        rc = err_set(e, SHOAL_E_DATA, "data.train: object %s: %s; look at it", s->file[0].name,
+                     rc == 0 ? "its first line is longer than 1 MiB" : "there is no line in it");
+    *line = rc == 0 ? strndup(first.text, first.bytes) : NULL;
+    if (rc == 0 && *line == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
+    lines_free(&lines);
+    return rc;
+}
+
+/* What stands at the begin of the first object and says what the columns are; the caller's. */
+static int object_head(const struct job *job, const char *object, const struct cache *cache,
+                       char **head, struct err *e)
+{
+    struct source s;
     int rc = object_open(job, object, cache, &s, e);
     if (rc != 0)
         return rc;
-    rc = lines_init(&lines, e);
-    if (rc == 0) {
-        rc = header_of(&s, 0, &lines, &first, e);
-        if (rc == SHOAL_E_END || (rc == 0 && first.too_long))
-            rc =
-                err_set(e, SHOAL_E_DATA, "data.train: object %s: %s; look at it", s.file[0].name,
-                        rc == 0 ? "its first line is longer than 1 MiB" : "there is no line in it");
-        *line = rc == 0 ? strndup(first.text, first.bytes) : NULL;
-        if (rc == 0 && *line == NULL)
-            rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
-        lines_free(&lines);
-    }
+    rc = job->data.format == DATA_EVENTS ? dataset_head_of_events(&s, head, e)
+                                         : first_line(&s, head, e);
     source_close(&s);
     return rc;
 }
@@ -420,6 +427,8 @@ static int rows_open(struct dataset *d, const struct job *job, uint32_t split, c
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
+    if (d->salt != 0 && d->events && (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM))
+        rc = err_wrap(e, SHOAL_E_DATA, "data.train"); /* it, and not this machine */
     return rc == 0 && !d->events ? dataset_keep_text(d, job, e) : rc;
 }
 

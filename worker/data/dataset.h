@@ -36,8 +36,9 @@ void dataset_close(struct dataset *d);
 /* Closes an object's, and takes its text out of the cache folder. */
 void dataset_forget(struct dataset *d, const struct job *job);
 
-/* The objects of data.train, and the first line of the first one where the format numbers its
- * columns by it, else NULL; both are the caller's. As object_list and object_open. */
+/* The objects of data.train, and, where the format numbers its columns by what stands at the begin
+ * of the first one, that (its first line; of an event file its columns), else NULL; both are the
+ * caller's. As object_list and object_open. */
 int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e);
 /* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,
  * p first. As dataset_open. */

@@ -7,6 +7,7 @@
 #include "proto/base/log.h"
 #include "proto/job/config.h"
 #include "worker/data/command.h"
+#include "worker/data/events.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -232,6 +233,19 @@ static int fetch_add(void *to, const char *data, size_t bytes, struct err *e)
     return cache_write(s->cache, s->fd, data, bytes, e);
 }
 
+/* Of an event file: its end is there, and its index is its own. */
+static int whole_check(int fd, const char *name, struct err *e)
+{
+    struct events v;
+    struct err why = {0};
+    int rc = events_open(fd, name, &v, &why);
+    if (rc == 0)
+        events_close(&v);
+    else if (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM)
+        rc = SHOAL_E_DATA; /* what came is at fault, not the disk it lies on */
+    return rc == 0 ? 0 : err_set(e, rc, "%s", why.text);
+}
+
 /* All of it, or nothing is kept. */
 static int fetch_run(void *context, struct err *e)
 {
@@ -254,6 +268,8 @@ static int fetch_run(void *context, struct err *e)
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: %" PRIu64 " bytes came, the list says %" PRIu64 "; it is not used", shown,
                      raw, told);
+    if (rc == 0 && f->job->data.format == DATA_EVENTS)
+        rc = whole_check(made.fd, shown, e);
     if (rc != 0) {
         cache_drop(&made);
         return rc;

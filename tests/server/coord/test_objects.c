@@ -161,6 +161,21 @@ START_TEST(under_bsp_a_lanes_objects_are_one_workers)
 }
 END_TEST
 
+/* Who asks first opened objects of lanes that others own later, and they opened them again. */
+START_TEST(under_bsp_a_lane_waits_for_a_worker_that_is_slow)
+{
+    begin(3, WIRE_BSP);
+    list(1, 3, "a\nb\nc\n", "");
+    ck_assert_uint_eq(coord_objects_next(c, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(c, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(c, 2), COORD_NO_OBJECT);
+    now += COORD_EVAL_AGAIN_NS;
+    ck_assert_uint_eq(coord_objects_next(c, 2), 2);
+    end();
+}
+END_TEST
+
 START_TEST(the_split_is_known_with_the_last_object)
 {
     begin(2, WIRE_ASYNC);
@@ -255,6 +270,7 @@ int main(void)
     tcase_add_test(t, a_list_that_is_none_is_refused);
     tcase_add_test(t, each_is_given_once_while_its_holder_lives);
     tcase_add_test(t, under_bsp_a_lanes_objects_are_one_workers);
+    tcase_add_test(t, under_bsp_a_lane_waits_for_a_worker_that_is_slow);
     tcase_add_test(t, the_split_is_known_with_the_last_object);
     tcase_add_test(t, one_that_cannot_be_read_is_left_out_where_the_job_says_so);
     tcase_add_test(t, epochs_take_objects_in_orders_of_their_own);

@@ -223,6 +223,24 @@ START_TEST(groups_read_each_block_once_an_epoch)
 }
 END_TEST
 
+/* What has been read of an object is laid out no longer: many are open. */
+START_TEST(groups_of_an_object_go_when_they_are_read)
+{
+    struct groups_wish w = {
+        .drawn = true, .object = true, .near = 1, .readers = 1, .rows = 300, .held = 3};
+    uint64_t order[SMALL_ROWS], packed;
+    small_open(false);
+    packed = packed_bytes();
+    ck_assert_int_eq(groups_open(&d->source, &d->features, &w, &g, &e), 0);
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        order_read(1, epoch, order);
+        each_once(order, SMALL_ROWS);
+        ck_assert_uint_eq(groups_read(g), (epoch + 1) * packed);
+        ck_assert_uint_eq(groups_memory(g), 0);
+    }
+}
+END_TEST
+
 /* _i: with fields of several values. */
 START_TEST(groups_keep_to_their_memory)
 {
@@ -344,6 +362,7 @@ int main(void)
     tcase_add_test(t, groups_are_the_same_however_they_are_read);
     tcase_add_test(t, groups_mix);
     tcase_add_test(t, groups_read_each_block_once_an_epoch);
+    tcase_add_test(t, groups_of_an_object_go_when_they_are_read);
     tcase_add_loop_test(t, groups_keep_to_their_memory, 0, 2);
     tcase_add_loop_test(t, groups_are_decoded_together, 0, 2);
     tcase_add_test(t, groups_name_a_block_that_is_damaged);

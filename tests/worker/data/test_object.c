@@ -1,6 +1,7 @@
 /* test_object.c: a log as objects: its list, and each through the cache folder. */
 #include "proto/job/config.h"
-#include "tests/lib/worker_files.h"
+#include "tests/lib/worker_log.h"
+#include "worker/data/convert.h"
 #include "worker/data/object.h"
 
 #include <check.h>
@@ -130,6 +131,35 @@ START_TEST(half_an_object_is_none)
 }
 END_TEST
 
+/* Its text would be found in the cache folder ever after. */
+START_TEST(half_an_event_file_is_none)
+{
+    struct convert_sums sums;
+    struct job text = {0};
+    char words[1024];
+    worker_log_job(&text, 100, false);
+    ck_assert_int_eq(convert_split(&text, WIRE_TRAIN, worker_path("whole"), NULL, NULL, &sums, &e),
+                     0);
+    job_free(&text);
+    job.data.format = DATA_EVENTS;
+    job.data.objects.tries = 2;
+    snprintf(words, sizeof words, "head -c %d %s", (int)sums.file.bytes - 1, worker_path("whole"));
+    ck_assert_ptr_null(opens("a", words));
+    ck_assert_int_eq(e.code, SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "object a: its end is damaged"));
+    ck_assert_ptr_nonnull(strstr(e.text, "tried 2 times"));
+    ck_assert_ptr_null(opens("a", "echo text"));
+    ck_assert_ptr_nonnull(strstr(e.text, "no event file"));
+    ck_assert_ptr_null(opens("a", ":"));
+    ck_assert_ptr_nonnull(strstr(e.text, "no event file"));
+    struct source s;
+    snprintf(open_text, sizeof open_text, "cat %s", worker_path("whole"));
+    ck_assert_int_eq(object_open(&job, "a", &cache, &s, &e), 0);
+    ck_assert_uint_eq(s.bytes, sums.file.bytes);
+    source_close(&s);
+}
+END_TEST
+
 START_TEST(what_hangs_is_ended_and_what_it_started)
 {
     job.data.objects.quiet_s = 1;
@@ -200,6 +230,7 @@ int main(void)
     tcase_add_test(c, a_line_survives_its_way_over_the_wire);
     tcase_add_test(c, an_object_is_opened_once_and_then_found);
     tcase_add_test(c, half_an_object_is_none);
+    tcase_add_test(c, half_an_event_file_is_none);
     tcase_add_test(c, what_hangs_is_ended_and_what_it_started);
     tcase_add_test(c, it_is_tried_as_often_as_the_job_says);
     tcase_add_test(c, what_is_forgotten_is_opened_again);
