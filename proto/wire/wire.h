@@ -317,12 +317,13 @@ struct wire_window {
  * The reply: head (frame 1; empty where the format needs none) of a log of `count` objects, or
  * `list`: nobody knows yet, list them and say (count above 0; frame 1: their lines as the worker's
  * object.h has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at
- * it. The list that was told first stands. */
-#define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count)
+ * it. The list that was told first stands. Each split of objects has its own; only data.train has a
+ * head, and of what the job does not use there is no list: count 0. */
+#define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(split) U32(count)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list)
 /* INDEX_DONE of one object. */
 #define WIRE_OBJECT_DONE(U32, U64, I32, F32, F64, B, STR) \
-    U64(pass) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
+    U64(pass) U32(split) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
     STR(warning, ERR_TEXT_MAX)
 #define WIRE_OBJECT_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
@@ -340,8 +341,8 @@ struct wire_window {
  *          EVAL_DONE with `task`
  *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
  *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
- * object: 0, or INDEX and TASK are of that object alone, counted from 1; name and what stands
- * behind it in its line, a blank for the tab within that, for a string has none. Of TASK
+ * object: 0, or the work is of that object of `split` alone, counted from 1; name and what stands
+ * behind it in its line, a blank for the tab within that, for a string has none. Of TASK and EVAL
  * positions are of its own order, and rows and digest must be those that the worker finds.
  * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows

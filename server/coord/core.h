@@ -227,7 +227,7 @@ struct coord_job {
     struct coord_epoch *epoch;      /* (epochs), owned; [0] is epoch 1 */
     struct coord_evaluations valid; /* of data.valid */
     struct coord_tasks tasks;
-    struct coord_objects objects;
+    struct coord_objects objects[JOB_SPLITS];
     struct coord_eval eval;
     uint64_t eval_number;
     char bad_where[COORD_BAD_TOLD][256]; /* the first bad lines heard of, each once */

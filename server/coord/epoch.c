@@ -137,10 +137,10 @@ int coord_epoch_cut(struct coord *c, struct err *e)
     struct coord_job *j = &c->job;
     struct coord_segment whole = {.rows = j->at.split[WIRE_TRAIN].rows};
     bool replay = j->spec.replay.on;
-    if (j->spec.data.objects.on)
-        whole.piece = coord_objects_pieces(j, j->at.epoch, &whole.pieces);
-    j->tasks.holder = j->objects.holder;
-    j->tasks.objects = j->objects.count;
+    if (j->spec.data.objects.of[WIRE_TRAIN].on)
+        whole.piece = coord_objects_pieces(j, WIRE_TRAIN, j->at.epoch, &whole.pieces);
+    j->tasks.holder = j->objects[WIRE_TRAIN].holder;
+    j->tasks.objects = j->objects[WIRE_TRAIN].count;
     uint32_t batches = replay ? coord_replay_task_batches(j) : batches_of_task(j, whole.rows);
     int rc = coord_replay_fits(j, e);
     return rc != 0 ? rc
@@ -323,8 +323,13 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
         coord_task_settle(&j->tasks, env_now_ns(c->env));
     }
     coord_eval_close(&j->eval);
-    int rc =
-        coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
+    struct coord_eval_objects objects = {.holder = j->objects[split].holder,
+                                         .count = j->objects[split].count,
+                                         .files = j->spec.data.objects.of[split].open == NULL};
+    if (objects.count > 0)
+        objects.piece = coord_objects_pieces(j, split, 0, &objects.pieces);
+    int rc = coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &objects,
+                             &j->spec, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test",
                               e.text);

@@ -13,8 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_KEY "objects/list" /* the job's number; bytes of the lines; the lines; the head */
-#define ROWS_KEY "objects/rows" /* the job's number; struct object_record (count) */
+/* Stored of each split: the job's number; bytes of the lines; the lines; the head */
+static const char *const list_key[JOB_SPLITS] = {"objects/list", "objects/valid/list",
+                                                 "objects/test/list"};
+/* ... the job's number; struct object_record (count) */
+static const char *const rows_key[JOB_SPLITS] = {"objects/rows", "objects/valid/rows",
+                                                 "objects/test/rows"};
+static const char *const split_name[JOB_SPLITS] = {"train", "valid", "test"};
+
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
 
@@ -108,9 +114,9 @@ static int list_take(struct coord_objects *o, const void *lines, size_t bytes, u
     return err_set(e, rc, "the list of %u objects is none, or there is no memory for it", count);
 }
 
-static bool list_put(struct coord *c)
+static bool list_put(struct coord *c, uint32_t split)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[split];
     uint64_t head[2] = {c->job.at.number, o->bytes};
     size_t bytes = sizeof head + o->bytes + o->head_bytes;
     char *value = malloc(bytes);
@@ -119,21 +125,25 @@ static bool list_put(struct coord *c)
     memcpy(value, head, sizeof head);
     memcpy(value + sizeof head, o->text, o->bytes);
     memcpy(value + sizeof head + o->bytes, o->head, o->head_bytes);
-    bool good = coord_put(c, LIST_KEY, value, bytes);
+    bool good = coord_put(c, list_key[split], value, bytes);
     free(value);
     return good;
 }
 
 /* The question: known, or the asker lists them, or somebody does. */
-static int list_asked(struct coord *c, struct coord_ask *a)
+static int list_asked(struct coord *c, uint32_t split, struct coord_ask *a)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[split];
     uint64_t now = env_now_ns(c->env), me = a->worker->number;
     bool again = o->lister == me && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
     if (o->count > 0) {
         a->reply.u.OBJECTS_reply.count = o->count;
         a->frame = o->head;
         a->frame_bytes = o->head_bytes;
+        return 0;
+    }
+    if (split != WIRE_TRAIN && c->job.at.split[split].used == 0) {
+        a->frame = "";
         return 0;
     }
     if (o->lister != 0 && !again)
@@ -148,30 +158,31 @@ static int list_asked(struct coord *c, struct coord_ask *a)
 int coord_objects_list(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
-    struct coord_objects *o = &c->job.objects;
+    SHOAL_ASSERT(q->split < JOB_SPLITS);
+    struct coord_objects *o = &c->job.objects[q->split];
     if (q->count > 0 && o->count == 0) { /* 1 */
         int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                            a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
         if (rc != 0)
             return rc;
-        /* it has looked into the first */
+        /* of data.train it has looked into the first */
         o->holder[0] = a->worker->number;
-        if (c->job.spec.train.mode == WIRE_BSP)
+        if (q->split == WIRE_TRAIN && c->job.spec.train.mode == WIRE_BSP)
             c->job.tasks.lane[0].owner = a->worker->number;
         o->lister = 0;
         o->listed_ns = env_now_ns(c->env);
-        if (!list_put(c))
+        if (!list_put(c, q->split))
             return SHOAL_E_IO;
-        log_info("data.train: %u objects", o->count);
+        log_info("data.%s: %u objects", split_name[q->split], o->count);
     }
-    return list_asked(c, a);
+    return list_asked(c, q->split, a);
 }
 
 /* ---- the index of each ----------------------------------------------------------------------- */
 
-static int rows_put(struct coord *c, struct err *e)
+static int rows_put(struct coord *c, uint32_t split, struct err *e)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[split];
     size_t head = sizeof c->job.at.number, bytes = head + o->count * sizeof(struct object_record);
     char *value = malloc(bytes);
     if (value == NULL)
@@ -182,7 +193,7 @@ static int rows_put(struct coord *c, struct err *e)
             value + head + i * sizeof(struct object_record),
             &(struct object_record){o->object[i].rows, o->object[i].digest, o->object[i].left_out},
             sizeof(struct object_record));
-    int rc = coord_put(c, ROWS_KEY, value, bytes)
+    int rc = coord_put(c, rows_key[split], value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
@@ -196,9 +207,9 @@ static void bases_set(struct coord_objects *o)
 }
 
 /* All are known: the split is. */
-static int index_complete(struct coord *c, struct err *e)
+static int index_complete(struct coord *c, uint32_t split, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[split];
     struct coord_split whole = {.used = 1, .known = 1};
     for (uint32_t i = 0; i < o->count; i++) {
         /* rows of an object are drawn by its name */
@@ -213,16 +224,18 @@ static int index_complete(struct coord *c, struct err *e)
         whole.digest = rng_mix(whole.digest ^ o->object[i].digest) + 1;
     }
     if (whole.rows == 0)
-        return err_set(e, SHOAL_E_DATA, "data.train: %u objects, and no row in them%s%s", o->count,
-                       c->job.warning[0] != 0 ? ": " : "", c->job.warning);
-    int rc = rows_put(c, e);
+        return err_set(e, SHOAL_E_DATA, "data.%s: %u objects, and no row in them%s%s",
+                       split_name[split], o->count, c->job.warning[0] != 0 ? ": " : "",
+                       c->job.warning);
+    int rc = rows_put(c, split, e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
+    SHOAL_ASSERT(c->job.at.split[split].known == 0); /* 2 */
     bases_set(o);
-    c->job.tasks.late = c->members.next_worker;
-    c->job.at.split[WIRE_TRAIN] = whole;
-    log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", whole.rows,
+    if (split == WIRE_TRAIN)
+        c->job.tasks.late = c->members.next_worker;
+    c->job.at.split[split] = whole;
+    log_info("data.%s: %" PRIu64 " rows in %u objects, %u left out", split_name[split], whole.rows,
              o->count - o->left_out, o->left_out);
     return 0;
 }
@@ -238,7 +251,7 @@ static bool fails_here(int status)
 static int object_failed(struct coord *c, const struct coord_ask *a, bool *again, struct err *e)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[q->split];
     struct coord_object *of = &o->object[q->object];
     if (!c->job.spec.data.objects.leave_out || fails_here(q->fail_status))
         return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
@@ -275,7 +288,7 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
 int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[q->split];
     *ends = false;
     if (q->object >= o->count)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
@@ -294,15 +307,15 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
         (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
         log_warn("object %s: %s", of->line, q->warning);
     }
-    return ++o->known == o->count ? index_complete(c, &a->e) : 0;
+    return ++o->known == o->count ? index_complete(c, q->split, &a->e) : 0;
 }
 
 /* ---- holders --------------------------------------------------------------------------------- */
 
 /* How well it suits the worker: 0 not at all, 4 best. */
-static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool more)
+static uint32_t suits(const struct coord *c, uint32_t split, uint32_t i, uint64_t worker, bool more)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[split];
     const struct coord_tasks *t = &c->job.tasks;
     const struct coord_object *of = &o->object[i];
     if (of->known)
@@ -313,16 +326,16 @@ static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool m
     }
     if (of->failed == worker && coord_live_workers(c) > 1)
         return 0;
-    if (t->mode != WIRE_BSP)
+    if (t->mode != WIRE_BSP || split != WIRE_TRAIN)
         return 4;
     uint64_t owner = t->lane[i % t->lanes].owner;
     bool waits = env_now_ns(c->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */
     return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : waits ? 0 : 2;
 }
 
-uint32_t coord_objects_next(struct coord *c, uint64_t worker)
+uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[split];
     struct coord_tasks *t = &c->job.tasks;
     uint32_t live = coord_live_workers(c), owned = 0, best = COORD_NO_OBJECT, how = 0;
     for (uint32_t l = 0; l < t->lanes; l++)
@@ -331,7 +344,7 @@ uint32_t coord_objects_next(struct coord *c, uint64_t worker)
     while (o->first < o->count && o->object[o->first].known)
         o->first++;
     for (uint32_t i = o->first; i < o->count && how < 4; i++) {
-        uint32_t s = suits(c, i, worker, more);
+        uint32_t s = suits(c, split, i, worker, more);
         if (s > how) {
             best = i;
             how = s;
@@ -341,14 +354,13 @@ uint32_t coord_objects_next(struct coord *c, uint64_t worker)
         return best;
     o->holder[best] = worker;
     o->object[best].given_ns = env_now_ns(c->env);
-    if (t->mode == WIRE_BSP && t->lane[best % t->lanes].owner == 0 && more)
+    if (split == WIRE_TRAIN && t->mode == WIRE_BSP && t->lane[best % t->lanes].owner == 0 && more)
         t->lane[best % t->lanes].owner = worker;
     return best;
 }
 
-void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
+static void worker_lost(struct coord_objects *o, uint64_t worker)
 {
-    struct coord_objects *o = &j->objects;
     if (o->lister == worker)
         o->lister = 0;
     for (uint32_t i = 0; i < o->count; i++)
@@ -356,16 +368,22 @@ void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
             o->holder[i] = 0;
             o->object[i].given_ns = 0;
         }
+}
+
+void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
+{
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        worker_lost(&j->objects[s], worker);
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
         if (j->tasks.lane[l].owner == worker)
             j->tasks.lane[l].owner = 0;
 }
 
-void coord_objects_put(const struct coord_job *j, uint32_t object,
+void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t object,
                        struct wire_LANE_NEXT_reply *reply)
 {
-    const struct coord_object *of = &j->objects.object[object];
-    SHOAL_ASSERT(object < j->objects.count);
+    const struct coord_object *of = &j->objects[split].object[object];
+    SHOAL_ASSERT(object < j->objects[split].count);
     reply->object = object + 1;
     reply->object_rows = of->rows;
     reply->object_digest = of->digest;
@@ -380,17 +398,17 @@ void coord_objects_put(const struct coord_job *j, uint32_t object,
 
 /* ---- an epoch -------------------------------------------------------------------------------- */
 
-const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epoch,
+const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t split, uint32_t epoch,
                                                uint32_t *pieces)
 {
-    struct coord_objects *o = &j->objects;
+    struct coord_objects *o = &j->objects[split];
     struct rng rng = rng_of(j->spec.train.seed ^ ORDER_SALT, epoch, 0);
     uint32_t count = 0;
     for (uint32_t i = 0; i < o->count; i++)
         if (o->object[i].rows > 0)
             o->piece[count++] = (struct coord_piece){
                 .rows = o->object[i].rows, .object = i, .lane = i % j->tasks.lanes};
-    bool drawn = j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
+    bool drawn = epoch > 0 && j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
     for (uint32_t i = count; drawn && i > 1; i--) {
         uint32_t k = (uint32_t)(rng_next(&rng) % i);
         struct coord_piece swap = o->piece[i - 1];
@@ -404,20 +422,22 @@ const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epo
 uint64_t coord_objects_batches(const struct coord_job *j)
 {
     uint64_t sum = 0, batch = j->spec.train.batch;
-    for (uint32_t i = 0; i < j->objects.count; i++)
-        sum += (j->objects.object[i].rows + batch - 1) / batch;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    for (uint32_t i = 0; i < o->count; i++)
+        sum += (o->object[i].rows + batch - 1) / batch;
     return sum;
 }
 
 uint64_t coord_objects_base(const struct coord_job *j, uint32_t object)
 {
-    SHOAL_ASSERT(object == COORD_NO_OBJECT || object < j->objects.count);
-    return object == COORD_NO_OBJECT ? 0 : j->objects.object[object].base;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    SHOAL_ASSERT(object == COORD_NO_OBJECT || object < o->count);
+    return object == COORD_NO_OBJECT ? 0 : o->object[object].base;
 }
 
 uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **object)
 {
-    const struct coord_objects *o = &j->objects;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     uint32_t low = 0, high = o->count;
     SHOAL_ASSERT(o->count > 0);
     while (high - low > 1) {
@@ -431,25 +451,43 @@ uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **
     return row - o->object[low].base;
 }
 
+static void counts_json(const struct coord_objects *o, struct json *to)
+{
+    json_set_int(to, "read", o->count - o->left_out);
+    json_set_int(to, "left_out", o->left_out);
+}
+
 void coord_objects_json(const struct coord_job *j, struct json *to)
 {
-    if (j->objects.count == 0)
-        return;
     struct json *item = json_new_object();
-    json_set_int(item, "read", j->objects.count - j->objects.left_out);
-    json_set_int(item, "left_out", j->objects.left_out);
-    json_set(to, "objects", item);
+    bool any = false;
+    for (uint32_t s = 0; s < JOB_SPLITS; s++) {
+        const struct coord_objects *o = &j->objects[s];
+        if (o->count == 0)
+            continue;
+        struct json *of = s == WIRE_TRAIN ? json_hold(item) : json_new_object();
+        counts_json(o, of);
+        if (s == WIRE_TRAIN)
+            json_free(of);
+        else
+            json_set(item, split_name[s], of);
+        any = true;
+    }
+    if (any)
+        json_set(to, "objects", item);
+    else
+        json_free(item);
 }
 
 /* ---- after a restart ------------------------------------------------------------------------- */
 
-static int list_load(struct coord *c, struct err *e)
+static int list_load(struct coord *c, uint32_t split, struct err *e)
 {
     struct coord_job *j = &c->job;
     void *value;
     size_t bytes;
     uint64_t head[2];
-    int rc = coord_store_get(c->store, LIST_KEY, &value, &bytes, e);
+    int rc = coord_store_get(c->store, list_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     bool good = bytes >= sizeof head;
@@ -464,19 +502,19 @@ static int list_load(struct coord *c, struct err *e)
             count++;
         }
     rc = !good ? SHOAL_E_NOT_FOUND
-               : list_take(&j->objects, lines, head[1], count, lines + head[1],
+               : list_take(&j->objects[split], lines, head[1], count, lines + head[1],
                            bytes - sizeof head - head[1], e);
     free(value);
     return rc;
 }
 
-static int rows_load(struct coord *c, struct err *e)
+static int rows_load(struct coord *c, uint32_t split, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[split];
     void *value;
     size_t bytes, head = sizeof c->job.at.number;
     uint64_t number;
-    int rc = coord_store_get(c->store, ROWS_KEY, &value, &bytes, e);
+    int rc = coord_store_get(c->store, rows_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     if (bytes == head + o->count * sizeof(struct object_record)) {
@@ -502,14 +540,18 @@ static int rows_load(struct coord *c, struct err *e)
 
 int coord_objects_load(struct coord *c, struct err *e)
 {
-    if (!c->job.spec.data.objects.on)
-        return 0;
-    int rc = list_load(c, e);
-    if (rc == 0)
-        rc = rows_load(c, e);
-    return rc != SHOAL_E_NOT_FOUND
-               ? rc
-               : err_set(e, SHOAL_E_CORRUPT,
-                         "the objects of data.train are not in the coordinator's store: resume the "
-                         "newest checkpoint");
+    int rc = 0;
+    for (uint32_t s = 0; s < JOB_SPLITS && rc == 0; s++) {
+        if (!c->job.spec.data.objects.of[s].on || c->job.at.split[s].used == 0)
+            continue;
+        rc = list_load(c, s, e);
+        if (rc == 0)
+            rc = rows_load(c, s, e);
+        if (rc == SHOAL_E_NOT_FOUND)
+            rc = err_set(e, SHOAL_E_CORRUPT,
+                         "the objects of data.%s are not in the coordinator's store: resume the "
+                         "newest checkpoint",
+                         split_name[s]);
+    }
+    return rc;
 }

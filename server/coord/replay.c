@@ -192,7 +192,7 @@ uint64_t coord_replay_rows(const struct coord_job *j)
 uint64_t coord_replay_batches(const struct coord_job *j)
 {
     uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
-    if (j->spec.data.objects.on)
+    if (j->spec.data.objects.of[WIRE_TRAIN].on)
         return coord_objects_batches(j);
     return j->spec.replay.on ? j->replay.batches : rows / batch + (rows % batch != 0);
 }

@@ -178,4 +178,28 @@ def event_files_are_objects_too(space):
     assert out["objects"] == {"read": 15, "left_out": 1} and out["examples"] == 2 * log.rows * 15 // 16, out["objects"]
 
 
-main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too, event_files_are_objects_too])
+def what_is_scored_is_of_objects_too(space):
+    """Figures are those of plain files, and a group's, on whatever workers; each object is opened by one."""
+    log = Log(space, 12, rows=900)
+    keys = {"train.consistency": "bsp", "train.epochs": 2, "evaluate.group": "C1", "data.objects.quiet": None,
+            "data.train": str(space / "all.tsv")}
+    plain = run_job(job_of(space, log, **keys, **{"data.valid": [str(space / "log" / f"part-{i:02}") for i in range(12)]}), space / "plain")
+    for workers in (1, 4):
+        log.calls.unlink(missing_ok=True)
+        report, fleet = trained(space, f"w{workers}", job_of(space, log, **keys, **{"data.valid": [log.train()], "data.test": [log.train()]}), workers)
+        assert report["objects"] == {"valid": {"read": 12, "left_out": 0}, "test": {"read": 12, "left_out": 0}}, report["objects"]
+        assert digests(report) == digests(plain)
+        for split in ("valid", "test"):
+            want, got = plain["valid"], report[split]
+            assert all(abs(got[k] - want[k]) < 1e-12 for k in ("auc", "logloss", "gauc")), (want, got)
+            assert got["examples"] == want["examples"] == log.rows, got
+        held = [fleet.texts(f"w{w}") for w in range(workers)]
+        assert len(log.called()) <= 24 and len(set(log.called())) == len(log.called()), log.called()
+        assert workers == 1 or min(map(len, held)) > 0, held
+    files = run_job(job_of(space, log, **{**keys, "data.train": str(space / "log" / "part-*"), "data.objects": True,
+                                                  "data.valid": str(space / "all.tsv")}), space / "files", workers=3)
+    assert files["objects"]["valid"] == {"read": 1, "left_out": 0} and files["valid"]["examples"] == log.rows, files["objects"]
+
+
+main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too, event_files_are_objects_too,
+      what_is_scored_is_of_objects_too])

@@ -219,10 +219,10 @@ static void digested(const struct shard *s)
     uint64_t least = j->at.epoch * ((rows + batch - 1) / batch);
     for (uint32_t i = 0; i < j->replay.windows; i++) /* of which no batch is of two */
         least = (i == 0 ? 0 : least) + (j->replay.window[i].rows + batch - 1) / batch;
-    if (j->objects.count > 0) /* likewise */
+    if (j->objects[WIRE_TRAIN].count > 0) /* likewise */
         least = 0;
-    for (uint32_t i = 0; i < j->objects.count; i++)
-        least += j->at.epoch * ((j->objects.object[i].rows + batch - 1) / batch);
+    for (uint32_t i = 0; i < j->objects[WIRE_TRAIN].count; i++)
+        least += j->at.epoch * ((j->objects[WIRE_TRAIN].object[i].rows + batch - 1) / batch);
     if (sum < least || (j->spec.train.mode != WIRE_BSP && sum != least))
         BROKEN("the lanes have %" PRIu64 " batches, the input has %" PRIu64, sum, least);
     for (uint32_t l = 0; l < j->tasks.lanes; l++)

@@ -49,14 +49,6 @@ struct wish {
 
 /* ---- opening ---- */
 
-const struct string_list *dataset_list(const struct job *job, uint32_t split, const char **what)
-{
-    *what = split == WIRE_TRAIN ? "data.train" : split == WIRE_VALID ? "data.valid" : "data.test";
-    return split == WIRE_TRAIN   ? &job->data.train
-           : split == WIRE_VALID ? &job->data.valid
-                                 : &job->data.test;
-}
-
 /* A job that names its fields and label needs no training input to number them by. */
 static bool names_all(const struct job *job)
 {
@@ -104,7 +96,7 @@ static int object_head(const struct job *job, const char *object, const struct c
                        char **head, struct err *e)
 {
     struct source s;
-    int rc = object_open(job, object, cache, &s, e);
+    int rc = object_open(job, WIRE_TRAIN, object, cache, &s, e);
     if (rc != 0)
         return rc;
     rc = job->data.format == DATA_EVENTS ? dataset_head_of_events(&s, head, e)
@@ -113,14 +105,15 @@ static int object_head(const struct job *job, const char *object, const struct c
     return rc;
 }
 
-int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e)
+int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
+                    struct err *e)
 {
     struct cache cache;
     *head = NULL;
     int rc = cache_init(&cache, job->data.cache, e);
     if (rc == 0)
-        rc = object_list(job, lines, e);
-    if (rc != 0 || format_of(job->data.format)->columns != NULL)
+        rc = object_list(job, split, lines, e);
+    if (rc != 0 || split != WIRE_TRAIN || format_of(job->data.format)->columns != NULL)
         return rc;
     rc = object_head(job, lines->item[0], &cache, head, e);
     if (rc != 0)
@@ -132,7 +125,7 @@ static int features_of_objects(const struct job *job, struct features *f, struct
 {
     struct string_list lines;
     char *head;
-    int rc = dataset_objects(job, &lines, &head, e);
+    int rc = dataset_objects(job, WIRE_TRAIN, &lines, &head, e);
     if (rc != 0)
         return rc;
     rc = features_make(job, lines.item[0], head, strlen(head), f, e);
@@ -150,7 +143,7 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
     const char *what;
     if (job->data.format == DATA_EVENTS)
         return dataset_features_of_events(job, other, f, e);
-    const struct string_list *list = dataset_list(job, WIRE_TRAIN, &what);
+    const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
     bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
     if ((job->predict.on || gone) && feature_names_known(job))
@@ -162,12 +155,12 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
                        "same columns with --set data.train=FILE",
                        what);
     if (list->count == 0 || (named && (stream || gone)))
-        list = dataset_list(job, other, &what);
+        list = job_input(job, other, &what);
     if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);
     if (list == &job->data.train && job->data.head != NULL)
         return features_make(job, what, job->data.head, strlen(job->data.head), f, e);
-    if (list == &job->data.train && job->data.objects.open != NULL)
+    if (list == &job->data.train && job->data.objects.of[WIRE_TRAIN].open != NULL)
         return features_of_objects(job, f, e);
     char *name, *line;
     size_t bytes;
@@ -198,7 +191,7 @@ int dataset_check(const struct job *job, struct err *e)
     bool gone = job->train.skip && source_check(&job->data.train, "data.train", NULL) != 0;
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
-        const struct string_list *list = dataset_list(job, split, &what);
+        const struct string_list *list = job_input(job, split, &what);
         rc = list->count > 0 ? source_check(list, what, e) : 0;
     }
     if (rc == 0 && job->data.join.on && !gone)
@@ -390,13 +383,13 @@ static int texts_open(struct dataset *d, const struct job *job, uint32_t split, 
                       struct err *e)
 {
     const char *what;
-    const struct string_list *list = dataset_list(job, split, &what);
+    const struct string_list *list = job_input(job, split, &what);
     if (line != NULL) {
         d->salt = object_salt(line);
-        return object_open(job, line, &d->cache, &d->source, e);
+        return object_open(job, split, line, &d->cache, &d->source, e);
     }
-    return split == WIRE_TRAIN && job->data.objects.open != NULL
-               ? object_open_all(job, &d->cache, &d->source, e)
+    return job->data.objects.of[split].open != NULL
+               ? object_open_all(job, split, &d->cache, &d->source, e)
                : source_open(list, what, &d->cache, &d->source, e);
 }
 
@@ -428,7 +421,7 @@ static int rows_open(struct dataset *d, const struct job *job, uint32_t split, c
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
     if (d->salt != 0 && d->events && (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM))
-        rc = err_wrap(e, SHOAL_E_DATA, "data.train"); /* it, and not this machine */
+        rc = err_wrap(e, SHOAL_E_DATA, "%s", what); /* it, and not this machine */
     return rc == 0 && !d->events ? dataset_keep_text(d, job, e) : rc;
 }
 
@@ -444,7 +437,7 @@ static int open_of(const struct job *job, uint32_t split, const char *line, stru
                    struct err *e)
 {
     const char *what;
-    (void)dataset_list(job, split, &what);
+    (void)job_input(job, split, &what);
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;
@@ -473,15 +466,15 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     return open_of(job, split, NULL, out, e);
 }
 
-int dataset_open_object(const struct job *job, const char *line, struct dataset **out,
-                        struct err *e)
+int dataset_open_object(const struct job *job, uint32_t split, const char *line,
+                        struct dataset **out, struct err *e)
 {
-    return open_of(job, WIRE_TRAIN, line, out, e);
+    return open_of(job, split, line, out, e);
 }
 
-void dataset_forget(struct dataset *d, const struct job *job)
+void dataset_forget(struct dataset *d)
 {
-    object_forget(job, &d->source, &d->cache);
+    object_forget(&d->source, &d->cache);
     dataset_close(d);
 }
 
@@ -489,7 +482,7 @@ int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, 
                    struct err *e)
 {
     const char *what;
-    (void)dataset_list(job, split, &what);
+    (void)job_input(job, split, &what);
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;

@@ -29,17 +29,18 @@ struct dataset;
 /* split: enum wire_split. NOINPUT (file missing, glob without match), DATA, IO, CONFIG (columns
  * that do not fit). */
 int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e);
-/* The same of one object of data.train alone (object.h). */
-int dataset_open_object(const struct job *job, const char *line, struct dataset **out,
-                        struct err *e);
+/* The same of one object alone (object.h). */
+int dataset_open_object(const struct job *job, uint32_t split, const char *line,
+                        struct dataset **out, struct err *e);
 void dataset_close(struct dataset *d);
 /* Closes an object's, and takes its text out of the cache folder. */
-void dataset_forget(struct dataset *d, const struct job *job);
+void dataset_forget(struct dataset *d);
 
-/* The objects of data.train, and, where the format numbers its columns by what stands at the begin
- * of the first one, that (its first line; of an event file its columns), else NULL; both are the
- * caller's. As object_list and object_open. */
-int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e);
+/* The objects of a split, and of data.train, where the format numbers its columns by what stands at
+ * the begin of the first one, that (its first line; of an event file its columns), else NULL; both
+ * are the caller's. As object_list and object_open. */
+int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
+                    struct err *e);
 /* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,
  * p first. As dataset_open. */
 struct parsed;

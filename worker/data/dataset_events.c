@@ -36,7 +36,7 @@ int dataset_head_of_events(const struct source *s, char **text, struct err *e)
 static int head_find(const struct job *job, uint32_t other, char **text, char **name, struct err *e)
 {
     const char *what;
-    const struct string_list *list = dataset_list(job, WIRE_TRAIN, &what);
+    const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
     struct cache cache;
     struct source s;
     if (job->data.head != NULL) {
@@ -44,9 +44,9 @@ static int head_find(const struct job *job, uint32_t other, char **text, char **
         *name = strdup(what);
         return 0;
     }
-    if (job->data.objects.open != NULL) {
+    if (job->data.objects.of[WIRE_TRAIN].open != NULL) {
         struct string_list lines;
-        int rc = dataset_objects(job, &lines, text, e);
+        int rc = dataset_objects(job, WIRE_TRAIN, &lines, text, e);
         if (rc != 0)
             return rc;
         *name = strndup(lines.item[0], object_name(lines.item[0]));
@@ -54,7 +54,7 @@ static int head_find(const struct job *job, uint32_t other, char **text, char **
         return 0;
     }
     if (list->count == 0 || source_check(list, what, NULL) != 0)
-        list = dataset_list(job, other, &what);
+        list = job_input(job, other, &what);
     const struct string_list first = {list->item, list->count > 0 ? 1 : 0};
     int rc = cache_init(&cache, job->data.cache, e);
     if (rc == 0)

@@ -57,7 +57,9 @@ static int attempt(const struct attempt *a, struct err *e)
 
 struct listing {
     const struct job *job;
-    char *text; /* (LIST_BYTES + 1), owned */
+    uint32_t split;
+    const char *what; /* its key */
+    char *text;       /* (LIST_BYTES + 1), owned */
     size_t bytes;
 };
 
@@ -66,9 +68,8 @@ static int listing_add(void *to, const char *data, size_t bytes, struct err *e)
     struct listing *l = to;
     if (bytes > LIST_BYTES - l->bytes)
         return err_set(e, SHOAL_E_CONFIG,
-                       "data.train: the object list has more than %u MiB; list fewer and larger "
-                       "objects",
-                       LIST_BYTES >> 20);
+                       "%s: the object list has more than %u MiB; list fewer and larger objects",
+                       l->what, LIST_BYTES >> 20);
     memcpy(l->text + l->bytes, data, bytes);
     l->bytes += bytes;
     return 0;
@@ -77,9 +78,11 @@ static int listing_add(void *to, const char *data, size_t bytes, struct err *e)
 static int listing_run(void *context, struct err *e)
 {
     struct listing *l = context;
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s: object list", l->what);
     l->bytes = 0;
-    return command_read(&(struct command){.text = l->job->data.objects.list,
-                                          .name = "data.train: object list",
+    return command_read(&(struct command){.text = l->job->data.objects.of[l->split].list,
+                                          .name = name,
                                           .quiet_s = l->job->data.objects.quiet_s},
                         listing_add, l, NULL, e);
 }
@@ -114,27 +117,26 @@ static bool size_of(const char *line, uint64_t *bytes)
     return errno == 0 && (*end == '\0' || *end == '\t');
 }
 
-static int line_check(const char *line, struct err *e)
+static int line_check(const char *line, const char *what, struct err *e)
 {
     size_t name = object_name(line);
     uint64_t bytes;
     if (name == 0 || name >= LIMIT_PATH / 2 || strlen(line) >= LIMIT_PATH)
         return err_set(e, SHOAL_E_DATA,
-                       "data.train: the object list has a line of %zu bytes, %zu of them a name "
+                       "%s: the object list has a line of %zu bytes, %zu of them a name "
                        "(%.40s): 1 to %u of a name and up to %u in all are possible",
-                       strlen(line), name, line, LIMIT_PATH / 2 - 1, LIMIT_PATH - 1);
+                       what, strlen(line), name, line, LIMIT_PATH / 2 - 1, LIMIT_PATH - 1);
     uint32_t tabs = 0;
     for (const char *p = line; *p != '\0'; p++) {
         tabs += *p == '\t';
         if (((unsigned char)*p < ' ' && *p != '\t') || *p == 127 || tabs > 2)
             return err_set(e, SHOAL_E_DATA,
-                           "data.train: object %.*s has a control character in its line, or a "
-                           "third tab",
-                           (int)(name < 60 ? name : 60), line);
+                           "%s: object %.*s has a control character in its line, or a third tab",
+                           what, (int)(name < 60 ? name : 60), line);
     }
     if (line[name] == '\t' && line[name + 1] != '\t' && !size_of(line, &bytes))
         return err_set(e, SHOAL_E_DATA,
-                       "data.train: object %.*s: behind the tab stands %.40s, not its bytes",
+                       "%s: object %.*s: behind the tab stands %.40s, not its bytes", what,
                        (int)name, line, line + name + 1);
     return 0;
 }
@@ -144,7 +146,7 @@ static int listing_lines(struct listing *l, struct string_list *out, struct err 
     int rc = 0;
     l->text[l->bytes] = '\0';
     if (memchr(l->text, '\0', l->bytes) != NULL)
-        return err_set(e, SHOAL_E_DATA, "data.train: the object list has a byte 0");
+        return err_set(e, SHOAL_E_DATA, "%s: the object list has a byte 0", l->what);
     for (char *at = l->text, *end; rc == 0 && *at != '\0'; at = end) {
         size_t n = strcspn(at, "\n");
         end = at + n + (at[n] == '\n');
@@ -153,9 +155,9 @@ static int listing_lines(struct listing *l, struct string_list *out, struct err 
         at[n] = '\0';
         if (n == 0)
             continue;
-        rc = line_check(at, e);
+        rc = line_check(at, l->what, e);
         if (rc == 0 && config_list_add(out, at) != 0)
-            rc = err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
+            rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of objects", l->what);
     }
     return rc;
 }
@@ -166,47 +168,49 @@ static int compare_lines(const void *a, const void *b)
 }
 
 /* A name twice would be trained twice. */
-static int names_check(const struct string_list *l, struct err *e)
+static int names_check(const struct string_list *l, const char *what, struct err *e)
 {
     for (size_t i = 1; i < l->count; i++) {
         size_t n = object_name(l->item[i]);
         if (object_name(l->item[i - 1]) == n && memcmp(l->item[i - 1], l->item[i], n) == 0)
-            return err_set(e, SHOAL_E_DATA, "data.train: object %.*s is listed twice", (int)n,
+            return err_set(e, SHOAL_E_DATA, "%s: object %.*s is listed twice", what, (int)n,
                            l->item[i]);
     }
     return 0;
 }
 
-static int commands_list(const struct job *job, struct string_list *out, struct err *e)
+static int commands_list(const struct job *job, uint32_t split, struct string_list *out,
+                         struct err *e)
 {
-    struct listing l = {.job = job, .text = malloc(LIST_BYTES + 1)};
+    struct listing l = {.job = job, .split = split, .text = malloc(LIST_BYTES + 1)};
+    (void)job_input(job, split, &l.what);
     if (l.text == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
-    int rc = attempt(
-        &(struct attempt){listing_run, &l, "data.train: object list", job->data.objects.tries}, e);
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of objects", l.what);
+    int rc = attempt(&(struct attempt){listing_run, &l, l.what, job->data.objects.tries}, e);
     if (rc == 0)
         rc = listing_lines(&l, out, e);
     free(l.text);
     return rc;
 }
 
-int object_list(const struct job *job, struct string_list *out, struct err *e)
+int object_list(const struct job *job, uint32_t split, struct string_list *out, struct err *e)
 {
+    const char *what, *command = job->data.objects.of[split].list;
+    const struct string_list *files = job_input(job, split, &what);
     *out = (struct string_list){0};
-    int rc = job->data.objects.list != NULL ? commands_list(job, out, e)
-                                            : source_names(&job->data.train, "data.train", out, e);
-    for (size_t i = 0; rc == 0 && job->data.objects.list == NULL && i < out->count; i++)
-        rc = line_check(out->item[i], e);
+    int rc =
+        command != NULL ? commands_list(job, split, out, e) : source_names(files, what, out, e);
+    for (size_t i = 0; rc == 0 && command == NULL && i < out->count; i++)
+        rc = line_check(out->item[i], what, e);
     if (rc == 0 && out->count == 0)
         rc = err_set(e, SHOAL_E_NOINPUT,
-                     "data.train: the object list is empty; run its command by hand: %s",
-                     job->data.objects.list);
+                     "%s: the object list is empty; run its command by hand: %s", what, command);
     if (rc == 0 && out->count > LIMIT_OBJECTS)
-        rc = err_set(e, SHOAL_E_CONFIG, "data.train: %zu objects, more than %u; join some",
+        rc = err_set(e, SHOAL_E_CONFIG, "%s: %zu objects, more than %u; join some", what,
                      out->count, LIMIT_OBJECTS);
     if (rc == 0) {
         qsort(out->item, out->count, sizeof out->item[0], compare_lines);
-        rc = names_check(out, e);
+        rc = names_check(out, what, e);
     }
     if (rc != 0)
         config_list_free(out);
@@ -217,6 +221,7 @@ int object_list(const struct job *job, struct string_list *out, struct err *e)
 
 struct fetch {
     const struct job *job;
+    const char *what, *open; /* the split's key and command */
     const char *line;
     const struct cache *cache;
     struct source_file *file;
@@ -254,12 +259,12 @@ static int fetch_run(void *context, struct err *e)
     char name[LIMIT_PATH], shown[LIMIT_PATH + 32];
     uint64_t raw = 0, told;
     (void)snprintf(name, sizeof name, "%.*s", (int)object_name(f->line), f->line);
-    (void)snprintf(shown, sizeof shown, "data.train: object %s", name);
+    (void)snprintf(shown, sizeof shown, "%s: object %s", f->what, name);
     int rc = cache_create(f->cache, f->file->group, f->file->identity, SUFFIX, &made, e);
     if (rc != 0)
         return rc;
     struct fetch_sink sink = {f->cache, made.fd};
-    rc = command_read(&(struct command){.text = f->job->data.objects.open,
+    rc = command_read(&(struct command){.text = f->open,
                                         .argument = name,
                                         .name = shown,
                                         .quiet_s = f->job->data.objects.quiet_s},
@@ -284,9 +289,8 @@ static int fetch_run(void *context, struct err *e)
 static int fetch(struct fetch *f, struct err *e)
 {
     struct source_file *file = f->file;
-    const char *open = f->job->data.objects.open;
     struct stat st;
-    file->group = hash_bytes(open, strlen(open), object_salt(f->line));
+    file->group = hash_bytes(f->open, strlen(f->open), object_salt(f->line));
     file->identity = hash_bytes(f->line, strlen(f->line), file->group);
     int rc = 0;
     file->fd = cache_find(f->cache, file->group, file->identity, SUFFIX);
@@ -304,26 +308,30 @@ static int fetch(struct fetch *f, struct err *e)
     return rc;
 }
 
-int object_open(const struct job *job, const char *line, const struct cache *cache,
+int object_open(const struct job *job, uint32_t split, const char *line, const struct cache *cache,
                 struct source *out, struct err *e)
 {
+    struct fetch f = {
+        .job = job, .open = job->data.objects.of[split].open, .line = line, .cache = cache};
+    (void)job_input(job, split, &f.what);
     *out = (struct source){0};
-    if (job->data.objects.open == NULL) {
+    if (f.open == NULL) {
         char *item = (char *)line; /* a list does not change what it holds */
         const struct string_list one = {&item, 1};
-        return source_open(&one, "data.train", cache, out, e);
+        return source_open(&one, f.what, cache, out, e);
     }
-    int rc = line_check(line, e); /* the coordinator's word */
+    int rc = line_check(line, f.what, e); /* the coordinator's word */
     if (rc != 0)
         return rc;
     out->file = calloc(1, sizeof out->file[0]);
     if (out->file == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory to open an object; free some");
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what);
     out->count = 1;
-    *out->file = (struct source_file){.fd = -1, .name = strndup(line, object_name(line))};
-    struct fetch f = {job, line, cache, out->file};
+    *out->file =
+        (struct source_file){.fd = -1, .fetched = true, .name = strndup(line, object_name(line))};
+    f.file = out->file;
     rc = out->file->name == NULL
-             ? err_set(e, SHOAL_E_NOMEM, "data.train: no memory to open an object; free some")
+             ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what)
              : fetch(&f, e);
     out->bytes = out->file->bytes;
     if (rc != 0)
@@ -331,21 +339,20 @@ int object_open(const struct job *job, const char *line, const struct cache *cac
     return rc;
 }
 
-int object_open_all(const struct job *job, const struct cache *cache, struct source *out,
-                    struct err *e)
+int object_open_all(const struct job *job, uint32_t split, const struct cache *cache,
+                    struct source *out, struct err *e)
 {
     struct string_list lines;
     *out = (struct source){0};
-    int rc = object_list(job, &lines, e);
+    int rc = object_list(job, split, &lines, e);
     if (rc != 0)
         return rc;
     out->file = calloc(lines.count, sizeof out->file[0]);
     if (out->file == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "data.train: no memory for %zu objects; free some",
-                     lines.count);
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for %zu objects; free some", lines.count);
     for (size_t i = 0; rc == 0 && i < lines.count; i++) {
         struct source one;
-        rc = object_open(job, lines.item[i], cache, &one, e);
+        rc = object_open(job, split, lines.item[i], cache, &one, e);
         if (rc != 0)
             break;
         SHOAL_ASSERT(one.count == 1);
@@ -360,8 +367,9 @@ int object_open_all(const struct job *job, const struct cache *cache, struct sou
     return rc;
 }
 
-void object_forget(const struct job *job, const struct source *s, const struct cache *cache)
+void object_forget(const struct source *s, const struct cache *cache)
 {
-    for (uint32_t i = 0; job->data.objects.open != NULL && i < s->count; i++)
-        cache_remove(cache, s->file[i].group, s->file[i].identity, SUFFIX);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->file[i].fetched)
+            cache_remove(cache, s->file[i].group, s->file[i].identity, SUFFIX);
 }

@@ -1,5 +1,5 @@
 /* object.h: a log as objects: what one command lists and another prints, or files. Each is opened
- * by itself, by the worker that trains it.
+ * by itself, by the worker that trains or scores it.
  *
  * An object is told by a line: "NAME", "NAME<tab>BYTES" or "NAME<tab>BYTES<tab>MARK". BYTES, packed
  * as it lies, are compared with what came; the whole line is what the cache folder knows the
@@ -11,17 +11,17 @@
 #include "proto/job/job.h"
 #include "worker/data/source.h"
 
-/* Lines of all objects of data.train, in byte order; the caller's (config_list_free). As
+/* Lines of all objects of a split, in byte order; the caller's (config_list_free). As
  * source_open; DATA: a name twice, or one that cannot be; CONFIG: too many. */
-int object_list(const struct job *job, struct string_list *out, struct err *e);
+int object_list(const struct job *job, uint32_t split, struct string_list *out, struct err *e);
 /* The text of one, as a source of one file: found in the cache folder, or read, as often as
  * data.objects.tries allows. As source_open; UNAVAILABLE: a command that printed nothing for
  * data.objects.quiet. */
-int object_open(const struct job *job, const char *line, const struct cache *cache,
+int object_open(const struct job *job, uint32_t split, const char *line, const struct cache *cache,
                 struct source *out, struct err *e);
 /* The text of all of them, one after the other. */
-int object_open_all(const struct job *job, const struct cache *cache, struct source *out,
-                    struct err *e);
+int object_open_all(const struct job *job, uint32_t split, const struct cache *cache,
+                    struct source *out, struct err *e);
 /* Bytes of the name at the begin of a line; a number of it, for draws of the object's own. */
 size_t object_name(const char *line);
 uint64_t object_salt(const char *line);
@@ -29,6 +29,6 @@ uint64_t object_salt(const char *line);
 void object_line(const char *name, const char *mark, char out[LIMIT_PATH]);
 /* Takes its text out of the cache folder: it is read again when it is opened again. Of files that
  * are objects nothing is taken. */
-void object_forget(const struct job *job, const struct source *s, const struct cache *cache);
+void object_forget(const struct source *s, const struct cache *cache);
 
 #endif

@@ -264,6 +264,7 @@ static struct msg *object_message(const struct seat *s)
     client_head(&s->report, &w);
     struct wire_OBJECT_DONE *q = &w.u.OBJECT_DONE;
     q->pass = s->host->pass;
+    q->split = s->task.split;
     q->object = s->task.object - 1;
     q->fail_status = s->index_status;
     if (s->index_status != 0) {

@@ -32,7 +32,8 @@ void trainer_job_drop(struct trainer *t)
         inputs_close(&t->inputs);
         job_free(&t->job);
     }
-    t->have_job = t->objects_known = t->listing = false;
+    t->have_job = t->listing = false;
+    t->known = 0;
 }
 
 static void inputs_changed(void *context)
@@ -175,8 +176,11 @@ static void prepare_done(struct env_work *w)
 
 void trainer_job_prepare(struct trainer *t)
 {
-    if (!t->objects_known) {
+    while (t->known < JOB_SPLITS && !t->job.data.objects.of[t->known].on)
+        t->known++;
+    if (t->known < JOB_SPLITS) {
         t->listing = false;
+        inputs_relist(&t->inputs, t->known);
         client_start(t->client, &t->objects);
         return;
     }
@@ -211,6 +215,7 @@ static struct msg *objects_build(struct request *r)
     struct wire w;
     client_head(r, &w);
     w.u.OBJECTS.pass = t->host.pass;
+    w.u.OBJECTS.split = t->known;
     w.u.OBJECTS.count = (uint32_t)s->lines.count;
     for (size_t i = 0; i < s->lines.count; i++)
         bytes += strlen(s->lines.item[i]) + 1;
@@ -247,11 +252,15 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
         return REQUEST_DONE;
     }
     const struct frame *head = &m->frame[1];
-    free(t->job.data.head);
-    t->job.data.head = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
-    if (head->bytes > 0 && t->job.data.head == NULL)
+    char *first = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
+    if (head->bytes > 0 && first == NULL)
         return REQUEST_LATER;
-    t->objects_known = true;
+    if (t->known++ == WIRE_TRAIN) {
+        free(t->job.data.head);
+        t->job.data.head = first;
+    } else {
+        free(first);
+    }
     trainer_job_prepare(t);
     trainer_wake(t);
     return REQUEST_DONE;

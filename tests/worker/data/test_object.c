@@ -22,9 +22,9 @@ static void setup(void)
     e = (struct err){0};
     ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
     job = (struct job){0};
-    job.data.objects.on = true;
-    job.data.objects.list = list_text;
-    job.data.objects.open = open_text;
+    job.data.objects.of[WIRE_TRAIN].on = true;
+    job.data.objects.of[WIRE_TRAIN].list = list_text;
+    job.data.objects.of[WIRE_TRAIN].open = open_text;
     job.data.objects.quiet_s = 5;
     job.data.objects.tries = 1;
 }
@@ -39,7 +39,7 @@ static int lists(const char *words)
 {
     config_list_free(&lines);
     snprintf(list_text, sizeof list_text, "printf '%s'", words);
-    return object_list(&job, &lines, &e);
+    return object_list(&job, WIRE_TRAIN, &lines, &e);
 }
 
 /* Opens it by these words; its text, or NULL. */
@@ -48,7 +48,7 @@ static const char *opens(const char *line, const char *words)
     static char text[4096];
     struct source s;
     snprintf(open_text, sizeof open_text, "%s", words);
-    if (object_open(&job, line, &cache, &s, &e) != 0)
+    if (object_open(&job, WIRE_TRAIN, line, &cache, &s, &e) != 0)
         return NULL;
     ssize_t n = pread(s.file[0].fd, text, sizeof text - 1, 0);
     ck_assert_int_eq(n, (ssize_t)s.bytes);
@@ -154,7 +154,7 @@ START_TEST(half_an_event_file_is_none)
     ck_assert_ptr_nonnull(strstr(e.text, "no event file"));
     struct source s;
     snprintf(open_text, sizeof open_text, "cat %s", worker_path("whole"));
-    ck_assert_int_eq(object_open(&job, "a", &cache, &s, &e), 0);
+    ck_assert_int_eq(object_open(&job, WIRE_TRAIN, "a", &cache, &s, &e), 0);
     ck_assert_uint_eq(s.bytes, sums.file.bytes);
     source_close(&s);
 }
@@ -193,8 +193,8 @@ START_TEST(what_is_forgotten_is_opened_again)
     struct source s;
     snprintf(open_text, sizeof open_text, "printf 1 >> %s; echo t", worker_path("calls"));
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(object_open(&job, "a", &cache, &s, &e), 0);
-        object_forget(&job, &s, &cache);
+        ck_assert_int_eq(object_open(&job, WIRE_TRAIN, "a", &cache, &s, &e), 0);
+        object_forget(&s, &cache);
         source_close(&s);
     }
     char *calls;
@@ -210,7 +210,7 @@ START_TEST(all_of_them_are_one_log)
     struct source s;
     snprintf(list_text, sizeof list_text, "printf 'b\\na\\n'");
     snprintf(open_text, sizeof open_text, "echo $1$1");
-    ck_assert_int_eq(object_open_all(&job, &cache, &s, &e), 0);
+    ck_assert_int_eq(object_open_all(&job, WIRE_TRAIN, &cache, &s, &e), 0);
     ck_assert_uint_eq(s.count, 2);
     ck_assert_uint_eq(s.bytes, 6);
     ck_assert_str_eq(s.file[1].name, "b");
