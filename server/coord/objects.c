@@ -326,7 +326,7 @@ static uint32_t suits(const struct coord *c, uint32_t split, uint32_t i, uint64_
     }
     if (of->failed == worker && coord_live_workers(c) > 1)
         return 0;
-    if (t->mode != WIRE_BSP || split != WIRE_TRAIN)
+    if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
         return 4;
     uint64_t owner = t->lane[i % t->lanes].owner;
     bool waits = env_now_ns(c->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */

@@ -174,7 +174,7 @@ def event_files_are_objects_too(space):
     cut = f'if [ "$1" = part-02 ]; then head -c 3000 "{log.folder}/$1"; exit 0; fi;'
     keys = {**bsp, "data.objects.tries": 2, "data.train": log.train(open_words=cut)}
     refused(space, log, ["part-02: its end is damaged", "tried 2 times"], **keys)
-    out = run_job(job_of(space, log, **keys, **{"data.objects.failed": "leave_out"}), space / "out")
+    out = run_job(job_of(space, log, **keys, **{"data.objects.failed": "leave_out"}), space / "out", workers=2)
     assert out["objects"] == {"read": 15, "left_out": 1} and out["examples"] == 2 * log.rows * 15 // 16, out["objects"]
 
 

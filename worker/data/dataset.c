@@ -91,6 +91,15 @@ static int first_line(const struct source *s, char **line, struct err *e)
     return rc;
 }
 
+/* An object that is damaged is at fault, and not this machine. */
+static int object_fault(int rc, const char *what, struct err *e)
+{
+    struct err was = e != NULL ? *e : (struct err){0};
+    return rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM
+               ? err_set(e, SHOAL_E_DATA, "%s: object %s", what, was.text)
+               : rc;
+}
+
 /* What stands at the begin of the first object and says what the columns are; the caller's. */
 static int object_head(const struct job *job, const char *object, const struct cache *cache,
                        char **head, struct err *e)
@@ -99,10 +108,17 @@ static int object_head(const struct job *job, const char *object, const struct c
     int rc = object_open(job, WIRE_TRAIN, object, cache, &s, e);
     if (rc != 0)
         return rc;
-    rc = job->data.format == DATA_EVENTS ? dataset_head_of_events(&s, head, e)
-                                         : first_line(&s, head, e);
+    rc = job->data.format == DATA_EVENTS
+             ? object_fault(dataset_head_of_events(&s, head, e), "data.train", e)
+             : first_line(&s, head, e);
     source_close(&s);
     return rc;
+}
+
+static bool may_be_left_out(const struct job *job, int rc)
+{
+    return job->data.objects.leave_out &&
+           (rc == SHOAL_E_DATA || rc == SHOAL_E_NOINPUT || rc == SHOAL_E_UNAVAILABLE);
 }
 
 int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
@@ -116,6 +132,8 @@ int dataset_objects(const struct job *job, uint32_t split, struct string_list *l
     if (rc != 0 || split != WIRE_TRAIN || format_of(job->data.format)->columns != NULL)
         return rc;
     rc = object_head(job, lines->item[0], &cache, head, e);
+    for (size_t i = 1; i < lines->count && may_be_left_out(job, rc); i++)
+        rc = object_head(job, lines->item[i], &cache, head, e);
     if (rc != 0)
         config_list_free(lines);
     return rc;
@@ -160,7 +178,7 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
         return features_make(job, what, NULL, 0, f, e);
     if (list == &job->data.train && job->data.head != NULL)
         return features_make(job, what, job->data.head, strlen(job->data.head), f, e);
-    if (list == &job->data.train && job->data.objects.of[WIRE_TRAIN].open != NULL)
+    if (list == &job->data.train && job->data.objects.of[WIRE_TRAIN].on)
         return features_of_objects(job, f, e);
     char *name, *line;
     size_t bytes;
@@ -420,8 +438,8 @@ static int rows_open(struct dataset *d, const struct job *job, uint32_t split, c
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
-    if (d->salt != 0 && d->events && (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM))
-        rc = err_wrap(e, SHOAL_E_DATA, "%s", what); /* it, and not this machine */
+    if (d->salt != 0 && d->events)
+        rc = object_fault(rc, what, e);
     return rc == 0 && !d->events ? dataset_keep_text(d, job, e) : rc;
 }
 

@@ -44,7 +44,8 @@ static int head_find(const struct job *job, uint32_t other, char **text, char **
         *name = strdup(what);
         return 0;
     }
-    if (job->data.objects.of[WIRE_TRAIN].open != NULL) {
+    bool there = list->count > 0 && source_check(list, what, NULL) == 0;
+    if (there && job->data.objects.of[WIRE_TRAIN].on) {
         struct string_list lines;
         int rc = dataset_objects(job, WIRE_TRAIN, &lines, text, e);
         if (rc != 0)
@@ -53,7 +54,7 @@ static int head_find(const struct job *job, uint32_t other, char **text, char **
         config_list_free(&lines);
         return 0;
     }
-    if (list->count == 0 || source_check(list, what, NULL) != 0)
+    if (!there)
         list = job_input(job, other, &what);
     const struct string_list first = {list->item, list->count > 0 ? 1 : 0};
     int rc = cache_init(&cache, job->data.cache, e);

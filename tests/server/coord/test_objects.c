@@ -236,6 +236,23 @@ START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
 }
 END_TEST
 
+/* Its lane is the first worker's, so nobody else was asked, and the job waited for ever. */
+START_TEST(under_bsp_another_worker_tries_it_too)
+{
+    begin(2, WIRE_BSP);
+    c->job.spec.data.objects.leave_out = true;
+    list(1, 2, "a\nb\n", "");
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1);
+    ck_assert_int_eq(done(1, 0, 0, SHOAL_E_DATA), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 0);
+    ck_assert_int_eq(done(2, 0, 0, SHOAL_E_DATA), 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
+    end();
+}
+END_TEST
+
 START_TEST(epochs_take_objects_in_orders_of_their_own)
 {
     char lines[400] = "";
@@ -320,6 +337,7 @@ int main(void)
     tcase_add_test(t, under_bsp_a_lane_waits_for_a_worker_that_is_slow);
     tcase_add_test(t, the_split_is_known_with_the_last_object);
     tcase_add_test(t, one_that_cannot_be_read_is_left_out_where_the_job_says_so);
+    tcase_add_test(t, under_bsp_another_worker_tries_it_too);
     tcase_add_test(t, epochs_take_objects_in_orders_of_their_own);
     tcase_add_test(t, each_split_has_its_own);
     suite_add_tcase(s, t);
