@@ -319,12 +319,12 @@ struct wire_window {
  * object.h has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at
  * it. The list that was told first stands. Each split of objects has its own; only data.train has a
  * head, and of what the job does not use there is no list: count 0. */
-#define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(split) U32(count)
+#define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count) U32(split)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list)
 /* INDEX_DONE of one object. */
 #define WIRE_OBJECT_DONE(U32, U64, I32, F32, F64, B, STR) \
-    U64(pass) U32(split) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
-    STR(warning, ERR_TEXT_MAX)
+    U64(pass) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
+    STR(warning, ERR_TEXT_MAX) U32(split)
 #define WIRE_OBJECT_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute

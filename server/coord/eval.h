@@ -8,8 +8,8 @@
  *
  * A task of a split of objects is of one object, for the worker that holds it: else one that nobody
  * holds, whose holder it then is, or one not begun of a worker with more than its share. Files that
- * are fewer than the workers are anybody's. Tasks go by columns of objects, a task of each by turns,
- * so that their holders work side by side within the window.
+ * are fewer than the workers are anybody's. Tasks go by columns of objects, a task of each by
+ * turns, so that their holders work side by side within the window.
  *
  * Results are handed to proto/metric/measure.h in the order of tasks, so the figures do not depend
  * on who was when. One that comes before its turn waits; only tasks within a window behind the

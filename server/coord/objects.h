@@ -5,9 +5,10 @@
  * line of an object says what the columns are. Then each object is given to one worker, which opens
  * it and says how many rows it has (LANE_NEXT: INDEX; OBJECT_DONE). That worker holds it: tasks of
  * the object are for a lane of that worker, as long as it lives, so that nobody opens what another
- * one has; what is scored likewise (eval.h). Under bsp objects of data.train are dealt to lanes beforehand, i to lane i % lanes, whoever is
- * there; the worker that indexes the first object of a lane owns the lane, and gets its other
- * objects. For a while lanes over a worker's share are kept for those that have not asked yet.
+ * one has; what is scored likewise (eval.h). Under bsp objects of data.train are dealt to lanes
+ * beforehand, i to lane i % lanes, whoever is there; the worker that indexes the first object of a
+ * lane owns the lane, and gets its other objects. For a while lanes over a worker's share are kept
+ * for those that have not asked yet.
  *
  *   listed --given--> asked --OBJECT_DONE--> known (or left out)
  *

@@ -37,8 +37,8 @@ void dataset_close(struct dataset *d);
 void dataset_forget(struct dataset *d);
 
 /* The objects of a split, and of data.train, where the format numbers its columns by what stands at
- * the begin of the first one that can be read, that (its first line; of an event file its columns), else NULL; both
- * are the caller's. As object_list and object_open. */
+ * the begin of the first one that can be read, that (its first line; of an event file its columns),
+ * else NULL; both are the caller's. As object_list and object_open. */
 int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
                     struct err *e);
 /* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,

@@ -33,7 +33,7 @@ struct dataset {
  * gone, that of split `other`. */
 int dataset_features_of_events(const struct job *job, uint32_t other, struct features *f,
                                struct err *e);
-/* The columns' lines of the first file: a job's data.head. *text is the caller's. As events_open. */
+/* The columns' lines of the first file: a job's data.head; *text, the caller's. As events_open. */
 int dataset_head_of_events(const struct source *s, char **text, struct err *e);
 int dataset_legend_of_events(const struct features *f, const struct job *job, struct legend *out,
                              struct err *e);

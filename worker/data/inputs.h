@@ -1,7 +1,7 @@
 /* inputs.h: what of the input a worker has open: splits, each once and to the end, and objects of
- * splits, each while somebody trains or scores it and as long afterwards as there is room. Opening may
- * read all files: it runs in env_work, and whoever needs an input asks again when on_change was
- * called. Thread: the worker's loop. */
+ * splits, each while somebody trains or scores it and as long afterwards as there is room.
+ * Opening may read all files: it runs in env_work, and whoever needs an input asks again when
+ * on_change was called. Thread: the worker's loop. */
 #ifndef WORKER_DATA_INPUTS_H
 #define WORKER_DATA_INPUTS_H
 
