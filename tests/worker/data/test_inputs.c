@@ -119,6 +119,25 @@ START_TEST(the_list_and_the_first_line_are_for_all)
 END_TEST
 
 /* What a thread has opened and the loop has not seen yet was closed under it. */
+/* A coordinator that came back asks again, and the log may have grown. */
+START_TEST(a_list_is_asked_for_anew)
+{
+    struct err e;
+    ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
+    loop_turns();
+    ck_assert_int_eq(inputs_list(&inputs, &e), 0);
+    worker_write("o99", "label,a\n1,1\n", 12);
+    ck_assert_int_eq(inputs_list(&inputs, &e), 0);
+    ck_assert_uint_eq(inputs.lines.count, OBJECTS); /* it stands */
+    inputs_relist(&inputs, 0);
+    ck_assert_uint_eq(inputs.lines.count, 0);
+    ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
+    loop_turns();
+    ck_assert_int_eq(inputs_list(&inputs, &e), 0);
+    ck_assert_uint_eq(inputs.lines.count, OBJECTS + 1);
+}
+END_TEST
+
 START_TEST(each_split_has_objects_of_its_own)
 {
     struct dataset *d = NULL, *valid = NULL;
@@ -218,6 +237,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, an_object_is_there_when_the_loop_has_turned);
     tcase_add_test(c, the_list_and_the_first_line_are_for_all);
+    tcase_add_test(c, a_list_is_asked_for_anew);
     tcase_add_test(c, each_split_has_objects_of_its_own);
     tcase_add_test(c, what_opens_is_not_closed_for_room);
     tcase_add_test(c, those_used_last_stay_open_the_others_are_opened_again);

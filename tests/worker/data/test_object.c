@@ -1,13 +1,16 @@
 /* test_object.c: a log as objects: its list, and each through the cache folder. */
+#include "proto/base/hash.h"
 #include "proto/job/config.h"
 #include "tests/lib/worker_log.h"
 #include "worker/data/convert.h"
 #include "worker/data/object.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct cache cache;
@@ -205,6 +208,49 @@ START_TEST(what_is_forgotten_is_opened_again)
 }
 END_TEST
 
+static uint32_t calls_made(void)
+{
+    char *calls;
+    size_t bytes;
+    ck_assert_int_eq(config_read(worker_path("calls"), &calls, &bytes, &e), 0);
+    free(calls);
+    return (uint32_t)bytes;
+}
+
+START_TEST(objects_keep_to_their_room_in_the_folder)
+{
+    static const char *const name[] = {"a", "b", "c", "d"};
+    char words[1024];
+    job.data.cache_max = 2500;
+    snprintf(words, sizeof words, "printf 1 >> %s; head -c 1000 /dev/zero", worker_path("calls"));
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_ptr_nonnull(opens(name[i], words));
+        usleep(20000); /* the folder's clock */
+    }
+    ck_assert_ptr_nonnull(opens("d", words));
+    ck_assert_ptr_nonnull(opens("c", words));
+    ck_assert_uint_eq(calls_made(), 4);
+    ck_assert_ptr_nonnull(opens("a", words)); /* the oldest had gone */
+    ck_assert_uint_eq(calls_made(), 5);
+}
+END_TEST
+
+/* A file system without locks: it is read all the same. */
+START_TEST(without_a_lock_an_object_is_opened_too)
+{
+    char path[512];
+    ck_assert_ptr_nonnull(opens("x", "echo x")); /* the folder is there */
+    uint64_t group = hash_bytes("echo a", 6, object_salt("a")), whole = hash_bytes("a", 1, group);
+    snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".object.tmp-lock",
+             worker_path("cache"), group, whole);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    ck_assert_int_eq(cache_lock(&cache, group, whole, "object"), -1);
+    ck_assert_str_eq(opens("a", "echo a"), "a\n");
+    ck_assert_str_eq(opens("a", "echo a"), "a\n");
+    ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
 START_TEST(all_of_them_are_one_log)
 {
     struct source s;
@@ -234,6 +280,8 @@ int main(void)
     tcase_add_test(c, what_hangs_is_ended_and_what_it_started);
     tcase_add_test(c, it_is_tried_as_often_as_the_job_says);
     tcase_add_test(c, what_is_forgotten_is_opened_again);
+    tcase_add_test(c, objects_keep_to_their_room_in_the_folder);
+    tcase_add_test(c, without_a_lock_an_object_is_opened_too);
     tcase_add_test(c, all_of_them_are_one_log);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
