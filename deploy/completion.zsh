@@ -371,7 +371,7 @@ case $at in
         takes=(
             '--coordinator=[of shoal-coordinator: tcp://HOST:PORT or ipc://PATH]:EP:_files'
             '--keys=[of `shoal keygen`, for a coordinator on tcp]:FILE:_files'
-            '--config=[job file: train takes train.lanes and train.backend from it, the job itself comes from the coordinator; run: the worker'\''s file]:FILE:_files'
+            '--config=[job file: train, replay take train.lanes and train.backend from it, the job itself comes from the coordinator; run: the worker'\''s file]:FILE:_files'
             '*--set=[over a key of the job on this machine; run: of the worker'\''s file]:KEY=VALUE:_files'
             '--instance=[of several on this machine: /etc/shoal/worker-NAME.yaml where it is there, else /etc/shoal/worker.yaml]:NAME:_files'
             '--lanes=[lanes to work on at the same time]:N:'

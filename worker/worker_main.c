@@ -138,7 +138,7 @@ static int values_take(struct option_line *o, struct arguments *a, struct err *e
 
 static bool trains(const struct arguments *a)
 {
-    return strcmp(a->verb, "train") == 0 || a->stay;
+    return strcmp(a->verb, "train") == 0 || strcmp(a->verb, "replay") == 0 || a->stay;
 }
 
 /* run has its settings in its file: one that is said beside it would be passed over. */
@@ -198,7 +198,8 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
     if (o->words != 1)
         return err_set(
             e, SHOAL_E_USAGE,
-            "say what to do: run, train, eval, predict, fields, count, check, values or convert; "
+            "say what to do: run, train, replay, eval, predict, fields, count, check, values or "
+            "convert; "
             "shoal-worker --help tells more");
     a->verb = o->word[0];
     a->stay = strcmp(a->verb, "run") == 0;
@@ -206,13 +207,13 @@ static int arguments_take(int argc, char **argv, struct option_line *o, struct a
         return run_alone(o, e);
     if (a->instance != NULL)
         return err_set(e, SHOAL_E_USAGE, "--instance is of run, whose file it names");
-    bool train = strcmp(a->verb, "train") == 0;
+    bool train = trains(a);
     if (!train && strcmp(a->verb, "eval") != 0 && strcmp(a->verb, "predict") != 0 &&
         !stands_alone(a))
         return err_set(
             e, SHOAL_E_USAGE,
-            "%s: a worker can run, train, eval, predict, tell fields or values, count, check or "
-            "convert",
+            "%s: a worker can run, train, replay, eval, predict, tell fields or values, count, "
+            "check or convert",
             a->verb);
     bool looks = strcmp(a->verb, "convert") == 0 && a->check != NULL;
     if (!train && !looks && a->config == NULL)
@@ -387,6 +388,7 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .lanes_max = a->lanes,
                                       .set = a->set,
                                       .commands = a->commands,
+                                      .replay = strcmp(a->verb, "replay") == 0,
                                       .backend = d->backend,
                                       .why = d->why,
                                       .replace =

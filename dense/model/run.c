@@ -3,6 +3,7 @@
 #include "dense/layer/pass.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -192,7 +193,7 @@ static double weights_sum(const struct model_input *in)
     double sum = 0.0;
     for (uint32_t i = 0; i < in->examples && in->weight != NULL; i++)
         sum += (double)in->weight[i];
-    return in->weight != NULL ? sum : (double)in->examples;
+    return in->weight != NULL && !PLANTED("unweighted_loss") ? sum : (double)in->examples;
 }
 
 static uint32_t table_width(const struct plan *plan, uint32_t table)

@@ -84,6 +84,23 @@ static void insecure_print(const struct json *list)
     putchar('\n');
 }
 
+/* Of a log that grows. */
+static void objects_print(const struct json *o)
+{
+    if (json_absent(json_get(o, "coming")))
+        return;
+    double listed = json_as_number(json_get(o, "listed_seconds"), -1);
+    printf("  objects: %.0f read, the greatest %s", json_as_number(json_get(o, "read"), 0),
+           json_as_string(json_get(o, "last"), "none"));
+    if (listed >= 0)
+        printf("; %.0f more listed, %.0f s ago", json_as_number(json_get(o, "coming"), 0), listed);
+    putchar('\n');
+    if (json_as_number(json_get(o, "late"), 0) > 0)
+        printf("  warning: %.0f objects came too late and are left out, %s among them\n",
+               json_as_number(json_get(o, "late"), 0),
+               json_as_string(json_get(o, "late_name"), "?"));
+}
+
 static void status_print(const struct json *s)
 {
     char ready[64];
@@ -101,6 +118,7 @@ static void status_print(const struct json *s)
         printf("  warning: %s\n", json_as_string(json_get(s, "warning"), "?"));
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
+    objects_print(json_get(s, "objects"));
     if (!json_absent(json_get(s, "publish")))
         printf("  checkpoint.publish of %s: %s\n",
                json_as_string(json_get(s, "publish.checkpoint"), "?"),

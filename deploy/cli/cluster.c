@@ -219,7 +219,8 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (coordinator != NULL)
         rc = live_open(c, coordinator, QUESTION_MS, e);
-    else if (cluster_endpoint(run_dir, endpoint) && live_open(c, endpoint, 500, &silent) == 0)
+    else if (cluster_endpoint(run_dir, endpoint) && net_listened(endpoint) &&
+             live_open(c, endpoint, 500, &silent) == 0)
         rc = 0;
     else
         rc = offline_open(c, run_dir, e);

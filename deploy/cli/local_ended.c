@@ -4,6 +4,7 @@
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/scratch.h"
 #include "proto/base/file.h"
+#include "proto/net/net.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -162,7 +163,8 @@ int local_run_open(struct local *l, const char *run, char endpoint[256], struct 
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct ask *a = NULL;
     struct err silent;
-    bool live = cluster_endpoint(run, endpoint) && cli_ask_open(endpoint, NULL, &a, &silent) == 0 &&
+    bool live = cluster_endpoint(run, endpoint) && net_listened(endpoint) &&
+                cli_ask_open(endpoint, NULL, &a, &silent) == 0 &&
                 cli_ask(a, &w, NULL, 500, &reply, NULL, &silent) == 0;
     cli_ask_close(a);
     if (live)

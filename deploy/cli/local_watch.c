@@ -245,13 +245,31 @@ static int names_keep(struct local *l, uint32_t state, struct err *e)
     return rc;
 }
 
+/* A job without an end is asked for one; another signal does not wait for it. */
+static void end_ask(struct local *l, bool *asked)
+{
+    struct wire w = {.type = WIRE_TYPE_STOP}, reply;
+    struct err silent;
+    if (interrupted == 0 || *asked || l->job.data.objects.grow_ms == 0)
+        return;
+    *asked = true;
+    w.u.STOP.job_only = true;
+    if (cli_ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) != 0 || !reply.u.STOP_reply.ends)
+        return;
+    fputs("\nthe job ends behind the batches that are given out, with its report; another signal "
+          "ends it at once\n",
+          stderr);
+    interrupted = 0;
+}
+
 int local_follow(struct local *l, int *job_status, struct err *e)
 {
+    bool asked = false;
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct err silent;
     struct msg *m;
     uint64_t heard = time_monotonic_ns(), alone = 0;
-    while (interrupted == 0) {
+    while (end_ask(l, &asked), interrupted == 0) {
         struct timespec pause = {0, 200000000};
         nanosleep(&pause, NULL);
         int rc = local_children_watch(l, e);

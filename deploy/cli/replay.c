@@ -57,7 +57,7 @@ int replay_set(struct option_line *o, const char *job_path, struct string_list *
         return rc;
     bool on = job.replay.on;
     job_free(&job);
-    return on ? 0 : set_add(set, "replay.window", "1h", e);
+    return on ? 0 : set_add(set, "replay.every", "1d", e);
 }
 
 /* The newest checkpoint of the run that has begun no window from `moment` on. */

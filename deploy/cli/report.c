@@ -252,6 +252,10 @@ void cli_report_print(const struct json *r, const char *run_dir, const char *aga
         printf("  event times    %s examples were stamped in the future; they count as of when "
                "they were read\n",
                grouped(number(r, "clamped_times"), n));
+    if (number(r, "outside_partition") > 0)
+        printf("  event times    %s examples lie outside of the partition that their file's name "
+               "says; their own times count\n",
+               grouped(number(r, "outside_partition"), n));
     if (number(r, "refused.batches") > 0)
         printf("  refused        %s batches for their gradients; quarantine.jsonl of the servers "
                "has them\n",

@@ -190,6 +190,7 @@ static void batches_card(FILE *out, const struct json *r)
                   {"cache.hit_rate", "device cache, hits in %", 0.01, 1},
                   {"bad_lines", "malformed lines", 1, 0},
                   {"clamped_times", "event times in the future", 1, 0},
+                  {"outside_partition", "event times outside of their partition", 1, 0},
                   {"restarts", "daemons started again", 1, 0},
                   {"worker_deaths", "workers lost", 1, 0},
                   {"peak_server_rss_bytes", "server memory at its peak, MiB", 1048576, 0}};

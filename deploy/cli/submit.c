@@ -158,7 +158,10 @@ int cli_stop(int argc, char **argv)
     if (rc == 0 && (rc = cli_ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
         err_wrap(&e, rc, "coordinator %s", coordinator);
     if (rc == 0)
-        puts("no job runs there any more");
+        puts(reply.u.STOP_reply.ends
+                 ? "the job ends behind the batches that are given out, with its "
+                   "report; asked again it ends at once"
+                 : "no job runs there any more");
     cli_ask_close(a);
     return cli_end(rc, &o, &e);
 }

@@ -26,6 +26,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 
@@ -83,12 +84,13 @@ uint64_t flush_floor(const struct engine *g)
         return floor;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+        for (uint32_t k = 0;
+             t->table != NULL && k + PLANTED("floor_without_last") < t->scope.tablets; k++)
             if (t->changed[k] > t->durable[k] && t->durable[k] < floor)
                 floor = t->durable[k];
     }
     if (g->control_changed > g->control_durable && g->control_durable < floor)
-        floor = g->control_durable;
+        floor = g->control_durable + PLANTED("control_floor_high");
     return floor;
 }
 
@@ -126,7 +128,8 @@ static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
     struct flush_state *f = &g->flush;
     for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
         const struct engine_table *t = &g->table[f->table];
-        for (; t->table != NULL && f->tablet < t->scope.tablets; f->tablet++)
+        for (; t->table != NULL && f->tablet + PLANTED("last_tablet_unwritten") < t->scope.tablets;
+             f->tablet++)
             if (t->changed[f->tablet] > t->written[f->tablet]) {
                 *table = f->table;
                 *tablet = f->tablet;
@@ -181,7 +184,7 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
         rc = flush_drop_stale(g, e);
     if (rc != 0 || !flush)
         return rc;
-    if (sync != NULL)
+    if (sync != NULL && !PLANTED("store_before_journal"))
         journal_sync_run(sync);
     if (sync != NULL && sync->status != 0)
         return err_set(e, sync->status,

@@ -15,6 +15,7 @@
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 #include "proto/base/salt.h"
 
 #include <stdlib.h>
@@ -555,7 +556,7 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
         for (uint32_t i = 0; i < own->buckets[b].count; i++) {
             const struct bucket *at = &own->buckets[b];
             struct kept_row row = {at->key[i], at->row[i], bucket_notes(at, i)};
-            bool goes = is_chosen(at, i) && is_stored(at, i);
+            bool goes = is_chosen(at, i) && (is_stored(at, i) || PLANTED("changed_since_chosen"));
             list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
         }
     SHOAL_ASSERT(stay + go == own->row_count);

@@ -76,7 +76,7 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     if (mark != NULL) {
         SHOAL_ASSERT((uint64_t)first + count <= m->tablets[table]);
         low = high = mark[first];
-        for (uint32_t i = first + 1; i < first + count; i++) {
+        for (uint32_t i = first + 1; i + PLANTED("mark_of_the_last") < first + count; i++) {
             low = mark[i] < low ? mark[i] : low;
             high = mark[i] > high ? mark[i] : high;
         }
@@ -190,7 +190,8 @@ void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *sco
     m->led[table] = scope->led_count > 0;
     for (uint32_t lane = 0; m->table[table] != NULL && lane < m->lanes; lane++) {
         struct lane_marks *l = &m->table[table][lane];
-        l->lowest = l->mark == NULL ? 0 : count_lowest(l->mark, scope);
+        if (!PLANTED("joined_marks"))
+            l->lowest = l->mark == NULL ? 0 : count_lowest(l->mark, scope);
     }
 }
 

@@ -406,6 +406,26 @@ uint64_t zone_midnight(const struct zone *z, uint64_t at, uint32_t later)
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
+static bool shows(const struct zone *z, int64_t at, int64_t local)
+{
+    return at >= 0 && at + zone_ahead(z, (uint64_t)at) == local;
+}
+
+bool zone_span(const struct zone *z, int64_t local, uint32_t lasts, uint32_t *from,
+               uint32_t *seconds)
+{
+    int64_t begin = zone_time(z, local), end = zone_time(z, local + lasts);
+    if (lasts == ZONE_DAY && local > 0) {
+        uint64_t noon = (uint64_t)zone_time(z, local + ZONE_DAY / 2);
+        begin = (int64_t)zone_midnight(z, noon, 0);
+        end = (int64_t)zone_midnight(z, noon, 1);
+    }
+    *from = (uint32_t)begin;
+    *seconds = (uint32_t)(end - begin);
+    return begin > 0 && end > begin && end < UINT32_MAX &&
+           (lasts == ZONE_DAY || shows(z, begin, local) || shows(z, end, local + lasts));
+}
+
 bool zone_fits(const struct zone *z, uint32_t seconds)
 {
     return z->count == 0 || seconds < ZONE_DAY || seconds % ZONE_DAY == 0;

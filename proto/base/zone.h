@@ -56,6 +56,11 @@ int64_t zone_time(const struct zone *z, int64_t local);
 /* When the local day begins that has `at`, and the day so many days later. */
 uint64_t zone_midnight(const struct zone *z, uint64_t at, uint32_t later);
 
+/* What clocks show from `local` on, for so many seconds of them, at most a day: an hour that comes
+ * twice is both. False: it is left out, or before 1970. */
+bool zone_span(const struct zone *z, int64_t local, uint32_t lasts, uint32_t *from,
+               uint32_t *seconds);
+
 /* Windows of so many seconds: of UTC they follow one another from 1970 on. Else: those of whole
  * days are that many local days, from 1970-01-01 on; shorter ones begin at each midnight, and the
  * last of a day may be cut short; others are none. */

@@ -106,6 +106,34 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     return 0;
 }
 
+/* What a job without an end has none of. */
+static int grow_check(const struct config *c, struct job *j, struct err *e)
+{
+    if (j->data.objects.grow_ms == 0)
+        return 0;
+    if (j->train.epochs != 1)
+        return job_refuse(c, "train.epochs", e,
+                          ": of a log that grows each object is trained once (data.objects.grow)");
+    if (j->train.early_stop.patience > 0)
+        return job_refuse(c, "train.early_stop.patience", e,
+                          ": with a log that grows (data.objects.grow) no evaluation is the last, "
+                          "and older tables would come back; leave it out");
+    if (j->train.schedule.kind == SCHEDULE_LINEAR || j->train.schedule.kind == SCHEDULE_COSINE)
+        return job_refuse(c, "train.schedule.kind", e,
+                          ": it falls towards an end, and a log that grows (data.objects.grow) has "
+                          "none; take constant or step");
+    if (j->replay.on)
+        return job_refuse(
+            c, "replay", e,
+            ": a replay's windows are all known when it begins, and this log grows "
+            "(data.objects.grow); train it without, as it comes, and replay it later");
+    if (j->train.skip)
+        return job_refuse(c, "train.skip", e,
+                          ": nothing is trained, so nothing that comes (data.objects.grow) counts; "
+                          "keep one");
+    return 0;
+}
+
 static int train_take(const struct config *c, struct job *j, struct err *e)
 {
     char where[CONFIG_WHERE];
@@ -181,8 +209,9 @@ static int names_take(const struct config *c, struct job *j, struct err *e)
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
     static int (*const part[])(const struct config *, struct job *, struct err *) = {
-        names_take,     job_data_take, job_join_take, job_features_take, job_tables_take,
-        job_model_take, train_take,    evaluate_take, checkpoint_take,   job_replay_take};
+        names_take,      job_data_take,   job_join_take, job_features_take,
+        job_tables_take, job_model_take,  train_take,    evaluate_take,
+        checkpoint_take, job_replay_take, grow_check};
     int rc = 0;
     for (size_t i = 0; i < sizeof part / sizeof part[0] && rc == 0; i++)
         rc = part[i](c, j, e);
@@ -288,6 +317,11 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
 uint32_t job_lanes(const struct job *j)
 {
     return j->train.lanes == 0 ? 2 : j->train.lanes;
+}
+
+bool job_timed(const struct job *j)
+{
+    return j->data.time[0] != '\0' || j->data.partition.step > 0;
 }
 
 bool job_reads_only(const struct job *j)

@@ -9,6 +9,7 @@
 
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "proto/base/partition.h"
 #include "proto/base/zone.h"
 #include "proto/job/format.h"
 #include "proto/job/legend.h"
@@ -121,15 +122,18 @@ struct job {
             } of[JOB_SPLITS];
             uint32_t quiet_s; /* without a byte of a command */
             uint32_t tries;
-            bool leave_out; /* what cannot be read */
+            bool leave_out;   /* what cannot be read */
+            uint32_t grow_ms; /* between two lists; 0: what is listed at the start is all */
         } objects;
         char *head; /* owned; of objects: the first line of one; no part of the file. Or NULL */
         /* columns by name or number; one, "0", by default; several: a task each */
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;
-        double label_above;       /* label = value > label_above; default 0 */
-        char weight[LIMIT_NAME];  /* column of the examples' weights; empty: all weigh 1 */
-        char time[LIMIT_NAME];    /* column of the examples' event times; empty: none is known */
+        double label_above;      /* label = value > label_above; default 0 */
+        char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weigh 1 */
+        char time[LIMIT_NAME];   /* column of the examples' event times; empty: none is known */
+        /* of names, which tell the times of rows where `time` is empty; step 0: there is none */
+        struct partition partition;
         enum time_unit time_unit; /* of a time that is a number; default seconds */
         struct zone zone; /* of times without one, and of windows of event time; default UTC */
         /* of one label: share of the examples without a positive one that training keeps; 1: all.
@@ -325,6 +329,8 @@ bool job_span_parse(const char *text, const struct zone *zone, struct job_span *
 /* Whether rows and layers of `was` mean the same to `is`: 0, or CONFIG, which names the first key
  * of input, tables or network that decides otherwise. */
 int job_same_model(const struct job *was, const struct job *is, struct err *e);
+/* Whether rows have event times: of data.time, or of the partitions that they lie in. */
+bool job_timed(const struct job *j);
 /* Nothing is trained and nothing begins anew: the job is of the very model of the tables. */
 bool job_reads_only(const struct job *j);
 /* Of tables alone, names and dims: where the fields are known by name (proto/job/legend.h). */

@@ -206,10 +206,6 @@ static int objects_check(const struct config *c, const struct job *j, uint32_t s
     const char *key, *stream = stream_in(job_input(j, split, &key));
     bool files = j->data.objects.of[split].open == NULL;
     key = files ? "data.objects" : key;
-    if (config_has(c, "replay") && split == 0)
-        return job_refuse(c, key, e,
-                          ": a replay takes its log as one, not by objects: name files or {cmd: "
-                          "..}, or convert them to event files (shoal convert)");
     if (config_has(c, "data.join"))
         return job_refuse(c, key, e,
                           ": a join reads the log as one, not by objects: join it once into event "
@@ -248,26 +244,53 @@ static int split_objects(const struct config *c, struct job *j, uint32_t split, 
     return rc == 0 && j->data.objects.of[split].on ? objects_check(c, j, split, e) : rc;
 }
 
-/* Whether files are objects: said, or meant by keys below where no command is what they are for. */
-static bool files_meant(const struct config *c, const struct job *j)
+/* Whether files are objects: said, or meant by keys below where no command is what they are for;
+ * only data.train grows. */
+static bool files_meant(const struct config *c, const struct job *j, uint32_t split)
 {
     bool commands =
         commands_in(&j->data.train) || commands_in(&j->data.valid) || commands_in(&j->data.test);
     if (config_has_value(c, "data.objects"))
         return config_bool(c, "data.objects");
-    return config_has(c, "data.objects") && !commands;
+    return config_has(c, "data.objects") &&
+           (!commands || (split == 0 && j->data.objects.grow_ms > 0));
 }
 
 static int objects_take(const struct config *c, struct job *j, struct err *e)
 {
-    bool files = files_meant(c, j);
     int rc = 0;
     j->data.objects.quiet_s = (uint32_t)(config_size(c, "data.objects.quiet") / 1000);
     j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
     j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
+    j->data.objects.grow_ms = (uint32_t)config_size_or(c, "data.objects.grow", 0);
     for (uint32_t split = 0; split < JOB_SPLITS && rc == 0; split++)
-        rc = split_objects(c, j, split, files, e);
+        rc = split_objects(c, j, split, files_meant(c, j, split), e);
+    if (rc == 0 && j->data.objects.grow_ms > 0 && !j->data.objects.of[0].on)
+        rc = job_refuse(c, "data.objects.grow", e,
+                        ": only a log of objects grows: say data.objects: true, each file one, or "
+                        "{object: {list: .., open: ..}}");
     return rc;
+}
+
+/* Rows of what has no name have no time either. */
+static int partition_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *key = "data.partition", *text = config_string(c, key);
+    struct err why = {0};
+    if (text[0] == '\0')
+        return 0;
+    if (partition_parse(text, &j->data.partition, &why) != 0)
+        return job_refuse(c, key, e, ": %s", why.text);
+    if (!zone_fits(&j->data.zone, j->data.partition.step))
+        return job_refuse(c, key, e, ": in data.zone partitions are whole days, or parts of one");
+    if (config_has(c, "data.join"))
+        return job_refuse(c, key, e, ": a join goes by the times of rows: take it away");
+    for (size_t i = 0; i < j->data.train.count; i++)
+        if (strncmp(j->data.train.item[i], "cmd:", 4) == 0 ||
+            strcmp(j->data.train.item[i], "-") == 0)
+            return job_refuse(c, key, e, ": %s has no name that could tell a time",
+                              j->data.train.item[i]);
+    return 0;
 }
 
 int job_data_take(const struct config *c, struct job *j, struct err *e)
@@ -288,7 +311,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (config_has(c, "data.time") && job_name_take(c, "data.time", "", j->data.time, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit");
-    if (job_zone_take(c, j, e) != 0)
+    if (job_zone_take(c, j, e) != 0 || partition_take(c, j, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.label_above = config_float(c, "data.label_above");
     j->data.header = config_bool(c, "data.header");
@@ -304,7 +327,7 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
                           ": in data.zone windows are of whole days, or parts of one");
     if (config_has_value(c, "data.shuffle") && j->data.shuffle_within > 0)
         return job_refuse(c, "data.shuffle.within", e, ": data.shuffle stands there too; keep one");
-    if (j->data.shuffle_within > 0 && j->data.time[0] == '\0')
+    if (j->data.shuffle_within > 0 && !job_timed(j))
         return job_refuse(c, "data.shuffle.within", e,
                           " is of event time: name its column in data.time");
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache"));

@@ -7,21 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-/* What begins with local clocks at `local` and is so long on them: a day, or less. */
-static bool local_moment(const struct zone *zone, int64_t local, uint32_t lasts, uint32_t *from,
-                         uint32_t *seconds)
-{
-    int64_t begin = zone_time(zone, local), end = zone_time(zone, local + lasts);
-    if (lasts == ZONE_DAY && local > 0) {
-        uint64_t noon = (uint64_t)zone_time(zone, local + ZONE_DAY / 2);
-        begin = (int64_t)zone_midnight(zone, noon, 0);
-        end = (int64_t)zone_midnight(zone, noon, 1);
-    }
-    *from = (uint32_t)begin;
-    *seconds = (uint32_t)(end - begin);
-    return begin > 0 && end > begin && end < UINT32_MAX;
-}
-
 /* "2026-03-04", "2026-03-04T05", "..T05:30", "..:59", or seconds since 1970: what it names begins
  * at *from and lasts *seconds. Whether it is one. */
 static bool moment(const char *text, size_t bytes, const struct zone *zone, uint32_t *from,
@@ -54,7 +39,7 @@ static bool moment(const char *text, size_t bytes, const struct zone *zone, uint
         struct tm same = t;
         int64_t at = timegm(&same); /* 31 February is another day */
         return same.tm_mday == t.tm_mday && same.tm_mon == t.tm_mon &&
-               local_moment(zone, at, forms[i].seconds, from, seconds);
+               zone_span(zone, at, forms[i].seconds, from, seconds);
     }
     return false;
 }
@@ -110,9 +95,10 @@ static int outs_take(const struct config *c, struct job *j, struct err *e)
 /* What a replay has none of. */
 static int others_check(const struct config *c, const struct job *j, struct err *e)
 {
-    if (j->data.time[0] == 0)
-        return job_refuse(c, "replay.window", e,
-                          ": it goes by event time: name its column in data.time");
+    if (!job_timed(j))
+        return job_refuse(c, "replay", e,
+                          ": it goes by event time: name its column in data.time, or the time in "
+                          "files' names in data.partition");
     if (j->data.shuffle_within > 0 || (j->data.shuffle_said && j->data.shuffle))
         return job_refuse(c, "replay.window", e,
                           ": it takes the log in order of time: take data.shuffle away");
@@ -126,7 +112,9 @@ static int others_check(const struct config *c, const struct job *j, struct err 
 
 int job_replay_take(const struct config *c, struct job *j, struct err *e)
 {
-    uint64_t window = config_size(c, "replay.window"), every = config_size(c, "replay.every");
+    uint64_t step = j->data.partition.step > 0 ? j->data.partition.step : 3600;
+    uint64_t window = config_size_or(c, "replay.window", step * 1000),
+             every = config_size(c, "replay.every");
     j->replay.on = config_has(c, "replay");
     if (!j->replay.on)
         return 0;

@@ -343,11 +343,11 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
     r->age_every = ages ? every : 0;
     if (r->age_every == 0)
         ageing_off(t);
-    if (r->age_every > 0 && j->data.time[0] == '\0')
+    if (r->age_every > 0 && !job_timed(j))
         return refuse(
             p, "evict", e,
             "rows age by event time: name its column in data.time, or say evict: {every_hours: 0}");
-    if (t->capacity > 0 && r->age_by == EVICT_LRU && j->data.time[0] == '\0')
+    if (t->capacity > 0 && r->age_by == EVICT_LRU && !job_timed(j))
         return refuse(
             p, "evict.capacity", e,
             "who was used least recently is told by event time: name its column in data.time, or "

@@ -29,6 +29,9 @@ const struct config_key keys_job[] = {
      .text = "of a command, with pauses of 1 s, 2 s, 4 s, .."},
     {"data.objects.failed", CONFIG_ENUM, 0, 0, "stop|leave_out", .fallback = "stop",
      .text = "what an object does that cannot be read: stop the job, or be left out, and counted"},
+    {"data.objects.grow", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .otherwise = "never",
+     .text = "the log is listed again so often; what came is trained, and the job has no end. "
+             "[A log that grows](#a-log-that-grows)"},
     {"data.valid", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
      .text = "scored after each epoch"},
     {"data.test", CONFIG_LIST, 0, 0, NULL, .otherwise = "none", .values = "file or list",
@@ -42,6 +45,9 @@ const struct config_key keys_job[] = {
     {"data.time", CONFIG_STRING, 0, 0, NULL, .otherwise = "none", .values = "column",
      .text = "event time since 1970, or `YYYY-MM-DD HH:MM:SS` (`T`, fraction, zone; else "
              "`data.zone`), for tables that age; no feature. [Times](#times)"},
+    {"data.partition", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "none",
+     .values = "`'{date}/{hour}/*'`",
+     .text = "the time in the names of `data.train`. [Partitions](replay.md#partitions)"},
     {"data.zone", CONFIG_STRING, 0, 0, NULL, .fallback = "UTC", .values = "zone, `Europe/Berlin`",
      .text = "of times without one, and of days: of `replay` and `data.shuffle.within`"},
     {"data.zone_changes", CONFIG_STRING, 0, 0, NULL, .fallback = "", .otherwise = "this machine's",
@@ -375,8 +381,8 @@ const struct config_key keys_job[] = {
              "on (`start_from`)"},
     {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync", .fallback = "journal",
      .text = "what an acknowledged push survives"},
-    {"replay.window", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms", .fallback = "3600000",
-     .otherwise = "1h",
+    {"replay.window", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms",
+     .otherwise = "a partition's time, else 1h",
      .text = "no batch is of two windows of event time, and one is given out before the next: "
              "[Replay](replay.md)"},
     {"replay.every", CONFIG_SIZE, 1000, 3.2e10, NULL, .unit = "ms", .fallback = "86400000",

@@ -482,8 +482,9 @@ static const struct config_key options_worker[] = {
      .text = "of shoal-coordinator: tcp://HOST:PORT or ipc://PATH"},
     OPTION_KEYS,
     {"config", CONFIG_STRING, .values = "FILE",
-     .text = "job file: train takes train.lanes and train.backend from it, the job itself comes "
-             "from the coordinator; run: the worker's file"},
+     .text =
+         "job file: train, replay take train.lanes and train.backend from it, the job itself comes "
+         "from the coordinator; run: the worker's file"},
     {"set", CONFIG_LIST, .values = "KEY=VALUE",
      .text = "over a key of the job on this machine; run: of the worker's file"},
     OPTION_INSTANCE("worker"),
@@ -716,7 +717,7 @@ const struct option_command option_commands[] = {
      NULL, options_coordinator, 1},
     {"shoal-worker", NULL,
      "run [--config WORKER.yaml | --instance NAME] [--set KEY=VALUE]...\n"
-     "train --coordinator EP [options]\n"
+     "train|replay --coordinator EP [options]\n"
      "eval --coordinator EP --config JOB.yaml [--split train|valid|test] [options]\n"
      "predict --coordinator EP --config JOB.yaml [--in FILE] [--out FILE] [options]\n"
      "fields --config JOB.yaml [--field NAME --value TEXT]\n"
@@ -726,6 +727,7 @@ const struct option_command option_commands[] = {
      "convert --config JOB.yaml --out FILE [--split train|valid|test] | --check FILE",
      "run: works on the lanes of each job of the coordinator, and waits between jobs; a unit's.\n"
      "train: joins the job of the coordinator and works on its lanes until the job is over.\n"
+     "replay: as train, of a job with a section `replay` alone.\n"
      "eval: scores a split with the tables as the servers have them now and prints one JSON "
      "object.\n"
      "predict: a score for each row of the input and each label, in its order; reads never write, "

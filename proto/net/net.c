@@ -675,6 +675,11 @@ int net_listen_check(const char *endpoint, bool keys, bool insecure_plaintext, s
     return sock_endpoint_check(endpoint, keys || insecure_plaintext, bindable, e);
 }
 
+bool net_listened(const char *endpoint)
+{
+    return strncmp(endpoint, "ipc://", 6) != 0 || sock_ipc_answers(endpoint);
+}
+
 /* Nobody is let in before there is a list (zap.h). */
 static int keys_ask(struct net *n, struct err *e)
 {

@@ -51,6 +51,8 @@ struct env *net_env(struct net *n);
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e);
 /* Whether that would be refused for what the address says: CONFIG, with what to do. */
 int net_listen_check(const char *endpoint, bool keys, bool insecure_plaintext, struct err *e);
+/* False: it is an ipc path at which nobody listens, so no question would be answered. */
+bool net_listened(const char *endpoint);
 /* From now on these may come, and be what the list says, open connections too; takes it over. */
 void net_allow(struct net *n, struct keylist *list);
 void net_set_handler(struct net *n, const struct env_handler *handler, void *core);

@@ -331,19 +331,18 @@ void sock_known(struct sock *s, const struct sock_id *from)
         conns_known(s->watch.conns, from->connection);
 }
 
-/* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see
- * first whether someone answers. */
-static bool ipc_answers(const char *endpoint)
+bool sock_ipc_answers(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = endpoint + strlen("ipc://");
     if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(path) >= sizeof(address.sun_path))
         return false;
     memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return false;
-    bool answers = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    bool answers = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ||
+                   errno == EAGAIN; /* more wait than it has let in so far */
     close(fd);
     return answers;
 }
@@ -379,7 +378,8 @@ static int bind_error(const char *endpoint, int error, struct err *e)
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e)
 {
     option_set(s, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
-    if (ipc_answers(endpoint))
+    /* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too */
+    if (sock_ipc_answers(endpoint))
         return bind_error(endpoint, EADDRINUSE, e);
     if (zmq_bind(s->zmq, endpoint) != 0)
         return bind_error(endpoint, errno, e);

@@ -84,5 +84,7 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
  * for keys, unless `plain`. */
 int sock_endpoint_check(const char *endpoint, bool plain, char bindable[256], struct err *e);
 bool sock_endpoint_tcp(const char *endpoint);
+/* Whether somebody listens at an ipc path; false of any other endpoint. */
+bool sock_ipc_answers(const char *endpoint);
 
 #endif

@@ -285,14 +285,16 @@
 /* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since
  * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
  * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
- * wire_job_state. What the figures mean: worker/train/stats.h. */
+ * wire_job_state; list: of a log that grows, ask OBJECTS. What the figures mean:
+ * worker/train/stats.h. */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) \
     U64(keys_pulled) U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) \
     F64(wait_s) U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) \
     F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) \
-    F64(pull_least_s) F64(push_least_s) U64(clamped_times)
-#define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
+    F64(pull_least_s) F64(push_least_s) U64(clamped_times) U64(outside_partition)
+#define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U32(state) U32(lanes_held) B(list)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
  * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
@@ -306,7 +308,7 @@
  * an epoch, one after the other. frame 1: struct wire_window (windows). */
 struct wire_window {
     uint64_t rows;
-    uint32_t number, zero; /* zone_number of its event times */
+    uint32_t number, first; /* zone_number of its event times; the first one, in seconds */
 };
 #define WIRE_WINDOWS_MAX (1u << 16)
 #define WIRE_WINDOWS(U32, U64, I32, F32, F64, B, STR) \
@@ -318,13 +320,23 @@ struct wire_window {
  * `list`: nobody knows yet, list them and say (count above 0; frame 1: their lines as the worker's
  * object.h has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at
  * it. The list that was told first stands. Each split of objects has its own; only data.train has a
- * head, and of what the job does not use there is no list: count 0. */
-#define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) U64(pass) U32(count) U32(split)
-#define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(count) B(list)
-/* INDEX_DONE of one object. */
+ * head, and of what the job does not use there is no list: count 0.
+ * Of a log that grows (data.objects.grow) it is listed again and again: whom WORKER_BEAT's reply
+ * tells so asks with `due`, and says what is there with `listed`: the first lines behind the name
+ * `after`, in the reply, that fit, with the reply's token; count may be 0. late: names up to it
+ * that the asker's last list had not, one of them is late_name. fail_status: it could not be
+ * listed. */
+#define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) \
+    U64(pass) U32(count) B(due) B(listed) U64(token) U32(late) STR(late_name, LIMIT_PATH) \
+    I32(fail_status) STR(fail_text, ERR_TEXT_MAX) U32(split)
+#define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U32(count) B(list) U64(token) STR(after, LIMIT_PATH)
+/* INDEX_DONE of one object. frame 1: of a replay its windows, as WINDOWS has them: struct
+ * wire_window (windows); else there are none. salt: hash_bytes(its name, 1), for another one may
+ * have its number by now. */
 #define WIRE_OBJECT_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
-    STR(warning, ERR_TEXT_MAX) U32(split)
+    STR(warning, ERR_TEXT_MAX) U32(windows) U64(salt) U32(split)
 #define WIRE_OBJECT_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
@@ -410,9 +422,9 @@ struct wire_window {
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
-/* Ends the job (now: true) or the process. */
+/* Ends the job (now: true) or the process. ends: it is a job that will end, and well. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
-#define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused) B(ends)
 
 /* Makes a checkpoint while the job goes on; answered when it is complete (or refused). name: empty:
  * a number. Reply: its folder. */
@@ -434,7 +446,8 @@ struct wire_window {
 #define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
-#define WIRE_LATER(X) X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14)
+#define WIRE_LATER(X) \
+    X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \
@@ -488,7 +501,7 @@ struct wire_window {
     X(KEYLIST, 48, 1, 0)                                                                           \
     X(WINDOWS, 49, 1, 0)                                                                           \
     X(OBJECTS, 50, 2, 1)                                                                           \
-    X(OBJECT_DONE, 51, 0, 0)
+    X(OBJECT_DONE, 51, 1, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
@@ -502,7 +515,8 @@ struct wire_window {
     X(MAP_SET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \
-    X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
+    X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)                           \
+    X(OBJECT_DONE, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)
 #define WIRE_COUNTED_REPLY(X)                                                                      \
     X(TABLE_GET, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                     \
     X(MAP_GET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \

@@ -78,7 +78,7 @@ static bool later_forget(struct coord *c, const struct coord_saved *s)
     char key[COORD_KEY_MAX];
     bool good = true;
     for (uint32_t n = s->at.epoch; good && n <= c->job.at.epoch; n++) {
-        (void)snprintf(key, sizeof key, "epoch/%u", n);
+        (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(&c->job, n) + 1);
         good = coord_note(c, key, &no_epoch, sizeof no_epoch);
     }
     for (uint32_t n = s->evaluations + 1; good && n <= c->job.valid.count; n++) {

@@ -476,7 +476,7 @@ static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
-    if (c->job.at.phase == PHASE_DIGEST && coord_checkpoint_end_due(c)) {
+    if ((c->job.at.phase == PHASE_DIGEST || c->job.grow.ending) && coord_checkpoint_end_due(c)) {
         end_step(c);
         return;
     }
@@ -484,13 +484,16 @@ static void automatic_step(struct coord *c)
         day_step(c);
         return;
     }
-    if (c->job.at.phase != PHASE_TRAIN ||
+    bool waits = c->job.at.phase == PHASE_GROW; /* what is learnt is published before it goes on */
+    if ((c->job.at.phase != PHASE_TRAIN && !waits) ||
         (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
         return;
     if (k->last_ns == 0) {
         k->last_ns = env_now_ns(c->env);
         k->last_batches = coord_checkpoint_batches(c);
     }
+    if (waits && k->last_batches == coord_checkpoint_batches(c))
+        return;
     if (k->state != CHECKPOINT_IDLE || !due(c) || coord_server_away(c) != NULL)
         return; /* one that is away is waited for, without a word: the status says who it is */
     if (begin(c, "", &e) != 0) {

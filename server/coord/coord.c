@@ -174,7 +174,10 @@ static int on_report(struct coord *c, struct coord_ask *a)
 
 static int on_stop(struct coord *c, struct coord_ask *a)
 {
-    coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
+    /* a job without an end has a good one; asked twice it ends at once */
+    a->reply.u.STOP_reply.ends = a->request->u.STOP.job_only && coord_grow_stop(c);
+    if (!a->reply.u.STOP_reply.ends)
+        coord_end_fail(c, SHOAL_E_STOPPED, "stopped by request");
     a->silent = true; /* it is answered before the loop ends */
     coord_send(c, a->from, wire_encode(&a->reply));
     if (!a->request->u.STOP.job_only && !c->stopping) {

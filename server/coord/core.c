@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,9 +97,46 @@ uint32_t coord_live_workers(const struct coord *c)
     return live == 0 ? 1 : live;
 }
 
+bool coord_grow_on(const struct coord_job *j)
+{
+    return j->parsed && j->spec.data.objects.grow_ms > 0 && !j->spec.train.skip;
+}
+
+uint32_t coord_epochs(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? COORD_ROUNDS_MAX : j->spec.train.epochs;
+}
+
+uint32_t coord_epochs_kept(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? COORD_ROUNDS_KEPT : j->spec.train.epochs;
+}
+
+uint32_t coord_epoch_first(const struct coord_job *j)
+{
+    uint32_t kept = coord_epochs_kept(j);
+    return j->at.epoch > kept ? j->at.epoch - kept + 1 : 1;
+}
+
+uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch)
+{
+    SHOAL_ASSERT(epoch >= 1 && epoch <= coord_epochs(j));
+    return (epoch - 1) % coord_epochs_kept(j);
+}
+
+struct coord_losses coord_epoch_losses(const struct coord_job *j)
+{
+    struct coord_losses sum = j->grow.at.before;
+    uint32_t from = coord_grow_on(j) ? j->at.epoch : 1;
+    for (uint32_t n = from; n >= 1 && n <= j->at.epoch; n++)
+        coord_losses_add(&sum, &j->epoch[coord_epoch_slot(j, n)].train);
+    return sum;
+}
+
 bool coord_epoch_open(const struct coord_job *j)
 {
-    return j->parsed && j->at.epoch >= 1 && j->epoch[j->at.epoch - 1].number != j->at.number;
+    return j->parsed && j->at.epoch >= 1 &&
+           j->epoch[coord_epoch_slot(j, j->at.epoch)].number != j->at.number;
 }
 
 uint64_t coord_examples(const struct coord_job *j)
@@ -207,7 +245,7 @@ bool coord_call_start(struct coord_calls *c, const struct coord_call *asked)
         return false;
     *call = *asked;
     call->missing = asked->target == COORD_NOBODY ? c->members->shards : 1;
-    if (asked->present && present_mark(c, call) == 0) {
+    if ((asked->present || PLANTED("starting_forgotten")) && present_mark(c, call) == 0) {
         free(call);
         return true; /* nobody is there to be asked */
     }
@@ -274,7 +312,7 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
         call = call->next;
     uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
     if (shard == COORD_NOBODY || call_answered(call, shard) ||
-        (call->target != COORD_NOBODY && call->target != shard))
+        (call->target != COORD_NOBODY && call->target != shard && !PLANTED("reply_of_another")))
         return; /* late, twice, or nobody we asked */
     if (status_waits(reply->status)) {
         call->waits_ns = call->waits_ns == 0 ? env_now_ns(c->env) : call->waits_ns;

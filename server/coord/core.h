@@ -14,6 +14,7 @@
 #include "server/coord/drop.h"
 #include "server/coord/eval.h"
 #include "server/coord/fresh.h"
+#include "server/coord/grow.h"
 #include "server/coord/guard.h"
 #include "server/coord/judge.h"
 #include "server/coord/keys.h"
@@ -106,6 +107,8 @@ void coord_call_forget(struct coord_calls *c);
 void coord_call_forget_shard(struct coord_calls *c, uint32_t shard); /* likewise this one */
 
 #define COORD_EPOCHS_MAX 100000u
+#define COORD_ROUNDS_MAX (1u << 30) /* epochs of a log that grows: as good as without end; */
+#define COORD_ROUNDS_KEPT 500u      /* so many of them, and of evaluations, are told of */
 #define COORD_HISTOGRAM 64u
 #define COORD_BAD_TOLD 5u
 
@@ -125,17 +128,13 @@ enum coord_phase {
     PHASE_DIGEST,
     PHASE_FINISH,
     PHASE_DONE,
-    PHASE_FAILED
+    PHASE_FAILED,
+    PHASE_GROW
 };
 
 /* What is stored under "counters". */
 struct coord_counters {
     uint64_t next_run, next_cut;
-};
-
-struct coord_split {
-    uint64_t rows, digest;
-    uint32_t used, known; /* the job has it; its index is reported */
 };
 
 /* Whether the job goes on from a checkpoint, and whether the shards have loaded it. BACK: it is to
@@ -224,10 +223,11 @@ struct coord_job {
     uint32_t tablets;    /* of its tables: the map has these, and may have more; 0: not in it yet */
     uint64_t opened;     /* the run that all shards have opened; 0: none yet */
     uint64_t names_told; /* version of its names that all shards keep; 0: not yet */
-    struct coord_epoch *epoch;      /* (epochs), owned; [0] is epoch 1 */
+    struct coord_epoch *epoch;      /* (coord_epochs_kept), owned; at coord_epoch_slot */
     struct coord_evaluations valid; /* of data.valid */
     struct coord_tasks tasks;
     struct coord_objects objects[JOB_SPLITS];
+    struct coord_grow grow;
     struct coord_eval eval;
     uint64_t eval_number;
     char bad_where[COORD_BAD_TOLD][256]; /* the first bad lines heard of, each once */
@@ -326,6 +326,16 @@ bool coord_from_resumes(const struct coord_progress *at);
 const struct coord_shard *coord_server_away(const struct coord *c);
 /* joined; while nobody has died at least as many as were asked for */
 uint32_t coord_live_workers(const struct coord *c);
+/* Whether its log is one that grows (grow.h). */
+bool coord_grow_on(const struct coord_job *j);
+/* Epochs that there can be; of how many, the newest, there are figures, from which on, and at which
+ * place of those kept. */
+uint32_t coord_epochs(const struct coord_job *j);
+uint32_t coord_epochs_kept(const struct coord_job *j);
+uint32_t coord_epoch_first(const struct coord_job *j);
+uint32_t coord_epoch_slot(const struct coord_job *j, uint32_t epoch);
+/* Sums of all epochs that are over. */
+struct coord_losses coord_epoch_losses(const struct coord_job *j);
 /* Whether the training of the epoch at hand is not over: it is going on, or pauses. */
 bool coord_epoch_open(const struct coord_job *j);
 /* rows of all epochs so far, by finished tasks */

@@ -18,17 +18,17 @@
 #define REPORT_WAIT_NS UINT64_C(3000000000)
 
 static bool evaluated(struct coord *c);
+static bool end_waits(struct coord *c);
 
 static struct coord_epoch *epoch_at_hand(struct coord *c)
 {
-    SHOAL_ASSERT(c->job.at.epoch >= 1 && c->job.at.epoch <= c->job.spec.train.epochs);
-    return &c->job.epoch[c->job.at.epoch - 1];
+    return &c->job.epoch[coord_epoch_slot(&c->job, c->job.at.epoch)];
 }
 
 static bool epoch_put(struct coord *c)
 {
     char key[COORD_KEY_MAX];
-    (void)snprintf(key, sizeof key, "epoch/%u", c->job.at.epoch);
+    (void)snprintf(key, sizeof key, "epoch/%u", coord_epoch_slot(&c->job, c->job.at.epoch) + 1);
     return coord_put(c, key, epoch_at_hand(c), sizeof(struct coord_epoch));
 }
 
@@ -81,9 +81,9 @@ static int details_load(struct coord *c, uint32_t split, struct err *e)
  * those that its tasks left: no task is dealt again. */
 static void epoch_reopen(struct coord_job *j)
 {
-    uint64_t before = (j->at.epoch - 1) * coord_replay_rows(j);
+    uint64_t before = coord_replay_rows_before(j);
     uint32_t phase = coord_from_loading(&j->at) ? j->at.from_phase : j->at.phase;
-    struct coord_epoch *epoch = &j->epoch[j->at.epoch - 1];
+    struct coord_epoch *epoch = &j->epoch[coord_epoch_slot(j, j->at.epoch)];
     if (coord_epoch_open(j) || j->at.train_rows > before || phase >= PHASE_RESTORE)
         return;
     j->epoch_spent_ns = (uint64_t)(epoch->seconds * 1e9);
@@ -92,18 +92,19 @@ static void epoch_reopen(struct coord_job *j)
 
 int coord_epoch_load(struct coord *c, struct err *e)
 {
-    if (c->job.at.epoch < 1 || c->job.at.epoch > c->job.spec.train.epochs)
+    if (c->job.at.epoch < 1 || c->job.at.epoch > coord_epochs(&c->job))
         return err_set(e, SHOAL_E_CORRUPT, "the stored job is in epoch %u of %u", c->job.at.epoch,
-                       c->job.spec.train.epochs);
-    for (uint32_t n = 1; n <= c->job.at.epoch; n++) {
+                       coord_epochs(&c->job));
+    for (uint32_t n = coord_epoch_first(&c->job); n <= c->job.at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(&c->job, n);
         char key[COORD_KEY_MAX];
         struct coord_epoch stored;
-        (void)snprintf(key, sizeof key, "epoch/%u", n);
+        (void)snprintf(key, sizeof key, "epoch/%u", slot + 1);
         int rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
         if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
             return rc;
         if (rc == 0 && stored.number == c->job.at.number)
-            c->job.epoch[n - 1] = stored;
+            c->job.epoch[slot] = stored;
     }
     epoch_reopen(&c->job);
     int rc = coord_judge_load(c, e);
@@ -137,7 +138,7 @@ int coord_epoch_cut(struct coord *c, struct err *e)
     struct coord_job *j = &c->job;
     struct coord_segment whole = {.rows = j->at.split[WIRE_TRAIN].rows};
     bool replay = j->spec.replay.on;
-    if (j->spec.data.objects.of[WIRE_TRAIN].on)
+    if (j->spec.data.objects.of[WIRE_TRAIN].on && !replay)
         whole.piece = coord_objects_pieces(j, WIRE_TRAIN, j->at.epoch, &whole.pieces);
     j->tasks.holder = j->objects[WIRE_TRAIN].holder;
     j->tasks.objects = j->objects[WIRE_TRAIN].count;
@@ -176,8 +177,8 @@ bool coord_epoch_plan(struct coord *c)
         } else if (rc == SHOAL_E_NOT_FOUND) {
             rc = 0;
             /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any
-             * order. */
-            if (++missing == j->tasks.lanes)
+             * order, and tasks of objects are, by who holds them. */
+            if (++missing == j->tasks.lanes && j->tasks.holder == NULL)
                 break;
         }
     }
@@ -257,7 +258,7 @@ static bool step_train(struct coord *c)
         (t->reported < t->stop && env_now_ns(c->env) - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
     SHOAL_ASSERT(t->pushed == t->stop && t->reported <= t->tasks);
-    if (!coord_replay_end(c))
+    if (!coord_replay_end(c) || (t->stop < t->tasks && end_waits(c)))
         return false;
     if (t->stop < t->tasks)
         epoch_pause(c);
@@ -270,7 +271,7 @@ static bool step_train(struct coord *c)
 
 static bool epoch_next(struct coord *c)
 {
-    SHOAL_ASSERT(c->job.at.epoch < c->job.spec.train.epochs);
+    SHOAL_ASSERT(c->job.at.epoch < coord_epochs(&c->job));
     c->job.at.epoch++;
     if (!coord_epoch_plan(c))
         return false;
@@ -344,6 +345,9 @@ bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
         return eval_begin(c, phase);
     case PHASE_RESTORE:
         return restore_begin(c);
+    case PHASE_GROW:
+        coord_grow_wait(&c->job);
+        return coord_phase_enter(c, PHASE_GROW);
     default:
         SHOAL_ASSERT(phase == PHASE_DIGEST);
         if (!coord_phase_enter(c, PHASE_DIGEST))
@@ -368,9 +372,68 @@ static bool training_ended(struct coord *c)
 /* What there is to evaluate is, and kept where it is the best. */
 static bool evaluated(struct coord *c)
 {
+    if (coord_grow_on(&c->job) && !coord_epoch_open(&c->job))
+        return coord_epoch_resume(c, PHASE_GROW);
     if (coord_judge_over(c))
         return training_ended(c);
     return coord_epoch_open(&c->job) ? epoch_goes_on(c) : epoch_next(c);
+}
+
+/* Figures of the round that had its place go first. */
+static bool slot_clear(struct coord *c, uint32_t round)
+{
+    static const struct coord_epoch no_epoch;
+    static const struct coord_trained untrained;
+    struct coord_job *j = &c->job;
+    uint32_t slot = coord_epoch_slot(j, round);
+    char key[COORD_KEY_MAX], trained[COORD_KEY_MAX];
+    j->epoch[slot] = no_epoch;
+    j->windows.trained[slot] = untrained;
+    (void)snprintf(key, sizeof key, "epoch/%u", slot + 1);
+    (void)snprintf(trained, sizeof trained, "trained/%u", slot + 1);
+    return coord_note(c, key, &no_epoch, sizeof no_epoch) &&
+           coord_note(c, trained, &untrained, sizeof untrained);
+}
+
+/* All objects that came are indexed: the next round; where they have no rows, there is none. */
+static bool round_next(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    const struct coord_split whole = j->objects[WIRE_TRAIN].whole;
+    struct err e = {0};
+    int rc = coord_grow_round(c, &whole, j->at.epoch + 1, &e);
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s", e.text);
+    log_info("round %u: %" PRIu64 " rows in %u objects, %u left out", j->at.epoch + 1, whole.rows,
+             j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out,
+             j->objects[WIRE_TRAIN].left_out);
+    if (whole.rows == 0) {
+        coord_grow_wait(j);
+        return false;
+    }
+    j->at.split[WIRE_TRAIN] = whole;
+    return slot_clear(c, j->at.epoch + 1) && epoch_next(c);
+}
+
+/* The checkpoint of the end of a job without one is made first, while it can be gone on with. */
+static bool end_waits(struct coord *c)
+{
+    if (!coord_grow_on(&c->job) || !coord_judge_over(c))
+        return false;
+    c->job.grow.ending = coord_checkpoint_end_due(c);
+    return c->job.grow.ending;
+}
+
+static bool step_grow(struct coord *c)
+{
+    const struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    struct err e = {0};
+    if (coord_judge_over(c))
+        return !end_waits(c) && training_ended(c);
+    int rc = coord_grow_take(c, &e);
+    if (rc != 0)
+        return coord_end_fail(c, rc, "%s", e.text);
+    return o->count > 0 && o->known == o->count && round_next(c);
 }
 
 static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
@@ -458,6 +521,9 @@ static bool step_eval(struct coord *c)
 bool coord_epoch_step(struct coord *c)
 {
     uint32_t phase = c->job.at.phase;
-    SHOAL_ASSERT(phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_TEST);
+    SHOAL_ASSERT(phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_TEST ||
+                 phase == PHASE_GROW);
+    if (phase == PHASE_GROW)
+        return step_grow(c);
     return phase == PHASE_TRAIN ? step_train(c) : step_eval(c);
 }

@@ -13,9 +13,9 @@
 int coord_epoch_cut(struct coord *c, struct err *e);
 /* Plans the epoch at hand and takes back what is stored of it. False: failed. */
 bool coord_epoch_plan(struct coord *c);
-/* TRAIN, EVAL, TEST: moves on when their work is done. */
+/* TRAIN, EVAL, TEST, GROW: moves on when their work is done. */
 bool coord_epoch_step(struct coord *c);
-/* After a restart: enters EVAL, RESTORE, TEST or DIGEST anew. */
+/* After a restart: enters EVAL, RESTORE, TEST, DIGEST or GROW anew. */
 bool coord_epoch_resume(struct coord *c, enum coord_phase phase);
 int coord_epoch_load(struct coord *c, struct err *e);
 /* Whether bad of lines is over the job's limit; the job then fails. */

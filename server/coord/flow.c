@@ -56,6 +56,7 @@ static enum coord_phase phase_after_setup(const struct coord_job *j, enum coord_
     case PHASE_EVAL:
     case PHASE_RESTORE:
     case PHASE_TEST:
+    case PHASE_GROW:
         return was;
     case PHASE_DIGEST: /* of a checkpoint: what the job had measured is not in it */
         return coord_from_loading(&j->at) && j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : was;
@@ -108,9 +109,10 @@ int coord_flow_resume(struct coord *c, struct err *e)
     j->phase_ns = j->started_ns = env_now_ns(c->env);
     if (was < PHASE_SETUP) {
         for (uint32_t s = 0; s < JOB_SPLITS; s++)
-            if (j->spec.data.objects.of[s]
-                    .on) /* of their index nothing is loaded: it is made again */
-                j->at.split[s].known = 0;
+            if (j->spec.data.objects.of[s].on) /* of their index nothing is loaded: it is made */
+                j->at.split[s].known = 0;      /* again, but for a round's, of a checkpoint */
+        if ((rc = coord_grow_load(c, j, e)) != 0)
+            return rc;
         coord_phase_restart(c, PHASE_WAITING);
         j->started_ns = 0;
         return 0;
@@ -162,6 +164,8 @@ static void done_load(struct coord *c)
     struct coord_progress at = c->job.at;
     struct err e = {0};
     int rc = job_load_stored(c, &e);
+    if (rc == 0 && c->job.spec.replay.on)
+        rc = coord_objects_load(c, &e);
     if (rc == 0)
         rc = past_load(c, &e);
     if (rc == 0)
@@ -184,7 +188,7 @@ int coord_flow_open(struct coord *c, struct err *e)
     if (rc != 0)
         return rc;
     c->job.at.text[ERR_TEXT_MAX - 1] = 0;
-    if (c->job.at.phase > PHASE_FAILED)
+    if (c->job.at.phase > PHASE_GROW)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored job is in phase %u, which this version does not know",
                        c->job.at.phase);
@@ -345,6 +349,7 @@ static bool step(struct coord *c)
     case PHASE_TRAIN:
     case PHASE_EVAL:
     case PHASE_TEST:
+    case PHASE_GROW:
         return coord_epoch_step(c);
     case PHASE_DIGEST:
         return step_digest(c);
@@ -363,7 +368,7 @@ void coord_flow_step(struct coord *c)
     coord_names_step(c);
     coord_drop_step(c);
     coord_setup_greet(c);
-    bool setting = c->job.at.phase >= PHASE_SETUP && c->job.at.phase < PHASE_FINISH;
+    bool setting = c->job.at.phase >= PHASE_SETUP && !coord_phase_over(c);
     if (setting || coord_checkpoint_opening(c)) /* else none is needed */
         coord_setup_step(c);
     if (c->job.at.phase == PHASE_TRAIN)

@@ -40,6 +40,8 @@
  *                                  v
  *                                DONE
  *
+ *   TRAIN, EVAL --a round is over--> GROW --round_next: objects have come--> TRAIN
+ *                                      +--coord_judge_over--> as from TRAIN    (grow.h)
  *   WAITING .. FINISH --coord_end_fail--> FAILED
  *   SETUP .. DIGEST --coord_back_lost: rows in memory are lost, there is a checkpoint--> SETUP
  *

@@ -7,6 +7,7 @@
 #include "server/coord/grant.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/work.h"
@@ -216,7 +217,8 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
     struct coord_tasks *t = &c->job.tasks;
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].worker == worker &&
-            (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
+            (t->lane[l].state == LANE_HELD ||
+             (t->lane[l].state == LANE_GRANTING && !PLANTED("granted_to_the_dead"))))
             lane_leave(c, l);
     SHOAL_ASSERT(worker != 0 && coord_lane_held(t, worker) == 0);
     coord_eval_worker_gone(&c->job.eval, worker);
@@ -408,6 +410,10 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
     case PHASE_INDEX:
         next_index(c, from, request, w->number);
         break;
+    case PHASE_GROW:
+        if (objects_given(c, WIRE_TRAIN, from, request, w->number))
+            answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        break;
     case PHASE_TRAIN:
         if (copy)
             next_copy(c, from, request, w);
@@ -433,8 +439,8 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
     struct coord_lane *l = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     if (c->job.at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD ||
         l->worker != worker || l->generation != q->generation) {
-        bool over = c->job.at.phase == PHASE_NONE || c->job.at.phase >= PHASE_FINISH;
-        answer_kind(c, from, request->id, over ? WIRE_NEXT_END : WIRE_NEXT_LEAVE, q->lane);
+        answer_kind(c, from, request->id, coord_phase_over(c) ? WIRE_NEXT_END : WIRE_NEXT_LEAVE,
+                    q->lane);
         return;
     }
     l->used = true;

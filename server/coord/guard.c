@@ -186,10 +186,10 @@ uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
 {
     const struct coord_job *j = &c->job;
     bool open = coord_epoch_open(j);
-    uint64_t refused = 0, ended = open ? j->at.epoch - 1 : j->at.epoch;
-    *batches = j->spec.train.batch > 0 ? ended * coord_replay_batches(j) : 0;
-    for (uint64_t n = 0; n < ended; n++)
-        refused += j->epoch[n].train.refused;
+    uint64_t refused = coord_epoch_losses(j).refused;
+    *batches = j->spec.train.batch > 0 && j->at.epoch > 0
+                   ? coord_replay_batches_before(j) + (open ? 0 : coord_replay_batches(j))
+                   : 0;
     bool planned = open && j->tasks.epoch == j->at.epoch;
     for (uint32_t i = 0; planned && i < j->tasks.tasks; i++)
         if (j->tasks.task[i].reported) {

@@ -35,7 +35,7 @@ static struct coord_evaluation *list_reach(struct coord_evaluations *v, uint32_t
 /* Of a store of before evaluations had records of their own. */
 static int epochs_take(struct coord_job *j, struct err *e)
 {
-    for (uint32_t n = 1; n <= j->at.epoch; n++) {
+    for (uint32_t n = 1; n <= j->at.epoch && !coord_grow_on(j); n++) {
         const struct coord_epoch *epoch = &j->epoch[n - 1];
         if (epoch->valid[0].examples == 0)
             continue;
@@ -73,6 +73,8 @@ int coord_judge_load(struct coord *c, struct err *e)
         if (found)
             *v = stored;
     }
+    if (j->at.best > j->valid.count && coord_grow_on(j)) /* older_forget: of before it was stored */
+        j->at.best = j->at.kept = 0;
     return rc;
 }
 
@@ -141,18 +143,19 @@ const char *coord_judge_name(const struct coord_job *j, uint32_t n, char out[COO
 /* Whether the list has room for one within an epoch: each epoch that is left ends with another. */
 static bool has_room(const struct coord_job *j)
 {
-    return j->valid.count + (j->spec.train.epochs - j->at.epoch) + 1 < COORD_EVALUATIONS_MAX;
+    return coord_grow_on(j) ||
+           j->valid.count + (j->spec.train.epochs - j->at.epoch) + 1 < COORD_EVALUATIONS_MAX;
 }
 
 uint64_t coord_judge_batches(const struct coord_job *j)
 {
     uint64_t all = coord_replay_batches(j), rows = coord_replay_rows(j),
-             batch = j->spec.train.batch, begun = (j->at.epoch - 1) * rows;
+             batch = j->spec.train.batch, begun = coord_replay_rows_before(j),
+             before = coord_replay_batches_before(j);
     if (coord_epoch_open(j))
-        return (j->at.epoch - 1) * all +
-               coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
+        return before + coord_task_before(&j->tasks, coord_task_frontier(&j->tasks));
     uint64_t done = j->at.train_rows > begun ? j->at.train_rows - begun : 0;
-    return (j->at.epoch - 1) * all + (done < rows ? (done + batch - 1) / batch : all);
+    return before + (done < rows ? (done + batch - 1) / batch : all);
 }
 
 bool coord_judge_made(const struct coord *c)
@@ -167,7 +170,7 @@ void coord_judge_stop(struct coord *c)
     struct coord_tasks *t = &c->job.tasks;
     const struct coord_evaluation *last = newest(j);
     uint64_t every = j->spec.evaluate.every_batches, all = coord_replay_batches(j),
-             begun = (j->at.epoch - 1) * all;
+             begun = coord_replay_batches_before(j);
     coord_task_stop(t, t->tasks);
     if (every == 0 || j->at.split[WIRE_VALID].used == 0 || !has_room(j))
         return;
@@ -187,7 +190,7 @@ static double trained_s(const struct coord *c)
 static bool time_over(const struct coord *c)
 {
     double most = c->job.spec.train.max_minutes * 60;
-    return most > 0 && trained_s(c) >= most;
+    return (most > 0 && trained_s(c) >= most) || c->job.grow.stop;
 }
 
 static bool time_due(const struct coord *c)
@@ -207,10 +210,35 @@ void coord_judge_time(struct coord *c)
 
 /* ---- what it came to ------------------------------------------------------------------------- */
 
+/* Of a log that grows the newest are kept, twice COORD_ROUNDS_KEPT at most: the older half goes,
+ * and numbers count from there. A coordinator that dies over it has some twice, or in disorder,
+ * the newest last: figures for people. */
+static bool older_forget(struct coord *c)
+{
+    static const struct coord_evaluation none;
+    struct coord_job *j = &c->job;
+    uint32_t gone = COORD_ROUNDS_KEPT;
+    char key[COORD_KEY_MAX];
+    bool good = true;
+    if (!coord_grow_on(j) || j->valid.count < 2 * gone)
+        return true;
+    j->valid.count -= gone;
+    memmove(j->valid.item, j->valid.item + gone, j->valid.count * sizeof *j->valid.item);
+    for (uint32_t n = 1; good && n <= j->valid.count + gone; n++) {
+        (void)snprintf(key, sizeof key, "valid/%u", n);
+        good = coord_note(c, key, n <= j->valid.count ? &j->valid.item[n - 1] : &none, sizeof none);
+    }
+    j->at.best = j->at.best > gone ? j->at.best - gone : 0;
+    j->at.kept = j->at.kept > gone ? j->at.kept - gone : 0;
+    return good;
+}
+
 bool coord_judge_note(struct coord *c, const struct measure *m, uint64_t bad_lines)
 {
     struct coord_job *j = &c->job;
     char key[COORD_KEY_MAX];
+    if (!older_forget(c))
+        return false;
     uint32_t n = j->valid.count + !coord_judge_made(c);
     if (n > COORD_EVALUATIONS_MAX) /* more epochs than it began with */
         return coord_end_fail(c, SHOAL_E_TOO_BIG,
@@ -296,13 +324,15 @@ bool coord_judge_over(const struct coord *c)
 {
     const struct coord_job *j = &c->job;
     return patience_over(j) || time_over(c) ||
-           (!coord_epoch_open(j) && j->at.epoch >= j->spec.train.epochs);
+           (!coord_epoch_open(j) && j->at.epoch >= coord_epochs(j));
 }
 
 const char *coord_judge_ended(const struct coord_job *j)
 {
     if (patience_over(j))
         return "early_stop";
+    if (coord_grow_on(j))
+        return j->grow.stop ? "stop" : "max_minutes";
     return j->at.train_rows < j->spec.train.epochs * coord_replay_rows(j) ? "max_minutes"
                                                                           : "epochs";
 }

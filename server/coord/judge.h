@@ -68,7 +68,7 @@ bool coord_judge_keeps(struct coord_job *j);
 void coord_judge_missed(struct coord_job *j, const char *why);
 /* No patience, no time or no epoch is left. */
 bool coord_judge_over(const struct coord *c);
-/* Why it ended: "epochs", "early_stop" or "max_minutes". */
+/* Why it ended: "epochs", "early_stop", "max_minutes" or "stop". */
 const char *coord_judge_ended(const struct coord_job *j);
 
 /* Means over the labels of evaluation n, 1 to count; false: there was none. */

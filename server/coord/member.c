@@ -339,7 +339,9 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
     struct coord_worker *w;
     for (uint32_t i = 0; i < m->workers; i++) {
         w = &m->worker[i];
-        if (w->peer == caller->peer && w->pid == join->pid && strcmp(w->name, join->name) == 0) {
+        if ((w->peer == caller->peer || PLANTED("alike_workers")) &&
+            (w->pid == join->pid || PLANTED("alike_processes")) &&
+            strcmp(w->name, join->name) == 0) {
             w->beat_ns = caller->now_ns;
             *out = w;
             return 0;

@@ -18,7 +18,7 @@ static void kept_note(const struct coord_job *j, struct json *list)
     struct metric kept, other, best = {.logloss = (double)INFINITY};
     uint32_t at = 0, final = coord_judge_final(j);
     char text[320], name[COORD_JUDGE_NAME], better[COORD_JUDGE_NAME];
-    if (j->spec.train.early_stop.metric == METRIC_LOGLOSS || final == 0 ||
+    if (j->spec.train.early_stop.metric == METRIC_LOGLOSS || final == 0 || coord_grow_on(j) ||
         !coord_judge_mean(j, final, &kept))
         return;
     for (uint32_t n = 1; n <= j->valid.count; n++)
@@ -67,7 +67,7 @@ static void limit_note(const struct coord_job *j, struct json *list)
     char text[256];
     const char *ended = coord_judge_ended(j);
     bool less = j->spec.train.early_stop.metric == METRIC_LOGLOSS;
-    if (strcmp(ended, "early_stop") == 0 || j->valid.count < 2 ||
+    if (strcmp(ended, "early_stop") == 0 || j->valid.count < 2 || coord_grow_on(j) ||
         !coord_judge_mean(j, j->valid.count, &mean))
         return;
     last = coord_judge_value(j, &mean);

@@ -16,27 +16,36 @@
 /* Stored of each split: the job's number; bytes of the lines; the lines; the head */
 static const char *const list_key[JOB_SPLITS] = {"objects/list", "objects/valid/list",
                                                  "objects/test/list"};
-/* ... the job's number; struct object_record (count) */
+/* ... the job's number; struct coord_object_record (count); struct wire_window (windows of all) */
 static const char *const rows_key[JOB_SPLITS] = {"objects/rows", "objects/valid/rows",
                                                  "objects/test/rows"};
 static const char *const split_name[JOB_SPLITS] = {"train", "valid", "test"};
 
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
-
-struct object_record {
-    uint64_t rows, digest, left_out;
-};
-_Static_assert(sizeof(struct object_record) == 24, "object_record is stored");
+#define ROWS_MAX (UINT64_C(1) << 44) /* of one: so that no sum of them wraps */
 
 void coord_objects_close(struct coord_objects *o)
 {
+    for (uint32_t i = 0; o->object != NULL && i < o->count; i++)
+        free(o->object[i].window);
     free(o->text);
     free(o->head);
     free(o->object);
     free(o->holder);
     free(o->piece);
     memset(o, 0, sizeof *o);
+}
+
+void coord_objects_forget(struct coord_objects *o)
+{
+    struct coord_objects kept = {.head = o->head,
+                                 .head_bytes = o->head_bytes,
+                                 .lister = o->lister,
+                                 .lister_ns = o->lister_ns};
+    o->head = NULL;
+    coord_objects_close(o);
+    *o = kept;
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -84,8 +93,8 @@ static bool lines_take(struct coord_objects *o, uint32_t count)
     return at == o->bytes;
 }
 
-static int list_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
-                     const void *head, size_t head_bytes, struct err *e)
+int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
+                       const void *head, size_t head_bytes, struct err *e)
 {
     if (count == 0 || count > LIMIT_OBJECTS || bytes > TEXT_BYTES ||
         head_bytes > LIMIT_LINE_BYTES || memchr(head, '\0', head_bytes) != NULL)
@@ -97,7 +106,8 @@ static int list_take(struct coord_objects *o, const void *lines, size_t bytes, u
                                  .bytes = bytes,
                                  .head = malloc(head_bytes + 1),
                                  .head_bytes = head_bytes,
-                                 .lister = o->lister};
+                                 .lister = o->lister,
+                                 .lister_ns = o->lister_ns};
     int rc = SHOAL_E_NOMEM;
     if (made.text != NULL && made.head != NULL) {
         memcpy(made.text, lines, bytes);
@@ -112,6 +122,43 @@ static int list_take(struct coord_objects *o, const void *lines, size_t bytes, u
     }
     coord_objects_close(&made);
     return err_set(e, rc, "the list of %u objects is none, or there is no memory for it", count);
+}
+
+struct begun {
+    uint32_t from, object; /* from: of its partition; 0: names tell no times */
+};
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct begun *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return (x->object > y->object) - (x->object < y->object);
+}
+
+/* A function of job and list, whoever is there. Objects of one time are spread over the lanes. */
+int coord_objects_deal(struct coord_job *j, struct err *e)
+{
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    bool dated = j->spec.data.partition.step > 0 && j->spec.data.format != DATA_EVENTS;
+    struct begun *begun = malloc(o->count * sizeof *begun);
+    if (begun == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the list of %u objects", o->count);
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
+        const char *name = o->object[i].line;
+        uint32_t to;
+        begun[i] = (struct begun){0, i};
+        if (dated)
+            rc = partition_of(&j->spec.data.partition, &j->spec.data.zone, name,
+                              strcspn(name, "\t"), &begun[i].from, &to, e);
+    }
+    if (rc == 0)
+        qsort(begun, o->count, sizeof *begun, by_begin);
+    for (uint32_t i = 0; rc == 0 && i < o->count; i++)
+        o->object[begun[i].object].lane = i % j->tasks.lanes;
+    free(begun);
+    return rc;
 }
 
 static bool list_put(struct coord *c, uint32_t split)
@@ -155,20 +202,31 @@ static int list_asked(struct coord *c, uint32_t split, struct coord_ask *a)
     return 0;
 }
 
+void coord_objects_opened(struct coord *c, uint64_t worker)
+{
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    o->holder[0] = worker;
+    if (c->job.spec.train.mode == WIRE_BSP)
+        c->job.tasks.lane[o->object[0].lane].owner = worker;
+}
+
 int coord_objects_list(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     SHOAL_ASSERT(q->split < JOB_SPLITS);
     struct coord_objects *o = &c->job.objects[q->split];
+    bool train = q->split == WIRE_TRAIN;
+    if (train && coord_grow_on(&c->job))
+        return coord_grow_list(c, a);
     if (q->count > 0 && o->count == 0) { /* 1 */
-        int rc = list_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
-                           a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
+                                    a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+        if (rc == 0 && train && (rc = coord_objects_deal(&c->job, &a->e)) != 0)
+            coord_objects_close(o);
         if (rc != 0)
             return rc;
-        /* of data.train it has looked into the first */
-        o->holder[0] = a->worker->number;
-        if (q->split == WIRE_TRAIN && c->job.spec.train.mode == WIRE_BSP)
-            c->job.tasks.lane[0].owner = a->worker->number;
+        if (train)
+            coord_objects_opened(c, a->worker->number);
         o->lister = 0;
         o->listed_ns = env_now_ns(c->env);
         if (!list_put(c, q->split))
@@ -180,19 +238,34 @@ int coord_objects_list(struct coord *c, struct coord_ask *a)
 
 /* ---- the index of each ----------------------------------------------------------------------- */
 
+size_t coord_objects_records_bytes(const struct coord_objects *o)
+{
+    return o->count * sizeof(struct coord_object_record) + o->windows * sizeof(struct wire_window);
+}
+
+void coord_objects_records(const struct coord_objects *o, void *to)
+{
+    char *at = to, *windows = at + o->count * sizeof(struct coord_object_record);
+    for (uint32_t i = 0; i < o->count; i++) {
+        const struct coord_object *of = &o->object[i];
+        struct coord_object_record r = {of->rows, of->digest, of->left_out, of->windows};
+        memcpy(at + i * sizeof r, &r, sizeof r);
+        if (of->windows > 0)
+            memcpy(windows, of->window, of->windows * sizeof *of->window);
+        windows += of->windows * sizeof *of->window;
+    }
+    SHOAL_ASSERT(windows == (char *)to + coord_objects_records_bytes(o));
+}
+
 static int rows_put(struct coord *c, uint32_t split, struct err *e)
 {
     const struct coord_objects *o = &c->job.objects[split];
-    size_t head = sizeof c->job.at.number, bytes = head + o->count * sizeof(struct object_record);
+    size_t head = sizeof c->job.at.number, bytes = head + coord_objects_records_bytes(o);
     char *value = malloc(bytes);
     if (value == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
     memcpy(value, &c->job.at.number, head);
-    for (uint32_t i = 0; i < o->count; i++)
-        memcpy(
-            value + head + i * sizeof(struct object_record),
-            &(struct object_record){o->object[i].rows, o->object[i].digest, o->object[i].left_out},
-            sizeof(struct object_record));
+    coord_objects_records(o, value + head);
     int rc = coord_put(c, rows_key[split], value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -206,37 +279,96 @@ static void bases_set(struct coord_objects *o)
         o->object[i].base = o->object[i - 1].base + o->object[i - 1].rows;
 }
 
+/* Of an object: what was stored. */
+static bool row_load(struct coord_object *of, const struct coord_object_record *r,
+                     const void *windows)
+{
+    size_t bytes = r->windows * sizeof *of->window;
+    of->window = r->windows > 0 ? malloc(bytes) : NULL;
+    if (r->windows > 0 && of->window == NULL)
+        return false;
+    if (r->windows > 0)
+        memcpy(of->window, windows, bytes);
+    of->known = true;
+    of->windows = r->windows;
+    of->rows = r->rows;
+    of->digest = r->digest;
+    of->left_out = r->left_out != 0;
+    return r->rows < ROWS_MAX;
+}
+
+bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes)
+{
+    struct coord_object_record r;
+    size_t at = o->count * sizeof r;
+    if (bytes < at)
+        return false;
+    o->known = o->left_out = o->windows = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        memcpy(&r, (const char *)from + i * sizeof r, sizeof r);
+        if (r.windows > (bytes - at) / sizeof(struct wire_window) ||
+            !row_load(&o->object[i], &r, (const char *)from + at))
+            return false;
+        at += r.windows * sizeof(struct wire_window);
+        o->windows += r.windows;
+        o->left_out += r.left_out != 0;
+        o->known++;
+    }
+    bases_set(o);
+    return at == bytes;
+}
+
+/* Of all that are known. */
+static int sum_up(const struct coord_objects *o, struct coord_split *whole, struct err *e)
+{
+    *whole = (struct coord_split){.used = 1, .known = 1};
+    for (uint32_t i = 0; i < o->count; i++) {
+        /* rows of an object are drawn by its name */
+        const char *name = o->object[i].line;
+        whole->digest ^= hash_bytes(name, strcspn(name, "\t"), i);
+        if (o->object[i].left_out)
+            continue;
+        if (o->object[i].rows >= ROWS_MAX)
+            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
+                           o->object[i].rows);
+        whole->rows += o->object[i].rows;
+        whole->digest = rng_mix(whole->digest ^ o->object[i].digest) + 1;
+    }
+    return 0;
+}
+
+/* All of data.train are known: a replay's windows and a growing log's first round are, too. */
+static int train_complete(struct coord *c, struct err *e)
+{
+    const struct coord_split *whole = &c->job.objects[WIRE_TRAIN].whole;
+    return coord_grow_on(&c->job) ? coord_grow_round(c, whole, 1, e)
+                                  : coord_replay_objects(&c->job, e);
+}
+
 /* All are known: the split is. */
 static int index_complete(struct coord *c, uint32_t split, struct err *e)
 {
     struct coord_objects *o = &c->job.objects[split];
-    struct coord_split whole = {.used = 1, .known = 1};
-    for (uint32_t i = 0; i < o->count; i++) {
-        /* rows of an object are drawn by its name */
-        const char *name = o->object[i].line;
-        whole.digest ^= hash_bytes(name, strcspn(name, "\t"), i);
-        if (o->object[i].left_out)
-            continue;
-        if (o->object[i].rows >= UINT64_C(1) << 44) /* so that no sum of them wraps */
-            return err_set(e, SHOAL_E_MALFORMED, "object %s: %" PRIu64 " rows", o->object[i].line,
-                           o->object[i].rows);
-        whole.rows += o->object[i].rows;
-        whole.digest = rng_mix(whole.digest ^ o->object[i].digest) + 1;
-    }
-    if (whole.rows == 0)
+    bool train = split == WIRE_TRAIN;
+    int rc = sum_up(o, &o->whole, e);
+    bases_set(o);
+    if (train)
+        c->job.tasks.late = c->members.next_worker;
+    if (rc != 0 || (train && c->job.at.phase == PHASE_GROW))
+        return rc;
+    if (o->whole.rows == 0)
         return err_set(e, SHOAL_E_DATA, "data.%s: %u objects, and no row in them%s%s",
                        split_name[split], o->count, c->job.warning[0] != 0 ? ": " : "",
                        c->job.warning);
-    int rc = rows_put(c, split, e);
+    rc = train ? train_complete(c, e) : 0;
+    if (rc == 0 && !(train && coord_grow_on(&c->job)))
+        rc = rows_put(c, split, e);
     if (rc != 0)
         return rc;
     SHOAL_ASSERT(c->job.at.split[split].known == 0); /* 2 */
-    bases_set(o);
-    if (split == WIRE_TRAIN)
-        c->job.tasks.late = c->members.next_worker;
-    c->job.at.split[split] = whole;
-    log_info("data.%s: %" PRIu64 " rows in %u objects, %u left out", split_name[split], whole.rows,
-             o->count - o->left_out, o->left_out);
+    c->job.at.split[split] = o->whole;
+    log_info("data.%s: %" PRIu64 " rows in %u objects, %u left out", split_name[split],
+             o->whole.rows, o->count - o->left_out, o->left_out);
     return 0;
 }
 
@@ -285,21 +417,65 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
                    of->line, a->worker->name, q->rows, q->digest, of->rows, of->digest);
 }
 
+/* What a worker tells of an object, looked at before any is taken; the copy is the caller's. */
+static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window **out)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    const char *line = c->job.objects[q->split].object[q->object].line;
+    bool replay = c->job.spec.replay.on && q->split == WIRE_TRAIN && q->fail_status == 0;
+    *out = NULL;
+    if (q->windows == 0 && (!replay || q->rows == 0))
+        return 0;
+    *out = malloc((q->windows + 1ull) * sizeof **out); /* a frame may lie anywhere */
+    if (*out == NULL)
+        return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
+    memcpy(*out, a->m->frame[1].data, q->windows * sizeof **out);
+    if (replay && coord_replay_windows_ok(*out, q->windows, q->rows))
+        return 0;
+    free(*out);
+    return err_set(&a->e, SHOAL_E_MALFORMED,
+                   "worker %s: %u windows cannot be those of %" PRIu64 " rows of object %s",
+                   a->worker->name, q->windows, q->rows, line);
+}
+
+static int windows_take(struct coord *c, struct coord_ask *a, struct wire_window *window)
+{
+    const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
+    struct coord_objects *o = &c->job.objects[q->split];
+    if (q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows)
+        return err_set(&a->e, SHOAL_E_TOO_BIG,
+                       "the objects of data.train have more than %u windows of %u s: raise "
+                       "replay.window",
+                       COORD_OBJECT_WINDOWS_MAX, c->job.spec.replay.window);
+    o->object[q->object].window = window;
+    o->object[q->object].windows = q->windows;
+    o->windows += q->windows;
+    return 0;
+}
+
 int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
     struct coord_objects *o = &c->job.objects[q->split];
+    struct wire_window *window;
     *ends = false;
     if (q->object >= o->count)
         return err_set(&a->e, SHOAL_E_MALFORMED, "object %u is none of this job's", q->object);
     struct coord_object *of = &o->object[q->object];
+    if (q->salt != hash_bytes(of->line, strcspn(of->line, "\t"), 1))
+        return 0; /* of a round before */
     if (of->known)
         return object_again(of, a);
+    int rc = windows_read(c, a, &window);
+    if (rc != 0)
+        return rc;
     *ends = true;
     bool again = false;
-    int rc = q->fail_status != 0 ? object_failed(c, a, &again, &a->e) : 0;
-    if (rc != 0 || again)
+    rc = q->fail_status != 0 ? object_failed(c, a, &again, &a->e) : windows_take(c, a, window);
+    if (rc != 0 || again) {
+        free(window);
         return rc;
+    }
     of->known = true;
     of->rows = q->fail_status == 0 ? q->rows : 0;
     of->digest = q->fail_status == 0 ? q->digest : 0;
@@ -328,7 +504,7 @@ static uint32_t suits(const struct coord *c, uint32_t split, uint32_t i, uint64_
         return 0;
     if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
         return 4;
-    uint64_t owner = t->lane[i % t->lanes].owner;
+    uint64_t owner = t->lane[of->lane].owner;
     bool waits = env_now_ns(c->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */
     return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : waits ? 0 : 2;
 }
@@ -354,8 +530,9 @@ uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker)
         return best;
     o->holder[best] = worker;
     o->object[best].given_ns = env_now_ns(c->env);
-    if (split == WIRE_TRAIN && t->mode == WIRE_BSP && t->lane[best % t->lanes].owner == 0 && more)
-        t->lane[best % t->lanes].owner = worker;
+    struct coord_lane *lane = &t->lane[o->object[best].lane];
+    if (split == WIRE_TRAIN && t->mode == WIRE_BSP && lane->owner == 0 && more)
+        lane->owner = worker;
     return best;
 }
 
@@ -407,7 +584,7 @@ const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t spl
     for (uint32_t i = 0; i < o->count; i++)
         if (o->object[i].rows > 0)
             o->piece[count++] = (struct coord_piece){
-                .rows = o->object[i].rows, .object = i, .lane = i % j->tasks.lanes};
+                .rows = o->object[i].rows, .object = i, .lane = o->object[i].lane};
     bool drawn = epoch > 0 && j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
     for (uint32_t i = count; drawn && i > 1; i--) {
         uint32_t k = (uint32_t)(rng_next(&rng) % i);
@@ -463,10 +640,14 @@ void coord_objects_json(const struct coord_job *j, struct json *to)
     bool any = false;
     for (uint32_t s = 0; s < JOB_SPLITS; s++) {
         const struct coord_objects *o = &j->objects[s];
-        if (o->count == 0)
+        bool grows = s == WIRE_TRAIN && coord_grow_on(j);
+        if (o->count == 0 && !grows)
             continue;
         struct json *of = s == WIRE_TRAIN ? json_hold(item) : json_new_object();
-        counts_json(o, of);
+        if (grows)
+            coord_grow_json(j, of);
+        else
+            counts_json(o, of);
         if (s == WIRE_TRAIN)
             json_free(of);
         else
@@ -502,56 +683,54 @@ static int list_load(struct coord *c, uint32_t split, struct err *e)
             count++;
         }
     rc = !good ? SHOAL_E_NOT_FOUND
-               : list_take(&j->objects[split], lines, head[1], count, lines + head[1],
-                           bytes - sizeof head - head[1], e);
+               : coord_objects_take(&j->objects[split], lines, head[1], count, lines + head[1],
+                                    bytes - sizeof head - head[1], e);
+    if (rc == 0 && split == WIRE_TRAIN)
+        rc = coord_objects_deal(j, e);
     free(value);
     return rc;
 }
 
 static int rows_load(struct coord *c, uint32_t split, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects[split];
     void *value;
     size_t bytes, head = sizeof c->job.at.number;
-    uint64_t number;
+    uint64_t number = 0;
     int rc = coord_store_get(c->store, rows_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
-    if (bytes == head + o->count * sizeof(struct object_record)) {
+    if (bytes >= head)
         memcpy(&number, value, head);
-        rc = number == c->job.at.number ? 0 : SHOAL_E_NOT_FOUND;
-    } else {
-        rc = SHOAL_E_NOT_FOUND;
-    }
-    for (uint32_t i = 0; rc == 0 && i < o->count; i++) {
-        struct object_record record;
-        memcpy(&record, (char *)value + head + i * sizeof record, sizeof record);
-        o->object[i].known = true;
-        o->object[i].rows = record.rows;
-        o->object[i].digest = record.digest;
-        o->object[i].left_out = record.left_out != 0;
-        o->left_out += record.left_out != 0;
-    }
-    o->known = rc == 0 ? o->count : 0;
-    bases_set(o);
+    rc = number == c->job.at.number &&
+                 coord_objects_known(&c->job.objects[split], (char *)value + head, bytes - head)
+             ? 0
+             : SHOAL_E_NOT_FOUND;
     free(value);
     return rc;
+}
+
+static int split_load(struct coord *c, uint32_t split, struct err *e)
+{
+    if (split == WIRE_TRAIN && coord_grow_on(&c->job))
+        return coord_grow_load(c, &c->job, e);
+    int rc = list_load(c, split, e);
+    if (rc == 0)
+        rc = rows_load(c, split, e);
+    if (rc == 0 && split == WIRE_TRAIN)
+        rc = coord_replay_objects(&c->job, e);
+    return rc != SHOAL_E_NOT_FOUND
+               ? rc
+               : err_set(e, SHOAL_E_CORRUPT,
+                         "the objects of data.%s are not in the coordinator's store: resume the "
+                         "newest checkpoint",
+                         split_name[split]);
 }
 
 int coord_objects_load(struct coord *c, struct err *e)
 {
     int rc = 0;
-    for (uint32_t s = 0; s < JOB_SPLITS && rc == 0; s++) {
-        if (!c->job.spec.data.objects.of[s].on || c->job.at.split[s].used == 0)
-            continue;
-        rc = list_load(c, s, e);
-        if (rc == 0)
-            rc = rows_load(c, s, e);
-        if (rc == SHOAL_E_NOT_FOUND)
-            rc = err_set(e, SHOAL_E_CORRUPT,
-                         "the objects of data.%s are not in the coordinator's store: resume the "
-                         "newest checkpoint",
-                         split_name[s]);
-    }
+    for (uint32_t s = 0; s < JOB_SPLITS && rc == 0; s++)
+        if (c->job.spec.data.objects.of[s].on && c->job.at.split[s].used != 0)
+            rc = split_load(c, s, e);
     return rc;
 }

@@ -6,9 +6,9 @@
  * it and says how many rows it has (LANE_NEXT: INDEX; OBJECT_DONE). That worker holds it: tasks of
  * the object are for a lane of that worker, as long as it lives, so that nobody opens what another
  * one has; what is scored likewise (eval.h). Under bsp objects of data.train are dealt to lanes
- * beforehand, i to lane i % lanes, whoever is there; the worker that indexes the first object of a
- * lane owns the lane, and gets its other objects. For a while lanes over a worker's share are kept
- * for those that have not asked yet.
+ * beforehand, as they are listed, or by the begin of their partitions, whoever is there; the worker
+ * that indexes the first object of a lane owns the lane, and gets its other objects. For a while
+ * lanes over a worker's share are kept for those that have not asked yet.
  *
  *   listed --given--> asked --OBJECT_DONE--> known (or left out)
  *
@@ -33,13 +33,30 @@ struct coord;
 struct coord_ask;
 struct coord_job;
 
+#define COORD_OBJECT_WINDOWS_MAX (1u << 19) /* of all objects: they are stored as one */
+
 struct coord_object {
-    const char *line;            /* borrowed, in coord_objects.text */
+    const char *line; /* borrowed, in coord_objects.text */
+    /* owned (windows): of a replay: of its own order, one after the other */
+    struct wire_window *window;
+    uint32_t windows, lane;      /* lane: under bsp */
     uint64_t given_ns;           /* to its holder, to index it; 0: not yet */
     uint64_t failed;             /* the worker that could not read it; 0: nobody */
     uint64_t rows, digest, base; /* base: rows of those listed before it */
     bool known, left_out;
 };
+
+struct coord_split {
+    uint64_t rows, digest;
+    uint32_t used, known; /* the job has it; its index is reported */
+};
+
+/* What is stored of each. */
+struct coord_object_record {
+    uint64_t rows, digest;
+    uint32_t left_out, windows;
+};
+_Static_assert(sizeof(struct coord_object_record) == 24, "coord_object_record is stored");
 
 struct coord_objects {
     char *text; /* owned: lines, each ended by a NUL */
@@ -49,13 +66,31 @@ struct coord_objects {
     struct coord_object *object; /* owned (count) */
     uint64_t *holder;            /* owned (count): the worker that has it at hand; 0: nobody */
     uint32_t count, known, left_out;
+    uint32_t windows;           /* of all */
     uint32_t first;             /* all before it are given */
     uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
     uint64_t listed_ns;         /* when they were */
     struct coord_piece *piece;  /* owned (count): of the epoch at hand */
+    struct coord_split whole;   /* of all, once they are known */
 };
 
 void coord_objects_close(struct coord_objects *o);
+/* All but the head, and who lists. */
+void coord_objects_forget(struct coord_objects *o);
+/* Lines in byte order, LF-ended; a peer's word, or a store's. Nobody holds one, nothing is known of
+ * their rows. MALFORMED, NOMEM. */
+int coord_objects_take(struct coord_objects *o, const void *lines, size_t bytes, uint32_t count,
+                       const void *head, size_t head_bytes, struct err *e);
+/* Which lane each is of under bsp: a function of job and list, whoever is there. NOMEM; CONFIG: a
+ * name is none of data.partition. */
+int coord_objects_deal(struct coord_job *j, struct err *e);
+/* Records of all, one after the other, then their windows, and back, from anywhere; false: they
+ * cannot be. */
+size_t coord_objects_records_bytes(const struct coord_objects *o);
+void coord_objects_records(const struct coord_objects *o, void *to);
+bool coord_objects_known(struct coord_objects *o, const void *from, size_t bytes);
+/* The first is at hand there. */
+void coord_objects_opened(struct coord *c, uint64_t worker);
 /* After a restart of a job whose index was complete. CORRUPT. */
 int coord_objects_load(struct coord *c, struct err *e);
 
@@ -75,7 +110,8 @@ void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t objec
  * or as listed where rows are not drawn from the whole log, and for epoch 0. *pieces of them. */
 const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t split, uint32_t epoch,
                                                uint32_t *pieces);
-/* Of an epoch of data.train, as what follows: none is of two objects. */
+/* Of an epoch of data.train, as what follows, of a job that is no replay: none is of two objects.
+ */
 uint64_t coord_objects_batches(const struct coord_job *j);
 uint64_t coord_objects_base(const struct coord_job *j, uint32_t object); /* of no object: 0 */
 /* Where a row is, counted over all objects as they are listed: its object's name in *object

@@ -16,6 +16,7 @@ static const char *const names[] = {
     [PHASE_TRAIN] = "train",     [PHASE_EVAL] = "eval",       [PHASE_CUT] = "cut",
     [PHASE_RESTORE] = "restore", [PHASE_TEST] = "test",       [PHASE_DIGEST] = "digest",
     [PHASE_FINISH] = "finish",   [PHASE_DONE] = "done",       [PHASE_FAILED] = "failed",
+    [PHASE_GROW] = "objects",
 };
 
 static const uint32_t moves[] = {
@@ -24,12 +25,14 @@ static const uint32_t moves[] = {
     [PHASE_INDEX] = SM_TO(PHASE_TABLES) | SM_TO(PHASE_FAILED),
     [PHASE_TABLES] = SM_TO(PHASE_SETUP) | SM_TO(PHASE_FAILED),
     [PHASE_SETUP] = SM_TO(PHASE_LANES) | SM_TO(PHASE_EVAL) | SM_TO(PHASE_RESTORE) |
-                    SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+                    SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_GROW) |
+                    SM_TO(PHASE_FAILED),
     [PHASE_LANES] = SM_TO(PHASE_TRAIN) | SM_TO(PHASE_FAILED),
     [PHASE_TRAIN] = SM_TO(PHASE_TRAIN) | SM_TO(PHASE_EVAL) | SM_TO(PHASE_TEST) |
-                    SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+                    SM_TO(PHASE_DIGEST) | SM_TO(PHASE_GROW) | SM_TO(PHASE_FAILED),
     [PHASE_EVAL] = SM_TO(PHASE_TRAIN) | SM_TO(PHASE_CUT) | SM_TO(PHASE_RESTORE) |
-                   SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
+                   SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_GROW) |
+                   SM_TO(PHASE_FAILED),
     [PHASE_CUT] =
         SM_TO(PHASE_TRAIN) | SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
     [PHASE_RESTORE] = SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
@@ -38,6 +41,8 @@ static const uint32_t moves[] = {
     [PHASE_FINISH] = SM_TO(PHASE_DONE) | SM_TO(PHASE_FAILED),
     [PHASE_DONE] = 0,
     [PHASE_FAILED] = 0,
+    [PHASE_GROW] =
+        SM_TO(PHASE_TRAIN) | SM_TO(PHASE_TEST) | SM_TO(PHASE_DIGEST) | SM_TO(PHASE_FAILED),
 };
 
 /* Of a phase that was stored: where the job begins again. */
@@ -57,6 +62,7 @@ static const uint32_t restarts[] = {
     [PHASE_FINISH] = SM_TO(PHASE_SETUP),
     [PHASE_DONE] = 0,
     [PHASE_FAILED] = 0,
+    [PHASE_GROW] = SM_TO(PHASE_SETUP),
 };
 
 const struct sm coord_phase_moves = SM("the job's phase", names, moves);
@@ -68,6 +74,12 @@ bool coord_phase_running(const struct coord *c)
 {
     return c->job.at.phase != PHASE_NONE && c->job.at.phase != PHASE_DONE &&
            c->job.at.phase != PHASE_FAILED;
+}
+
+bool coord_phase_over(const struct coord *c)
+{
+    uint32_t phase = c->job.at.phase;
+    return phase == PHASE_NONE || (phase >= PHASE_FINISH && phase <= PHASE_FAILED);
 }
 
 const char *coord_phase_name(const struct coord *c)
@@ -88,6 +100,7 @@ uint32_t coord_phase_state(const struct coord *c)
         return WIRE_JOB_INDEX;
     case PHASE_LANES:
     case PHASE_TRAIN:
+    case PHASE_GROW:
         return WIRE_JOB_TRAIN;
     case PHASE_DONE:
         return WIRE_JOB_DONE;
@@ -111,6 +124,8 @@ static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
     case PHASE_EVAL:
     case PHASE_TEST:
         return j->eval.tasks > 0 && j->eval.split == (phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST);
+    case PHASE_GROW: /* none of the round before is looked at any more */
+        return j->objects[WIRE_TRAIN].count == 0 && j->tasks.holder == NULL;
     case PHASE_CUT: /* what is kept is what was just judged the best */
         return j->at.kept == j->valid.count;
     case PHASE_FAILED:

@@ -10,6 +10,7 @@ extern const struct sm coord_phase_moves;
 extern const struct sm coord_phase_restarts; /* from what was stored */
 
 bool coord_phase_running(const struct coord *c);   /* submitted and not over */
+bool coord_phase_over(const struct coord *c);      /* or as good as: workers leave */
 uint32_t coord_phase_state(const struct coord *c); /* enum wire_job_state */
 const char *coord_phase_name(const struct coord *c);
 const char *coord_phase_text(enum coord_phase phase);

@@ -54,6 +54,7 @@ void coord_replay_close(struct coord_replay *r)
     free(r->day);
     free(r->window);
     free(r->segment);
+    free(r->piece);
     free(r->number);
     json_free(r->days);
     memset(r, 0, sizeof *r);
@@ -88,24 +89,47 @@ static uint32_t day_of(const struct coord_job *j, uint32_t segment)
     return zone_begin(&j->spec.data.zone, j->spec.replay.every, window_from(j, segment));
 }
 
-/* The windows that are trained, as one epoch. */
-static int segments_make(struct coord_job *j, struct err *e)
+/* No batch is of two pieces. */
+static uint64_t segment_batches(const struct coord_segment *s, uint32_t batch)
+{
+    uint64_t sum = s->pieces > 0 ? 0 : (s->rows + batch - 1) / batch;
+    for (uint32_t p = 0; p < s->pieces; p++)
+        sum += (s->piece[p].rows + batch - 1) / batch;
+    return sum;
+}
+
+/* How many pieces from `at` on have so many rows: those of a window. */
+static uint32_t pieces_of(const struct coord_replay *r, uint32_t at, uint64_t rows)
+{
+    uint32_t pieces = 0;
+    uint64_t sum = 0;
+    while (r->piece != NULL && sum < rows)
+        sum += r->piece[at + pieces++].rows;
+    SHOAL_ASSERT(r->piece == NULL || sum == rows);
+    return pieces;
+}
+
+int coord_replay_segments(struct coord_job *j, struct err *e)
 {
     struct coord_replay *r = &j->replay;
     uint64_t position = 0;
+    uint32_t piece = 0, pieces;
     r->segment = malloc(r->windows * sizeof *r->segment);
     r->number = malloc(r->windows * sizeof *r->number);
     r->hour = calloc(r->windows, sizeof *r->hour);
     if (r->segment == NULL || r->number == NULL || r->hour == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u windows", r->windows);
-    for (uint32_t i = 0; i < r->windows; position += r->window[i++].rows) {
+    for (uint32_t i = 0; i < r->windows; position += r->window[i++].rows, piece += pieces) {
+        pieces = pieces_of(r, piece, r->window[i].rows);
         if (!taken(&j->spec, r->window[i].number))
             continue;
-        r->number[r->segments] = r->window[i].number;
-        r->segment[r->segments++] =
-            (struct coord_segment){.position = position, .rows = r->window[i].rows};
-        r->rows += r->window[i].rows;
-        r->batches += (r->window[i].rows + j->spec.train.batch - 1) / j->spec.train.batch;
+        struct coord_segment *s = &r->segment[r->segments];
+        *s = (struct coord_segment){.position = position, .rows = r->window[i].rows};
+        s->pieces = pieces;
+        s->piece = pieces > 0 ? r->piece + piece : NULL;
+        r->number[r->segments++] = r->window[i].number;
+        r->rows += s->rows;
+        r->batches += segment_batches(s, j->spec.train.batch);
     }
     return r->segments > 0
                ? 0
@@ -115,8 +139,7 @@ static int segments_make(struct coord_job *j, struct err *e)
                          r->windows);
 }
 
-/* So many rows in rising windows; the worker's word. */
-static bool windows_ok(const struct wire_window *w, uint32_t count, uint64_t rows)
+bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64_t rows)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -135,7 +158,7 @@ static int windows_take(struct coord_job *j, const void *frame, uint32_t count, 
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u windows", count);
     memcpy(r->window, frame, count * sizeof *r->window);
     r->windows = count;
-    return segments_make(j, e);
+    return coord_replay_segments(j, e);
 }
 
 static bool windows_put(struct coord *c)
@@ -158,13 +181,15 @@ int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
     struct coord_job *j = &c->job;
     const struct wire_window *frame = a->m->frame[1].data;
     size_t bytes = q->windows * sizeof *frame;
-    if (!j->spec.replay.on || j->at.split[WIRE_TRAIN].used == 0)
-        return err_set(&a->e, SHOAL_E_MALFORMED, "this job is no replay, and has no windows");
+    if (!j->spec.replay.on || j->spec.data.objects.of[WIRE_TRAIN].on ||
+        j->at.split[WIRE_TRAIN].used == 0)
+        return err_set(&a->e, SHOAL_E_MALFORMED,
+                       "this job is no replay, or one by objects: its log has no windows");
     struct wire_window *copy = malloc(bytes + 1); /* a frame may lie anywhere */
     if (copy == NULL)
         return err_set(&a->e, SHOAL_E_NOMEM, "no memory for %u windows", q->windows);
     memcpy(copy, frame, bytes);
-    int rc = windows_ok(copy, q->windows, q->rows)
+    int rc = coord_replay_windows_ok(copy, q->windows, q->rows)
                  ? 0
                  : err_set(&a->e, SHOAL_E_MALFORMED,
                            "%u windows cannot be those of %" PRIu64 " rows", q->windows, q->rows);
@@ -192,9 +217,30 @@ uint64_t coord_replay_rows(const struct coord_job *j)
 uint64_t coord_replay_batches(const struct coord_job *j)
 {
     uint64_t rows = j->at.split[WIRE_TRAIN].rows, batch = j->spec.train.batch;
-    if (j->spec.data.objects.of[WIRE_TRAIN].on)
-        return coord_objects_batches(j);
-    return j->spec.replay.on ? j->replay.batches : rows / batch + (rows % batch != 0);
+    if (coord_grow_on(j)) /* whose objects may have been let go */
+        return j->grow.at.batches;
+    if (j->spec.replay.on)
+        return j->replay.batches;
+    return j->spec.data.objects.of[WIRE_TRAIN].on ? coord_objects_batches(j)
+                                                  : rows / batch + (rows % batch != 0);
+}
+
+static uint64_t piece_hash(const struct coord_job *j, const struct coord_piece *p, uint64_t hash)
+{
+    const char *name = j->objects[WIRE_TRAIN].object[p->object].line;
+    uint64_t of[] = {hash, hash_bytes(name, strcspn(name, "\t"), 0), p->position, p->rows, p->lane};
+    return hash_bytes(of, sizeof of, 0);
+}
+
+uint64_t coord_replay_rows_before(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? j->grow.at.before_rows : (j->at.epoch - 1) * coord_replay_rows(j);
+}
+
+uint64_t coord_replay_batches_before(const struct coord_job *j)
+{
+    return coord_grow_on(j) ? j->grow.at.before_batches
+                            : (j->at.epoch - 1) * coord_replay_batches(j);
 }
 
 /* Of the first `count` windows that are trained. */
@@ -205,6 +251,8 @@ static uint64_t segments_hash(const struct coord_job *j, uint32_t count)
         uint64_t of[] = {hash, j->replay.number[i], j->replay.segment[i].position,
                          j->replay.segment[i].rows};
         hash = hash_bytes(of, sizeof of, 0);
+        for (uint32_t p = 0; p < j->replay.segment[i].pieces; p++)
+            hash = piece_hash(j, &j->replay.segment[i].piece[p], hash);
     }
     return hash;
 }
@@ -480,8 +528,9 @@ static int day_load(struct coord *c, uint32_t n, struct json **day, struct err *
 
 int coord_replay_windows_load(struct coord *c, struct err *e)
 {
-    if (!c->job.spec.replay.on || c->job.replay.windows != 0)
-        return 0;
+    if (!c->job.spec.replay.on || c->job.spec.data.objects.of[WIRE_TRAIN].on ||
+        c->job.replay.windows != 0)
+        return 0; /* of objects: coord_objects_load */
     char *value;
     size_t bytes, head = sizeof c->job.at.number;
     uint64_t number;

@@ -1,12 +1,12 @@
 /* replay.h: a job that takes its log in the order in which things happened (replay: in job.yaml).
  *
- * Workers tell the windows of event time that their index has (WINDOWS); the epoch is cut within
- * them, those left out but for their rows (segments of task.h): no batch is of two, and all of a
- * window are given out before those of the next. A day is the windows between two ends that lie
- * replay.every of event time apart, by the clocks of data.zone. At its end training stops until
- * all its batches are on every shard; then its figures are closed (days of the report, its hours
- * and values of evaluate.by), a checkpoint is made, which is published meanwhile, data.valid is
- * scored, and the next day begins.
+ * Workers tell the windows of event time that their index has (WINDOWS, or OBJECT_DONE of each
+ * object); the epoch is cut within them, those left out but for their rows (segments of task.h): no
+ * batch is of two, and all of a window are given out before those of the next. A day is the windows
+ * between two ends that lie replay.every of event time apart, by clocks of data.zone. At its end
+ * training stops until all its batches are on every shard; then its figures are closed (days of the
+ * report, its hours and values of evaluate.by), a checkpoint is made, which is published meanwhile,
+ * data.valid is scored, and the next day begins.
  *
  *   TRAIN --all of a day pushed--> ended --> checkpoint --> (EVAL, with data.valid) --> TRAIN
  *
@@ -52,6 +52,7 @@ struct coord_replay {
     struct wire_window *window; /* owned: those of the input, as workers told them */
     uint32_t windows;
     struct coord_segment *segment; /* owned (windows): those that are trained */
+    struct coord_piece *piece;     /* owned: of a log of objects, window by window */
     uint32_t *number;              /* owned (windows): zone_number of their times */
     uint32_t segments;
     uint64_t rows, batches; /* of them */
@@ -82,9 +83,19 @@ int coord_replay_load(struct coord *c, struct err *e);
 
 /* A worker's windows. DATA: it has others than those before; *ends: the job cannot be. */
 int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends);
+/* So many rows in rising windows: a worker's word. */
+bool coord_replay_windows_ok(const struct wire_window *w, uint32_t count, uint64_t rows);
+/* Of a log of objects, all of them known: the windows of all, each made of pieces, which go by
+ * their first event times, then by the objects' names. DATA, TOO_BIG, NOMEM. */
+int coord_replay_objects(struct coord_job *j, struct err *e);
+/* windows, and pieces, are there: those that are trained, as one epoch. DATA, NOMEM. */
+int coord_replay_segments(struct coord_job *j, struct err *e);
 /* Rows and batches of an epoch; of a job without replay those of the split, or of its objects. */
 uint64_t coord_replay_rows(const struct coord_job *j);
 uint64_t coord_replay_batches(const struct coord_job *j);
+/* The same of all epochs before the one at hand. */
+uint64_t coord_replay_rows_before(const struct coord_job *j);
+uint64_t coord_replay_batches_before(const struct coord_job *j);
 /* Before the epoch is planned: CONFIG where windows that are learnt would be other ones. */
 int coord_replay_fits(const struct coord_job *j, struct err *e);
 

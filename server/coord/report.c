@@ -49,12 +49,17 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
     json_set(item, "tasks", list);
 }
 
+static uint32_t epochs_told(const struct coord_job *j)
+{
+    return j->at.epoch - coord_epoch_first(j) + 1;
+}
+
 static struct json *epochs_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-    SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= j->spec.train.epochs);
-    for (uint32_t n = 1; n <= j->at.epoch; n++) {
-        const struct coord_epoch *e = &j->epoch[n - 1];
+    SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= coord_epochs(j));
+    for (uint32_t n = coord_epoch_first(j); n <= j->at.epoch; n++) {
+        const struct coord_epoch *e = &j->epoch[coord_epoch_slot(j, n)];
         struct json *item = json_new_object();
         json_set_int(item, "epoch", n);
         json_set_number(item, "train_logloss", coord_losses_mean(&e->train));
@@ -62,14 +67,14 @@ static struct json *epochs_json(const struct coord_job *j)
         if (v == NULL)
             json_set_null(item, "valid");
         else
-            json_set(item, "valid", figures_json(v->of, &j->spec, j->at.epoch > EPOCHS_WHOLE));
-        const struct coord_trained *trained = &j->windows.trained[n - 1];
+            json_set(item, "valid", figures_json(v->of, &j->spec, epochs_told(j) > EPOCHS_WHOLE));
+        const struct coord_trained *trained = &j->windows.trained[coord_epoch_slot(j, n)];
         if (trained->of[0].examples > 0)
             json_set(item, "train",
-                     figures_json(trained->of, &j->spec, j->at.epoch > EPOCHS_WHOLE));
+                     figures_json(trained->of, &j->spec, epochs_told(j) > EPOCHS_WHOLE));
         json_set_number(item, "seconds", e->seconds);
         json_set_int(item, "bad_lines", (int64_t)e->train.bad_lines);
-        if (j->spec.data.label_count > 1 && j->at.epoch <= EPOCHS_WHOLE)
+        if (j->spec.data.label_count > 1 && epochs_told(j) <= EPOCHS_WHOLE)
             train_tasks_set(item, j, &e->train);
         json_append(list, item);
     }
@@ -107,7 +112,8 @@ static void train_set(struct json *to, const struct coord_job *j)
     struct json *by = measure_json_by(j->windows.by, &j->spec),
                 *train = measure_json_report(of, &j->spec, by, true), *list = json_new_array();
     json_free(by);
-    for (uint32_t n = 0; n < COORD_WINDOWS_MAX; n++) {
+    /* of a log that grows they end within rounds that nobody remembers; these tell the same */
+    for (uint32_t n = 0; !coord_grow_on(j) && n < COORD_WINDOWS_MAX; n++) {
         uint32_t epoch;
         if (!coord_window_figures(&j->windows, n, of))
             continue;
@@ -283,7 +289,7 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
 static uint64_t bad_lines_once(const struct coord_job *j)
 {
     uint32_t count = j->valid.count;
-    return j->epoch[j->at.epoch - 1].train.bad_lines +
+    return j->epoch[coord_epoch_slot(j, j->at.epoch)].train.bad_lines +
            (count > 0 ? j->valid.item[count - 1].bad_lines : 0) + j->at.test_bad_lines;
 }
 
@@ -353,12 +359,10 @@ static struct json *report_json(const struct coord *c)
     const struct coord_job *j = &c->job;
     struct json *r = json_new_object();
     struct wire_WORKER_BEAT sum;
-    struct coord_losses all = {.examples = 0};
+    struct coord_losses all = coord_epoch_losses(j);
     uint64_t rows, examples;
     bool sampled = j->spec.data.negatives > 0 && j->spec.data.negatives < 1;
     coord_member_sums(&c->members, &sum);
-    for (uint32_t n = 0; n < j->at.epoch; n++)
-        coord_losses_add(&all, &j->epoch[n].train);
     examples = coord_trace_trained(j);
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_string(r, "job", j->spec.name);
@@ -396,6 +400,8 @@ static struct json *report_json(const struct coord *c)
         json_set_string(r, "warning", j->warning);
     coord_objects_json(j, r);
     json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);
+    if (j->spec.data.partition.step > 0 && j->spec.data.time[0] != 0)
+        json_set_int(r, "outside_partition", (int64_t)sum.outside_partition);
     json_set_null(r, "teacher_auc");
     json_set(r, "tables", tables_json(c, &rows));
     json_set_int(r, "keys_pulled", (int64_t)sum.keys_pulled);
@@ -410,7 +416,8 @@ int coord_report_make(struct coord *c, struct err *e)
 {
     SHOAL_ASSERT(c->job.at.phase == PHASE_FINISH && c->job.digested >= c->job.at.tables);
     /* after a restart behind training nothing has told where its tasks were */
-    bool planned = c->job.spec.train.skip || c->job.tasks.epoch == c->job.at.epoch;
+    bool planned =
+        c->job.spec.train.skip || coord_grow_on(&c->job) || c->job.tasks.epoch == c->job.at.epoch;
     int rc = planned ? 0 : coord_epoch_cut(c, e);
     if (rc != 0)
         return rc;

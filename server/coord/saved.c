@@ -22,12 +22,18 @@ static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'C', 'S', '1'};
 bool coord_saved_phase(uint32_t phase)
 {
     return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
-           phase == PHASE_CUT || phase == PHASE_TEST || phase == PHASE_DIGEST;
+           phase == PHASE_CUT || phase == PHASE_TEST || phase == PHASE_DIGEST ||
+           phase == PHASE_GROW;
 }
 
 enum coord_phase coord_saved_as(const struct coord *c)
 {
-    enum coord_phase phase = (enum coord_phase)c->job.at.phase;
+    const struct coord_job *j = &c->job;
+    enum coord_phase phase = (enum coord_phase)j->at.phase;
+    bool ended = phase == PHASE_DONE || phase == PHASE_DIGEST || phase == PHASE_TEST;
+    uint64_t rows = coord_grow_on(j) ? j->grow.at.before_rows + j->grow.at.rows : 0;
+    if (ended && rows > 0 && j->at.train_rows == rows)
+        return PHASE_GROW; /* of a log that grows more may come */
     return phase == PHASE_DONE ? PHASE_DIGEST : phase;
 }
 
@@ -118,10 +124,12 @@ static void windows_write(struct writer *w, const struct coord_job *j)
             write_numbered(w, "window", n, record, bytes);
         free(record);
     }
-    for (uint32_t n = 1; n <= j->at.epoch; n++)
-        if (j->windows.trained[n - 1].job == j->at.number)
-            write_numbered(w, "trained", n, &j->windows.trained[n - 1],
+    for (uint32_t n = coord_epoch_first(j); n <= j->at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(j, n);
+        if (j->windows.trained[slot].job == j->at.number)
+            write_numbered(w, "trained", slot + 1, &j->windows.trained[slot],
                            sizeof j->windows.trained[0]);
+    }
 }
 
 static void days_write(struct writer *w, const struct coord *c)
@@ -160,7 +168,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
     const struct coord_job *j = &c->job;
     struct writer w = {.count = 0};
     SHOAL_ASSERT(c->cut.state == CUT_HOLDING); /* the state of an instant: cut.h */
-    SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= j->spec.train.epochs);
+    SHOAL_ASSERT(j->at.epoch >= 1 && j->at.epoch <= coord_epochs(j));
     SHOAL_ASSERT(j->tasks.tasks <= COORD_TASKS_MAX && j->trace.curve.count <= COORD_CURVE_MAX);
     write_bytes(&w, magic, sizeof magic);
     progress_write(&w, c);
@@ -172,9 +180,15 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
         coord_task_to_record(&j->tasks, i, j->at.run, &record);
         write_numbered(&w, "task", i, &record, sizeof record);
     }
-    for (uint32_t n = 1; n <= j->at.epoch; n++)
-        if (j->epoch[n - 1].number == j->at.number)
-            write_numbered(&w, "epoch", n, &j->epoch[n - 1], sizeof j->epoch[0]);
+    for (uint32_t n = coord_epoch_first(j); n <= j->at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(j, n);
+        if (j->epoch[slot].number == j->at.number)
+            write_numbered(&w, "epoch", slot + 1, &j->epoch[slot], sizeof j->epoch[0]);
+    }
+    if (coord_grow_on(j)) {
+        SHOAL_ASSERT(j->grow.record != NULL && j->grow.at.round == j->at.epoch); /* grow.h, 2 */
+        write_pair(&w, "grow/0", j->grow.record, j->grow.record_bytes);
+    }
     for (uint32_t n = 1; n <= j->valid.count; n++)
         write_numbered(&w, "valid", n, &j->valid.item[n - 1], sizeof j->valid.item[0]);
     windows_write(&w, j);
@@ -226,22 +240,26 @@ static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
 static const struct kind {
     const char *name;
     uint32_t most;           /* of N */
-    size_t bytes, number_at; /* bytes 0: as many as there are, to COORD_WINDOW_BYTES_MAX */
+    size_t bytes, number_at; /* at least so many */
     bool of_run;             /* else of the job */
+    size_t more;             /* bytes, up to so many; 0: none */
 } kinds[] = {
     {"task/", COORD_TASKS_MAX - 1, sizeof(struct coord_task_record),
-     offsetof(struct coord_task_record, run), true},
+     offsetof(struct coord_task_record, run), true, 0},
     {"epoch/", COORD_EPOCHS_MAX, sizeof(struct coord_epoch), offsetof(struct coord_epoch, number),
-     false},
+     false, 0},
     {"valid/", COORD_EVALUATIONS_MAX, sizeof(struct coord_evaluation),
-     offsetof(struct coord_evaluation, number), false},
+     offsetof(struct coord_evaluation, number), false, 0},
     {"trained/", COORD_EPOCHS_MAX, sizeof(struct coord_trained),
-     offsetof(struct coord_trained, job), false},
-    {"window/", COORD_WINDOW_EPOCH, 0, offsetof(struct coord_window_record, job), false},
+     offsetof(struct coord_trained, job), false, 0},
+    {"window/", COORD_WINDOW_EPOCH, sizeof(struct coord_window_record),
+     offsetof(struct coord_window_record, job), false, COORD_WINDOW_BYTES_MAX},
+    {"grow/", 0, sizeof(struct coord_grow_record), offsetof(struct coord_grow_record, job), false,
+     COORD_VALUE_MAX},
     {"replay/", 0, sizeof(struct coord_replay_record), offsetof(struct coord_replay_record, job),
-     false},
+     false, 0},
     {"curve/", COORD_CURVE_MAX - 1, sizeof(struct coord_point), offsetof(struct coord_point, job),
-     false},
+     false, 0},
 };
 
 static bool numbered(const char *key, const char *name, uint32_t most)
@@ -297,9 +315,7 @@ static bool size_ok(const struct pair *p)
 {
     const struct kind *kind = kind_of(p->key);
     if (kind != NULL)
-        return kind->bytes != 0 ? p->bytes == kind->bytes
-                                : p->bytes >= sizeof(struct coord_window_record) &&
-                                      p->bytes <= COORD_WINDOW_BYTES_MAX;
+        return p->bytes == kind->bytes || (p->bytes > kind->bytes && p->bytes <= kind->more);
     if (strcmp(p->key, "progress") == 0)
         return p->bytes == sizeof(struct coord_progress);
     if (strcmp(p->key, "lanes") == 0)
@@ -320,7 +336,7 @@ static bool best_ok(const struct coord_progress *at, uint32_t evaluations)
 
 static int progress_check(const struct coord_progress *at, uint32_t evaluations, struct err *e)
 {
-    if (!coord_saved_phase(at->phase) || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX ||
+    if (!coord_saved_phase(at->phase) || at->epoch < 1 || at->epoch > COORD_ROUNDS_MAX ||
         !isfinite(at->lr_scale) || at->lr_scale < 0 || at->lr_scale > 1 ||
         at->split[WIRE_TRAIN].rows == 0)
         return err_set(e, SHOAL_E_CORRUPT,
@@ -375,7 +391,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 static bool kind_put(struct coord *c, const struct kind *kind, const struct pair *p,
                      uint64_t number)
 {
-    SHOAL_ASSERT(kind->bytes == 0 || p->bytes == kind->bytes); /* coord_saved_open has checked */
+    SHOAL_ASSERT(p->bytes >= kind->bytes); /* coord_saved_open has checked */
     unsigned char *value = malloc(p->bytes);
     if (value == NULL)
         return false;
@@ -407,6 +423,8 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     SHOAL_ASSERT(s->lanes > 0 && s->at.epoch >= 1); /* opened, so checked */
     while (good && at < s->count && pair_next(s, &at, &p)) {
         const struct kind *kind = kind_of(p.key);
+        if (strcmp(p.key, "grow/0") == 0)
+            coord_grow_key(run, s->at.epoch, p.key);
         if (kind != NULL)
             good = kind_put(c, kind, &p, kind->of_run ? run : number);
         else if (is_text(p.key))
@@ -416,6 +434,17 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     }
     SHOAL_ASSERT(!good || at == s->count);
     return good;
+}
+
+int coord_saved_begin(struct coord *c, struct coord_job *j, const struct coord_saved *s,
+                      struct err *e)
+{
+    struct pair p;
+    size_t at = sizeof magic;
+    while (coord_grow_on(j) && at < s->count && pair_next(s, &at, &p))
+        if (strcmp(p.key, "grow/0") == 0)
+            return coord_grow_begin(c, j, p.value, p.bytes, s->at.train_rows, e);
+    return 0;
 }
 
 /* ---- from ---- */
@@ -552,14 +581,20 @@ static int windows_compare(const struct job *was, const struct job *is, struct e
                        "log): batches already done would not be the same ones; take data.shuffle "
                        "away, and the order stays as it was",
                        now, before);
-    if ((before > 0 || was->replay.on) &&
+    if ((before > 0 || was->replay.on) && !PLANTED("time_of_the_checkpoint") &&
         (was->data.time_unit != is->data.time_unit || strcmp(was->data.time, is->data.time) != 0))
         return err_set(
             e, SHOAL_E_CONFIG,
             "data.time is %s in %s, in the checkpoint it was %s in %s: batches already "
             "done, drawn within windows of it, would not be the same ones; take that one",
             is->data.time, units[is->data.time_unit], was->data.time, units[was->data.time_unit]);
-    if (was->data.time[0] != 0 && strcmp(was->data.zone.name, is->data.zone.name) != 0 &&
+    if ((before > 0 || was->replay.on) &&
+        strcmp(was->data.partition.text, is->data.partition.text) != 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.partition is '%s', in the checkpoint it was '%s': batches already "
+                       "done would not be the same ones; take that one",
+                       is->data.partition.text, was->data.partition.text);
+    if (job_timed(was) && strcmp(was->data.zone.name, is->data.zone.name) != 0 &&
         !zone_same(&was->data.zone, &is->data.zone))
         return err_set(
             e, SHOAL_E_CONFIG,
@@ -609,7 +644,13 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
     SHOAL_ASSERT(is->train.mode < sizeof modes / sizeof modes[0]);
     uint32_t lanes = is->train.lanes == 0 ? 2 : is->train.lanes;
     int rc;
-    if (is->train.epochs < s->at.epoch)
+    bool grew = was->data.objects.grow_ms > 0, grows = is->data.objects.grow_ms > 0;
+    if (grew != grows && !is->train.skip)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.objects.grow is %s, and the checkpoint is of a log that %s: "
+                       "--start-from begins another job with its tables",
+                       grows ? "there" : "absent", grew ? "grows" : "does not grow");
+    if (!grew && is->train.epochs < s->at.epoch)
         return err_set(e, SHOAL_E_CONFIG,
                        "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least",
                        is->train.epochs, s->at.epoch);

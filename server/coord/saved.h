@@ -34,6 +34,10 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
  * the progress that the caller puts next is. False: the store failed. */
 bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t number, uint64_t run);
 
+/* Of a job that begins with the tables alone: what of a log that grows they have learnt. */
+int coord_saved_begin(struct coord *c, struct coord_job *j, const struct coord_saved *s,
+                      struct err *e);
+
 /* The checkpoint that a submitted job goes on from (SUBMIT.from), or a running one goes back to
  * (back.h): what must fit before anything is begun.
  *

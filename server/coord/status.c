@@ -145,12 +145,16 @@ char *coord_status_text(struct coord *c)
     for (uint32_t i = 0; i < j->tasks.tasks; i++)
         coord_losses_add(&sum, &j->tasks.task[i].sum);
     uint64_t examples = coord_examples(j);
+    bool grows = coord_grow_on(j);
     uint64_t all = coord_replay_rows(j) * j->spec.train.epochs;
     json_set_string(s, "job", j->spec.name);
     json_set_string(s, "state", coord_phase_name(c));
     json_set_int(s, "run", (int64_t)j->at.number);
     json_set_int(s, "epoch", j->at.epoch);
-    json_set_int(s, "epochs", j->spec.train.epochs);
+    if (grows)
+        json_set_null(s, "epochs");
+    else
+        json_set_int(s, "epochs", j->spec.train.epochs);
     json_set_int(s, "examples", (int64_t)examples);
     json_set_number(s, "rate", rate);
     json_set_number(s, "loss", coord_losses_mean(&sum));
@@ -163,7 +167,7 @@ char *coord_status_text(struct coord *c)
     if (j->valid.count > 0 && coord_judge_mean(j, j->valid.count, &now))
         json_set_number(s, "valid_auc", now.auc);
     json_set_number(s, "eta_seconds",
-                    rate > 0 && all >= examples ? (double)(all - examples) / rate : NAN);
+                    rate > 0 && all >= examples && !grows ? (double)(all - examples) / rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "went_back", j->went_back);
@@ -176,6 +180,10 @@ char *coord_status_text(struct coord *c)
     if (j->warning[0] != 0)
         json_set_string(s, "warning", j->warning);
     coord_objects_json(j, s);
+    if (grows)
+        json_set_number(
+            json_get(s, "objects"), "listed_seconds",
+            j->grow.listed_ns == 0 ? NAN : (double)(env_now_ns(c->env) - j->grow.listed_ns) * 1e-9);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
     if (j->parsed)
@@ -200,11 +208,13 @@ void coord_describe(struct coord *c, char *text, size_t bytes)
     for (uint32_t i = 0; i < c->members.shards; i++)
         ready += c->members.shard[i].ready && !shard_silent(c, &c->members.shard[i]);
     bool waits = watch_missing(c, missing, sizeof missing);
+    char of[32];
+    (void)snprintf(of, sizeof of, coord_grow_on(j) ? "" : " of %u", j->spec.train.epochs);
     if (coord_phase_running(c))
-        (void)snprintf(
-            text, bytes, "job %s: %s, epoch %u of %u, %" PRIu64 " examples, %.0f/s, %u workers%s%s",
-            j->spec.name, coord_phase_name(c), j->at.epoch, j->spec.train.epochs, coord_examples(j),
-            rate_of(c), c->members.workers, waits ? "; " : "", waits ? missing : "");
+        (void)snprintf(text, bytes,
+                       "job %s: %s, epoch %u%s, %" PRIu64 " examples, %.0f/s, %u workers%s%s",
+                       j->spec.name, coord_phase_name(c), j->at.epoch, of, coord_examples(j),
+                       rate_of(c), c->members.workers, waits ? "; " : "", waits ? missing : "");
     else
         (void)snprintf(text, bytes, "no job, %u of %u shards ready%s%s%s%s", ready,
                        c->members.shards, j->parsed ? "; the last, " : "",
@@ -303,6 +313,8 @@ static bool watch_missing(const struct coord *c, char *text, size_t bytes)
         (void)snprintf(text, bytes,
                        "waits for workers: %u of the %u that the job asked for are there",
                        c->members.workers, c->job.at.workers_wanted);
+    else
+        (void)coord_grow_waits(c, text, bytes);
     return text[0] != 0;
 }
 

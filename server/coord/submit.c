@@ -29,14 +29,14 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
             "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
     j->yaml = malloc(bytes + 1);
     j->table = calloc(LIMIT_TABLES, sizeof *j->table);
-    j->epoch = calloc(j->spec.train.epochs, sizeof *j->epoch);
+    j->epoch = calloc(coord_epochs_kept(j), sizeof *j->epoch);
     if (j->yaml == NULL || j->table == NULL || j->epoch == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     memcpy(j->yaml, yaml, bytes);
     j->yaml_bytes = bytes;
     rc = coord_curve_open(&j->trace.curve, e);
     if (rc == 0)
-        rc = coord_window_open(&j->windows, &j->spec, e);
+        rc = coord_window_open(&j->windows, &j->spec, coord_epochs_kept(j), e);
     if (rc == 0)
         rc = coord_replay_open(&j->replay, &j->spec, e);
     if (rc != 0)
@@ -68,6 +68,7 @@ static void job_close(struct coord *c, struct coord_job *j)
     coord_task_close(&j->tasks);
     for (uint32_t s = 0; s < JOB_SPLITS; s++)
         coord_objects_close(&j->objects[s]);
+    coord_grow_close(&j->grow);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
     coord_window_close(&j->windows);
@@ -106,12 +107,12 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
     if (f->start) {
         j->at.from = FROM_TO_START;
         (void)snprintf(j->at.from_path, sizeof j->at.from_path, "%s", f->path);
-        return 0;
+        return coord_saved_begin(c, j, &f->saved, e);
     }
     if (!coord_saved_put(c, &f->saved, j->at.number, j->at.run))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     coord_from_progress(f, &at, FROM_TO_LOAD, &j->at);
-    return 0;
+    return coord_grow_load(c, j, e);
 }
 
 static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,

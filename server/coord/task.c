@@ -77,8 +77,10 @@ struct cut {
 
 static struct cut cut_of(const struct coord_segment *s, uint32_t piece)
 {
-    return s->pieces == 0 ? (struct cut){s->position, s->rows, COORD_NO_OBJECT}
-                          : (struct cut){0, s->piece[piece].rows, s->piece[piece].object};
+    if (s->pieces == 0)
+        return (struct cut){s->position, s->rows, COORD_NO_OBJECT};
+    const struct coord_piece *p = &s->piece[piece];
+    return (struct cut){p->position, p->rows, p->object};
 }
 
 static uint32_t cuts_of(const struct coord_segment *s)
@@ -99,6 +101,7 @@ static struct coord_task *task_cut(struct coord_tasks *t, const struct cut *c, u
     task->batch_count = (uint32_t)ceil_div(task->rows, t->batch);
     task->lane = COORD_NO_LANE;
     task->object = task->rows > 0 ? c->object : COORD_NO_OBJECT;
+    task->begins = first == 0;
     t->batches += task->batch_count;
     return task;
 }
@@ -232,6 +235,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tasks of %u lanes", t->lanes);
     t->epoch = epoch;
     t->batch = batch;
+    t->segments = count;
     t->next = t->pushed = t->reported = t->stop = 0;
     t->examples = t->bad_lines = t->drawn = t->batches = 0;
     t->planned_ns = t->last_pushed_ns = now_ns;
@@ -242,8 +246,11 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, struct coord_segment 
     for (uint32_t s = 0; s < count; s++)
         tasks += segment_tasks(t, &segment[s], task_batches, queue);
     int rc = plan_room(t, tasks, e);
-    for (uint32_t s = 0; rc == 0 && s < count; s++)
+    for (uint32_t s = 0; rc == 0 && s < count; s++) {
         segment_cut(t, &segment[s], task_batches, queue, &at);
+        for (uint32_t i = segment[s].task; i < at; i++)
+            t->task[i].segment = s;
+    }
     free(queue);
     if (rc != 0)
         return rc;
@@ -278,12 +285,40 @@ static uint32_t objects_held(const struct coord_tasks *t, uint64_t worker)
     return held;
 }
 
+/* Behind the last task of the segment at hand that may be given out: the first one that is not
+ * appended is of it. */
+static uint32_t segment_end(const struct coord_tasks *t)
+{
+    uint32_t end = t->next;
+    while (end < t->stop && end < t->gate && t->task[end].segment == t->task[t->next].segment)
+        end++;
+    return end;
+}
+
+static bool not_begun(const struct coord_tasks *t, uint32_t i)
+{
+    return t->task[i].begins && t->task[i].first_batch == 0;
+}
+
+/* The last piece before `end` that is not begun and whose holder has another one: of the holders
+ * that have one piece only each is looked at once. */
+static uint32_t task_spared(const struct coord_tasks *t, uint32_t end)
+{
+    for (uint32_t i = end; i > t->next; i--) {
+        uint64_t holder = t->holder[t->task[i - 1].object];
+        for (uint32_t k = t->next; not_begun(t, i - 1) && k < i - 1; k++)
+            if (not_begun(t, k) && t->holder[t->task[k].object] == holder)
+                return i - 1;
+    }
+    return COORD_NO_TASK;
+}
+
 /* async, ssp: the next task for a lane of this worker: of objects that it holds, else of one that
  * nobody holds; of a late one, the last that is another's and not begun. */
 static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
 {
-    uint32_t nobodys = COORD_NO_TASK, others = COORD_NO_TASK;
-    for (uint32_t i = t->next; i < t->stop && i < t->gate; i++) {
+    uint32_t nobodys = COORD_NO_TASK, others = COORD_NO_TASK, end = segment_end(t);
+    for (uint32_t i = t->next; i < end; i++) {
         if (t->task[i].first_batch != 0)
             continue;
         uint64_t holder = t->holder[t->task[i].object];
@@ -291,11 +326,14 @@ static uint32_t task_held(const struct coord_tasks *t, uint64_t worker)
             return i;
         if (holder == 0 && nobodys == COORD_NO_TASK)
             nobodys = i;
-        if (t->task[i].position == 0)
+        if (t->task[i].begins)
             others = i;
     }
-    bool late = worker >= t->late && objects_held(t, worker) < t->fair;
-    return nobodys != COORD_NO_TASK || !late ? nobodys : others;
+    if (nobodys != COORD_NO_TASK || others == COORD_NO_TASK)
+        return nobodys;
+    if (worker >= t->late && objects_held(t, worker) < t->fair)
+        return others;
+    return t->segments > 1 ? task_spared(t, end) : COORD_NO_TASK;
 }
 
 /* The task that this lane, held by this worker, would be given. */

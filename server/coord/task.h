@@ -8,10 +8,12 @@
  * lane is told is a function of segments, batch, lanes and task_batches alone, never of who is
  * there.
  *
- * A segment may be made of pieces, each the rows of one object: no task is of two. async and ssp:
- * the next task is one of an object that the lane's worker holds, else of one that nobody holds,
- * which it holds from then on. bsp: a piece is one lane's, whole; a round is as long as the
- * shortest of what is left of the lanes' pieces at hand.
+ * A segment may be made of pieces, each rows of one object: no task is of two. async and ssp: all
+ * tasks of a segment are given out before one of the next; the next one is of an object that the
+ * lane's worker holds, else of one that nobody holds, which it holds from then on. Whoever finds
+ * none takes over a piece that is not begun, where its holder has others of the segment: of several
+ * segments only. bsp: a piece is one lane's, whole; a round is as long as the shortest of what is
+ * left of the lanes' pieces at hand.
  *
  * A lane:            coord_lane_grant              coord_lane_granted
  *        LANE_FREE -------------------> GRANTING -------------------> HELD
@@ -76,9 +78,9 @@ struct coord_losses {
     double loss_task[LIMIT_TASKS]; /* of each label */
 };
 
-/* All rows of an object, whose positions are of its own order. */
+/* Rows of an object, all of them or of a window; positions are of its own order. */
 struct coord_piece {
-    uint64_t rows;
+    uint64_t position, rows;
     uint32_t object, lane; /* lane: under bsp */
 };
 
@@ -98,9 +100,11 @@ struct coord_task {
     uint32_t batch_count;
     uint32_t lane;   /* bsp: from the start; else when appended */
     uint32_t object; /* or COORD_NO_OBJECT: then position is of the whole order */
-    bool pushed;     /* all batches acknowledged everywhere */
-    bool reported;   /* TASK_DONE was taken */
-    bool stored;     /* as appended: it may be told */
+    uint32_t segment;
+    bool begins;   /* the first one of its piece */
+    bool pushed;   /* all batches acknowledged everywhere */
+    bool reported; /* TASK_DONE was taken */
+    bool stored;   /* as appended: it may be told */
     struct coord_losses sum;
 };
 
@@ -115,6 +119,7 @@ struct coord_tasks {
     uint64_t late;
     uint32_t fair;
     uint32_t lanes, mode;
+    uint32_t segments;
     struct coord_task *task; /* (tasks), owned */
     uint32_t tasks, capacity;
     uint32_t next; /* async, ssp: first task not appended */

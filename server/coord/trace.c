@@ -199,8 +199,7 @@ uint64_t coord_trace_trained(const struct coord_job *j)
     uint64_t examples = coord_examples(j), bad = coord_epoch_open(j) ? j->tasks.bad_lines : 0;
     if (j->spec.data.negatives > 0 && j->spec.data.negatives < 1)
         return coord_trace_seen(j);
-    for (uint32_t n = 0; n < j->at.epoch; n++)
-        bad += j->epoch[n].train.bad_lines;
+    bad += coord_epoch_losses(j).bad_lines;
     return examples > bad ? examples - bad : 0;
 }
 
@@ -208,9 +207,8 @@ uint64_t coord_trace_trained(const struct coord_job *j)
  * evaluated. */
 static void before_load(struct coord *c)
 {
-    SHOAL_ASSERT(c->job.trace.before == 0 && c->job.at.epoch <= c->job.spec.train.epochs);
-    for (uint32_t n = 1; n <= c->job.at.epoch; n++)
-        c->job.trace.before += c->job.epoch[n - 1].train.examples;
+    SHOAL_ASSERT(c->job.trace.before == 0 && c->job.at.epoch <= coord_epochs(&c->job));
+    c->job.trace.before = coord_epoch_losses(&c->job).examples;
 }
 
 /* How long the epoch at hand had been trained at the last stored point of it. */

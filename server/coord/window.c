@@ -30,7 +30,8 @@ static struct metric_tally *tally_new(uint32_t labels)
     return calloc(labels, sizeof(struct metric_tally));
 }
 
-int coord_window_open(struct coord_windows *w, const struct job *job, struct err *e)
+int coord_window_open(struct coord_windows *w, const struct job *job, uint32_t epochs,
+                      struct err *e)
 {
     uint32_t labels = job->data.label_count == 0 ? 1 : job->data.label_count;
     int rc = 0;
@@ -38,7 +39,7 @@ int coord_window_open(struct coord_windows *w, const struct job *job, struct err
     w->epoch = tally_new(labels);
     w->recent = tally_new(labels);
     w->told = tally_new(labels);
-    w->trained = calloc(job->train.epochs, sizeof *w->trained);
+    w->trained = calloc(epochs, sizeof *w->trained);
     w->by = calloc(job->evaluate.by.count + 1, sizeof *w->by);
     if (w->epoch == NULL || w->recent == NULL || w->told == NULL || w->trained == NULL ||
         w->by == NULL)
@@ -148,13 +149,14 @@ static bool record_take(struct coord_job *j, uint32_t n, const char *record, siz
 static int trained_load(struct coord *c, struct err *e)
 {
     int rc = 0;
-    for (uint32_t n = 1; rc == 0 && n <= c->job.at.epoch; n++) {
+    for (uint32_t n = coord_epoch_first(&c->job); rc == 0 && n <= c->job.at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(&c->job, n);
         char key[COORD_KEY_MAX];
         struct coord_trained stored;
-        (void)snprintf(key, sizeof key, "trained/%u", n);
+        (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
         rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
         if (rc == 0 && stored.job == c->job.at.number)
-            c->job.windows.trained[n - 1] = stored;
+            c->job.windows.trained[slot] = stored;
         rc = rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     }
     return rc;
@@ -172,7 +174,8 @@ int coord_window_load(struct coord *c, struct err *e)
             continue;
         if (rc != 0)
             return rc;
-        (void)record_take(&c->job, n, record, bytes);
+        if (record_take(&c->job, n, record, bytes) && n < COORD_WINDOW_EPOCH)
+            c->job.windows.serial = (n + 1ull) * c->job.windows.stride;
         free(record);
     }
     return trained_load(c, e);
@@ -189,7 +192,7 @@ bool coord_window_forget(struct coord *c, uint32_t epoch)
         good = coord_note(c, key, &none, sizeof none);
     }
     for (uint32_t n = epoch; good && n <= c->job.at.epoch; n++) {
-        (void)snprintf(key, sizeof key, "trained/%u", n);
+        (void)snprintf(key, sizeof key, "trained/%u", coord_epoch_slot(&c->job, n) + 1);
         good = coord_note(c, key, &untrained, sizeof untrained);
     }
     return good;
@@ -266,7 +269,9 @@ bool coord_window_count(struct coord *c, uint32_t task)
 {
     struct coord_windows *w = &c->job.windows;
     const struct coord_tasks *t = &c->job.tasks;
-    uint64_t serial = (uint64_t)(t->epoch - 1) * t->tasks + task;
+    /* rounds have tasks of their own number */
+    uint64_t serial =
+        coord_grow_on(&c->job) ? w->serial : (uint64_t)(t->epoch - 1) * t->tasks + task;
     SHOAL_ASSERT(task < t->tasks && t->epoch >= 1);
     if (metric_tally_examples(&w->told[0]) == 0) /* a model without a loss has no scores */
         return true;
@@ -274,6 +279,7 @@ bool coord_window_count(struct coord *c, uint32_t task)
         if (!windows_join(c))
             return false;
     uint32_t n = (uint32_t)(serial / w->stride);
+    w->serial = serial + 1;
     if (w->window[n] == NULL)
         w->window[n] = tally_new(w->labels);
     if (w->window[n] == NULL) {
@@ -290,13 +296,14 @@ bool coord_window_count(struct coord *c, uint32_t task)
 bool coord_window_epoch(struct coord *c)
 {
     struct coord_windows *w = &c->job.windows;
-    struct coord_trained *trained = &w->trained[c->job.at.epoch - 1];
+    uint32_t slot = coord_epoch_slot(&c->job, c->job.at.epoch);
+    struct coord_trained *trained = &w->trained[slot];
     char key[COORD_KEY_MAX];
     if (!figures(w, w->epoch, trained->of))
         return true;
     trained->job = c->job.at.number;
     clear(w, w->epoch);
-    (void)snprintf(key, sizeof key, "trained/%u", c->job.at.epoch);
+    (void)snprintf(key, sizeof key, "trained/%u", slot + 1);
     return coord_note(c, key, trained, sizeof *trained);
 }
 

@@ -58,6 +58,7 @@ struct coord_trained { /* as stored under "trained/N": of an epoch that is over 
 struct coord_windows {
     uint32_t labels;
     uint64_t stride;                                /* tasks of a window */
+    uint64_t serial;                                /* of the task that is counted next */
     struct metric_tally *window[COORD_WINDOWS_MAX]; /* owned (labels); NULL: nothing yet */
     struct metric_tally *epoch, *recent, *told;     /* owned (labels): of the epoch at hand; since
                                                         * the last scalars; of one task */
@@ -67,7 +68,9 @@ struct coord_windows {
     struct coord_trained *trained; /* owned (epochs) */
 };
 
-int coord_window_open(struct coord_windows *w, const struct job *job, struct err *e);
+/* epochs: of so many figures are kept. */
+int coord_window_open(struct coord_windows *w, const struct job *job, uint32_t epochs,
+                      struct err *e);
 void coord_window_close(struct coord_windows *w);
 /* After a restart, or from a checkpoint. */
 int coord_window_load(struct coord *c, struct err *e);

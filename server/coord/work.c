@@ -2,6 +2,7 @@
 #include "server/coord/work.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
 #include "server/coord/grant.h"
@@ -135,6 +136,7 @@ int coord_work_beat(struct coord *c, struct coord_ask *a)
     rate_note(a->worker, env_now_ns(c->env), coord_lease_ns(c));
     a->reply.u.WORKER_BEAT_reply.state = coord_phase_state(c);
     a->reply.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, a->worker->number);
+    a->reply.u.WORKER_BEAT_reply.list = coord_grow_due(c, a->worker->number);
     return 0;
 }
 
@@ -493,7 +495,8 @@ int coord_work_task(struct coord *c, struct coord_ask *a)
     struct coord_losses sum;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
-    if (lane == NULL || lane->worker != a->worker->number || lane->generation != q->generation ||
+    if (lane == NULL || (lane->worker != a->worker->number && !PLANTED("report_of_another")) ||
+        (lane->generation != q->generation && !PLANTED("report_of_the_former")) ||
         index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN)
         return err_set(&a->e, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours",
                        q->lane, q->generation);

@@ -168,7 +168,7 @@ void admin_stop(struct shard *s, peer_t from)
 {
     bool job_only = s->in.u.STOP.job_only;
     uint64_t id = s->in.id;
-    shard_reply(s, WIRE_TYPE_STOP, id)->u.STOP_reply.unused = 0;
+    shard_reply(s, WIRE_TYPE_STOP, id)->u.STOP_reply.ends = false;
     shard_send_reply(s, from);
     if (job_only)
         return; /* jobs are the coordinator's */

@@ -9,6 +9,7 @@
 #include "server/shard/park.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 #include "server/shard/group.h"
 #include "server/shard/shard.h"
 
@@ -146,7 +147,7 @@ void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out)
     struct request *q;
     s->park.pulls = (struct request_list){0};
     while ((q = request_pop(&all)) != NULL)
-        request_append(q->peer == peer ? out : &s->park.pulls, q);
+        request_append(q->peer == peer && !PLANTED("gone_and_parked") ? out : &s->park.pulls, q);
 }
 
 static uint32_t count(const struct request_list *l)

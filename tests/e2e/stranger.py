@@ -12,7 +12,7 @@ FIELDS = {}
 for line in (ROOT / "tests/wire/fields.txt").read_text().splitlines():
     if match := re.match(r"(\w+)\.(\w+)=(\d+) (\w+)", line):
         FIELDS.setdefault(match[1], []).append((match[2], int(match[3]), match[4]))
-VERSION = int(re.search(r"^version (\d+)", (ROOT / "tests/wire/fields.txt").read_text(), re.M)[1])
+VERSION = int(re.search(r"define WIRE_VERSION (\d+)u", (ROOT / "proto/wire/wire.h").read_text())[1])
 WIRE_KIND = {"float": 5, "double": 1, "string": 2, "bytes": 2}
 
 

@@ -81,7 +81,7 @@ def probe_counts_are_exact_after_worker_kills(space):
 
 def frozen_worker_writes_nothing_when_it_wakes(space):
     train = synth(space / "train.tsv", 6000, 6)
-    over = {**PROBE, "train.epochs": longer(120)}
+    over = {**PROBE, "train.epochs": longer(60)}
     expected = digests(run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 2, 2))
     run = Run(job_file(space / "job.yaml", train, **over), space / "run", 2, 2)
     time.sleep(1.0)

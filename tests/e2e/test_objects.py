@@ -201,5 +201,42 @@ def what_is_scored_is_of_objects_too(space):
     assert files["objects"]["valid"] == {"read": 1, "left_out": 0} and files["valid"]["examples"] == log.rows, files["objects"]
 
 
+def a_replay_takes_objects_window_by_window(space):
+    """16 objects an hour, opened by who trains them: tables and figures are a function of job and log, whoever computes and dies on the way; rows of days and
+    hours are those of the same files taken as one. ssp keeps each hour's rows together, too. Behind a command each is opened once."""
+    folder, hours, begin, calls, dice = space / "log", longer(10), 1772582400 + 19 * 3600, space / "calls", random.Random(5)
+    for h in range(hours):
+        path = folder / time.strftime("%Y-%m-%d/%H", time.gmtime(begin + h * 3600))
+        path.mkdir(parents=True)
+        for part in range(16):
+            lines = [f"{int(u % 3 == 0)},{begin + h * 3600 + dice.randrange(3600)},u{u}\n" for u in (dice.randrange(99) for _ in range(dice.randrange(9)))]
+            (path / f"part-{part:02}.csv").write_text("click,at,user\n" + "".join(lines), encoding="utf-8")
+    keys = {"data.format": "csv", "data.label": "click", "data.time": "at", "data.partition": "{date}/{hour}/*", "model.kind": "lr", "train.batch": 16, "train.lanes": 4,
+            "data.objects": True, "replay.every": "1d", "checkpoint.keep": 0}
+    bsp = job_file(space / "bsp.yaml", folder / "*/*/*.csv", **keys, **{"train.consistency": "bsp"})
+    files = run_job(job_file(space / "files.yaml", folder / "*/*/*.csv", **{**keys, "data.objects": False, "train.consistency": "bsp"}), space / "files", 1, 2)
+    told = [(d["from"], d["rows"], [(h["from"], h["rows"], h["examples"]) for h in d["hours"]]) for d in files["replay"]["days"]]
+    assert sum(len(hours) for _, _, hours in told) == hours and files["outside_partition"] == 0, (told, files)
+    one, four = run_job(bsp, space / "one", 1, 1), run_job(bsp, space / "four", 4, 4)
+    assert digests(one) == digests(four) and one["replay"] == four["replay"], (digests(one), digests(four))
+    ssp = run_job(job_file(space / "ssp.yaml", folder / "*/*/*.csv", **keys), space / "ssp", 1, 4)
+    for report in (one, ssp):
+        assert [(d["from"], d["rows"], [(h["from"], h["rows"], h["examples"]) for h in d["hours"]]) for d in report["replay"]["days"]] == told
+    behind = {"object": {"list": f"cd {folder}; find . -type f -printf '%P\\n'", "open": f'echo "$1" >> {calls}; cat "{folder}/$1"'}}
+    job_file(space / "behind.yaml", None, **{**keys, "data.train": None, "data.objects": None, "train.consistency": "bsp", "replay.checkpoint": False})
+    with open(space / "behind.yaml", "a", encoding="utf-8") as f:
+        f.write(f"data.train: {json.dumps([behind])}\n")
+    report, _ = trained(space, "behind", space / "behind.yaml", 3)
+    assert digests(report) == digests(one) and sorted(calls.read_text().split()) == sorted(str(p.relative_to(folder)) for p in folder.glob("*/*/*")), "each once"
+    killed = Run(bsp, space / "killed", 2, 2)
+    within(60, "a day's end", lambda: list((space / "killed").glob("checkpoints/0*")) or not killed.running())
+    deaths = sum(killed.signal(who) for who in ("worker-1", "coordinator", "server-0"))
+    assert killed.wait() == 0 and digests(killed.report()) == digests(one), killed.output()[-3000:]
+    if deaths == 0:
+        raise TooShort("the run ended before anything died")
+    resumed = run_job(bsp, space / "resumed", 2, 3, extra=["--resume", sorted((space / "one/checkpoints").iterdir())[0]])
+    assert digests(resumed) == digests(one) and resumed["replay"]["days"] == one["replay"]["days"], resumed["replay"]
+
+
 main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too, event_files_are_objects_too,
-      what_is_scored_is_of_objects_too])
+      what_is_scored_is_of_objects_too, a_replay_takes_objects_window_by_window])

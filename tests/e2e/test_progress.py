@@ -41,7 +41,7 @@ def evaluations_change_no_bit(space):
 
 
 def deaths_change_no_evaluation(space):
-    rows = longer(100000)
+    rows = longer(50000)
     wanted = run_job(progress_job(space, rows, **{"evaluate.every_batches": 50}), space / "calm")
     run = Run(space / "job.yaml", space / "run", 2, 2)
     for name in ("coordinator", "worker-0", "coordinator", "server-1"):
@@ -103,7 +103,7 @@ def standing_tables_score_what_evaluation_scores(space):
 
 def progressive_figures_are_a_function_of_the_job(space):
     """Under bsp: on other servers and workers, and past the death of a server, the same; past others', nothing is counted twice."""
-    rows = longer(100000)
+    rows = longer(50000)
     wanted = run_job(progress_job(space, rows, **{"evaluate.every_batches": None}), space / "calm")["train"]
     assert wanted["examples"] == rows and wanted["windows"][-1]["examples"] == rows
     assert wanted["windows"][-1]["auc"] > wanted["windows"][0]["auc"], "nothing was learnt, this check can see nothing"

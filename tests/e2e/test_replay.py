@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_replay: a log in the order in which things happened: days and hours, stop and go on, back and again, two replays side by side."""
-from lib import *
+from fleet import *
 
 DAY, HOUR = 86400, 3600
 BEGIN = 1700006400  # 2023-11-15
@@ -146,6 +146,31 @@ def a_range_is_a_range(space):
     assert [d["from"] for d in days(report)] == ["2023-11-15T00:00:00Z", "2023-11-15T12:00:00Z", "2023-11-16T00:00:00Z"], days(report)
 
 
+def a_fleet_replays(space):
+    """Workers of the verb replay, under a coordinator: the tables of `shoal replay`; of another job they go away, and it ends without them."""
+    train = log_file(space / "log.csv", events(4000, 2))
+    path, other = job(space, train), job_file(space / "other.yaml", synth(space / "synth.tsv", 4000, 1))
+    status, out = replay(path, "--run-dir", space / "run")
+    assert status == 0, out
+    with Fleet(space, "f") as fleet:
+        fleet.up()
+        workers = [fleet.start(f"worker-{i}", "replay", "--coordinator", fleet.endpoint, "--lanes", 2, program="shoal-worker") for i in range(2)]
+        got = shoal("submit", path, "--coordinator", fleet.endpoint, "--set", f"checkpoint.dir={space / 'kept'}")
+        assert got.returncode == 0, got
+        assert [w.wait(30) for w in workers] == [0, 0], [w.log.read_text() for w in workers]
+        made = json.loads((space / "report.json").read_text())
+        alone = report_of(space / "run")
+        assert digests(made) == digests(alone), (digests(made), digests(alone))
+        told = [[(d["from"], d["rows"], d["figures"]["logloss"], d["hours"]) for d in days(r)] for r in (made, alone)]
+        assert told[0] == told[1], told
+        turned = fleet.start("worker-2", "replay", "--coordinator", fleet.endpoint, program="shoal-worker")
+        trains = fleet.start("worker-3", "train", "--coordinator", fleet.endpoint, program="shoal-worker")
+        got = shoal("submit", other, "--coordinator", fleet.endpoint, "--set", "fresh=[all]")
+        assert got.returncode == 0, got
+        assert turned.wait(30) == 78 and "is no replay" in turned.log.read_text(), turned.log.read_text()
+        assert trains.wait(30) == 0
+
+
 def what_cannot_be_is_refused(space):
     train = log_file(space / "log.csv", events(2000, 2))
     good = job(space, train)
@@ -194,6 +219,42 @@ def days_of_23_and_25_hours_end_at_local_midnight(space):
     assert refused.wait() == 78 and "the nearest name is Europe/Berlin" in refused.output(), refused.output()
 
 
+def folders_tell_the_time(space):
+    """No time column: {date}/{hour} by the clocks of Berlin over both changes of summer time, an hour missing, a folder empty. By hand: rows of each hour; wrong
+    names are named before anything runs."""
+    lines, log, at, expected = synth(space / "all.tsv", 4000).read_bytes().splitlines(keepends=True), space / "log", 0, {}
+    for day in ("2026-03-28", "2026-03-29", "2026-10-25"):
+        for hour in range(24):
+            folder = log / day / f"{hour:02}"
+            folder.mkdir(parents=True)
+            if (day, hour) in (("2026-03-29", 2), ("2026-10-25", 7)):
+                continue  # the hour that clocks leave out, and one that was lost
+            for part, rows in (("a", 10 + hour), ("b", 5), ("none", 0)):
+                (folder / part).write_bytes(b"".join(lines[at:at + rows]))
+                at += rows
+            expected.setdefault(day, []).append(15 + hour)
+    keys = {"data.format": "criteo", "data.label": None, "data.time": None, "data.partition": "{date}/{hour}/*", "data.zone": "Europe/Berlin", "replay.window": None,
+            "replay.every": "1d", "replay.checkpoint": False, "evaluate.by": None, "train.batch": 32}
+    files = run_job(job(space, log / "*/*/*", "files", **keys), space / "files", 1, 2)
+    assert {d["from"][:10]: [h["rows"] for h in d["hours"]] for d in days(files)} == expected, days(files)
+    assert [h["from"] for h in days(files)[1]["hours"]][1:3] == ["2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"], days(files)[1]
+    objects = run_job(job(space, log / "*/*/*", "objects", **keys, **{"data.objects": True}), space / "objects", 1, 2)
+    assert {d["from"][:10]: [h["rows"] for h in d["hours"]] for d in days(objects)} == expected, days(objects)
+    status, out = replay(job(space, log / "*/*/*", "until", **keys), "--run-dir", space / "until", "--since", "2026-03-29", "--until", "2026-03-29T05")
+    assert status == 0 and [h["rows"] for h in days(report_of(space / "until"))[0]["hours"]] == expected["2026-03-29"][:4], out
+    (log / "2026-03-29/02/a").write_bytes(lines[0])
+    for over, says in (({}, "2026-03-29/02/a is of a time that clocks of Europe/Berlin leave out"), ({"data.partition": "{date}/h{hour}/*"}, "00/a does not match the pattern"),
+                       ({"data.partition": "{date}/h{hour}/*", "data.objects": True}, "00/a does not match the pattern"), ({"data.partition": "{hour}/*"}, "it names no day")):
+        status, out = replay(job(space, log / "*/*/*", "wrong", **{**keys, **over}), "--run-dir", space / "wrong")
+        assert status == 78 and says in out, (over, status, out)
+    late = space / "2023-11-15"
+    late.mkdir()
+    log_file(late / "log.csv", events(400, 2))
+    report = run_job(job(space, late / "log.csv", "late", **{"data.partition": "{date}/*"}), space / "late")
+    assert report["outside_partition"] == 200 and [d["rows"] for d in days(report)] == [200, 200], "their own times count"
+
+
 if __name__ == "__main__":
     main([days_and_hours_are_told_and_nothing_depends_on_who_computes, days_of_23_and_25_hours_end_at_local_midnight,
-          what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range, what_cannot_be_is_refused])
+          folders_tell_the_time, what_is_killed_or_stopped_ends_as_if_it_had_not, a_bad_day_is_seen_and_taken_back, long_windows_are_taken_back_too, a_range_is_a_range,
+          a_fleet_replays, what_cannot_be_is_refused])

@@ -344,6 +344,45 @@ START_TEST(job_ageing_needs_event_times)
 }
 END_TEST
 
+static uint32_t window_of(const char *text, const char *set)
+{
+    struct job j;
+    struct err e = {0};
+    ck_assert_msg(parse(text, set, &j, &e) == 0, "%s", e.text);
+    uint32_t window = j.replay.window;
+    ck_assert(job_timed(&j));
+    job_free(&j);
+    return window;
+}
+
+/* Names are as good as a column, and a window is a partition where nothing else is said. */
+START_TEST(job_partitions_tell_times)
+{
+    static const struct {
+        const char *data, *words;
+    } bad[] = {{"train: [a], partition: x", "line 1: data.partition: it names no day"},
+               {"train: [a], partition: '{dat}'", "{dat} is none of {date}"},
+               {"train: ['-'], partition: '{date}'", "- has no name"},
+               {"train: [{cmd: ls}], partition: '{date}'", "has no name"}};
+    struct job j;
+    struct err e = {0};
+    char text[256];
+#define PART(more) "data: {train: [a], partition: '{date}/{hour:6}'}\n" more
+    ck_assert_uint_eq(window_of(PART("replay: {every: 1d}\n"), NULL), 6 * 3600);
+    ck_assert_uint_eq(window_of(PART("replay: {every: 1d}\n"), "replay.window=1h"), 3600);
+    ck_assert_uint_eq(window_of(PART("replay: {every: 1d}\n"), "data.partition='{date}T*'"), 86400);
+    ck_assert_uint_eq(window_of(PART("tables: [{evict: {ttl_days: 1}}]\n"), NULL), 0);
+    ck_assert_uint_eq(window_of("data: {train: [a], time: t}\nreplay: {every: 1d}\n", NULL), 3600);
+#undef PART
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        e = (struct err){0};
+        snprintf(text, sizeof text, "data: {%s}\n", bad[i].data);
+        ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+        ck_assert_msg(strstr(e.text, bad[i].words) != NULL, "%s", e.text);
+    }
+}
+END_TEST
+
 START_TEST(job_time_has_a_unit)
 {
     struct job j;
@@ -487,6 +526,34 @@ START_TEST(job_wrong_values_are_refused)
     refused("job: x\njob: y\ndata: {train: a}\n", NULL, "stands twice");
     refused("job: x\ndata: {train: a}\ntrain: {early_stop: {patience: 2}}\n", NULL,
             "needs data.valid");
+}
+END_TEST
+
+/* A log that grows has no end. */
+START_TEST(job_that_grows_has_nothing_that_ends)
+{
+    struct job j;
+    struct err e;
+    const char *grows = "job: x\ndata: {train: a*, objects: {grow: 1min}}\n";
+    ck_assert_int_eq(job_parse(grows, strlen(grows), "job.yaml", NULL, &j, &e), 0);
+    ck_assert(j.data.objects.of[0].on);
+    ck_assert_uint_eq(j.data.objects.grow_ms, 60000);
+    job_free(&j);
+    const char *beside = "job: x\n"
+                         "data: {train: a*, valid: {object: {list: l, open: o}}, test: t, objects: "
+                         "{grow: 1min}, format: events}\n";
+    ck_assert_int_eq(job_parse(beside, strlen(beside), "job.yaml", NULL, &j, &e), 0);
+    ck_assert(j.data.objects.of[0].on && j.data.objects.of[1].on && !j.data.objects.of[2].on);
+    job_free(&j);
+    refused("job: x\ndata: {train: a*, objects: false, objects.grow: 1min}\n", NULL, "");
+    refused(grows, "train.epochs=2", "each object is trained once");
+    refused(grows, "train.skip=true", "nothing is trained");
+    refused("job: x\ndata: {train: a*, valid: b, objects: {grow: 1min}}\n",
+            "train.early_stop.patience=1", "no evaluation is the last");
+    refused("job: x\ndata: {train: a*, objects: {grow: 1min}}\n"
+            "train: {schedule: {kind: cosine, batches: 9}}\n",
+            NULL, "it falls towards an end");
+    refused(grows, "data.objects.grow=10ms", "data.objects.grow");
 }
 END_TEST
 
@@ -1075,8 +1142,10 @@ int main(void)
     tcase_add_test(t, job_keys_beside_a_preset_count_more);
     tcase_add_loop_test(t, job_table_rules_that_contradict_are_refused, 0, 16);
     tcase_add_loop_test(t, job_ageing_needs_event_times, 0, 4);
+    tcase_add_test(t, job_partitions_tell_times);
     tcase_add_test(t, job_time_has_a_unit);
     tcase_add_test(t, job_checkpoints_have_defaults_and_ranges);
+    tcase_add_test(t, job_that_grows_has_nothing_that_ends);
     tcase_add_test(t, job_same_model_names_the_key_that_differs);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -206,6 +206,15 @@ void oracle_marks(void)
     }
 }
 
+/* None of them is of two windows. */
+static uint64_t batches_of_object(const struct coord_object *of, uint64_t batch)
+{
+    uint64_t sum = of->windows > 0 ? 0 : (of->rows + batch - 1) / batch;
+    for (uint32_t w = 0; w < of->windows; w++)
+        sum += (of->window[w].rows + batch - 1) / batch;
+    return sum;
+}
+
 /* The epochs are over: all batches that the coordinator dealt are there. A restore has taken the
  * marks back to the best epoch's; a coordinator that came back at this step knows no lanes. */
 static void digested(const struct shard *s)
@@ -222,7 +231,9 @@ static void digested(const struct shard *s)
     if (j->objects[WIRE_TRAIN].count > 0) /* likewise */
         least = 0;
     for (uint32_t i = 0; i < j->objects[WIRE_TRAIN].count; i++)
-        least += j->at.epoch * ((j->objects[WIRE_TRAIN].object[i].rows + batch - 1) / batch);
+        least += j->at.epoch * batches_of_object(&j->objects[WIRE_TRAIN].object[i], batch);
+    if (coord_grow_on(j))
+        least = j->grow.at.before_batches + j->grow.at.batches;
     if (sum < least || (j->spec.train.mode != WIRE_BSP && sum != least))
         BROKEN("the lanes have %" PRIu64 " batches, the input has %" PRIu64, sum, least);
     for (uint32_t l = 0; l < j->tasks.lanes; l++)

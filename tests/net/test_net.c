@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -243,6 +244,28 @@ START_TEST(net_carries_messages_over_ipc)
     net_free(other);
     net_free(c.net);
     server_stop(&s);
+}
+END_TEST
+
+START_TEST(net_knows_a_path_at_which_nobody_listens)
+{
+    struct server s;
+    char endpoint[128];
+    snprintf(endpoint, sizeof(endpoint), "ipc:///tmp/shoal-test-net-%d-none", getpid());
+    ck_assert(!net_listened(endpoint)); /* no such file */
+    server_start(&s, (struct net_options){0}, endpoint);
+    ck_assert(net_listened(endpoint));
+    server_stop(&s);
+    int left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.100s", endpoint + strlen("ipc://"));
+    unlink(address.sun_path);
+    ck_assert_int_eq(bind(left, (struct sockaddr *)&address, sizeof(address)), 0);
+    close(left);
+    ck_assert_int_eq(access(address.sun_path, F_OK), 0);
+    ck_assert(!net_listened(endpoint)); /* what one left who was killed */
+    unlink(address.sun_path);
+    ck_assert(net_listened("tcp://127.0.0.1:1")); /* which only asking tells */
 }
 END_TEST
 
@@ -1163,6 +1186,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, net_carries_mebibyte_frames);
     tcase_add_test(t, net_carries_messages_over_ipc);
+    tcase_add_test(t, net_knows_a_path_at_which_nobody_listens);
     tcase_add_test(t, net_frames_of_every_size_are_aligned_and_whole);
     tcase_add_test(t, net_warm_path_allocates_nothing);
     tcase_add_test(t, net_never_sleeps_on_a_used_edge);

@@ -139,12 +139,25 @@ static const struct kind kinds[] = {
      ", objects: true", "", NULL, NULL, false},
     {"objects_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, ", objects: true", "", NULL, NULL,
      false},
+    {"parts_bsp", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", "", DURABLE_JOURNAL,
+     ", objects: true", ", evict: {ttl_days: 1, every_hours: 6}", NULL, NULL, true},
+    {"parts_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, ", objects: true", "", NULL, NULL,
+     true},
+    {"grow_bsp", "{kind: deepfm, hidden: [4], norm: batch}", "bsp", "", DURABLE_JOURNAL,
+     ", objects: {grow: 1s}", "", NULL, NULL, false},
+    {"grow_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL, ", objects: {grow: 1s}", "", NULL,
+     NULL, false},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
+static bool grows(const struct kind *k)
+{
+    return strstr(k->data, "grow") != NULL;
+}
+
 static uint32_t epochs_of(const struct kind *k)
 {
-    return k->replay ? 1 : strstr(k->more, "stop") != NULL ? 5 : EPOCHS;
+    return k->replay || grows(k) ? 1 : strstr(k->more, "stop") != NULL ? 5 : EPOCHS;
 }
 
 static bool is_probe(const struct kind *k)
@@ -205,6 +218,59 @@ static void tally_note(struct tally *t, uint64_t hostile_sent)
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
+
+/* ---- a log that grows ------------------------------------------------------------------------ */
+
+#define PARTS_FIRST 3u
+static uint32_t parts; /* that are there, of PARTS */
+
+static void part_move(uint32_t i, const char *from, const char *to)
+{
+    char was[600], is[64];
+    snprintf(is, sizeof is, "%s-%u.csv", from, i);
+    snprintf(was, sizeof was, "%s", worker_path(is));
+    snprintf(is, sizeof is, "%s-%u.csv", to, i);
+    ck_assert_int_eq(rename(was, worker_path(is)), 0);
+}
+
+static void parts_hold(void)
+{
+    for (uint32_t i = PARTS_FIRST; i < PARTS; i++)
+        part_move(i, "part", "held");
+    parts = PARTS_FIRST;
+}
+
+static void parts_give(void)
+{
+    while (parts < PARTS)
+        part_move(parts++, "held", "part");
+}
+
+/* All that there is has been learnt: one more comes, and behind the last the job is to end. */
+static void log_grow(void)
+{
+    struct coord *c = cluster.coord;
+    if (c == NULL || c->job.at.phase != PHASE_GROW || c->job.grow.at.read != parts)
+        return;
+    if (parts < PARTS) {
+        part_move(parts, "held", "part");
+        parts++;
+    } else {
+        (void)coord_grow_stop(c);
+    }
+}
+
+/* As cluster_run; of a log that grows with a look at it now and then. */
+static bool job_run(const struct kind *k, uint64_t until_ns)
+{
+    bool over = false;
+    for (uint64_t at = sim_now_ns(cluster.sim); grows(k) && !over && at < until_ns;) {
+        at = at + 300 * MS < until_ns ? at + 300 * MS : until_ns;
+        over = cluster_run(&cluster, at);
+        log_grow();
+    }
+    return over || cluster_run(&cluster, until_ns);
+}
 
 /* What happened between the two jobs of a run. Of a server's folder: it is lost, older than it was,
  * or that of another server; nobody takes it, the second job waits, and goes on when the right one
@@ -285,6 +351,8 @@ static void plan(struct run *p, const struct kind *k, uint64_t seed)
         if (p->link == LINK_FOLDER_SWAPPED && o.servers == 1)
             p->link = LINK_SERVERS_RESTARTED;
     }
+    if (grows(k))
+        p->link = LINK_END;
     p->fresh = p->link != LINK_END && seed % 3 == 1;
     o.sim = sim;
     o.idle = p->link == LINK_STORE_OLDER;
@@ -350,11 +418,13 @@ static bool wait_for_moment(struct run *p, uint64_t gap)
 {
     struct rng *r = &p->rng;
     if (rng_below(r, 3) != 0)
-        return cluster_run(&cluster, in((1 + rng_below(r, gap)) * MS));
+        return job_run(p->kind, in((1 + rng_below(r, gap)) * MS));
     /* aimed at the short phases, which chance alone hardly ever meets */
-    uint32_t phase = PHASE_INDEX + (uint32_t)rng_below(r, PHASE_DONE - PHASE_INDEX);
+    uint32_t phases = PHASE_DONE - PHASE_INDEX,
+             phase = PHASE_INDEX + (uint32_t)rng_below(r, phases + 3 * grows(p->kind));
+    phase = phase >= PHASE_DONE ? PHASE_GROW : phase;
     return cluster_run_phase(&cluster, phase, in(4 * SECOND)) ||
-           cluster_run(&cluster, in(rng_below(r, 4000) * MS / 1000));
+           job_run(p->kind, in(rng_below(r, 4000) * MS / 1000));
 }
 
 static void job_suffers(struct run *p)
@@ -370,15 +440,15 @@ static void job_suffers(struct run *p)
         oracle_marks();
         cluster_strike(&cluster, r, &back);
         if (rng_below(r, 4) == 0) { /* another one before the first is mended */
-            over = cluster_run(&cluster, in(rng_below(r, 40) * MS));
+            over = job_run(p->kind, in(rng_below(r, 40) * MS));
             cluster_strike(&cluster, r, &other);
         }
-        over = over || cluster_run(&cluster, back);
+        over = over || job_run(p->kind, back);
         cluster_mend(&cluster);
     }
     /* a worker of the job before may have been leaving still: it is started again as ever */
     for (uint64_t end = in(BOUND); !over && sim_now_ns(cluster.sim) < end;) {
-        over = cluster_run(&cluster, in(10 * SECOND));
+        over = job_run(p->kind, in(10 * SECOND));
         cluster_mend(&cluster);
     }
     ck_assert_msg(over, "%s: not over after %" PRIu64 " s of virtual time", p->who,
@@ -559,6 +629,8 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     plan(&p, k, seed);
     ck_assert_int_eq(mkdir(p.dir, 0700), 0);
     job_make(k, false);
+    if (grows(k))
+        parts_hold();
     cluster_start(&cluster, &p.options, backend);
     oracle_watch(&cluster, p.who);
     if (p.has_hostile)
@@ -569,6 +641,8 @@ static uint64_t play(const struct kind *k, uint64_t seed)
         folder_keep(&p);
     job_suffers(&p);
     job_check(&p, 0);
+    if (grows(k))
+        parts_give();
     if (p.link != LINK_END) {
         second_job(&p);
         job_suffers(&p);

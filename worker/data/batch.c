@@ -101,7 +101,7 @@ static int values_grow(struct batch *b, uint64_t values, struct err *e)
 static int extras_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating)
 {
     struct batch_space *s = b->space;
-    bool weight = f->weight != FEATURE_NO_COLUMN, time = f->time != FEATURE_NO_COLUMN,
+    bool weight = f->weight != FEATURE_NO_COLUMN, time = features_timed(f),
          group = evaluating && f->group != FEATURE_NO_COLUMN;
     uint32_t by_count = f->by_count;
     if ((weight && host_room(b, &s->weight, &s->weight_capacity, rows, sizeof s->weight[0]) != 0) ||
@@ -144,11 +144,11 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     if (rc != 0)
         return rc;
     b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time =
-        b->clamped = 0;
+        b->clamped = b->outside = 0;
     b->bad_where[0] = '\0';
     b->offset = NULL;
     s->single = true;
-    s->timed = f->time != FEATURE_NO_COLUMN;
+    s->timed = features_timed(f);
     s->rows = rows;
     return 0;
 }
@@ -230,6 +230,8 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
         return no_memory(e);
     if (b->row != NULL)
         b->row[n] = n + b->bad_lines;
+    if (f->dated != 0 && s->timed)
+        s->time[n] = f->span[line->file].from;
     if (rc == 0)
         rc = features_example(f, s->cell, &example, s->reason);
     if (positives_only && (rc != 0 || example.dropped)) {
@@ -245,6 +247,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     }
     if (f->multi)
         offsets_add(b, f);
+    b->outside += s->timed && features_outside(f, line->file, s->time[n]);
     b->values += example.keys;
     b->examples++;
     SHOAL_ASSERT(b->values <= s->value_capacity);

@@ -26,6 +26,7 @@ struct batch {
      * late */
     uint32_t time_limit;
     uint32_t clamped; /* examples whose event time was later */
+    uint32_t outside; /* examples whose event time is outside of their file's partition */
     float *label;     /* (examples, tasks): 0 or 1 */
     float *weight;    /* (examples), or NULL: the job names no data.weight */
     float *numeric;   /* (examples, numerics) */

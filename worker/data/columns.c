@@ -43,8 +43,9 @@ static struct columns_one *column_add(struct columns *c, const struct features *
                                       enum columns_kind kind, uint32_t column, const char *what)
 {
     struct columns_one *one = &c->one[c->count++];
-    char name[LEGEND_NAME];
-    feature_column_name(f, column, name);
+    char name[LEGEND_NAME] = "data.partition"; /* of times that names of files tell */
+    if (column != FEATURE_NO_COLUMN)
+        feature_column_name(f, column, name);
     *one = (struct columns_one){.kind = kind, .line = c->text + c->bytes};
     int n = snprintf(one->line, COLUMNS_LINE, "%s\t%s", what, name);
     SHOAL_ASSERT(n > 0 && (size_t)n < COLUMNS_LINE);
@@ -86,7 +87,7 @@ int columns_of(const struct features *f, struct columns *out, struct err *e)
         column_add(out, f, COLUMNS_LABEL, f->label[i], what);
     if (f->weight != FEATURE_NO_COLUMN)
         column_add(out, f, COLUMNS_WEIGHT, f->weight, kind_word[COLUMNS_WEIGHT]);
-    if (f->time != FEATURE_NO_COLUMN)
+    if (features_timed(f))
         column_add(out, f, COLUMNS_TIME, f->time, kind_word[COLUMNS_TIME]);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         column_add(out, f, COLUMNS_NUMBER, f->numeric[i].column,
@@ -354,6 +355,14 @@ static void labels_take(const struct columns *c, struct job *out)
         out->data.label_count = labels;
 }
 
+/* Times that came from names of files are a column there. */
+static void time_take(const struct columns *c, struct job *out)
+{
+    for (uint32_t i = 0; i < c->count && out->data.time[0] == '\0'; i++)
+        if (c->one[i].kind == COLUMNS_TIME && out->data.partition.step > 0)
+            snprintf(out->data.time, LIMIT_NAME, "%.*s", LIMIT_NAME - 1, c->one[i].name);
+}
+
 /* Numbers stand in the file as they were made: `none` is as they are there. */
 static void numbers_take(const struct columns *c, struct job *out)
 {
@@ -398,6 +407,7 @@ int columns_job(const struct columns *c, const struct job *job, const char *file
     if (rc == 0) {
         labels_take(c, out);
         numbers_take(c, out);
+        time_take(c, out);
         *head = head_of(out);
         rc = *head == NULL ? SHOAL_E_NOMEM : 0;
     }

@@ -20,6 +20,7 @@
 #include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
+#include "worker/data/dated.h"
 #include "worker/data/feature.h"
 #include "worker/data/labels.h"
 #include "worker/data/object.h"
@@ -139,6 +140,23 @@ int dataset_objects(const struct job *job, uint32_t split, struct string_list *l
     return rc;
 }
 
+int dataset_objects_again(const struct job *job, const char *after, bool first,
+                          struct object_seen *seen, struct string_list *lines, char **head,
+                          struct err *e)
+{
+    struct cache cache;
+    *head = NULL;
+    int rc = cache_init(&cache, job->data.cache, e);
+    if (rc == 0)
+        rc = object_list_again(job, after, seen, lines, e);
+    if (rc != 0 || !first || lines->count == 0 || format_of(job->data.format)->columns != NULL)
+        return rc;
+    rc = object_head(job, lines->item[0], &cache, head, e);
+    if (rc != 0)
+        config_list_free(lines);
+    return rc;
+}
+
 static int features_of_objects(const struct job *job, struct features *f, struct err *e)
 {
     struct string_list lines;
@@ -163,7 +181,8 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
         return dataset_features_of_events(job, other, f, e);
     const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
-    bool gone = list->count > 0 && !stream && source_check(list, what, NULL) != 0;
+    bool looks = job->predict.on || job->data.objects.grow_ms == 0; /* else: all of a long log */
+    bool gone = looks && list->count > 0 && !stream && source_check(list, what, NULL) != 0;
     if ((job->predict.on || gone) && feature_names_known(job))
         return features_make(job, "the tables", NULL, 0, f, e);
     bool named = job->predict.on && names_all(job);
@@ -202,11 +221,26 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
                    : rc;
 }
 
+/* Of files; the list of objects is looked at when it is there. */
+static int names_check(const struct job *job, struct err *e)
+{
+    struct string_list names = {0};
+    if (job->data.partition.step == 0 || job->data.objects.of[WIRE_TRAIN].open != NULL)
+        return 0;
+    int rc = source_names(&job->data.train, "data.train", &names, e);
+    if (rc == 0)
+        rc = dated_check(job, &names, e);
+    config_list_free(&names);
+    return rc;
+}
+
 int dataset_check(const struct job *job, struct err *e)
 {
     int rc = 0;
-    /* who trains nothing may know the columns from the tables, once he has them */
-    bool gone = job->train.skip && source_check(&job->data.train, "data.train", NULL) != 0;
+    /* who trains nothing may know the columns from the tables, once he has them; what has not come
+     * yet may come */
+    bool waits = job->train.skip || job->data.objects.grow_ms > 0;
+    bool gone = waits && source_check(&job->data.train, "data.train", NULL) != 0;
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
         const struct string_list *list = job_input(job, split, &what);
@@ -214,6 +248,8 @@ int dataset_check(const struct job *job, struct err *e)
     }
     if (rc == 0 && job->data.join.on && !gone)
         rc = source_check(&job->data.join.clicks, "data.join.clicks", e);
+    if (rc == 0 && !gone)
+        rc = names_check(job, e);
     if (rc != 0 || gone || job->data.train.count == 0 || source_is_stream(job->data.train.item[0]))
         return rc;
     struct features f;
@@ -328,17 +364,24 @@ static uint32_t row_time(void *context, struct line *line)
     const struct features *f = c->features;
     char reason[REASON_BYTES];
     uint32_t time;
+    if (f->time == FEATURE_NO_COLUMN)
+        return f->span[line->file].from;
     return f->format->line(f, line->text, line->bytes, c->cell, reason) == 0 &&
                    feature_time(&c->cell[f->time], f->time_unit, &f->zone, &time)
                ? time
-               : 0;
+           : f->dated != 0 ? f->span[line->file].from
+                           : 0;
 }
 
 /* Of what tells a row's time, all that may differ while the files are the same. */
 static uint64_t clock_identity(const struct job *job, const struct features *f)
 {
-    uint64_t of[] = {job->data.format, (unsigned char)job->data.delimiter, f->time, f->time_unit,
-                     zone_hash(&f->zone)};
+    uint64_t of[] = {job->data.format,
+                     (unsigned char)job->data.delimiter,
+                     f->time,
+                     f->time_unit,
+                     zone_hash(&f->zone),
+                     f->dated};
     return hash_bytes(of, sizeof of, 0);
 }
 
@@ -366,7 +409,7 @@ static int index_and_order(struct dataset *d, const struct job *job, uint32_t sp
     struct row_clock c = {.features = &d->features};
     struct index_clock clock = {row_time, &c, clock_identity(job, &d->features),
                                 job->replay.on ? REPLAY_CHUNKS_MAX : INDEX_CHUNKS_MAX};
-    SHOAL_ASSERT(within == 0 || d->features.time != FEATURE_NO_COLUMN);
+    SHOAL_ASSERT(within == 0 || features_timed(&d->features));
     c.cell = within > 0 ? malloc(sizeof c.cell[0] * CELLS_MAX) : NULL;
     if (within > 0 && c.cell == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the cells of a line");
@@ -427,6 +470,8 @@ static int parts_open(struct dataset *d, const struct job *job, uint32_t split, 
     if (rc == 0)
         rc = features_open(job, &d->cache, split, &d->features, e);
     d->features.learnt = split == WIRE_TRAIN;
+    if (rc == 0 && split == WIRE_TRAIN)
+        rc = dated_take(job, &d->source, &d->features, e);
     return rc == 0 && !d->events ? bind(d, job, e) : rc;
 }
 
@@ -488,6 +533,11 @@ int dataset_open_object(const struct job *job, uint32_t split, const char *line,
                         struct dataset **out, struct err *e)
 {
     return open_of(job, split, line, out, e);
+}
+
+void dataset_trim(const struct dataset *d, const struct job *job)
+{
+    object_trim(job, &d->cache);
 }
 
 void dataset_forget(struct dataset *d)
@@ -577,9 +627,10 @@ uint32_t dataset_windows(const struct dataset *d)
     return d->order.windows;
 }
 
-uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number)
+uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number, uint32_t *first)
 {
     *number = d->order.window[window];
+    *first = d->index.time[d->order.chunk[d->order.first[window]]];
     return order_rows(&d->order, &d->index, window);
 }
 
@@ -613,14 +664,25 @@ bool dataset_drops(const struct dataset *d, uint64_t seed, uint32_t epoch, uint6
     return d->negatives != 0 && epoch > 0 && rng_next(&rng) >= d->negatives;
 }
 
+/* Of the chunk's first row, where a chunk is of two files. */
+static bool stored_outside(const struct dataset *d, uint64_t row)
+{
+    uint64_t at = d->features.dated != 0 ? d->index.chunk[row / d->index.chunk_rows].at : 0;
+    return d->features.dated != 0 &&
+           features_outside(&d->features, source_file_at(&d->source, at), rows_time(&d->rows, row));
+}
+
 static int read_stored(const struct dataset *d, const struct wish *w, const struct span *span,
                        struct batch *b, struct err *e)
 {
     uint64_t first = span->chunk * d->index.chunk_rows + span->skip;
     int rc = 0;
     SHOAL_ASSERT(first + span->rows <= d->index.rows);
-    for (uint64_t row = first; row < first + span->rows && rc == 0; row++)
+    for (uint64_t row = first; row < first + span->rows && rc == 0; row++) {
+        uint32_t examples = b->examples;
         rc = rows_add(&d->rows, row, b, &d->features, dataset_drops(d, w->seed, w->epoch, row), e);
+        b->outside += rc == 0 && b->examples > examples && stored_outside(d, row);
+    }
     return rc != SHOAL_E_CHECKSUM
                ? rc
                : err_set(e, rc,

@@ -35,12 +35,20 @@ int dataset_open_object(const struct job *job, uint32_t split, const char *line,
 void dataset_close(struct dataset *d);
 /* Closes an object's, and takes its text out of the cache folder. */
 void dataset_forget(struct dataset *d);
+/* object_trim, of the folder that it lies in. */
+void dataset_trim(const struct dataset *d, const struct job *job);
 
 /* The objects of a split, and of data.train, where the format numbers its columns by what stands at
  * the begin of the first one that can be read, that (its first line; of an event file its columns),
  * else NULL; both are the caller's. As object_list and object_open. */
 int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
                     struct err *e);
+/* Of a log that grows, as object_list_again: what is behind `after`, which may be nothing; the head
+ * where it is asked for (first). */
+struct object_seen;
+int dataset_objects_again(const struct job *job, const char *after, bool first,
+                          struct object_seen *seen, struct string_list *lines, char **head,
+                          struct err *e);
 /* The split's slices, in the order of its log (parsed.h), without an index; the caller closes both,
  * p first. As dataset_open. */
 struct parsed;
@@ -53,8 +61,10 @@ uint64_t dataset_read_bytes(const struct dataset *d);
 uint64_t dataset_digest(const struct dataset *d);
 /* Windows of event time that an epoch goes through, one after the other; 0: there are none. */
 uint32_t dataset_windows(const struct dataset *d);
-/* Rows of one of them; *number: its event times / its seconds. */
-uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number);
+/* Rows of one of them; *number: of its event times (proto/base/zone.h); *first: the first one that
+ * is known of them. */
+uint64_t dataset_window(const struct dataset *d, uint32_t window, uint32_t *number,
+                        uint32_t *first);
 /* What looks wrong with the labels of the training split (labels.h) or its order, or empty. */
 const char *dataset_warning(const struct dataset *d);
 /* What a join counted (data.join); NULL: there is none. */

@@ -14,7 +14,7 @@ static struct rows_name rows_name(const struct dataset *d, const struct columns 
     uint32_t cuts[] = {d->events,       f->columns,   (uint32_t)(unsigned char)f->delimiter,
                        f->header,       f->time_unit, f->format->whole_numbers,
                        f->format->named};
-    lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone);
+    lines = hash_bytes(cuts, sizeof cuts, lines) ^ zone_hash(&f->zone) ^ f->dated;
     for (uint32_t i = 0; i < f->shape.fields; i++)
         lines = rng_mix(lines ^ (f->field[i].column * 256u + (uint8_t)f->field[i].separator)) + i;
     struct rows_name name = {lines, lines};
@@ -93,6 +93,7 @@ static int times_take(struct dataset *d, struct err *e)
         uint32_t time = rows_time(&d->rows, (uint64_t)i * x->chunk_rows);
         x->time[i] = time != 0 ? time : i > 0 ? x->time[i - 1] : 0;
     }
+    index_times_lead(x);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* decode.c: gzip, zstd, or neither, by the first bytes. */
 #include "worker/data/decode.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <isa-l.h>
@@ -95,17 +96,22 @@ static int gzip_members(struct decoder *d, struct inflate_state *z, struct err *
             z->avail_out = BLOCK_BYTES;
             int status = isal_inflate(z);
             over = z->block_state == ISAL_BLOCK_FINISH;
-            rc = status != ISAL_DECOMP_OK && status != ISAL_END_INPUT
-                     ? err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
-                               d->name, gzip_fault(status))
-                     : d->sink(d->to, d->out, BLOCK_BYTES - z->avail_out, e);
+            rc =
+                status != ISAL_DECOMP_OK && status != ISAL_END_INPUT
+                    ? err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
+                              d->name, gzip_fault(status))
+                    : d->sink(d->to, d->out,
+                              BLOCK_BYTES - z->avail_out -
+                                  (over && z->avail_out < BLOCK_BYTES && PLANTED("gzip_last_byte")),
+                              e);
         } while (rc == 0 && (z->avail_in > 0 || (z->avail_out == 0 && !over)));
         if (rc == 0)
             rc = fill(d, e);
     }
-    return rc != 0 || over ? rc
-                           : err_set(e, SHOAL_E_DATA,
-                                     "%s: gzip data ends too early; fetch the file again", d->name);
+    return rc != 0 || over || PLANTED("gzip_cut_short")
+               ? rc
+               : err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again",
+                         d->name);
 }
 
 static int decode_gzip(struct decoder *d, struct err *e)

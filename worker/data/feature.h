@@ -25,7 +25,8 @@
 struct example {
     float *label;  /* (tasks) */
     float *weight; /* (1); needed when the features have a weight */
-    /* (1): event time in seconds since 1970; needed when the features have a time */
+    /* (1): event time in seconds since 1970; needed when the features have a time; filled where
+     * they have a column of it */
     uint32_t *time;
     float *numeric;      /* (numerics) */
     uint64_t *key;       /* room for all values that the line can have */
@@ -57,6 +58,8 @@ struct features {
     uint32_t time;               /* column of the event time, or FEATURE_NO_COLUMN */
     enum time_unit time_unit;    /* of a time that is a number */
     struct zone zone;            /* of one without */
+    struct job_span *span; /* owned: by file of the split: its partition; NULL: they have none */
+    uint64_t dated;        /* of the pattern (data.partition); 0: names tell no times */
     uint32_t group;        /* column whose values evaluation groups by, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY]; /* (by_count) columns by whose values calibration is told */
     uint32_t by_count;
@@ -83,6 +86,16 @@ struct features {
     char *text;        /* owned */
 };
 
+/* Whether examples have event times: of a column, or of their file's partition. */
+static inline bool features_timed(const struct features *f)
+{
+    return f->time != FEATURE_NO_COLUMN || f->dated != 0;
+}
+/* Whether a time is none of the partition that the file's name says. */
+static inline bool features_outside(const struct features *f, uint32_t file, uint32_t time)
+{
+    return f->dated != 0 && (time < f->span[file].from || time >= f->span[file].to);
+}
 /* Whether the tables' names (job.legend) say all that there is to know of the columns, so that the
  * input that made them need not be there; but for columns that the job knows by their places in a
  * header. */

@@ -343,6 +343,8 @@ void features_free(struct features *f)
 {
     free(f->name);
     free(f->text);
+    free(f->span);
     f->name = NULL;
     f->text = NULL;
+    f->span = NULL;
 }

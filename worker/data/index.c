@@ -87,6 +87,15 @@ static int room_for_chunk(struct index *x, const struct index_clock *clock, uint
     return rc == 0 ? array_room(&x->chunk, x->chunks, capacity, CHUNKS_START) : rc;
 }
 
+void index_times_lead(struct index *x)
+{
+    uint32_t known = 0;
+    while (x->time != NULL && known < x->chunks && x->time[known] == 0)
+        known++;
+    for (uint32_t i = 0; x->time != NULL && known < x->chunks && i < known; i++)
+        x->time[i] = x->time[known];
+}
+
 /* A row without a time is of that of the chunk in front of it. */
 static void time_put(struct index *x, const struct index_clock *clock, struct line *line)
 {
@@ -119,6 +128,7 @@ static int make(const struct source *s, bool header, const struct index_clock *c
         x->rows++;
     }
     lines_free(&lines);
+    index_times_lead(x);
     SHOAL_ASSERT(rc != SHOAL_E_END || x->chunks == (x->rows + x->chunk_rows - 1) / x->chunk_rows);
     if (rc == SHOAL_E_NOMEM)
         err_set(e, rc, "no memory for the index of %s; free some", s->file[0].name);

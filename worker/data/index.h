@@ -39,8 +39,9 @@ struct index {
     uint32_t chunk_rows; /* a power of two */
     uint32_t chunks;
     struct index_chunk *chunk; /* owned */
-    uint32_t *time; /* owned (chunks): of its first row, or the last time in front of it; NULL: not
-                       asked for */
+    /* owned (chunks): of its first row, or the last time in front of it, or the first one there is;
+     * NULL: not asked for */
+    uint32_t *time;
 };
 
 /* A row's share of its chunk's checksum: of text, row number and too_long. */
@@ -60,6 +61,8 @@ static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 int index_open(const struct source *s, bool header, const struct index_clock *clock,
                const struct cache *cache, struct index *out, struct err *e);
 void index_close(struct index *x);
+/* The first chunks whose times are not known have that of the first one that is. */
+void index_times_lead(struct index *x);
 
 /* An order drawn from (seed, epoch) over `chunks` things: a bijection of [0, chunks) that nobody
  * stores, fixed for ever. */

@@ -122,6 +122,8 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
 /* What stays in the cache folder is bounded where it is put there (object.c). */
 static void object_close(struct inputs *s, struct input *in)
 {
+    if (s->job->data.objects.grow_ms > 0)
+        dataset_trim(in->data, s->job);
     if (s->job->data.cache_max == 0)
         dataset_forget(in->data);
     else
@@ -178,6 +180,7 @@ void inputs_close(struct inputs *s)
     free(s->input);
     config_list_free(&s->lines);
     free(s->head);
+    free(s->seen.hash);
     memset(s, 0, sizeof *s);
 }
 
@@ -186,7 +189,11 @@ void inputs_close(struct inputs *s)
 static void list_run(struct env_work *w) /* on a thread of the pool */
 {
     struct inputs *s = container_of(w, struct inputs, list);
-    s->list_status = dataset_objects(s->job, s->listed, &s->lines, &s->head, &s->list_error);
+    s->list_error = (struct err){.code = 0};
+    s->list_status = s->listed == WIRE_TRAIN && s->job->data.objects.grow_ms > 0
+                         ? dataset_objects_again(s->job, s->after, s->job->data.head == NULL,
+                                                 &s->seen, &s->lines, &s->head, &s->list_error)
+                         : dataset_objects(s->job, s->listed, &s->lines, &s->head, &s->list_error);
 }
 
 static void list_done(struct env_work *w)
@@ -196,10 +203,12 @@ static void list_done(struct env_work *w)
     s->on_change(s->context);
 }
 
-void inputs_relist(struct inputs *s, uint32_t split)
+void inputs_relist(struct inputs *s, uint32_t split, const char *after)
 {
     if (s->listing)
         return;
+    if (after != NULL)
+        (void)snprintf(s->after, sizeof s->after, "%s", after);
     config_list_free(&s->lines);
     free(s->head);
     s->head = NULL;

@@ -7,6 +7,7 @@
 
 #include "proto/base/limits.h"
 #include "worker/data/dataset.h"
+#include "worker/data/object.h"
 
 #define INPUTS_IDLE 16u /* objects that nobody uses and that stay open */
 #define INPUTS_NO_OBJECT UINT32_MAX
@@ -29,6 +30,8 @@ struct inputs {
     struct err list_error;
     struct string_list lines; /* owned: of all objects, once listed */
     char *head;               /* owned */
+    char after[LIMIT_PATH];   /* of a log that grows: names behind this one */
+    struct object_seen seen;
 };
 
 void inputs_init(struct inputs *s, struct env *env, const struct job *job,
@@ -43,7 +46,8 @@ int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *l
 void inputs_release(struct inputs *s, const struct dataset *d); /* NULL is fine */
 /* 0: `lines` and `head` are there; else as inputs_open. */
 int inputs_list(struct inputs *s, struct err *e);
-/* Those of this split are to be listed, anew. */
-void inputs_relist(struct inputs *s, uint32_t split);
+/* Those of this split are to be listed anew, of a log that grows those behind a name; NULL: the
+ * same as before. */
+void inputs_relist(struct inputs *s, uint32_t split, const char *after);
 
 #endif

@@ -6,7 +6,9 @@
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/job/config.h"
+#include "proto/wire/wire.h"
 #include "worker/data/command.h"
+#include "worker/data/dated.h"
 #include "worker/data/events.h"
 
 #include <errno.h>
@@ -18,9 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIST_BYTES (4u << 20) /* of all lines: they travel in a frame */
+#define LIST_BYTES (4u << 20) /* of all lines: they travel in a frame; */
+#define ALL_BYTES (64u << 20) /* of a log that grows: those of them that are new */
 #define PAUSE_MAX_S 60u
-#define SUFFIX "object" /* of decoded text that is bounded by data.cache_max */
+#define INDEXES_BYTES (1u << 20) /* of a log that grows */
+#define SUFFIX "object"          /* of decoded text that is bounded by data.cache_max */
 
 /* ---- tries ----------------------------------------------------------------------------------- */
 
@@ -59,17 +63,17 @@ struct listing {
     const struct job *job;
     uint32_t split;
     const char *what; /* its key */
-    char *text;       /* (LIST_BYTES + 1), owned */
-    size_t bytes;
+    char *text;       /* (most + 1), owned */
+    size_t bytes, most;
 };
 
 static int listing_add(void *to, const char *data, size_t bytes, struct err *e)
 {
     struct listing *l = to;
-    if (bytes > LIST_BYTES - l->bytes)
+    if (bytes > l->most - l->bytes)
         return err_set(e, SHOAL_E_CONFIG,
                        "%s: the object list has more than %u MiB; list fewer and larger objects",
-                       l->what, LIST_BYTES >> 20);
+                       l->what, (uint32_t)(l->most >> 20));
     memcpy(l->text + l->bytes, data, bytes);
     l->bytes += bytes;
     return 0;
@@ -182,7 +186,9 @@ static int names_check(const struct string_list *l, const char *what, struct err
 static int commands_list(const struct job *job, uint32_t split, struct string_list *out,
                          struct err *e)
 {
-    struct listing l = {.job = job, .split = split, .text = malloc(LIST_BYTES + 1)};
+    bool grows = split == WIRE_TRAIN && job->data.objects.grow_ms > 0;
+    size_t most = grows ? ALL_BYTES : LIST_BYTES;
+    struct listing l = {.job = job, .split = split, .text = malloc(most + 1), .most = most};
     (void)job_input(job, split, &l.what);
     if (l.text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of objects", l.what);
@@ -211,7 +217,117 @@ int object_list(const struct job *job, uint32_t split, struct string_list *out, 
     if (rc == 0) {
         qsort(out->item, out->count, sizeof out->item[0], compare_lines);
         rc = names_check(out, what, e);
+        if (rc == 0 && split == WIRE_TRAIN)
+            rc = dated_check(job, out, e);
     }
+    if (rc != 0)
+        config_list_free(out);
+    return rc;
+}
+
+/* ---- a list that comes again ----------------------------------------------------------------- */
+
+static int compare_hashes(const void *a, const void *b)
+{
+    uint64_t x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x < y ? -1 : x > y;
+}
+
+/* Of lines: by the names at their begin. */
+static bool is_behind(const char *line, const char *after)
+{
+    size_t n = object_name(line), m = strlen(after);
+    int order = memcmp(line, after, n < m ? n : m);
+    return order > 0 || (order == 0 && n > m);
+}
+
+static int seen_take(struct object_seen *seen, const struct string_list *all, const char *after,
+                     struct err *e)
+{
+    uint64_t *hash = malloc((all->count + 1) * sizeof *hash);
+    if (hash == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
+    seen->late = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const char *line = all->item[i];
+        hash[i] = object_salt(line);
+        if (!seen->known || is_behind(line, after) ||
+            (seen->count > 0 &&
+             bsearch(&hash[i], seen->hash, seen->count, sizeof *hash, compare_hashes) != NULL))
+            continue;
+        seen->late++;
+        (void)snprintf(seen->late_name, sizeof seen->late_name, "%.*s", (int)object_name(line),
+                       line);
+    }
+    qsort(hash, all->count, sizeof *hash, compare_hashes);
+    free(seen->hash);
+    seen->hash = hash;
+    seen->count = all->count;
+    seen->known = true;
+    return 0;
+}
+
+/* What a file is known by; false: it has gone. */
+static bool file_line(const char *name, char line[LIMIT_PATH])
+{
+    struct stat st;
+    if (stat(name, &st) != 0)
+        return false;
+    (void)snprintf(line, LIMIT_PATH, "%s\t%" PRIu64 "\t%" PRId64 ".%09ld", name,
+                   (uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+    return true;
+}
+
+/* Those behind `after` that fit. */
+static int lines_take(const struct job *job, const struct string_list *all, const char *after,
+                      struct string_list *out, struct err *e)
+{
+    size_t bytes = 0;
+    bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
+    for (size_t i = 0; i < all->count && out->count < LIMIT_OBJECTS; i++) {
+        char line[LIMIT_PATH];
+        const char *is = all->item[i];
+        if (!is_behind(is, after))
+            continue;
+        int rc = line_check(is, "data.train", e);
+        if (rc != 0)
+            return rc;
+        if (files && !file_line(all->item[i], line))
+            continue;
+        if (files)
+            is = line;
+        bytes += strlen(is) + 1;
+        if (bytes > LIST_BYTES)
+            return 0; /* another time */
+        if (config_list_add(out, is) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
+    }
+    return 0;
+}
+
+int object_list_again(const struct job *job, const char *after, struct object_seen *seen,
+                      struct string_list *out, struct err *e)
+{
+    struct string_list all = {0};
+    *out = (struct string_list){0};
+    bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
+    int rc = files ? 0 : commands_list(job, WIRE_TRAIN, &all, e);
+    for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
+        const struct string_list one = {&job->data.train.item[i], 1};
+        rc = source_names_any(&one, "data.train", &all, e);
+        rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* none has come yet */
+    }
+    if (rc == 0) {
+        qsort(all.item, all.count, sizeof all.item[0], compare_lines);
+        rc = names_check(&all, "data.train", e);
+    }
+    if (rc == 0)
+        rc = seen_take(seen, &all, after, e);
+    if (rc == 0)
+        rc = lines_take(job, &all, after, out, e);
+    config_list_free(&all);
     if (rc != 0)
         config_list_free(out);
     return rc;
@@ -308,6 +424,24 @@ static int fetch(struct fetch *f, struct err *e)
     return rc;
 }
 
+/* A file; behind its name may stand what it had when it was listed. */
+static int file_open(const char *what, const char *line, const struct cache *cache,
+                     struct source *out, struct err *e)
+{
+    char name[LIMIT_PATH], *item = name;
+    const struct string_list one = {&item, 1};
+    struct stat st;
+    uint64_t told;
+    (void)snprintf(name, sizeof name, "%.*s", (int)object_name(line), line);
+    if (size_of(line, &told) && stat(name, &st) == 0 && (uint64_t)st.st_size != told)
+        return err_set(e, SHOAL_E_DATA,
+                       "%s: object %s has %" PRIu64 " bytes, and had %" PRIu64
+                       " when it was listed: it is not used; rename files into the log when they "
+                       "are whole",
+                       what, name, (uint64_t)st.st_size, told);
+    return source_open(&one, what, cache, out, e);
+}
+
 int object_open(const struct job *job, uint32_t split, const char *line, const struct cache *cache,
                 struct source *out, struct err *e)
 {
@@ -315,11 +449,8 @@ int object_open(const struct job *job, uint32_t split, const char *line, const s
         .job = job, .open = job->data.objects.of[split].open, .line = line, .cache = cache};
     (void)job_input(job, split, &f.what);
     *out = (struct source){0};
-    if (f.open == NULL) {
-        char *item = (char *)line; /* a list does not change what it holds */
-        const struct string_list one = {&item, 1};
-        return source_open(&one, f.what, cache, out, e);
-    }
+    if (f.open == NULL)
+        return file_open(f.what, line, cache, out, e);
     int rc = line_check(line, f.what, e); /* the coordinator's word */
     if (rc != 0)
         return rc;
@@ -365,6 +496,13 @@ int object_open_all(const struct job *job, uint32_t split, const struct cache *c
     if (rc != 0)
         source_close(out);
     return rc;
+}
+
+void object_trim(const struct job *job, const struct cache *cache)
+{
+    if (job->data.objects.of[WIRE_TRAIN].open == NULL)
+        cache_trim(cache, "text", job->data.cache_max);
+    cache_trim(cache, "index", INDEXES_BYTES);
 }
 
 void object_forget(const struct source *s, const struct cache *cache)

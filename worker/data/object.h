@@ -14,6 +14,19 @@
 /* Lines of all objects of a split, in byte order; the caller's (config_list_free). As
  * source_open; DATA: a name twice, or one that cannot be; CONFIG: too many. */
 int object_list(const struct job *job, uint32_t split, struct string_list *out, struct err *e);
+/* Names of the last list, by hash: what is late. */
+struct object_seen {
+    uint64_t *hash; /* owned (count), rising */
+    size_t count;
+    bool known; /* there was one */
+    uint32_t late;
+    char late_name[LIMIT_PATH];
+};
+/* Of data.train, a log that grows: the first lines behind the name `after` that fit into a message,
+ * files with their bytes and times, so that nobody takes one that is still written. seen->late:
+ * names up to `after` that the last list had not, late_name one of them. */
+int object_list_again(const struct job *job, const char *after, struct object_seen *seen,
+                      struct string_list *out, struct err *e);
 /* The text of one, as a source of one file: found in the cache folder, or read, as often as
  * data.objects.tries allows. As source_open; UNAVAILABLE: a command that printed nothing for
  * data.objects.quiet. */
@@ -27,6 +40,8 @@ size_t object_name(const char *line);
 uint64_t object_salt(const char *line);
 /* A line of its two parts as LANE_NEXT has them. */
 void object_line(const char *name, const char *mark, char out[LIMIT_PATH]);
+/* Of a log that grows: of what was decoded and indexed the oldest goes. */
+void object_trim(const struct job *job, const struct cache *cache);
 /* Takes its text out of the cache folder: it is read again when it is opened again. Of files that
  * are objects nothing is taken. */
 void object_forget(const struct source *s, const struct cache *cache);

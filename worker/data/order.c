@@ -59,7 +59,7 @@ int order_open(struct order *o, const struct index *x, bool drawn, uint32_t with
     *o = (struct order){.drawn = drawn, .whole = (uint32_t)(x->rows / x->chunk_rows)};
     if (within == 0)
         return 0;
-    SHOAL_ASSERT(x->time != NULL);
+    SHOAL_ASSERT(x->time != NULL || x->chunks == 0);
     uint64_t *sorted = malloc(sizeof sorted[0] * (o->whole + 1ull));
     for (uint32_t i = 0; sorted != NULL && i < o->whole; i++) {
         uint32_t time = x->time[i];

@@ -1,5 +1,6 @@
 /* read_csv.c: cells between delimiters, quoted as in RFC 4180; a row is a line, so a quoted cell
  * holds no line end. */
+#include "proto/base/plant.h"
 #include "worker/data/feature.h"
 
 #include <stdio.h>
@@ -33,7 +34,9 @@ static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct 
         }
         break;
     }
-    *cell = (struct cell){line + start, (uint32_t)(to - start)};
+    *cell = (struct cell){
+        line + start,
+        (uint32_t)(to - start - (from == bytes && to > start && PLANTED("quoted_last_byte")))};
     *at = from;
     return 0;
 }
@@ -60,7 +63,7 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
             return 0;
         }
         at++;
-        if (at == bytes && n + 1 < CELLS_MAX) {
+        if (at == bytes && n + 1 < CELLS_MAX && !PLANTED("empty_last_cell")) {
             /* a delimiter at the very end: an empty cell follows it */
             cell[n + 1] = (struct cell){line + bytes, 0};
             *count = n + 2;

@@ -129,7 +129,7 @@ static int row_put(struct slice *b, const struct features *f, bool good)
     }
     if (f->weight != FEATURE_NO_COLUMN)
         bad |= put(c++, b->rows, good ? &s->weight : NULL, 1);
-    if (f->time != FEATURE_NO_COLUMN)
+    if (features_timed(f))
         bad |= put(c++, b->rows, good ? &s->time : NULL, 1);
     for (uint32_t i = 0; i < f->shape.numerics; i++)
         bad |= put(c++, b->rows, good ? &s->numeric[i] : NULL, 1);
@@ -168,6 +168,8 @@ int slice_add(struct slice *b, const struct features *f, const struct line *line
                               .count = f->multi ? s->counts : NULL,
                               .group = f->group != FEATURE_NO_COLUMN ? &s->group : NULL,
                               .by = f->by_count > 0 ? s->by : NULL};
+    if (f->dated != 0)
+        s->time = f->span[line->file].from;
     int rc = batch_line_cut(f, line, s->cell, s->reason);
     if (rc == 0)
         rc = features_example(f, s->cell, &example, s->reason);

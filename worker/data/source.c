@@ -226,14 +226,21 @@ static int file_open(struct source_file *f, const char *name, const struct cache
     return decode_packed(magic, (size_t)n) ? unpack(f, cache, e) : 0;
 }
 
-int source_names(const struct string_list *list, const char *what, struct string_list *names,
-                 struct err *e)
+int source_names_any(const struct string_list *list, const char *what, struct string_list *names,
+                     struct err *e)
 {
     if (list->count == 0)
         return err_set(e, SHOAL_E_NOINPUT, "%s: the job names no input; add a file to it", what);
     int rc = 0;
     for (size_t i = 0; i < list->count && rc == 0; i++)
         rc = expand(list->item[i], what, names, e);
+    return rc;
+}
+
+int source_names(const struct string_list *list, const char *what, struct string_list *names,
+                 struct err *e)
+{
+    int rc = source_names_any(list, what, names, e);
     if (rc == 0 && names->count > FILES_MAX)
         rc = err_set(e, SHOAL_E_CONFIG, "%s: %zu files, more than %u; join some", what,
                      names->count, FILES_MAX);

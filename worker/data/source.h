@@ -46,6 +46,9 @@ void source_close(struct source *s);
 uint32_t source_file_at(const struct source *s, uint64_t at);
 
 /* Names of the list's files, globs expanded, added to *names. NOINPUT, CONFIG. */
+int source_names_any(const struct string_list *list, const char *what, struct string_list *names,
+                     struct err *e);
+/* CONFIG too: more than one job has. */
 int source_names(const struct string_list *list, const char *what, struct string_list *names,
                  struct err *e);
 /* Whether each file of the list is there, is none but a file, and may be read; streams are not

@@ -12,6 +12,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,7 +222,8 @@ static struct request *request_find(struct client *c, peer_t from, const struct 
     struct request *r = c->chain[w->id % CHAINS];
     while (r != NULL && r->id != w->id)
         r = r->next;
-    if (r == NULL || !w->reply || r->type != w->type || peer_of(c, r->target) != from)
+    if (r == NULL || !w->reply || r->type != w->type ||
+        (peer_of(c, r->target) != from && !PLANTED("wrong_sender")))
         return NULL;
     return r;
 }

@@ -79,7 +79,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
     }
     b->rows->batch.examples = 0;
     b->rows->batch.bad_lines = b->rows->batch.drawn = b->rows->batch.event_time = 0;
-    b->rows->batch.clamped = 0;
+    b->rows->batch.clamped = b->rows->batch.outside = 0;
     lane_batch_move(b, READ);
 }
 
@@ -118,6 +118,7 @@ static void lines_count(struct lane *l, const struct batch *b)
     if (!lane_evaluates(l)) {
         l->base->stats->bad_lines += b->bad_lines;
         l->base->stats->clamped += b->clamped;
+        l->base->stats->outside += b->outside;
     }
 }
 

@@ -9,6 +9,7 @@
 #include "dense/model.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -140,8 +141,9 @@ static bool serves(const struct row_cache *c, const struct set *s, uint32_t w, u
     if (s->way[w].lag == PENDING)
         return false;
     uint64_t age = batch - s->way[w].writer;
-    return c->rule.bounded ? age + s->way[w].lag <= (uint64_t)c->rule.most + 1
-                           : age <= c->rule.most;
+    return c->rule.bounded
+               ? age + s->way[w].lag <= (uint64_t)c->rule.most + 1 + PLANTED("cache_too_old")
+               : age <= c->rule.most;
 }
 
 /* The miss at position fresh_count goes into way w once the batch is computed. */

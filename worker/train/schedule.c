@@ -2,6 +2,7 @@
 #include "worker/train/schedule.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #define PI 3.14159265358979323846
 
@@ -37,7 +38,7 @@ float schedule_scale(const struct job *job, uint64_t batch)
     uint64_t warmup = job->legend.learnt ? 0 : job->train.warmup, first = warmup > 0 ? warmup : 1,
              length = job->train.schedule.batches;
     double rest = 1.0 - job->train.schedule.floor, floor = job->train.schedule.floor;
-    if (batch < warmup)
+    if (batch + PLANTED("warm_too_soon") < warmup)
         return (float)((double)batch / (double)warmup);
     if (job->train.schedule.kind == SCHEDULE_CONSTANT || length == 0)
         return 1.0f;

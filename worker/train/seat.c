@@ -2,6 +2,7 @@
 #include "worker/train/seat.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "worker/train/task_figures.h"
 
@@ -258,14 +259,29 @@ static struct msg *index_message(const struct seat *s)
     return wire_encode(&w);
 }
 
+/* The windows of what was indexed as a frame; NULL: no memory. */
+static struct msg *windows_add(struct msg *m, const struct dataset *d, uint32_t windows)
+{
+    struct wire_window *frame = m != NULL ? msg_add(m, windows * sizeof *frame) : NULL;
+    for (uint32_t i = 0; frame != NULL && i < windows; i++)
+        frame[i].rows = dataset_window(d, i, &frame[i].number, &frame[i].first);
+    if (frame != NULL)
+        return m;
+    msg_free(m);
+    return NULL;
+}
+
 static struct msg *object_message(const struct seat *s)
 {
+    bool replay =
+        s->task.split == WIRE_TRAIN && s->host->base.job->replay.on && s->index_status == 0;
     struct wire w;
     client_head(&s->report, &w);
     struct wire_OBJECT_DONE *q = &w.u.OBJECT_DONE;
     q->pass = s->host->pass;
     q->split = s->task.split;
     q->object = s->task.object - 1;
+    q->salt = hash_bytes(s->task.object_name, strlen(s->task.object_name), 1);
     q->fail_status = s->index_status;
     if (s->index_status != 0) {
         snprintf(q->fail_text, sizeof q->fail_text, "%s", s->index_error.text);
@@ -274,30 +290,21 @@ static struct msg *object_message(const struct seat *s)
         q->digest = dataset_digest(s->data);
         snprintf(q->warning, sizeof q->warning, "%s", dataset_warning(s->data));
     }
-    return wire_encode(&w);
+    q->windows = replay ? dataset_windows(s->data) : 0;
+    return windows_add(wire_encode(&w), s->data, q->windows);
 }
 
 static struct msg *windows_message(const struct seat *s)
 {
     const struct dataset *d = s->data;
-    uint32_t windows = dataset_windows(d);
     struct wire w;
     client_head(&s->report, &w);
     w.u.WINDOWS.pass = s->host->pass;
     w.u.WINDOWS.rows = dataset_rows(d);
     w.u.WINDOWS.digest = dataset_digest(d);
-    w.u.WINDOWS.windows = windows;
+    w.u.WINDOWS.windows = dataset_windows(d);
     snprintf(w.u.WINDOWS.warning, sizeof w.u.WINDOWS.warning, "%s", dataset_warning(d));
-    struct msg *m = wire_encode(&w);
-    struct wire_window *frame = m != NULL ? msg_add(m, windows * sizeof *frame) : NULL;
-    for (uint32_t i = 0; frame != NULL && i < windows; i++) {
-        frame[i].zero = 0;
-        frame[i].rows = dataset_window(d, i, &frame[i].number);
-    }
-    if (frame != NULL)
-        return m;
-    msg_free(m);
-    return NULL;
+    return windows_add(wire_encode(&w), d, dataset_windows(d));
 }
 
 static struct msg *task_message(const struct seat *s)

@@ -64,5 +64,6 @@ void stats_to_wire(const struct stats *s, uint64_t pass, struct wire_WORKER_BEAT
         .pull_least_s = least(s, STAGE_PULL, s->busy_ns[STAGE_PULL]),
         .push_least_s = least(s, STAGE_PUSH, s->busy_ns[STAGE_PUSH]),
         .clamped_times = s->clamped,
+        .outside_partition = s->outside,
     };
 }

@@ -65,7 +65,8 @@ struct stats {
     uint64_t skipped_steps;
     uint64_t cache_hits;   /* keys of batches of training whose rows were in the cache */
     uint64_t cache_misses; /* ... whose rows were pulled; both 0 without a cache */
-    uint64_t clamped;      /* examples of training whose event time lay in the future */
+    uint64_t clamped;      /* examples of training whose event time lay in the future, */
+    uint64_t outside;      /* or outside of their file's partition */
 };
 
 /* What one lane place is doing, since when it does that, and up to when that is charged. */

@@ -289,6 +289,8 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
         trainer_forgotten(t);
+    else if (w->status == 0 && w->u.WORKER_BEAT_reply.list)
+        trainer_job_list_again(t);
     return REQUEST_DONE;
 }
 
@@ -502,6 +504,8 @@ void trainer_tick(struct trainer *t)
             seats_tick(t);
         break;
     case WORKING:
+        if (t->listing)
+            trainer_job_list(t);
         seats_tick(t);
         break;
     case CLEARING:

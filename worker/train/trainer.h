@@ -54,6 +54,7 @@ struct trainer_options {
     /* whether a job, which whoever reaches the coordinator may submit, may run commands here
      * (data.train: {cmd: ...}); refused with DENIED otherwise */
     bool commands;
+    bool replay;             /* refuses, with CONFIG, a job that is none (job.replay) */
     struct backend *backend; /* borrowed; NULL for models that need none */
     const char *why;         /* that backend, for people; copied, may be NULL */
     /* Another backend in the place of one whose device is lost; called on a thread of the pool,

@@ -53,6 +53,8 @@ struct trainer {
     uint32_t lease_ms;
     uint32_t declared; /* tables */
     struct request join, objects, tell, declare, beat, leave;
+    bool listed; /* of a log that grows: what was asked for with the token is to be told */
+    uint64_t list_token;
     uint32_t known; /* the first so many splits are none of objects, or have their list */
     bool listing;   /* it lists those of the next one for all */
     struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
@@ -95,6 +97,8 @@ void trainer_job_drop(struct trainer *t); /* likewise */
 /* The input's shape, the model, its schemas and the seats, unless they are there: on a thread,
  * while t->preparing; then calls trainer_tick. What fails ends the trainer's work. */
 void trainer_job_prepare(struct trainer *t);
+/* Of a log that grows: the coordinator wants a list. */
+void trainer_job_list_again(struct trainer *t);
 /* While t->listing: goes on when the list is there. */
 void trainer_job_list(struct trainer *t);
 /* Model and seats alone; likewise. */

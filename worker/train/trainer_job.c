@@ -3,10 +3,12 @@
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
 #include "worker/data/object.h"
 #include "worker/train/known_names.h"
 #include "worker/train/trainer_inner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +34,7 @@ void trainer_job_drop(struct trainer *t)
         inputs_close(&t->inputs);
         job_free(&t->job);
     }
-    t->have_job = t->listing = false;
+    t->have_job = t->listing = t->listed = false;
     t->known = 0;
 }
 
@@ -51,6 +53,13 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
     if (rc != 0)
         return rc;
     const char *command = job_command(&t->job);
+    if (t->options.replay && !t->job.replay.on) {
+        job_free(&t->job);
+        t->broken = true; /* of this worker alone: the job goes on */
+        return err_set(e, SHOAL_E_CONFIG,
+                       "the coordinator's job is no replay, it has no section `replay`: "
+                       "`shoal-worker train` works on any job");
+    }
     if (command != NULL && !t->options.commands) {
         rc = err_set(e, SHOAL_E_DENIED,
                      "the job's input is the command `%s`: this worker runs none unless it is "
@@ -179,8 +188,8 @@ void trainer_job_prepare(struct trainer *t)
     while (t->known < JOB_SPLITS && !t->job.data.objects.of[t->known].on)
         t->known++;
     if (t->known < JOB_SPLITS) {
-        t->listing = false;
-        inputs_relist(&t->inputs, t->known);
+        t->listing = t->listed = false;
+        inputs_relist(&t->inputs, t->known, "");
         client_start(t->client, &t->objects);
         return;
     }
@@ -206,6 +215,13 @@ static void *lines_put(const struct string_list *lines, void *at)
     return to;
 }
 
+/* What is listed: before there is a model split by split, then of a log that grows. */
+static uint32_t split_asked(const struct trainer *t)
+{
+    SHOAL_ASSERT(t->known < JOB_SPLITS || t->state == WORKING);
+    return t->state == WORKING ? WIRE_TRAIN : t->known;
+}
+
 /* A question, or, when the list is there, the answer for all. */
 static struct msg *objects_build(struct request *r)
 {
@@ -215,8 +231,17 @@ static struct msg *objects_build(struct request *r)
     struct wire w;
     client_head(r, &w);
     w.u.OBJECTS.pass = t->host.pass;
-    w.u.OBJECTS.split = t->known;
     w.u.OBJECTS.count = (uint32_t)s->lines.count;
+    w.u.OBJECTS.due = t->state == WORKING;
+    w.u.OBJECTS.listed = t->listed;
+    w.u.OBJECTS.token = t->list_token;
+    if (t->listed) {
+        w.u.OBJECTS.late = s->list_status == 0 ? s->seen.late : 0;
+        w.u.OBJECTS.fail_status = s->list_status;
+        (void)snprintf(w.u.OBJECTS.late_name, LIMIT_PATH, "%s", s->seen.late_name);
+        (void)snprintf(w.u.OBJECTS.fail_text, ERR_TEXT_MAX, "%s", s->list_error.text);
+    }
+    w.u.OBJECTS.split = split_asked(t);
     for (size_t i = 0; i < s->lines.count; i++)
         bytes += strlen(s->lines.item[i]) + 1;
     struct msg *m = wire_encode(&w);
@@ -240,17 +265,30 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
         trainer_clear(t, true, 0, "");
         return REQUEST_DONE;
     }
-    if (client_passing(w->status)) /* AGAIN: another worker lists them */
-        return REQUEST_LATER;
+    bool works = t->state == WORKING; /* a log that grows */
+    if (t->listed || works)
+        /* what it was is told, or is not asked for any more */
+        inputs_relist(&t->inputs, WIRE_TRAIN, NULL);
+    t->listed = false;
+    if (client_passing(w->status)) /* AGAIN: another worker lists them, or they are listed again */
+        return works ? REQUEST_DONE : REQUEST_LATER;
+    if (w->status != 0 && works) {
+        log_warn("the coordinator refused the list of objects: %s", w->error);
+        return REQUEST_DONE;
+    }
     if (w->status != 0) {
         trainer_end(t, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
         return REQUEST_DONE;
     }
     if (w->u.OBJECTS_reply.list) {
+        inputs_relist(&t->inputs, split_asked(t), w->u.OBJECTS_reply.after);
+        t->list_token = w->u.OBJECTS_reply.token;
         t->listing = true;
         trainer_wake(t);
         return REQUEST_DONE;
     }
+    if (works)
+        return REQUEST_DONE;
     const struct frame *head = &m->frame[1];
     char *first = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
     if (head->bytes > 0 && first == NULL)
@@ -273,9 +311,17 @@ void trainer_job_list(struct trainer *t)
     if (rc == SHOAL_E_AGAIN)
         return;
     t->listing = false;
-    if (rc != 0)
+    t->listed = split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0;
+    /* a list that never was is a mistake in the job file; one that was comes back */
+    if (rc != 0 && !(t->listed && t->inputs.seen.known))
         trainer_end(t, rc, e.text);
     else
+        client_start(t->client, &t->objects);
+}
+
+void trainer_job_list_again(struct trainer *t)
+{
+    if (t->state == WORKING && !t->listing && !request_active(&t->objects))
         client_start(t->client, &t->objects);
 }
 

@@ -1388,6 +1388,54 @@ START_TEST(coord_stranger_with_a_workers_number_is_nobody)
 }
 END_TEST
 
+/* Its fence is under way; the lane is another's as soon as that can be. */
+START_TEST(coord_worker_may_die_while_a_lane_is_granted_to_it)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    const struct coord_lane *lane = NULL;
+    while (lane == NULL || lane->state != LANE_GRANTING) {
+        ck_assert(sim_step(r.sim));
+        lane = r.coord->job.tasks.lane;
+    }
+    uint64_t who = lane->worker;
+    for (uint32_t s = 0; s < r.shards; s++)
+        sim_pause(r.shard[s]->node, sim_now_ns(r.sim) + 4 * SECOND);
+    sim_kill(r.worker[r.worker[0].number == who ? 0 : 1].node);
+    while (coord_member_worker(&r.coord->members, who) != NULL)
+        ck_assert(sim_step(r.sim)); /* its lease runs out before a server has answered */
+    ck_assert_uint_ne(r.coord->job.tasks.lane[0].worker, who);
+    run_job(60);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
+/* A task is told by who holds its lane, in the generation that it has: by no other worker (0), nor
+ * by one that lost the lane and has it again (1). */
+START_TEST(coord_report_of_a_task_is_its_holders)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    struct fake_seat *holder = &r.worker[0].seat[0], *other = &r.worker[1].seat[0];
+    while (holder->state != FAKE_WORKING || other->state != FAKE_WORKING ||
+           holder->task.kind != WIRE_NEXT_TASK || other->task.kind != WIRE_NEXT_TASK)
+        ck_assert(sim_step(r.sim));
+    other->task = holder->task;
+    other->lane = holder->lane;
+    other->generation = holder->generation - (_i == 1);
+    other->at = holder->task.first_batch + holder->task.batch_count;
+    if (_i == 1) {
+        r.worker[1].pass = r.worker[0].pass;
+        sim_pause(r.worker[0].node, sim_now_ns(r.sim) + 2 * SECOND);
+    }
+    while (other->state == FAKE_WORKING || other->state == FAKE_REPORTING)
+        ck_assert(sim_step(r.sim));
+    ck_assert_int_eq(other->state, FAKE_RESTING); /* FENCED; who is believed asks for more */
+    uint32_t task = coord_task_index(&r.coord->job.tasks, holder->task.task);
+    ck_assert(!r.coord->job.tasks.task[task].reported);
+    rig_stop();
+}
+END_TEST
+
 /* A job fails, and the next one is there before its workers have asked: they know the former's
  * file, model and tables, so they join anew. */
 START_TEST(coord_workers_of_a_former_job_join_the_next)
@@ -1989,6 +2037,8 @@ int main(void)
     tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_stranger_with_a_workers_number_is_nobody);
+    tcase_add_test(t, coord_worker_may_die_while_a_lane_is_granted_to_it);
+    tcase_add_loop_test(t, coord_report_of_a_task_is_its_holders, 0, 2);
     tcase_add_test(t, coord_workers_of_a_former_job_join_the_next);
     tcase_add_test(t, coord_status_is_not_made_for_each_question);
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);

@@ -114,6 +114,21 @@ START_TEST(coord_member_worker_number_is_never_used_again)
 }
 END_TEST
 
+/* Two of one name and process number, as on two machines; or on one, after each other. */
+START_TEST(coord_member_workers_that_look_alike_are_two)
+{
+    struct wire_WORKER_JOIN j = {.pid = 2, .name = "w"};
+    const struct coord_caller caller = {1, 0, 77, "a-key"};
+    struct coord_worker *w;
+    struct err e;
+    uint64_t first = join(1, "w", 0), second = join(2, "w", 0);
+    ck_assert_uint_ne(first, second);
+    ck_assert_int_eq(coord_member_join(&m, store, &j, &caller, &w, &e), 0);
+    ck_assert_uint_gt(w->number, second);
+    ck_assert_uint_eq(m.workers, 3);
+}
+END_TEST
+
 START_TEST(coord_member_lease_runs_out)
 {
     uint64_t a = join(1, "a", 0), b = join(2, "b", 0);
@@ -165,6 +180,7 @@ int main(void)
     tcase_add_test(c, coord_member_tells_restart_from_recovery);
     tcase_add_test(c, coord_member_server_too_many_is_refused);
     tcase_add_test(c, coord_member_worker_number_is_never_used_again);
+    tcase_add_test(c, coord_member_workers_that_look_alike_are_two);
     tcase_add_test(c, coord_member_lease_runs_out);
     tcase_add_test(c, coord_member_forgives_up_to_now);
     tcase_add_test(c, coord_member_figures_of_the_dead_still_count);

@@ -63,7 +63,7 @@ static uint64_t plan_objects(uint32_t lanes, uint32_t mode, const uint64_t *rows
     struct coord_segment s = {.pieces = count, .piece = piece};
     struct err e = {0};
     for (uint32_t i = 0; i < count; i++) {
-        piece[i] = (struct coord_piece){rows[i], i, i % lanes};
+        piece[i] = (struct coord_piece){0, rows[i], i, i % lanes};
         s.rows += rows[i];
     }
     ck_assert_int_eq(coord_task_open(&t, lanes, mode, &e), 0);
@@ -134,6 +134,74 @@ START_TEST(coord_task_of_an_object_goes_to_its_holder)
     holder[0] = 0; /* it died */
     ck_assert_uint_eq(t.task[coord_task_append(&t, 0)].object, 0);
     coord_task_close(&t);
+}
+END_TEST
+
+static uint32_t given(uint32_t lane, uint64_t to)
+{
+    t.lane[lane].worker = to;
+    uint32_t i = coord_task_append(&t, lane);
+    if (i != COORD_NO_TASK)
+        coord_task_pushed(&t, lane, 0);
+    return i;
+}
+
+/* Two windows of objects which 5 holds but for one of 6: all of the first is given out before one
+ * of the second, whoever holds what. */
+START_TEST(coord_task_of_a_window_are_given_out_before_the_next)
+{
+    static const struct coord_piece first[] = {{0, 30, 0, 0}, {0, 30, 1, 0}, {0, 30, 2, 0}},
+                                    second[] = {{30, 30, 0, 0}, {30, 30, 2, 0}};
+    struct coord_segment s[] = {{.rows = 90, .pieces = 3, .piece = first},
+                                {.position = 90, .rows = 60, .pieces = 2, .piece = second}};
+    uint64_t holder[3] = {5, 5, 6};
+    struct err e = {0};
+    ck_assert_int_eq(coord_task_open(&t, 2, WIRE_SSP, &e), 0);
+    ck_assert_int_eq(coord_task_plan(&t, 1, s, 2, 10, 2, 0, &e), 0);
+    t.holder = holder;
+    t.objects = 3;
+    t.late = UINT64_MAX;
+    ck_assert_uint_eq(t.tasks, 10);
+    ck_assert_uint_eq(t.task[6].position, 30);
+    ck_assert_uint_eq(given(1, 6), 4); /* object 2 */
+    ck_assert_uint_eq(given(1, 6), 5);
+    ck_assert_uint_eq(t.task[given(0, 5)].object, 0);
+    /* 5 has one that is not begun, which stays its own: 6 waits, and gets none of the second */
+    ck_assert_uint_eq(given(1, 6), COORD_NO_TASK);
+    ck_assert_uint_eq(given(0, 5), 1);
+    ck_assert_uint_eq(given(0, 5), 2);
+    ck_assert_uint_eq(given(1, 6), COORD_NO_TASK);
+    ck_assert_uint_eq(given(0, 5), 3);
+    ck_assert_uint_eq(t.task[given(1, 6)].object, 2);
+    ck_assert_uint_eq(t.task[given(0, 5)].object, 0);
+    coord_task_close(&t);
+}
+END_TEST
+
+/* A holder that is behind gives away what it has not begun, but for its last one. */
+START_TEST(coord_task_of_a_window_is_taken_over_where_its_holder_has_others)
+{
+    static const struct coord_piece first[] = {{0, 20, 0, 0}, {0, 20, 1, 0}, {0, 20, 2, 0}},
+                                    second[] = {{20, 20, 0, 0}};
+    struct coord_segment s[] = {{.rows = 60, .pieces = 3, .piece = first},
+                                {.position = 60, .rows = 20, .pieces = 1, .piece = second}};
+    struct err e = {0};
+    for (uint32_t segments = 1; segments <= 2; segments++) {
+        uint64_t holder[3] = {5, 5, 5};
+        ck_assert_int_eq(coord_task_open(&t, 2, WIRE_SSP, &e), 0);
+        ck_assert_int_eq(coord_task_plan(&t, 1, s, segments, 10, 2, 0, &e), 0);
+        t.holder = holder;
+        t.objects = 3;
+        t.late = UINT64_MAX;
+        uint32_t i = given(1, 6);
+        if (segments == 1) /* no window: what another one has nobody opens */
+            ck_assert_uint_eq(i, COORD_NO_TASK);
+        else
+            ck_assert(i == 2 && holder[2] == 6);
+        ck_assert_uint_eq(given(0, 5), 0);
+        ck_assert_uint_eq(given(1, 6), COORD_NO_TASK); /* one is left */
+        coord_task_close(&t);
+    }
 }
 END_TEST
 
@@ -295,6 +363,8 @@ int main(void)
     tcase_add_test(c, coord_task_plan_covers_every_position_once);
     tcase_add_test(c, coord_task_of_objects_covers_each_row_once);
     tcase_add_test(c, coord_task_of_an_object_goes_to_its_holder);
+    tcase_add_test(c, coord_task_of_a_window_are_given_out_before_the_next);
+    tcase_add_test(c, coord_task_of_a_window_is_taken_over_where_its_holder_has_others);
     tcase_add_test(c, coord_task_bsp_lanes_are_equally_long);
     tcase_add_test(c, coord_task_batch_numbers_count_on_over_tasks_and_epochs);
     tcase_add_test(c, coord_task_stops_between_rounds);

@@ -129,7 +129,7 @@ START_TEST(a_list_is_asked_for_anew)
     worker_write("o99", "label,a\n1,1\n", 12);
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);
     ck_assert_uint_eq(inputs.lines.count, OBJECTS); /* it stands */
-    inputs_relist(&inputs, 0);
+    inputs_relist(&inputs, 0, "");
     ck_assert_uint_eq(inputs.lines.count, 0);
     ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
     loop_turns();
@@ -152,7 +152,7 @@ START_TEST(each_split_has_objects_of_its_own)
     ck_assert_int_eq(inputs_open(&inputs, 1, 3, "v", &valid, &e), 0);
     ck_assert_uint_eq(dataset_rows(d), 2);
     ck_assert_uint_eq(dataset_rows(valid), 1);
-    inputs_relist(&inputs, 1);
+    inputs_relist(&inputs, 1, "");
     ck_assert_int_eq(inputs_list(&inputs, &e), SHOAL_E_AGAIN);
     loop_turns();
     ck_assert_int_eq(inputs_list(&inputs, &e), 0);

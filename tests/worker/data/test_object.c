@@ -265,6 +265,63 @@ START_TEST(all_of_them_are_one_log)
 }
 END_TEST
 
+/* Of a log that grows. */
+static int lists_again(const char *words, const char *after, struct object_seen *seen)
+{
+    config_list_free(&lines);
+    job.data.objects.grow_ms = 1000;
+    snprintf(list_text, sizeof list_text, "printf '%s'", words);
+    return object_list_again(&job, after, seen, &lines, &e);
+}
+
+START_TEST(a_list_again_has_what_is_behind_a_name)
+{
+    struct object_seen seen = {0};
+    ck_assert_int_eq(lists_again("c\\t3\\na\\t1\\nb\\t2\\n", "", &seen), 0);
+    ck_assert_uint_eq(lines.count, 3);
+    ck_assert_int_eq(lists_again("a\\t1\\nb\\t2\\nb0\\nc\\t3\\n", "b", &seen), 0);
+    ck_assert_uint_eq(lines.count, 2);
+    ck_assert_str_eq(lines.item[0], "b0");
+    ck_assert_str_eq(lines.item[1], "c\t3");
+    ck_assert_uint_eq(seen.late, 0); /* both were there */
+    ck_assert_int_eq(lists_again("a\\t1\\naa\\t9\\nb\\t2\\nc\\t3\\n", "b", &seen), 0);
+    ck_assert_uint_eq(seen.late, 1);
+    ck_assert_str_eq(seen.late_name, "aa");
+    ck_assert_int_eq(lists_again("a\\t1\\naa\\t9\\n", "b", &seen), 0);
+    ck_assert_uint_eq(seen.late, 0); /* it is told once */
+    ck_assert_uint_eq(lines.count, 0);
+    ck_assert_int_eq(lists_again("", "b", &seen), 0); /* none is there any more */
+    free(seen.hash);
+}
+END_TEST
+
+START_TEST(a_file_is_known_by_bytes_and_time)
+{
+    struct object_seen seen = {0};
+    struct string_list globs = {0};
+    struct source s;
+    job.data.objects.of[0].list = job.data.objects.of[0].open = NULL;
+    job.data.objects.grow_ms = 1000;
+    ck_assert_int_eq(config_list_add(&globs, worker_path("none-*")), 0);
+    ck_assert_int_eq(config_list_add(&globs, worker_path("part-*")), 0);
+    job.data.train = globs;
+    ck_assert_int_eq(object_list_again(&job, "", &seen, &lines, &e), 0);
+    ck_assert_uint_eq(lines.count, 0);
+    worker_write("part-1", "abc\n", 4);
+    ck_assert_int_eq(object_list_again(&job, "", &seen, &lines, &e), 0);
+    ck_assert_uint_eq(lines.count, 1);
+    ck_assert_ptr_nonnull(strstr(lines.item[0], "part-1\t4\t"));
+    ck_assert_int_eq(object_open(&job, WIRE_TRAIN, lines.item[0], &cache, &s, &e), 0);
+    ck_assert_uint_eq(s.bytes, 4);
+    source_close(&s);
+    worker_write("part-1", "abc\ndef\n", 8);
+    ck_assert_int_eq(object_open(&job, WIRE_TRAIN, lines.item[0], &cache, &s, &e), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "has 8 bytes, and had 4 when it was listed"));
+    config_list_free(&globs);
+    free(seen.hash);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("object");
@@ -283,6 +340,8 @@ int main(void)
     tcase_add_test(c, objects_keep_to_their_room_in_the_folder);
     tcase_add_test(c, without_a_lock_an_object_is_opened_too);
     tcase_add_test(c, all_of_them_are_one_log);
+    tcase_add_test(c, a_list_again_has_what_is_behind_a_name);
+    tcase_add_test(c, a_file_is_known_by_bytes_and_time);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

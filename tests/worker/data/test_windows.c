@@ -121,6 +121,34 @@ START_TEST(a_row_without_a_time_stays_where_it_is)
 }
 END_TEST
 
+/* ... and the first ones of that of the first that has one. */
+START_TEST(first_rows_without_a_time_are_of_the_first_one_there_is)
+{
+    char text[256];
+    uint32_t number, first;
+    size_t bytes = (size_t)sprintf(text, "label,when,row\n1,never,a\n0,,b\n1,%u,c\n0,%u,d\n",
+                                   DAY_1 + HOUR, DAY_1 + 9 * HOUR);
+    open_rows(text, bytes);
+    ck_assert_uint_eq(dataset_windows(d), 2);
+    ck_assert_uint_eq(dataset_window(d, 0, &number, &first), 3);
+    ck_assert_uint_eq(number, DAY_1 / HOUR + 1);
+    ck_assert_uint_eq(first, DAY_1 + HOUR);
+}
+END_TEST
+
+/* Of files with no row in them it is said, whatever order is asked for. */
+START_TEST(a_log_without_rows_has_no_windows)
+{
+    const char *path = worker_write("train.csv", "label,when,row\n", 15);
+    ck_assert_int_eq(config_list_add(&job.data.train, path), 0);
+    ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "no row"));
+    ck_assert_msg(dataset_open_object(&job, path, &d, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(dataset_rows(d), 0);
+    ck_assert_uint_eq(dataset_windows(d), 0);
+}
+END_TEST
+
 /* _i 0: in order, nothing is said; 1: many rows in
  * none, told behind the word on labels, which all are 1; 2: the first row is of
  * the year 2100, which is no disorder. */
@@ -307,6 +335,8 @@ int main(void)
     tcase_add_loop_test(t, rows_come_window_by_window, 0, 2);
     tcase_add_test(t, an_epoch_without_a_draw_is_the_files_order);
     tcase_add_test(t, a_row_without_a_time_stays_where_it_is);
+    tcase_add_test(t, first_rows_without_a_time_are_of_the_first_one_there_is);
+    tcase_add_test(t, a_log_without_rows_has_no_windows);
     tcase_add_loop_test(t, a_large_log_in_no_order_of_time_is_told, 0, 3);
     tcase_add_test(t, an_epoch_in_windows_visits_each_chunk_once);
     tcase_add_test(t, a_later_window_changes_nothing_before_it);

@@ -22,6 +22,7 @@
 static struct backend *backend;
 static uint32_t step_ms; /* of the workers that are added next */
 static bool commands;    /* these may run */
+static bool replays;     /* nothing else is worked on */
 static bool stay;        /* they wait between jobs */
 static struct fake fake;
 static char text[4096];
@@ -106,6 +107,7 @@ static struct trainer *worker_add(uint32_t lanes)
                                       .wait_ms = 5000,
                                       .step_ms = step_ms,
                                       .commands = commands,
+                                      .replay = replays,
                                       .stay = stay};
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
@@ -461,6 +463,25 @@ START_TEST(trainer_says_that_names_take_too_much)
 }
 END_TEST
 
+/* And ends nobody's job. */
+START_TEST(trainer_for_replays_leaves_another_job_to_the_others)
+{
+    struct err e = {0};
+    job_make(100, "{kind: probe}", "async");
+    fake_open(&fake, &calm, text, 2, 1);
+    replays = true;
+    worker_add(1);
+    replays = false;
+    worker_add(2);
+    run_to_the_end();
+    ck_assert_int_eq(trainer_status(worker[0], &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "is no replay"));
+    ck_assert_int_eq(trainer_status(worker[1], &e), 0);
+    ck_assert_uint_eq(fake.left_fatal, 0);
+    rows_check();
+}
+END_TEST
+
 /* Whoever reaches the coordinator submits jobs: their commands run only where that was allowed. */
 START_TEST(trainer_runs_commands_only_where_allowed)
 {
@@ -708,6 +729,7 @@ int main(void)
     tcase_add_test(c, trainer_ends_when_nobody_answers);
     tcase_add_test(c, trainer_says_why_it_cannot_go_on);
     tcase_add_test(c, trainer_says_that_names_take_too_much);
+    tcase_add_test(c, trainer_for_replays_leaves_another_job_to_the_others);
     tcase_add_loop_test(c, trainer_runs_commands_only_where_allowed, 0, 4);
     tcase_add_loop_test(c, trainer_goes_on_after_a_poisoned_push, 0, 9);
     tcase_add_test(c, trainer_leaves_in_good_order);

@@ -1,0 +1,562 @@
+/* grow.c: lists that come again, what is taken of them, and what is remembered of that. */
+#include "server/coord/grow.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "server/coord/core.h"
+#include "server/coord/eval.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STOP_KEY "stop"        /* the number of the job that is to end */
+#define START_KEY "grow/start" /* what a job that begins with a checkpoint's tables takes over */
+
+void coord_grow_close(struct coord_grow *g)
+{
+    coord_objects_close(&g->taken);
+    coord_objects_close(&g->list);
+    free(g->since);
+    free(g->record);
+    memset(g, 0, sizeof *g);
+}
+
+static uint64_t grow_ns(const struct coord_job *j)
+{
+    return j->spec.data.objects.grow_ms * UINT64_C(1000000);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static size_t name_bytes(const char *line)
+{
+    return strcspn(line, "\t");
+}
+
+/* Of names, whatever stands behind them. A tab is less than any byte of a name. */
+static int names_compare(const char *a, const char *b)
+{
+    size_t n = name_bytes(a), m = name_bytes(b);
+    int order = memcmp(a, b, n < m ? n : m);
+    return order != 0 ? order : n < m ? -1 : n > m;
+}
+
+/* Where a name stands, or would. */
+static uint32_t place_of(const struct coord_objects *o, const char *line, bool *there)
+{
+    uint32_t low = 0, high = o->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (names_compare(o->object[middle].line, line) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *there = low < o->count && names_compare(o->object[low].line, line) == 0;
+    return low;
+}
+
+static bool is_taken(const struct coord_grow *g, const char *line)
+{
+    bool there;
+    if (g->at.after[0] != 0 && names_compare(line, g->at.after) <= 0)
+        return true;
+    (void)place_of(&g->taken, line, &there);
+    return there;
+}
+
+static char *line_put(char *to, const char *line, size_t bytes)
+{
+    memcpy(to, line, bytes);
+    to[bytes] = '\n';
+    return to + bytes + 1;
+}
+
+/* The names of the objects at hand join those that are remembered, and the least are forgotten. */
+static int names_merge(struct coord_grow *g, const struct coord_objects *o, struct err *e)
+{
+    size_t most = g->taken.bytes + o->bytes + 1;
+    uint32_t i = 0, k = 0, count = 0;
+    char *text = malloc(most), *to = text;
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of objects");
+    while (i < g->taken.count || k < o->count) {
+        bool old = k == o->count || (i < g->taken.count &&
+                                     names_compare(g->taken.object[i].line, o->object[k].line) < 0);
+        const char *line = old ? g->taken.object[i++].line : o->object[k++].line;
+        to = line_put(to, line, name_bytes(line));
+        count++;
+    }
+    char *from = text;
+    while (count > COORD_GROW_NAMES || (size_t)(to - from) > COORD_GROW_BYTES) {
+        size_t n = (size_t)((char *)memchr(from, '\n', (size_t)(to - from)) - from);
+        (void)snprintf(g->at.after, sizeof g->at.after, "%.*s", (int)n, from);
+        from += n + 1;
+        count--;
+    }
+    int rc = coord_objects_take(&g->taken, from, (size_t)(to - from), count, "", 0, e);
+    free(text);
+    return rc;
+}
+
+/* ---- what is stored -------------------------------------------------------------------------- */
+
+/* Of the round before, and of the run before (back.h), the record stands until the progress says
+ * otherwise. */
+void coord_grow_key(uint64_t run, uint32_t round, char key[])
+{
+    (void)snprintf(key, COORD_KEY_MAX, "grow/%u", (uint32_t)((run & 1) * 2 + (round & 1)));
+}
+
+static size_t text_put(char *to, const struct coord_objects *o)
+{
+    char *at = to;
+    for (uint32_t i = 0; i < o->count; i++)
+        at = line_put(at, o->object[i].line, strlen(o->object[i].line));
+    return (size_t)(at - to);
+}
+
+static int record_make(struct coord_grow *g, const struct coord_objects *o, struct err *e)
+{
+    size_t rows = coord_objects_records_bytes(o);
+    size_t most = sizeof g->at + g->taken.bytes + o->bytes + o->head_bytes + rows;
+    char *record = malloc(most), *at = record;
+    if (record == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the record of %u objects", o->count);
+    at += sizeof g->at;
+    at += g->at.names_bytes = text_put(at, &g->taken);
+    at += g->at.list_bytes = text_put(at, o);
+    if (o->head_bytes > 0)
+        memcpy(at, o->head, o->head_bytes);
+    at += g->at.head_bytes = o->head_bytes;
+    coord_objects_records(o, at);
+    at += rows;
+    g->at.names = g->taken.count;
+    g->at.objects = o->count;
+    memcpy(record, &g->at, sizeof g->at);
+    SHOAL_ASSERT(at == record + most && most <= COORD_VALUE_MAX);
+    free(g->record);
+    g->record = record;
+    g->record_bytes = most;
+    return 0;
+}
+
+static int record_put(struct coord *c, struct err *e)
+{
+    const struct coord_grow *g = &c->job.grow;
+    char key[COORD_KEY_MAX];
+    coord_grow_key(c->job.at.run, g->at.round, key);
+    return coord_put(c, key, g->record, g->record_bytes)
+               ? 0
+               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+static int damaged(struct err *e)
+{
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "the objects of data.train are not in the coordinator's store, or damaged: "
+                   "resume the newest checkpoint");
+}
+
+/* Bytes of a store, or of a checkpoint: nothing is believed. */
+static int record_take(struct coord_job *j, const char *value, size_t bytes, struct err *e)
+{
+    struct coord_grow *g = &j->grow;
+    struct coord_grow_record *at = &g->at;
+    if (bytes < sizeof *at)
+        return damaged(e);
+    memcpy(at, value, sizeof *at);
+    const char *names = value + sizeof *at;
+    size_t left = bytes - sizeof *at;
+    if (at->objects > LIMIT_OBJECTS || at->names_bytes > left || at->list_bytes > left ||
+        at->head_bytes > left || at->names_bytes + at->list_bytes + at->head_bytes > left ||
+        at->rows == 0 || memchr(at->after, 0, sizeof at->after) == NULL ||
+        memchr(at->late_name, 0, sizeof at->late_name) == NULL)
+        return damaged(e);
+    const char *list = names + at->names_bytes, *head = list + at->list_bytes;
+    int rc = coord_objects_take(&g->taken, names, at->names_bytes, at->names, "", 0, e);
+    if (rc == 0)
+        rc = coord_objects_take(&j->objects[WIRE_TRAIN], list, at->list_bytes, at->objects, head,
+                                at->head_bytes, e);
+    if (rc == 0)
+        rc = coord_objects_deal(j, e);
+    left -= at->names_bytes + at->list_bytes + at->head_bytes;
+    if (rc != 0 || !coord_objects_known(&j->objects[WIRE_TRAIN], head + at->head_bytes, left))
+        return damaged(e);
+    free(g->record);
+    g->record = malloc(bytes);
+    g->record_bytes = bytes;
+    if (g->record == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the record of %u objects", at->objects);
+    memcpy(g->record, value, bytes);
+    return 0;
+}
+
+/* Those names alone that the objects at hand have not. */
+static int names_lose(struct coord_grow *g, const struct coord_objects *o, struct err *e)
+{
+    uint32_t count = 0;
+    char *text = malloc(g->taken.bytes + 1), *to = text;
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the names of objects");
+    for (uint32_t i = 0; i < g->taken.count; i++) {
+        const char *name = g->taken.object[i].line;
+        bool there;
+        (void)place_of(o, name, &there);
+        to = there ? to : line_put(to, name, strlen(name));
+        count += !there;
+    }
+    struct coord_objects left = {0};
+    int rc = count == 0 ? 0 : coord_objects_take(&left, text, (size_t)(to - text), count, "", 0, e);
+    free(text);
+    if (rc != 0)
+        return rc;
+    coord_objects_close(&g->taken);
+    g->taken = left;
+    return 0;
+}
+
+int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
+                     uint64_t train_rows, struct err *e)
+{
+    struct coord_grow *g = &j->grow;
+    int rc = record_take(j, record, bytes, e);
+    if (rc == 0 && train_rows < g->at.before_rows + g->at.rows)
+        rc = names_lose(g, &j->objects[WIRE_TRAIN], e);
+    struct coord_grow_record at = {.job = j->at.number};
+    memcpy(at.after, g->at.after, sizeof at.after);
+    g->at = at;
+    coord_objects_close(&j->objects[WIRE_TRAIN]);
+    if (rc == 0)
+        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
+    return rc != 0 || coord_note(c, START_KEY, g->record, g->record_bytes)
+               ? rc
+               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+}
+
+/* A job that has no round yet: nothing, or what it took over. */
+static int start_load(const struct coord *c, struct coord_job *j, struct err *e)
+{
+    struct coord_grow *g = &j->grow;
+    void *value;
+    size_t bytes;
+    int rc = coord_store_get(c->store, START_KEY, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    if (bytes >= sizeof g->at)
+        memcpy(&g->at, value, sizeof g->at);
+    bool mine = g->at.job == j->at.number, good = g->at.names_bytes == bytes - sizeof g->at;
+    if (mine && good && g->at.names > 0)
+        rc = coord_objects_take(&g->taken, (char *)value + sizeof g->at, bytes - sizeof g->at,
+                                g->at.names, "", 0, e);
+    g->at.after[LIMIT_PATH - 1] = 0;
+    if (!mine)
+        g->at = (struct coord_grow_record){.job = 0};
+    free(value);
+    return mine && !good ? damaged(e) : rc;
+}
+
+int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    uint64_t stop = 0;
+    void *value;
+    size_t bytes;
+    if (!coord_grow_on(j))
+        return 0;
+    if (j->at.epoch == 0)
+        return start_load(c, j, e);
+    coord_grow_key(j->at.run, j->at.epoch, key);
+    int rc = coord_store_get(c->store, key, &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? damaged(e) : rc;
+    rc = record_take(j, value, bytes, e);
+    free(value);
+    if (rc == 0 && (j->grow.at.job != j->at.number || j->grow.at.round != j->at.epoch))
+        rc = damaged(e);
+    if (rc != 0)
+        return rc;
+    j->at.split[WIRE_TRAIN] = (struct coord_split){
+        .rows = j->grow.at.rows, .digest = j->grow.at.digest, .used = 1, .known = 1};
+    rc = coord_store_get_fixed(c->store, STOP_KEY, &stop, sizeof stop, e);
+    j->grow.stop = rc == 0 && stop == j->at.number;
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- a list ---------------------------------------------------------------------------------- */
+
+/* Since when each object is listed as it is now. */
+static int seen_take(struct coord *c, const struct coord_ask *a, struct err *e)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_grow *g = &c->job.grow;
+    struct coord_objects list = {0};
+    uint64_t now = env_now_ns(c->env), *since = NULL;
+    int rc = q->count == 0 ? 0
+                           : coord_objects_take(&list, a->m->frame[1].data, a->m->frame[1].bytes,
+                                                q->count, "", 0, e);
+    if (rc == 0 && q->count > 0 && (since = calloc(q->count, sizeof *since)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a list of %u objects", q->count);
+    if (rc != 0) {
+        coord_objects_close(&list);
+        return rc;
+    }
+    for (uint32_t i = 0; i < list.count; i++) {
+        bool there;
+        uint32_t was = place_of(&g->list, list.object[i].line, &there);
+        if (!is_taken(g, list.object[i].line))
+            since[i] = there && strcmp(g->list.object[was].line, list.object[i].line) == 0 &&
+                               g->since[was] != 0
+                           ? g->since[was]
+                           : now;
+    }
+    coord_objects_close(&g->list);
+    free(g->since);
+    g->list = list;
+    g->since = since;
+    g->listed_ns = now;
+    return 0;
+}
+
+static void late_note(struct coord *c, const struct wire_OBJECTS *q)
+{
+    struct coord_grow *g = &c->job.grow;
+    if (q->late == 0)
+        return;
+    g->at.late += q->late;
+    (void)snprintf(g->at.late_name, sizeof g->at.late_name, "%s", q->late_name);
+    log_warn("data.train: %u objects have come too late and are left out, %s among them: names up "
+             "to %s are not remembered any more",
+             q->late, q->late_name, g->at.after);
+}
+
+static void failed_note(struct coord *c, const struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_grow *g = &c->job.grow;
+    if (strcmp(g->failed, q->fail_text) != 0)
+        log_warn("worker %s cannot list the log, which is tried again: %s", a->worker->name,
+                 q->fail_text);
+    (void)snprintf(g->failed, sizeof g->failed, "%s", q->fail_text);
+}
+
+static bool is_stable(const struct coord_job *j, uint32_t i)
+{
+    const struct coord_grow *g = &j->grow;
+    return g->since[i] != 0 && g->listed_ns - g->since[i] >= grow_ns(j);
+}
+
+/* Of those that nobody writes any more the first that fit. */
+static uint32_t stable_lines(const struct coord_job *j, char *text, size_t *bytes)
+{
+    const struct coord_grow *g = &j->grow;
+    uint32_t count = 0;
+    char *to = text;
+    for (uint32_t i = 0; i < g->list.count && count < LIMIT_OBJECTS; i++)
+        if (is_stable(j, i)) {
+            to = line_put(to, g->list.object[i].line, strlen(g->list.object[i].line));
+            count++;
+        }
+    *bytes = (size_t)(to - text);
+    return count;
+}
+
+/* They become the objects at hand; 0 too where there are none. */
+static int stable_take(struct coord *c, const void *head, size_t head_bytes, struct err *e)
+{
+    struct coord_job *j = &c->job;
+    size_t bytes;
+    char *text = malloc(j->grow.list.bytes + 1);
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a list of objects");
+    uint32_t count = stable_lines(j, text, &bytes);
+    int rc = count == 0 ? 0
+                        : coord_objects_take(&j->objects[WIRE_TRAIN], text, bytes, count, head,
+                                             head_bytes, e);
+    free(text);
+    if (rc == 0 && count > 0 && (rc = coord_objects_deal(j, e)) != 0)
+        coord_objects_forget(&j->objects[WIRE_TRAIN]);
+    if (rc == 0 && count > 0)
+        log_info("data.train: %u objects have come", count);
+    return rc;
+}
+
+/* Before there is a model: the first line of the first object is told with a list, so nobody may
+ * write that one any more. */
+static int first_take(struct coord *c, struct coord_ask *a)
+{
+    struct coord_job *j = &c->job;
+    const struct coord_grow *g = &j->grow;
+    bool good = g->list.count > 0 && (g->since[0] == 0 || is_stable(j, 0)),
+         waits = a->m->frame[2].bytes > 0 && !good;
+    if (j->objects[WIRE_TRAIN].count > 0 || waits || c->job.at.phase > PHASE_INDEX)
+        return 0;
+    int rc = stable_take(c, a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
+    if (rc == 0 && j->objects[WIRE_TRAIN].count > 0 && g->since[0] != 0)
+        coord_objects_opened(c, a->worker->number);
+    return rc;
+}
+
+static int listed(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_grow *g = &c->job.grow;
+    if (c->job.objects[WIRE_TRAIN].lister != a->worker->number ||
+        c->job.objects[WIRE_TRAIN].lister_ns != q->token)
+        return 0; /* told again, or too late */
+    c->job.objects[WIRE_TRAIN].lister = 0;
+    g->due_ns = env_now_ns(c->env) + grow_ns(&c->job);
+    if (q->fail_status != 0) {
+        failed_note(c, a);
+        return 0;
+    }
+    g->failed[0] = 0;
+    int rc = seen_take(c, a, &a->e);
+    if (rc != 0)
+        return rc;
+    late_note(c, q);
+    return first_take(c, a);
+}
+
+static bool may_list(const struct coord *c, uint64_t worker)
+{
+    const struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    uint64_t now = env_now_ns(c->env);
+    bool lost = o->lister == worker && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
+    return now >= c->job.grow.due_ns && (o->lister == 0 || lost);
+}
+
+bool coord_grow_due(const struct coord *c, uint64_t worker)
+{
+    uint32_t phase = c->job.at.phase;
+    return coord_grow_on(&c->job) && !c->job.grow.stop && may_list(c, worker) &&
+           (phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW);
+}
+
+int coord_grow_list(struct coord *c, struct coord_ask *a)
+{
+    const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    uint64_t me = a->worker->number;
+    int rc = q->listed ? listed(c, a) : 0;
+    if (rc != 0)
+        return rc;
+    a->frame = "";
+    if (q->due && q->listed)
+        return 0;
+    if (!q->due && o->head != NULL) {
+        a->reply.u.OBJECTS_reply.count = o->count;
+        a->frame = o->head;
+        a->frame_bytes = o->head_bytes;
+        return 0;
+    }
+    if (q->listed || (q->due ? !coord_grow_due(c, me) : !may_list(c, me)))
+        return err_set(&a->e, SHOAL_E_AGAIN, "the log is listed again in a while");
+    o->lister = me;
+    o->lister_ns = env_now_ns(c->env);
+    a->reply.u.OBJECTS_reply.list = true;
+    a->reply.u.OBJECTS_reply.token = o->lister_ns;
+    (void)snprintf(a->reply.u.OBJECTS_reply.after, LIMIT_PATH, "%s", c->job.grow.at.after);
+    return 0;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+void coord_grow_wait(struct coord_job *j)
+{
+    j->tasks.holder = NULL;
+    j->tasks.objects = 0;
+    coord_objects_forget(&j->objects[WIRE_TRAIN]);
+}
+
+int coord_grow_take(struct coord *c, struct err *e)
+{
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    SHOAL_ASSERT(c->job.at.phase == PHASE_GROW);
+    return o->count > 0 || c->job.grow.list.count == 0 ? 0
+                                                       : stable_take(c, o->head, o->head_bytes, e);
+}
+
+/* What is taken is not taken again. */
+static void seen_forget(struct coord_grow *g)
+{
+    for (uint32_t i = 0; i < g->list.count; i++)
+        if (is_taken(g, g->list.object[i].line))
+            g->since[i] = 0;
+}
+
+int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t round,
+                     struct err *e)
+{
+    struct coord_job *j = &c->job;
+    struct coord_grow *g = &j->grow;
+    SHOAL_ASSERT(round == 1 || j->at.phase == PHASE_GROW); /* 1 */
+    SHOAL_ASSERT(whole->rows == 0 || round == g->at.round + 1);
+    if (whole->rows > 0) {
+        g->at.before_rows += g->at.rows;
+        g->at.before_batches += g->at.batches;
+        if (round > 1)
+            coord_losses_add(&g->at.before, &j->epoch[coord_epoch_slot(j, round - 1)].train);
+        g->at.rows = whole->rows;
+        g->at.digest = whole->digest;
+        g->at.batches = coord_objects_batches(j);
+        g->at.round = round;
+    }
+    g->at.job = j->at.number;
+    g->at.read += j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out;
+    g->at.left_out += j->objects[WIRE_TRAIN].left_out;
+    int rc = names_merge(g, &j->objects[WIRE_TRAIN], e);
+    if (rc == 0)
+        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
+    seen_forget(g);
+    return rc == 0 ? record_put(c, e) : rc;
+}
+
+/* ---- the end, and what is told --------------------------------------------------------------- */
+
+bool coord_grow_stop(struct coord *c)
+{
+    struct coord_job *j = &c->job;
+    uint32_t phase = j->at.phase;
+    bool trains =
+        phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_GROW;
+    if (!coord_grow_on(j) || !trains || j->grow.stop)
+        return false;
+    j->grow.stop = true;
+    log_info("job %s is asked to stop: it ends behind the batches that are given out",
+             j->spec.name);
+    return coord_put(c, STOP_KEY, &j->at.number, sizeof j->at.number);
+}
+
+bool coord_grow_waits(const struct coord *c, char *text, size_t bytes)
+{
+    const struct coord_grow *g = &c->job.grow;
+    bool first = c->job.at.phase <= PHASE_INDEX && g->listed_ns != 0 && g->list.count == 0;
+    if (!coord_grow_on(&c->job) || (g->failed[0] == 0 && !first) || g->stop)
+        return false;
+    if (g->failed[0] == 0)
+        (void)snprintf(text, bytes,
+                       "waits for objects: data.train lists none yet; is it what was meant?");
+    else
+        (void)snprintf(text, bytes, "waits for objects: the log cannot be listed: %.400s",
+                       g->failed);
+    return true;
+}
+
+void coord_grow_json(const struct coord_job *j, struct json *to)
+{
+    const struct coord_grow *g = &j->grow;
+    uint32_t coming = 0;
+    json_set_int(to, "read", (int64_t)g->at.read);
+    json_set_int(to, "left_out", (int64_t)g->at.left_out);
+    json_set_int(to, "late", (int64_t)g->at.late);
+    if (g->at.late > 0)
+        json_set_string(to, "late_name", g->at.late_name);
+    for (uint32_t i = 0; i < g->list.count; i++)
+        coming += g->since[i] != 0;
+    json_set_int(to, "coming", coming);
+    if (g->taken.count > 0)
+        json_set_string(to, "last", g->taken.object[g->taken.count - 1].line);
+}

@@ -1,0 +1,104 @@
+/* grow.h: a log of objects that grows (data.objects.grow): what came since is a round, which is
+ * trained as an epoch of its own; the job ends when it is stopped, or by train.max_minutes.
+ *
+ *   epoch N is over -> PHASE_GROW --objects that came are taken and indexed--> TRAIN, N + 1
+ *                        |  ^                                                     |
+ *                        |  +-----------------------------------------------------+
+ *                        +--coord_judge_over--> checkpoint.at_end -> TEST, DIGEST
+ *
+ * Any worker lists the log every grow_ms, while others train. What two lists that lie grow_ms apart
+ * or more say of an object (its line: name, bytes, mark) is the same: then nobody writes it any
+ * more, and the next round takes it.
+ *
+ * What was taken is remembered by name: the greatest COORD_GROW_NAMES names, or COORD_GROW_BYTES of
+ * them. A lesser name than others' that comes late is taken like any other as long as it is greater
+ * than the greatest name that was forgotten (`after`); one up to that is left out, counted and
+ * named, where the worker that lists has listed before.
+ *
+ * Nothing here grows with the rounds: figures of COORD_ROUNDS_KEPT rounds and evaluations are kept,
+ * of the older ones their sums.
+ *
+ * Invariants:
+ *  1. A round's record, with its objects and all that was taken up to it, is stored before the
+ *     progress that says the round is at hand, and beside that of the one before, which stands
+ *     until then. [assert: coord_grow_round] [e2e: test_grow]
+ *  2. The record of the round at hand is part of each checkpoint. [assert: coord_saved_make]
+ *
+ * Thread: the coordinator's loop. */
+#ifndef SERVER_COORD_GROW_H
+#define SERVER_COORD_GROW_H
+
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "server/coord/objects.h"
+#include "server/coord/task.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COORD_GROW_NAMES 16384u
+#define COORD_GROW_BYTES (1u << 20)
+
+struct coord;
+struct coord_ask;
+struct coord_job;
+
+/* As stored under "grow/SLOT" (grow.c: key_of). Behind it: names taken, LF-ended; lines of the
+ * round's objects, likewise; the head; struct coord_object_record (objects). */
+struct coord_grow_record {
+    uint64_t job;
+    uint64_t before_rows, before_batches; /* of the rounds before the one at hand */
+    struct coord_losses before;
+    uint64_t rows, batches, digest; /* of the one at hand */
+    uint64_t read, left_out, late;  /* objects, of all rounds; late: left out for their names */
+    uint64_t names_bytes, list_bytes, head_bytes;
+    uint32_t round, names, objects, zero;
+    char after[LIMIT_PATH], late_name[LIMIT_PATH]; /* or empty */
+};
+_Static_assert(sizeof(struct coord_grow_record) == 2272, "coord_grow_record is stored");
+
+struct coord_grow {
+    struct coord_grow_record at;
+    struct coord_objects taken; /* names; of a count of 0 nothing is there */
+    struct coord_objects list;  /* the last list: what is behind `after` */
+    uint64_t *since;            /* owned (list.count): since when it is listed so; 0: it is taken */
+    uint64_t listed_ns, due_ns; /* when that came; when it is listed again; 0: never, at once */
+    char failed[ERR_TEXT_MAX];  /* why the last list could not be made; empty: it was */
+    void *record;               /* owned: as stored (2) */
+    size_t record_bytes;
+    bool stop;   /* the job is to end; stored */
+    bool ending; /* the checkpoint of its end is waited for: it can still be gone on with */
+};
+
+void coord_grow_close(struct coord_grow *g);
+/* After a restart, or from a checkpoint: the round at hand, its objects, and data.train's split.
+ * Of a job that does not grow, or has no round yet: nothing. CORRUPT. */
+int coord_grow_load(const struct coord *c, struct coord_job *j, struct err *e);
+/* Of a job that begins with the tables of a checkpoint, whose record this is, and which had learnt
+ * so many rows: what its rounds took is not taken again, but for the one at hand, which is trained
+ * again whole. */
+int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, size_t bytes,
+                     uint64_t train_rows, struct err *e);
+/* Where a checkpoint's record of round `round` is to lie for run `run`. */
+void coord_grow_key(uint64_t run, uint32_t round, char key[]);
+
+/* Whether this worker is to be told to list the log. */
+bool coord_grow_due(const struct coord *c, uint64_t worker);
+/* OBJECTS. */
+int coord_grow_list(struct coord *c, struct coord_ask *a);
+/* In PHASE_GROW: the objects of the round before are let go. */
+void coord_grow_wait(struct coord_job *j);
+/* Where none is at hand: what has come becomes the objects to index. */
+int coord_grow_take(struct coord *c, struct err *e);
+/* The objects at hand are all indexed, `whole`: they are round `round`'s, or, where they have no
+ * rows, taken and forgotten. IO: the store failed. */
+int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t round,
+                     struct err *e);
+
+/* `shoal stop`: the job ends well, soon. False: it has not begun to train, or was told before. */
+bool coord_grow_stop(struct coord *c);
+/* What it waits for; false: nothing that it should say. */
+bool coord_grow_waits(const struct coord *c, char *text, size_t bytes);
+void coord_grow_json(const struct coord_job *j, struct json *to);
+
+#endif

@@ -1,0 +1,417 @@
+/* test_grow.c: lists that come again: what of them is taken, what is remembered, what is stored. */
+#include "proto/base/hash.h"
+#include "server/coord/core.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static struct coord *c;
+static uint64_t now = SECOND, token;
+static struct coord_worker worker[3];
+
+static uint64_t now_of(struct env *env)
+{
+    (void)env;
+    return now;
+}
+static const struct env_ops ops = {.now_ns = now_of};
+static struct env env = {.ops = &ops};
+
+/* A job that lists its log every 10 s, in phase `phase`. */
+static void begin(enum coord_phase phase)
+{
+    struct err e;
+    c = calloc(1, sizeof *c);
+    c->env = &env;
+    c->store = coord_store_memory();
+    ck_assert_int_eq(coord_task_open(&c->job.tasks, 2, WIRE_ASYNC, &e), 0);
+    c->job.parsed = true;
+    c->job.at.number = c->job.at.run = 7;
+    c->job.at.phase = phase;
+    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
+    c->job.spec.data.objects.grow_ms = 10000;
+    c->job.spec.train.batch = 10;
+    c->job.epoch = calloc(COORD_ROUNDS_KEPT, sizeof *c->job.epoch);
+    c->members.workers = 3;
+    for (uint32_t i = 0; i < 3; i++)
+        worker[i].number = i + 1;
+}
+
+static void end(void)
+{
+    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
+    coord_grow_close(&c->job.grow);
+    coord_task_close(&c->job.tasks);
+    coord_store_close(c->store);
+    free(c->job.epoch);
+    free(c->job.valid.item);
+    free(c);
+}
+
+/* 1: list it, 0: well, or an error. */
+static int ask(uint32_t who, struct wire *w, const char *lines, const char *head)
+{
+    struct msg m = {.frame_count = 3};
+    struct coord_ask a = {.request = w, .m = &m, .worker = &worker[who - 1]};
+    w->type = WIRE_TYPE_OBJECTS;
+    w->u.OBJECTS.due = c->job.at.phase > PHASE_INDEX;
+    m.frame[1].data = (void *)lines;
+    m.frame[1].bytes = strlen(lines);
+    m.frame[2].data = (void *)head;
+    m.frame[2].bytes = strlen(head);
+    int rc = coord_objects_list(c, &a);
+    if (rc == 0 && a.reply.u.OBJECTS_reply.list)
+        token = a.reply.u.OBJECTS_reply.token;
+    return rc != 0 ? rc : a.reply.u.OBJECTS_reply.list ? 1 : 0;
+}
+
+static int question(uint32_t who)
+{
+    struct wire w = {.id = 1};
+    return ask(who, &w, "", "");
+}
+
+static int told(uint32_t who, const char *lines)
+{
+    struct wire w = {.id = 1};
+    w.u.OBJECTS.listed = true;
+    w.u.OBJECTS.token = token;
+    for (const char *at = lines; *at != 0; at++)
+        w.u.OBJECTS.count += *at == '\n';
+    return ask(who, &w, lines, c->job.at.phase > PHASE_INDEX ? "" : "x,y");
+}
+
+/* A list, 10 s behind the last. */
+static int listed(const char *lines)
+{
+    now += 10 * SECOND;
+    ck_assert_int_eq(question(1), 1);
+    return told(1, lines);
+}
+
+/* Whether objects are at hand now. */
+static bool takes(void)
+{
+    struct err e;
+    ck_assert_int_eq(coord_grow_take(c, &e), 0);
+    return c->job.objects[WIRE_TRAIN].count > 0;
+}
+
+/* All that is at hand has `rows` rows; it is the next round. */
+static void round_of(uint64_t rows)
+{
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
+    struct err e;
+    for (uint32_t i = 0; i < o->count; i++)
+        o->object[i].rows = rows;
+    const struct coord_split whole = {.rows = rows * o->count, .used = 1, .known = 1};
+    ck_assert_int_eq(coord_grow_round(c, &whole, c->job.at.epoch + 1, &e), 0);
+    c->job.at.epoch += rows > 0;
+    coord_grow_wait(&c->job);
+}
+
+START_TEST(what_two_lists_say_is_taken)
+{
+    begin(PHASE_INDEX);
+    ck_assert_int_eq(question(1), 1);
+    ck_assert_int_eq(question(2), SHOAL_E_AGAIN);
+    ck_assert_int_eq(told(1, "a\t5\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
+    ck_assert_int_eq(question(1), SHOAL_E_AGAIN); /* not yet */
+    ck_assert_int_eq(listed("a\t5\t1\nb\t7\t2\nc\t1\t3\n"), 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t5\t1");
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].head, "x,y");
+    ck_assert_int_eq(question(3), 0); /* it has the head now */
+    end();
+}
+END_TEST
+
+/* The head is of the first object that is listed. */
+START_TEST(a_first_object_that_is_written_is_waited_for)
+{
+    begin(PHASE_INDEX);
+    ck_assert_int_eq(listed("b\t6\t1\n"), SHOAL_E_AGAIN);
+    ck_assert_int_eq(listed("a\t5\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
+    ck_assert_int_eq(listed("a\t5\t1\nb\t6\t1\n"), 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    end();
+}
+END_TEST
+
+START_TEST(a_list_that_is_told_twice_is_one)
+{
+    begin(PHASE_GROW);
+    c->job.at.epoch = 1;
+    ck_assert_int_eq(question(1), 1);
+    uint64_t first = token;
+    ck_assert_int_eq(told(1, "a\t5\n"), 0);
+    now += 10 * SECOND;
+    ck_assert_int_eq(question(1), 1);
+    uint64_t second = token;
+    token = first; /* late: not the one that is waited for */
+    ck_assert_int_eq(told(1, "a\t5\n"), 0);
+    ck_assert(!takes());
+    token = second;
+    ck_assert_int_eq(told(2, "a\t5\n"), 0); /* nor is it another's */
+    ck_assert(!takes());
+    ck_assert_int_eq(told(1, "a\t5\n"), 0);
+    ck_assert(takes());
+    end();
+}
+END_TEST
+
+START_TEST(each_is_taken_once_and_a_lesser_name_too)
+{
+    struct err e;
+    begin(PHASE_GROW);
+    c->job.at.epoch = 0;
+    listed("m\t1\nn\t1\n");
+    listed("m\t1\nn\t1\n");
+    ck_assert(takes());
+    round_of(10);
+    listed("m\t1\nn\t1\n");
+    listed("m\t1\nn\t2\n"); /* taken as it was */
+    ck_assert(!takes());
+    listed("a\t1\nm\t1\nn\t2\n");
+    listed("a\t1\nm\t1\nn\t2\no\t1\n");
+    ck_assert(takes());
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t1");
+    round_of(5);
+    ck_assert_uint_eq(c->job.grow.at.before_rows, 20);
+    ck_assert_uint_eq(c->job.grow.at.rows, 5);
+    ck_assert_uint_eq(c->job.grow.at.read, 3);
+    /* a coordinator that comes back */
+    struct coord_grow was = c->job.grow;
+    c->job.grow = (struct coord_grow){0};
+    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+    ck_assert_mem_eq(c->job.grow.record, was.record, was.record_bytes);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
+    coord_grow_close(&was);
+    coord_grow_wait(&c->job);
+    listed("a\t1\nm\t1\nn\t2\no\t1\n");
+    listed("a\t1\nm\t1\nn\t2\no\t1\n");
+    ck_assert(takes());
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "o\t1");
+    end();
+}
+END_TEST
+
+/* Another job, with the tables of a checkpoint: behind what these have learnt. */
+START_TEST(a_job_begins_behind_what_its_tables_have_learnt)
+{
+    struct err e;
+    for (uint64_t learnt = 10; learnt <= 20; learnt += 10) { /* b's round is at hand, or over */
+        begin(PHASE_GROW);
+        listed("a\t1\n");
+        listed("a\t1\n");
+        ck_assert(takes());
+        round_of(10);
+        listed("a\t1\nb\t1\n");
+        listed("a\t1\nb\t1\n");
+        ck_assert(takes());
+        round_of(10);
+        size_t bytes = c->job.grow.record_bytes;
+        void *record = malloc(bytes);
+        memcpy(record, c->job.grow.record, bytes);
+        end();
+        begin(PHASE_INDEX);
+        ck_assert_int_eq(coord_grow_begin(c, &c->job, record, bytes, learnt, &e), 0);
+        coord_grow_close(&c->job.grow); /* and a coordinator that comes back */
+        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+        ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), SHOAL_E_AGAIN);
+        ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), 0);
+        ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, learnt == 20 ? 1 : 2);
+        ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, learnt == 20 ? "c\t1" : "b\t1");
+        ck_assert_str_eq(c->job.objects[WIRE_TRAIN].head, "x,y");
+        c->job.at.number = 8; /* not another job */
+        coord_grow_close(&c->job.grow);
+        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+        ck_assert_uint_eq(c->job.grow.taken.count, 0);
+        free(record);
+        end();
+    }
+}
+END_TEST
+
+/* Of a round without rows nothing is trained; its objects are taken all the same. */
+START_TEST(empty_objects_are_taken_without_a_round)
+{
+    begin(PHASE_GROW);
+    listed("m\t1\n");
+    listed("m\t1\n");
+    ck_assert(takes());
+    round_of(10);
+    listed("m\t1\nn\t0\n");
+    listed("m\t1\nn\t0\n");
+    ck_assert(takes());
+    round_of(0);
+    ck_assert_uint_eq(c->job.at.epoch, 1);
+    ck_assert_uint_eq(c->job.grow.at.rows, 10);
+    listed("m\t1\nn\t0\n");
+    listed("m\t1\nn\t0\n");
+    ck_assert(!takes());
+    end();
+}
+END_TEST
+
+/* Names are forgotten from the least on; up to there nothing is taken any more. */
+START_TEST(names_are_remembered_within_bounds)
+{
+    char *lines = malloc(40 * (COORD_GROW_NAMES + 10)), *at = lines;
+    begin(PHASE_GROW);
+    for (uint32_t i = 0; i < COORD_GROW_NAMES + 5; i++)
+        at += sprintf(at, "%08u\t1\n", 100 + i);
+    listed(lines);
+    listed(lines);
+    ck_assert(takes());
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, COORD_GROW_NAMES + 5);
+    round_of(1);
+    ck_assert_uint_eq(c->job.grow.taken.count, COORD_GROW_NAMES);
+    ck_assert_str_eq(c->job.grow.at.after, "00000104");
+    listed("00000099\t1\n00000104x\t1\n");
+    listed("00000099\t1\n00000104x\t1\n");
+    ck_assert(takes());
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "00000104x\t1");
+    ck_assert_uint_lt(c->job.grow.record_bytes, COORD_VALUE_MAX);
+    free(lines);
+    end();
+}
+END_TEST
+
+/* Whatever the round, figures of the newest alone are there, each at a place of its own. */
+START_TEST(figures_of_old_rounds_go)
+{
+    bool taken[COORD_ROUNDS_KEPT] = {false};
+    begin(PHASE_GROW);
+    c->job.at.epoch = COORD_ROUNDS_KEPT;
+    ck_assert_uint_eq(coord_epoch_first(&c->job), 1);
+    c->job.at.epoch = 7 * COORD_ROUNDS_KEPT + 3;
+    ck_assert_uint_eq(coord_epoch_first(&c->job), 6 * COORD_ROUNDS_KEPT + 4);
+    for (uint32_t n = coord_epoch_first(&c->job); n <= c->job.at.epoch; n++) {
+        uint32_t slot = coord_epoch_slot(&c->job, n);
+        ck_assert(slot < COORD_ROUNDS_KEPT && !taken[slot]);
+        taken[slot] = true;
+    }
+    end();
+}
+END_TEST
+
+START_TEST(evaluations_of_old_rounds_go)
+{
+    struct measure m = {0};
+    struct metric mean;
+    struct err e;
+    begin(PHASE_EVAL);
+    struct coord_job *j = &c->job;
+    j->spec.model.task_weight[0] = 1;
+    m.metric[0] = (struct metric){.auc = 0.5, .examples = 10};
+    for (uint32_t n = 1; n <= 5 * COORD_ROUNDS_KEPT / 2; n++) {
+        j->at.epoch = n;
+        j->grow.at.before_batches = n - 1;
+        j->grow.at.before_rows = j->at.train_rows;
+        j->grow.at.batches = 1;
+        j->at.split[WIRE_TRAIN].rows = 10;
+        j->at.train_rows += 10;
+        j->epoch[coord_epoch_slot(j, n)].number = j->at.number; /* it is over */
+        m.metric[0].auc = n;
+        ck_assert(coord_judge_note(c, &m, 0));
+        ck_assert_uint_le(j->valid.count, 2 * COORD_ROUNDS_KEPT);
+        ck_assert_uint_eq(j->valid.item[j->valid.count - 1].batches, n);
+    }
+    ck_assert_uint_eq(j->valid.count, 3 * COORD_ROUNDS_KEPT / 2);
+    /* a coordinator that comes back has the same */
+    uint32_t count = j->valid.count;
+    free(j->valid.item);
+    j->valid = (struct coord_evaluations){0};
+    ck_assert_int_eq(coord_judge_load(c, &e), 0);
+    ck_assert_uint_eq(j->valid.count, count);
+    for (uint32_t n = 1; n <= count; n++) {
+        ck_assert(coord_judge_mean(j, n, &mean));
+        ck_assert(mean.auc == COORD_ROUNDS_KEPT + n);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(a_list_that_fails_is_made_again)
+{
+    char text[ERR_TEXT_MAX];
+    struct wire w = {.id = 1};
+    begin(PHASE_GROW);
+    ck_assert_int_eq(question(1), 1);
+    w.u.OBJECTS = (struct wire_OBJECTS){
+        .listed = true, .token = token, .fail_status = SHOAL_E_DATA, .fail_text = "no route"};
+    ck_assert_int_eq(ask(1, &w, "", ""), 0);
+    ck_assert(coord_grow_waits(c, text, sizeof text));
+    ck_assert(strstr(text, "no route") != NULL);
+    ck_assert(!coord_grow_due(c, 1));
+    listed("a\n");
+    ck_assert(!coord_grow_waits(c, text, sizeof text));
+    end();
+}
+END_TEST
+
+/* A store's bytes, or a checkpoint's. */
+START_TEST(a_record_that_is_damaged_is_refused)
+{
+    char key[COORD_KEY_MAX];
+    struct err e;
+    begin(PHASE_GROW);
+    listed("m\t1\nn\t1\n");
+    listed("m\t1\nn\t1\n");
+    ck_assert(takes());
+    round_of(10);
+    coord_grow_key(7, 1, key);
+    size_t bytes = c->job.grow.record_bytes;
+    unsigned char *value = malloc(bytes);
+    memcpy(value, c->job.grow.record, bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        value[i] ^= 0x80;
+        ck_assert_int_eq(coord_store_put(c->store, key, value, bytes, &e), 0);
+        int rc = coord_grow_load(c, &c->job, &e); /* or taken: a name, or a figure, of its own */
+        ck_assert(rc == 0 || rc == SHOAL_E_CORRUPT);
+        value[i] ^= 0x80;
+    }
+    for (size_t most = 0; most < bytes; most += 7) {
+        ck_assert_int_eq(coord_store_put(c->store, key, value, most, &e), 0);
+        ck_assert_int_eq(coord_grow_load(c, &c->job, &e), SHOAL_E_CORRUPT);
+    }
+    ck_assert_int_eq(coord_store_put(c->store, key, value, bytes, &e), 0);
+    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
+    c->job.at.number = 8; /* another job's */
+    ck_assert_int_eq(coord_grow_load(c, &c->job, &e), SHOAL_E_CORRUPT);
+    free(value);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord_grow");
+    TCase *t = tcase_create("grow");
+    tcase_add_test(t, what_two_lists_say_is_taken);
+    tcase_add_test(t, a_first_object_that_is_written_is_waited_for);
+    tcase_add_test(t, a_list_that_is_told_twice_is_one);
+    tcase_add_test(t, each_is_taken_once_and_a_lesser_name_too);
+    tcase_add_test(t, a_job_begins_behind_what_its_tables_have_learnt);
+    tcase_add_test(t, empty_objects_are_taken_without_a_round);
+    tcase_add_test(t, names_are_remembered_within_bounds);
+    tcase_add_test(t, figures_of_old_rounds_go);
+    tcase_add_test(t, evaluations_of_old_rounds_go);
+    tcase_add_test(t, a_list_that_fails_is_made_again);
+    tcase_add_test(t, a_record_that_is_damaged_is_refused);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
