@@ -183,9 +183,10 @@ bool engine_sync_due(struct engine *g);
 /* Whether anything committed is not synced yet. Cheap. */
 bool engine_unsynced(const struct engine *g);
 
-/* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with
- * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
- * while an admitted push has not been applied, or a cut is being copied. */
+/* Control records: each is checked, journalled, committed (synced in fsync mode, and of runs and
+ * lanes in journal mode too; queued pushes with it) and applied in the call. All idempotent.
+ * engine_run_drop and engine_restore answer AGAIN while an admitted push has not been applied, or a
+ * cut is being copied. */
 /* A table that is there with another schema gets this one, if schema_change lets it: AGAIN while
  * its rows are being written for it (engine/change.h), or a cut is. SCHEMA names what may not
  * change. */
@@ -295,10 +296,19 @@ int engine_go(struct engine *g, uint64_t cut,
               void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
               void *context);
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
-/* Journals RESTORE and puts tables back to the cut, unless their schemas have changed since
- * (SCHEMA); opens `run` with the cut's marks, drops all
- * other runs. It returns when that has begun (engine_back), or, without on_recovered, when it is
- * done. Killed in between, the next start does it from the record. */
+/* The first of two steps: whether the cut can be put back as `run`. An I/O thread reads all of it;
+ * nothing is changed, and all else goes on. done comes on the loop, once: status 0, or a sentence.
+ * Where several shards go back, each is asked before any is told to. 0: done will be called,
+ * perhaps before this returns. NOT_FOUND (no such cut, or no run in it), CORRUPT, SCHEMA, by return
+ * or by done; BUSY: another cut is being read. */
+typedef void (*engine_restore_checked)(void *context, int status, const char *text);
+int engine_restore_check(struct engine *g, uint64_t cut, uint64_t run, engine_restore_checked done,
+                         void *context, struct err *e);
+/* The second: journals RESTORE and puts tables back to the cut, unless their schemas have changed
+ * since (SCHEMA); opens `run` with the cut's marks, drops all other runs. A cut that was not
+ * checked since the start is read first, in the call. It returns when that has begun (engine_back),
+ * or, without on_recovered, when it is done. Killed in between, the next start does it from the
+ * record. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
 /* while it is being exported: once that is done */
 int engine_cut_drop(struct engine *g, uint64_t cut);

@@ -67,9 +67,12 @@ struct store_ops {
     int (*tidy)(struct store *s, const struct store_item *from, const struct store_item *below,
                 struct err *e);
     /* Flushes, and rewrites everything: when it returns no overwritten value is left in the store's
-     * files (the copies that checkpoint made have what they had). Costs reading and writing all
-     * that is stored. */
+     * files (the copies that checkpoint made have what they had), but for what `compacted` says.
+     * Costs reading and writing all that is stored. */
     int (*compact)(struct store *s, struct err *e);
+    /* After it: 0, or AGAIN with the name of a file of before that is still there. They may go a
+     * little later, or not before the next rewriting; or writing the new ones failed. */
+    int (*compacted)(struct store *s, struct err *e);
     void (*close)(struct store *s);
 };
 struct store {
@@ -168,6 +171,10 @@ static inline int store_tidy(struct store *s, const struct store_item *from,
 static inline int store_compact(struct store *s, struct err *e)
 {
     return s->ops->compact(s, e);
+}
+static inline int store_compacted(struct store *s, struct err *e)
+{
+    return s->ops->compacted(s, e);
 }
 static inline void store_close(struct store *s)
 {

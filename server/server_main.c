@@ -238,6 +238,7 @@ static int open_member(struct member *m, struct shard **shard)
         .pulse = pulse_cb,
         .allow = sv->keys != NULL ? allow_cb : NULL,
         .insecure = sv->insecure,
+        .boot = machine_boot(""),
         .on_fatal = fatal_cb,
         .context = m,
     };

@@ -4,6 +4,7 @@
 #include "embedding/journal/record_schema.h"
 #include "proto/base/assert.h"
 #include "proto/base/key.h"
+#include "proto/base/plant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -150,7 +151,7 @@ static int apply_push(struct apply *a, const struct record_header *h, const void
         p.tablet_count > t->scope.tablets - p.tablet_first)
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table",
                        h->sequence);
-    if (h->sequence <= a->floor)
+    if (h->sequence <= a->floor + PLANTED("push_above_floor"))
         return 0;
     const uint64_t *base = a->base[p.table];
     int rc = a->ops->tablets == NULL
@@ -361,7 +362,8 @@ static int name_keys(struct apply *a, struct engine_table *t, const struct recor
     for (uint32_t i = 0; i < keys->count; i++) {
         uint32_t tablet = key_tablet(key_mix(key[i]), bits);
         SHOAL_ASSERT(tablet < t->scope.tablets);
-        take[tablet] = !is_stored(a->base[keys->table], tablet, sequence);
+        take[tablet] = !is_stored(a->base[keys->table], tablet,
+                                  sequence - (!a->live && PLANTED("keys_above_base")));
     }
     if (!a->of_cut && (!a->live || a->g->journal != NULL))
         engine_touch(t, 0, t->scope.tablets, take, sequence);

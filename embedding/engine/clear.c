@@ -194,7 +194,7 @@ static void clear_run(struct work *work)
     if (w->status == 0)
         w->status = replay_clear_load(w->g->store, UINT64_MAX, &w->err);
     if (w->status == 0) /* there is next to nothing left to be rewritten */
-        w->status = store_compact(w->g->store, &w->err);
+        w->status = flush_rewrite(w->g->store, &w->err);
 }
 
 static void clear_done(struct work *work)

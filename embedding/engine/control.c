@@ -4,6 +4,7 @@
 #include "embedding/engine/change.h"
 #include "embedding/engine/cut_copy.h"
 #include "embedding/engine/flush.h"
+#include "embedding/engine/restore_check.h"
 #include "embedding/engine/tier.h"
 #include "embedding/journal/record_schema.h"
 #include "embedding/store/stored.h"
@@ -26,6 +27,16 @@ static int sync_now(struct engine *g, struct err *e)
     return journal_sync_end(g->journal, &sync, e);
 }
 
+/* Runs and fences are on disk before they are answered, in `journal` mode too: nobody tells a shard
+ * a second time which lanes are over. */
+static bool must_last(const struct engine *g, enum record_kind kind)
+{
+    if (g->options.durability == DURABLE_FSYNC)
+        return true;
+    return (kind == RECORD_FENCE || kind == RECORD_RUN_OPEN || kind == RECORD_RUN_DROP) &&
+           !PLANTED("unsynced_fence");
+}
+
 /* Journals a control record, its head in *h; queued pushes before it are written with it. */
 static int control_journal(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
                            struct record_header *h, struct err *e)
@@ -44,7 +55,7 @@ static int control_journal(struct engine *g, enum record_kind kind, const void *
     int rc = journal_append(g->journal, h, &payload, &failure);
     if (rc == 0)
         rc = journal_commit(g->journal, &failure);
-    if (rc == 0 && g->options.durability == DURABLE_FSYNC)
+    if (rc == 0 && must_last(g, kind))
         rc = sync_now(g, &failure);
     if (rc != 0)
         return engine_fail_with(g, &failure, e);
@@ -90,22 +101,6 @@ static int control_record(struct engine *g, enum record_kind kind, const void *b
     return rc == 0 ? control_apply(g, &h, bytes, NULL, e) : rc;
 }
 
-static int check_overlap(const struct engine *g, const struct table_schema *s, struct err *e)
-{
-    uint64_t first = s->tablet_first, end = first + (1u << s->tablet_bits);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        if (g->table[i].table == NULL)
-            continue;
-        const struct table_schema *other = table_schema_of(g->table[i].table);
-        uint64_t other_first = other->tablet_first,
-                 other_end = other_first + (1u << other->tablet_bits);
-        if (first < other_end && other_first < end)
-            return err_set(e, SHOAL_E_SCHEMA, "tables %s and %s claim the same tablet numbers",
-                           s->name, other->name);
-    }
-    return 0;
-}
-
 static int record_table(struct engine *g, const struct table_schema *s, struct err *e)
 {
     size_t bytes = record_schema_bytes(s);
@@ -126,7 +121,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     struct engine_table *t = engine_slot(g, schema->table);
     if (t != NULL && schema_equal(table_schema_of(t->table), schema))
         return 0;
-    rc = t != NULL ? change_ready(g, schema, e) : check_overlap(g, schema, e);
+    rc = t != NULL ? change_ready(g, schema, e) : engine_overlap(g, schema, e);
     char what[SCHEMA_DIFFERENCE_MAX];
     if (rc == 0 && t != NULL)
         log_info("table %s changes: %s", schema->name,
@@ -356,44 +351,6 @@ int engine_fields_take(const struct engine *g, const char *text, struct engine_f
     return 0;
 }
 
-struct control_scan {
-    struct engine *g;
-    const struct cut_facts *facts;
-    bool found;
-};
-
-static int table_of_cut(void *context, const struct table_schema *s, const struct table_past *past,
-                        struct err *e)
-{
-    struct control_scan *c = context;
-    (void)past;
-    return engine_slot(c->g, s->table) == NULL ? engine_table_create(c->g, s, e)
-                                               : change_check_then(c->g, s, c->facts, e);
-}
-
-static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
-                        size_t value_bytes, struct err *e)
-{
-    struct control_scan *c = context;
-    struct stored_as_of as_of;
-    if (stored_is_load(key, key_bytes))
-        return 0;
-    if (!stored_is_control(key, key_bytes))
-        return SHOAL_E_END; /* tablets sort behind it */
-    c->found = true;
-    return stored_control_read(value, value_bytes, NULL, &as_of, table_of_cut, c, e);
-}
-
-/* Makes those tables of the cut that are not here; the others must be as they were. */
-static int tables_of_cut(struct engine *g, const struct cut_source *s, struct err *e)
-{
-    struct control_scan c = {.g = g, .facts = &s->facts};
-    int rc = change_check_cut(g, &s->facts, e);
-    if (rc == 0)
-        rc = store_scan(s->store, take_control, &c, e);
-    return rc == SHOAL_E_END ? 0 : rc;
-}
-
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
@@ -416,12 +373,9 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     const struct cut_facts *f = &source.facts;
     struct record_restore r = {
         .cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
-    if (f->run == 0)
-        rc = err_set(
-            e, SHOAL_E_NOT_FOUND,
-            "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
+    rc = cut_checked(g, cut) ? 0 : restore_check_read(&source, e);
     if (rc == 0)
-        rc = tables_of_cut(g, &source, e);
+        rc = restore_check_tables(g, &source, engine_table_create, e);
     cut_source_close(&source);
     if (rc != 0)
         return rc;

@@ -35,6 +35,10 @@ int cut_recover(struct engine *g, const struct cut_source *source,
 void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out);
 struct mem_cut *cut_mem_find(struct engine *g, uint64_t cut); /* or NULL */
 void cut_mem_drop(struct engine *g, uint64_t cut);
+/* Whether this process has read it as a whole, and found it good (restore_check.c); and from now on
+ * not: it is another one, or gone. */
+bool cut_checked(const struct engine *g, uint64_t cut);
+void cut_uncheck(struct engine *g, uint64_t cut);
 /* by a RESTORE record that is still needed */
 bool cut_referenced(const struct engine *g, uint64_t cut);
 /* Forgets references that the journal no longer has, and deletes cuts whose dropping waited for

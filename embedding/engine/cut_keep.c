@@ -16,6 +16,7 @@
 #include "proto/base/file.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,6 +263,19 @@ bool cut_referenced(const struct engine *g, uint64_t cut)
     return false;
 }
 
+bool cut_checked(const struct engine *g, uint64_t cut)
+{
+    return g->dir == NULL || (g->check.good && g->check.cut == cut) || PLANTED("restore_unread");
+}
+
+void cut_uncheck(struct engine *g, uint64_t cut)
+{
+    if (g->check.cut == cut) {
+        g->check.cut = 0;
+        g->check.good = false;
+    }
+}
+
 /* ---- opening a cut ---- */
 
 int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e)
@@ -351,6 +365,7 @@ int engine_cut_drop(struct engine *g, uint64_t cut)
     }
     if (engine_restoring(g)) /* it may be this one */
         return SHOAL_E_BUSY;
+    cut_uncheck(g, cut);
     cut_mem_drop(g, cut);
     if (g->dir == NULL)
         return 0;

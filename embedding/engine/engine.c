@@ -15,6 +15,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -212,6 +213,17 @@ static int open_durable(struct engine *g, struct err *e)
     return rc;
 }
 
+/* The names of all that is made at a start. */
+static int sync_names(const struct engine *g, struct err *e)
+{
+    if (PLANTED("names_unsynced"))
+        return 0;
+    if (file_sync_folder(g->dir) != 0 || file_sync_name(g->dir) != 0)
+        return err_set(e, SHOAL_E_IO, "cannot sync the folder %s, or the one it is in: %s", g->dir,
+                       strerror(errno));
+    return 0;
+}
+
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out,
                 struct err *e)
 {
@@ -241,6 +253,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
             rc = field_names_open(g, e);
         if (rc == 0)
             rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
+        if (rc == 0)
+            rc = sync_names(g, e);
         if (rc == 0) {
             cut_clean(g);
             space_open(g);
@@ -279,6 +293,7 @@ int engine_close(struct engine *g, bool flush)
         if (rc != 0)
             log_error("closing %s: %s", g->dir, e.text);
     }
+    work_drain(&g->works); /* that closing began */
     cut_free(g);
     flush_free(g);
     space_free(g);

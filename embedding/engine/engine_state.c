@@ -49,6 +49,22 @@ static void scope_fill(const struct engine *g, struct engine_table *t)
     t->scope.led_count = before;
 }
 
+int engine_overlap(struct engine *g, const struct table_schema *s, struct err *e)
+{
+    uint64_t first = s->tablet_first, end = first + (1u << s->tablet_bits);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        if (g->table[i].table == NULL)
+            continue;
+        const struct table_schema *other = table_schema_of(g->table[i].table);
+        uint64_t other_first = other->tablet_first,
+                 other_end = other_first + (1u << other->tablet_bits);
+        if (first < other_end && other_first < end)
+            return err_set(e, SHOAL_E_SCHEMA, "tables %s and %s claim the same tablet numbers",
+                           s->name, other->name);
+    }
+    return 0;
+}
+
 void engine_refresh_marks(struct engine *g)
 {
     for (uint32_t i = 0; i < g->runs.count; i++)

@@ -199,6 +199,11 @@ struct engine {
     struct cut_facts held;
     bool cut_busy;            /* from GO until it is done: no flush, no trim */
     struct cut_copy *copying; /* borrowed: of that cut, while tablets are left to copy */
+    struct {
+        uint64_t cut; /* 0: none */
+        bool busy;    /* it is being read */
+        bool good;    /* it has been, as a whole (restore_check.h) */
+    } check;
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
@@ -227,6 +232,8 @@ struct engine {
 /* engine_state.c */
 struct engine_table *engine_slot(struct engine *g, uint32_t table); /* or NULL */
 int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e);
+/* Whether nobody has the table's tablet numbers: 0 or SCHEMA. */
+int engine_overlap(struct engine *g, const struct table_schema *s, struct err *e);
 /* Takes a table out of the engine; it is the caller's now. */
 struct table *engine_table_take(struct engine *g, uint32_t table);
 void engine_refresh_marks(struct engine *g);

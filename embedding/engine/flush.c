@@ -85,7 +85,7 @@ uint64_t flush_floor(const struct engine *g)
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
         for (uint32_t k = 0;
-             t->table != NULL && k + PLANTED("floor_without_last") < t->scope.tablets; k++)
+             t->table != NULL && k + PLANTED("last_tablet_trimmed") < t->scope.tablets; k++)
             if (t->changed[k] > t->durable[k] && t->durable[k] < floor)
                 floor = t->durable[k];
     }
@@ -184,7 +184,7 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
         rc = flush_drop_stale(g, e);
     if (rc != 0 || !flush)
         return rc;
-    if (sync != NULL && !PLANTED("store_before_journal"))
+    if (sync != NULL && !PLANTED("store_first"))
         journal_sync_run(sync);
     if (sync != NULL && sync->status != 0)
         return err_set(e, sync->status,

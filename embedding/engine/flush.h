@@ -18,6 +18,9 @@ uint64_t flush_image_bytes(const struct engine *g);
 void flush_trim(struct engine *g);
 /* Writes every dirty tablet and flushes, on this thread: for a clean stop. */
 int flush_all(struct engine *g, struct err *e);
+/* Rewrites the store: nothing of what was overwritten is left in its files. IO: it is. On an I/O
+ * thread, while nobody else writes there. */
+int flush_rewrite(struct store *s, struct err *e);
 uint32_t flush_dirty(const struct engine *g); /* tablets */
 uint64_t flush_floor(const struct engine *g); /* every record at or below is in durable images */
 void flush_free(struct engine *g);

@@ -6,6 +6,7 @@
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +203,8 @@ static uint64_t written_floor(const struct engine *g, uint64_t sequence)
     uint64_t floor = sequence;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
+        for (uint32_t k = PLANTED("first_tablet_stored"); t->table != NULL && k < t->scope.tablets;
+             k++) {
             SHOAL_ASSERT(t->written[k] <= sequence); /* replay.c, 3 */
             SHOAL_ASSERT(t->durable[k] <= t->written[k]);
             if (t->changed[k] > t->written[k] && t->written[k] < floor)
@@ -228,4 +230,22 @@ int flush_put_control(struct engine *g, uint64_t sequence)
     flush_put_value(g, &item, f->control, item.value_bytes); /* the caller asked for room */
     f->control_seq = g->control_written = sequence;
     return 0;
+}
+
+#define REWRITE_AGAIN 20u /* looks, and it is done once more */
+#define REWRITE_LOOKS 400u
+
+int flush_rewrite(struct store *s, struct err *e)
+{
+    int rc = store_compact(s, e);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < REWRITE_LOOKS && (rc = store_compacted(s, e)) == SHOAL_E_AGAIN; i++) {
+        work_pause();
+        if (i == REWRITE_AGAIN && (rc = store_compact(s, e)) != 0)
+            return rc;
+    }
+    if (rc == SHOAL_E_AGAIN && e != NULL)
+        e->code = SHOAL_E_IO;
+    return rc == SHOAL_E_AGAIN ? SHOAL_E_IO : rc;
 }

@@ -235,6 +235,7 @@ static int replay_records(struct replay *r, struct journal *j, uint64_t *first, 
     if (rc != 0)
         return rc;
     cursor_open(&c, &files, 0, r->until, CURSOR_WHOLE);
+    c.floor = r->to.floor;
     while ((rc = cursor_next(&c, &record, e)) == 0 &&
            (rc = apply_record(&r->to, &record, e)) == 0) {
         *first = *first == 0 ? record.head->sequence : *first;

@@ -47,6 +47,7 @@ struct scrub_work {
     uint32_t items;
     uint64_t records;
     int status;
+    bool stored; /* it is the store's: not to be written again (store.h) */
     struct err err;
 };
 
@@ -150,10 +151,11 @@ static void scrub_run(struct work *w)
     const struct scrub *of = scrub_of(s->g);
     struct archive_wish wish = wish_of(of->schema, of->keys, of->count, &of->stop);
     s->status = archive_blank(&s->files, &wish, &s->records, &s->err);
+    s->stored = s->status == 0;
     if (s->status == 0)
         s->status = store_write(s->g->store, s->item, s->items, &s->err);
     if (s->status == 0)
-        s->status = store_compact(s->g->store, &s->err);
+        s->status = flush_rewrite(s->g->store, &s->err);
 }
 
 static void scrub_done(struct work *w)
@@ -171,6 +173,8 @@ static void scrub_done(struct work *w)
     if (w->cancelled)
         return;
     done(context, s->status, s->status == 0 ? "" : s->err.text, sequence);
+    if (s->status != 0 && s->stored)
+        engine_fail(g, &s->err);
     engine_flush_step(g);
 }
 

@@ -89,3 +89,8 @@ void work_drain(struct work_list *list)
         settle(w);
     }
 }
+
+void work_pause(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}

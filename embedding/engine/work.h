@@ -31,5 +31,7 @@ struct work {
 void work_start(struct work_list *list, struct env *env, struct work *w);
 void work_drain(struct work_list *list);
 void work_settle(struct work *w);
+/* A few ms pass. On the other thread. */
+void work_pause(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "embedding/journal/cursor.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/plant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,7 +179,7 @@ static int judge(struct journal_cursor *c, bool known, struct err *e)
     }
     c->file = at;
     c->last = last;
-    if (rc == 0 && (known || synced > last))
+    if (rc == 0 && (known || synced > last + PLANTED("torn_at_synced")))
         return err_set(
             e, SHOAL_E_CORRUPT,
             "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64
@@ -197,8 +198,11 @@ static int source_leave(struct journal_cursor *c, struct err *e)
     bool damaged = f->bytes != 0 && c->next < f->bytes;
     f->last = c->last;
     f->bytes = c->next;
-    if (!damaged && c->file + 1 < c->files->count && head_peek(f + 1, &h) &&
-        h.previous == c->last) { /* 1 */
+    bool more = c->file + 1 < c->files->count && head_peek(f + 1, &h);
+    bool follows = more && !damaged && h.previous == c->last; /* 1 */
+    bool idle = more && h.first > c->last && h.first <= c->floor + 1 && c->floor > 0 &&
+                !PLANTED("gap_below_floor") && !PLANTED("reused_at_once");
+    if (follows || idle) {
         c->file++;
         return source_open(c, e);
     }
@@ -249,6 +253,7 @@ static int next_whole(struct journal_cursor *c, struct journal_record *out, stru
         c->at = c->next;
         c->next += record_bytes(c->head.payload_bytes);
         c->last = c->head.sequence;
+        c->stamped = c->head.synced > c->stamped ? c->head.synced : c->stamped;
         if (c->last < c->from)
             continue;
         SHOAL_ASSERT(c->last <= c->until && c->next <= c->size);

@@ -16,6 +16,8 @@
  *     with file and offset) when a record behind it says that it had been on disk (record.h, 3), or
  *     when it stands before where a running journal's records end.
  *     [test: damage_to_synced_records_is_refused]
+ *     Where all that is missing is at or below `floor`, which is stored elsewhere, it goes on.
+ *     [test: a_gap_below_the_floor_is_no_damage]
  *  3. A segment of a version, or a record of a kind, that is not known here and checks, is an error
  *     that names it (VERSION), never the end. [test: test_cursor]
  *
@@ -54,7 +56,9 @@ struct journal_cursor {
     struct journal_files *files; /* borrowed */
     enum cursor_reads reads;
     uint64_t from, until;
-    uint32_t file; /* the one at hand */
+    uint64_t floor;   /* may be set after cursor_open: nobody needs records up to it; 0: none */
+    uint64_t stamped; /* the highest `synced` of the records that CURSOR_WHOLE returned */
+    uint32_t file;    /* the one at hand */
     bool sought, ended, open, own;
     int fd;
     bool good;               /* its head checks */

@@ -11,6 +11,14 @@
  *     with it. [assert: journal_sync_begin, journal_sync_end]
  *  5. A linked segment's file is never written to by another generation.
  *     [test: a_linked_segment_is_never_written_again]
+ *  6. What a failed sync leaves in the page cache is clean there, and no later sync writes it. So a
+ *     start writes all records again that no record says to be on disk, before it syncs them. The
+ *     system tells a failure once to each who has opened a file: a peek opens its own, and where
+ *     one sync has failed all have. [test: what_no_sync_has_written_is_written_again,
+ *     a_failed_sync_fails_the_one_beside_it]
+ *  7. A trimmed segment's file is used again when the folder has been synced since: else its old
+ *     name might come back with a new content. [assert: free_take]
+ *     [test: a_trimmed_segment_is_used_again_once_its_name_is_on_disk]
  */
 #include "embedding/journal/journal.h"
 
@@ -26,6 +34,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,18 +54,21 @@ struct segment {
 };
 
 struct journal {
-    char *dir; /* owned */
+    char *dir;          /* owned */
+    atomic_bool failed; /* a sync has */
     uint32_t segment_bytes;
     bool copy;
     /* owned; by generation; the last one takes the appends once `started` */
     struct segment *segment;
     uint32_t count, capacity;
-    uint32_t *free_number; /* owned; files free-NUMBER */
+    uint32_t *free_number; /* owned; files free-NUMBER, in the order in which they became so */
     uint32_t free_count, free_capacity, next_free;
-    bool making;             /* a spare is being made */
-    uint64_t made;           /* files */
-    bool pinned;             /* somebody reads segments: none is used again */
-    struct archive *archive; /* borrowed; NULL: trimmed segments are used again */
+    uint64_t freed, freed_synced; /* so many have been, since the start; names of so many on disk */
+    uint64_t stamped;             /* the highest `synced` of a record at the start */
+    bool making;                  /* a spare is being made */
+    uint64_t made;                /* files */
+    bool pinned;                  /* somebody reads segments: none is used again */
+    struct archive *archive;      /* borrowed; NULL: trimmed segments are used again */
     bool dir_dirty;
     uint64_t next_generation;
     bool started;
@@ -92,7 +104,31 @@ static int free_add(struct journal *j, uint32_t number)
     if (array_room(&j->free_number, j->free_count, &j->free_capacity, 64) != 0)
         return SHOAL_E_NOMEM;
     j->free_number[j->free_count++] = number;
+    j->freed++;
+    j->dir_dirty = true;
     return 0;
+}
+
+/* Of the free files so many may be used: those behind them have names that are not on disk. */
+static uint32_t free_usable(const struct journal *j)
+{
+    uint64_t waiting = j->freed - j->freed_synced;
+    SHOAL_ASSERT(j->freed_synced <= j->freed);
+    if (PLANTED("reused_at_once"))
+        return j->free_count;
+    return waiting < j->free_count ? j->free_count - (uint32_t)waiting : 0;
+}
+
+/* The last one that may be used. */
+static uint32_t free_take(struct journal *j)
+{
+    const uint32_t usable = free_usable(j), at = usable - 1;
+    SHOAL_ASSERT(usable > 0 && usable <= j->free_count); /* 7 */
+    uint32_t number = j->free_number[at];
+    memmove(&j->free_number[at], &j->free_number[at + 1],
+            (j->free_count - at - 1) * sizeof *j->free_number);
+    j->free_count--;
+    return number;
 }
 
 /* Takes segment `index` out of the list: its file becomes a free one, or goes when it is linked or
@@ -112,6 +148,7 @@ static void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
         file_unlink(from);
     else if (free_add(j, j->next_free++) != 0)
         file_unlink(to);
+    j->dir_dirty = true;
     j->used -= s->bytes;
     memmove(s, s + 1, (j->count - index - 1) * sizeof *s);
     j->count--;
@@ -123,17 +160,35 @@ static int by_generation(const void *a, const void *b)
     return (x->generation > y->generation) - (x->generation < y->generation);
 }
 
-/* Generations of free files count too: their old records must never check in a new segment. */
-static void note_generation(struct journal *j, const char *path)
+/* Generations of free files count too: their old records must never check in a new segment. Returns
+ * the file's; 0: its head does not check. */
+static uint64_t note_generation(struct journal *j, const char *path)
 {
     struct segment_header h;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return;
-    if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && record_segment_good(&h, 0) &&
-        h.generation >= j->next_generation)
-        j->next_generation = h.generation + 1;
+        return 0;
+    bool good = pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && record_segment_good(&h, 0);
     close(fd);
+    if (!good)
+        return 0;
+    if (h.generation >= j->next_generation)
+        j->next_generation = h.generation + 1;
+    return h.generation;
+}
+
+/* The file was trimmed and used again, and the power took both names: of its old records none is
+ * needed, and of the new ones none was acknowledged. */
+static bool is_used_again(struct journal *j, const char *path, uint64_t generation)
+{
+    if (note_generation(j, path) <= generation || PLANTED("newer_in_older") ||
+        PLANTED("reused_at_once"))
+        return false;
+    log_warn("journal segment %s had been given up and begun anew when the power went; it goes",
+             path);
+    if (!j->copy)
+        file_unlink(path);
+    return true;
 }
 
 static int take_name(struct journal *j, const char *name)
@@ -143,6 +198,8 @@ static int take_name(struct journal *j, const char *name)
     char path[LIMIT_PATH];
     snprintf(path, sizeof path, "%s/%s", j->dir, name);
     if (strlen(name) == 20 && sscanf(name, "seg-%16" SCNx64, &generation) == 1) {
+        if (is_used_again(j, path, generation))
+            return 0;
         struct segment *s = segment_add(j, generation);
         if (s == NULL)
             return SHOAL_E_NOMEM;
@@ -228,6 +285,7 @@ void journal_take_end(struct journal *j, const struct journal_cursor *c)
     SHOAL_ASSERT(!j->started && c->reads == CURSOR_WHOLE);
     j->used = 0;
     j->previous = 0;
+    j->stamped = c->stamped;
     for (uint32_t i = 0; i < j->count && i <= c->file; i++) {
         const struct journal_file *f = &c->files->file[i];
         j->segment[i].first = f->first;
@@ -275,10 +333,10 @@ int cursor_gather(const struct archive *a, const struct journal *j, struct journ
 static int segment_file(struct journal *j, const char *path)
 {
     SHOAL_ASSERT(!j->copy && j->segment_bytes >= JOURNAL_SEGMENT_MIN);
-    while (j->free_count > 0) {
+    while (free_usable(j) > 0) {
         char from[LIMIT_PATH];
         struct stat st;
-        free_path(j, j->free_number[--j->free_count], from);
+        free_path(j, free_take(j), from);
         if (stat(from, &st) == 0 && st.st_nlink == 1 && (uint64_t)st.st_size == j->segment_bytes &&
             file_rename(from, path) == 0)
             return open(path, O_RDWR | O_CLOEXEC);
@@ -334,21 +392,102 @@ static int begin_segment(struct journal *j, struct err *e)
     return 0;
 }
 
+/* Writes all pieces at `at`, however many calls the kernel makes of it. 0 or an errno. */
+static int write_pieces(int fd, struct iovec *piece, uint32_t count, uint64_t at)
+{
+    while (count > 0) {
+        ssize_t n = pwritev(fd, piece, (int)count, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : EIO;
+        at += (uint64_t)n;
+        size_t left = (size_t)n;
+        while (count > 0 && left >= piece->iov_len) {
+            left -= piece->iov_len;
+            piece++;
+            count--;
+        }
+        if (count > 0) {
+            piece->iov_base = (char *)piece->iov_base + left;
+            piece->iov_len -= left;
+        }
+    }
+    return 0;
+}
+
+/* A segment's bytes from `at` on are written where they stand, and all of it is synced. 0 or an
+ * errno. */
+static int write_again(struct journal *j, const char *path, uint64_t at, uint64_t bytes)
+{
+    enum { CHUNK = 1 << 20 };
+    int fd = open(path, O_RDWR | O_CLOEXEC), why = 0;
+    char *chunk = malloc(CHUNK);
+    SHOAL_ASSERT(at <= bytes && !j->copy);
+    if (fd < 0 || chunk == NULL)
+        why = errno;
+    while (why == 0 && at < bytes && !PLANTED("believed_cache")) {
+        uint64_t left = bytes - at;
+        size_t n = left < CHUNK ? (size_t)left : CHUNK;
+        struct iovec piece = {chunk, n};
+        if (pread(fd, chunk, n, (off_t)at) != (ssize_t)n)
+            why = EIO;
+        else
+            why = write_pieces(fd, &piece, 1, at);
+        at += n;
+    }
+    if (why == 0 && file_sync_data(fd) != 0)
+        why = errno;
+    free(chunk);
+    if (fd >= 0)
+        close(fd);
+    return why;
+}
+
+/* Where the records of a file that no record says to be on disk begin; of one without any such, its
+ * end. With the first record, its head. IO, NOMEM. */
+static int unstamped_from(const struct journal *j, const struct segment *s, const char *path,
+                          uint64_t *at, struct err *e)
+{
+    struct journal_file file = {.generation = s->generation, .bytes = s->bytes, .fd = -1};
+    struct journal_files files = {&file, 1};
+    struct journal_cursor c;
+    struct journal_record record;
+    int rc;
+    *at = s->last <= j->stamped ? s->bytes : 0;
+    if (s->last <= j->stamped || s->first > j->stamped)
+        return 0;
+    snprintf(file.path, sizeof file.path, "%s", path);
+    cursor_open(&c, &files, 0, UINT64_MAX, CURSOR_HEADS);
+    while ((rc = cursor_next(&c, &record, e)) == 0 && record.head->sequence <= j->stamped)
+        ;
+    *at = rc == 0 ? c.at : s->bytes;
+    cursor_close(&c);
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
 int journal_start(struct journal *j, uint64_t next, struct err *e)
 {
     SHOAL_ASSERT(!j->copy && !j->started && next > 0);
-    /* What the last process left in the page cache only goes to disk now, so that `synced` is true
-     * from the first record on. */
     for (uint32_t i = 0; i < j->count; i++) {
+        const struct segment *s = &j->segment[i];
         char path[LIMIT_PATH];
-        segment_path(j, j->segment[i].generation, path);
-        if (file_sync_path(path) != 0)
-            return err_set(e, SHOAL_E_IO, "cannot sync journal segment %s: %s", path,
-                           strerror(errno));
+        uint64_t at;
+        segment_path(j, s->generation, path);
+        int rc = unstamped_from(j, s, path, &at, e); /* 6 */
+        if (rc != 0)
+            return rc;
+        int why = write_again(j, path, at, s->bytes);
+        if (why != 0)
+            return err_set(e, why == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
+                           "cannot write and sync journal segment %s: %s", path, strerror(why));
     }
+    if (!PLANTED("folder_unsynced") && file_sync_folder(j->dir) != 0)
+        return err_set(e, SHOAL_E_IO, "cannot sync the folder %s: %s", j->dir, strerror(errno));
+    j->freed_synced = j->freed;
     j->next = next;
     j->committed = j->synced = next - 1;
-    j->dir_dirty = true;
+    j->dir_dirty = false;
     return 0;
 }
 
@@ -381,7 +520,7 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
     SHOAL_ASSERT(j->synced < j->next); /* record.h, 3 */
     h->sequence = j->next++;
     h->segment = s->generation;
-    h->synced = j->synced;
+    h->synced = j->synced + PLANTED("stamp_one_too_high");
     record_seal(h, payload);
     struct record_header *kept = &j->header[j->queued++];
     *kept = *h;
@@ -394,30 +533,6 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
     if (pad > 0)
         j->piece[j->pieces++] = (struct iovec){(void *)(uintptr_t)zeros, pad};
     j->queued_bytes += bytes;
-    return 0;
-}
-
-/* Writes all pieces at `at`, however many calls the kernel makes of it. 0 or an errno. */
-static int write_pieces(int fd, struct iovec *piece, uint32_t count, uint64_t at)
-{
-    while (count > 0) {
-        ssize_t n = pwritev(fd, piece, (int)count, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? errno : EIO;
-        at += (uint64_t)n;
-        size_t left = (size_t)n;
-        while (count > 0 && left >= piece->iov_len) {
-            left -= piece->iov_len;
-            piece++;
-            count--;
-        }
-        if (count > 0) {
-            piece->iov_base = (char *)piece->iov_base + left;
-            piece->iov_len -= left;
-        }
-    }
     return 0;
 }
 
@@ -501,7 +616,7 @@ bool journal_sealed_unsynced(const struct journal *j)
 void journal_trim(struct journal *j, uint64_t sequence, uint32_t keep)
 {
     /* The last segment stays: it carries the highest generation. */
-    while (j->count > 1 && j->segment[0].last <= sequence)
+    while (j->count > 1 && j->segment[0].last <= sequence + PLANTED("trim_one_too_high"))
         segment_retire(j, 0, keep);
 }
 
@@ -531,6 +646,7 @@ void journal_forget(struct journal *j)
         free_path(j, j->free_number[--j->free_count], path);
         file_unlink(path);
     }
+    j->dir_dirty = true;
 }
 
 void journal_pin(struct journal *j, bool pinned)
@@ -579,6 +695,14 @@ static void sync_add(struct journal_sync *s, int fd)
         s->status = SHOAL_E_IO;
 }
 
+static void sync_one(struct journal_sync *s, int fd)
+{
+    if (file_sync_data(fd) != 0) {
+        s->status = SHOAL_E_IO;
+        atomic_store(s->failed, true);
+    }
+}
+
 /* There is no descriptor to be had: nothing was tried, so it may be tried again (a failed fdatasync
  * may not). Nothing is begun. */
 static bool sync_later(struct journal_sync *s)
@@ -597,38 +721,60 @@ bool journal_sync_begin(struct journal *j, struct journal_sync *s)
 {
     if (j->committed == j->synced && !j->dir_dirty)
         return false;
-    *s = (struct journal_sync){.sequence = j->committed, .bytes = j->unsynced};
+    *s = (struct journal_sync){.failed = &j->failed,
+                               .sequence = j->committed,
+                               .bytes = j->unsynced,
+                               .freed = j->freed_synced};
     uint32_t i = 0, most = JOURNAL_SYNC_MAX - 1;
     for (; i < j->count && s->count < most && s->status == 0; i++)
         if (j->segment[i].dirty)
             sync_add(s, file_dup(j->segment[i].fd));
-    if (j->dir_dirty && s->status == 0)
+    if (j->dir_dirty && s->status == 0) {
         sync_add(s, file_folder(j->dir));
+        s->freed = j->freed;
+    }
     if (sync_later(s))
         return false;
     for (uint32_t k = 0; k < i; k++)
         j->segment[k].dirty = false;
-    if (i < j->count && j->segment[i].first <= s->sequence)
+    if (i < j->count && j->segment[i].first <= s->sequence && !PLANTED("sync_some"))
         s->sequence = j->segment[i].first - 1; /* too many at once: the rest is for the next sync */
-    SHOAL_ASSERT(!dirty_up_to(j, s->sequence)); /* 4 */
+    SHOAL_ASSERT(!dirty_up_to(j, s->sequence) || PLANTED("sync_some")); /* 4 */
     j->dir_dirty = false;
     return true;
 }
 
+static bool peeked(const struct journal *j, uint32_t i)
+{
+    return j->segment[i].fd >= 0 && j->segment[i].last > j->synced;
+}
+
 void journal_sync_peek(struct journal *j, struct journal_sync *s)
 {
-    *s = (struct journal_sync){.sequence = 0};
-    for (uint32_t i = 0; i < j->count && s->count < JOURNAL_SYNC_MAX - 1; i++)
-        if (j->segment[i].fd >= 0 && j->segment[i].last > j->synced)
-            sync_add(s, file_dup(j->segment[i].fd));
-    sync_add(s, file_folder(j->dir));
+    char path[LIMIT_PATH];
+    uint32_t left = 0;
+    *s = (struct journal_sync){.failed = &j->failed, .sequence = 0};
+    for (uint32_t i = 0; i < j->count; i++)
+        left += peeked(j, i);
+    for (uint32_t i = 0; i < j->count && s->status == 0; i++) {
+        if (!peeked(j, i))
+            continue;
+        segment_path(j, j->segment[i].generation, path);
+        if (left-- < JOURNAL_SYNC_MAX)
+            sync_add(s, file_open(path, O_RDONLY, 0)); /* 6 */
+        else if (!PLANTED("peek_some"))
+            sync_one(s, j->segment[i].fd);
+    }
+    if (s->status == 0)
+        sync_add(s, file_folder(j->dir));
 }
 
 void journal_sync_run(struct journal_sync *s)
 {
     for (uint32_t i = 0; i < s->count && s->status == 0; i++)
-        if (file_sync_data(s->fd[i]) != 0)
-            s->status = SHOAL_E_IO;
+        sync_one(s, s->fd[i]);
+    if (atomic_load(s->failed) && !PLANTED("failed_beside"))
+        s->status = SHOAL_E_IO;
 }
 
 int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
@@ -637,12 +783,15 @@ int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
     for (uint32_t i = 0; i < s->count; i++)
         if (s->fd[i] >= 0)
             close(s->fd[i]);
-    if (s->status != 0)
-        return err_set(e, s->status,
+    bool beside = atomic_load(&j->failed) && !PLANTED("failed_beside");
+    if (s->status != 0 || beside)
+        return err_set(e, s->status != 0 ? s->status : SHOAL_E_IO,
                        "cannot sync the journal in %s: its disk is failing; restart to recover",
                        j->dir);
     if (s->sequence > j->synced)
         j->synced = s->sequence;
+    if (s->freed > j->freed_synced)
+        j->freed_synced = s->freed;
     j->unsynced -= s->bytes < j->unsynced ? s->bytes : j->unsynced;
     return 0;
 }

@@ -1,9 +1,9 @@
 /* journal.h: the shard's journal: segment files that are written once, in order, and used again.
  *
- * Files of the folder: seg-GENERATION (in use), free-NUMBER (to be used again), new-NUMBER (being
- * made). A record never spans segments. Records are queued, then written by one gathered write;
- * syncing and making spare segments is cut in three (begin and end on the shard's thread, run on
- * any thread), so that the shard never waits for the disk.
+ * Files of the folder: seg-GENERATION (in use), free-NUMBER (to be used again, once its name is on
+ * disk), new-NUMBER (being made). A record never spans segments. Records are queued, then written
+ * by one gathered write; syncing and making spare segments is cut in three (begin and end on the
+ * shard's thread, run on any thread), so that the shard never waits for the disk.
  *
  * Thread: the shard's, but for the *_run functions. Errors carry the file's name; after a failed
  * write or sync the journal is not to be used again (no sync is ever repeated). */
@@ -14,6 +14,7 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +35,8 @@ struct journal_cursor;
  * torn tail is given up. */
 void journal_take_end(struct journal *j, const struct journal_cursor *c);
 /* The next record will have sequence `next`. After journal_take_end, before the first append;
- * appends go to a segment of their own. Syncs what is there. */
+ * appends go to a segment of their own. What is there is on disk when it returns: what the last
+ * process may have failed to sync is written again (journal.c, 6). */
 int journal_start(struct journal *j, uint64_t next, struct err *e);
 
 /* Payload bytes of the longest record that fits a segment. */
@@ -78,16 +80,19 @@ void journal_archive(struct journal *j, struct archive *a);
 
 #define JOURNAL_SYNC_MAX 64
 struct journal_sync {
+    atomic_bool *failed;      /* borrowed: the journal's */
     int fd[JOURNAL_SYNC_MAX]; /* duplicates, owned */
     uint32_t count;
     uint64_t sequence; /* what is on disk when it has run */
     uint64_t bytes;
-    int status; /* 0 or SHOAL_E_IO, set by run */
+    uint64_t freed; /* so many names of free files will be on disk, too */
+    int status;     /* 0 or SHOAL_E_IO, set by run */
 };
 /* Collects what has been committed and not synced. False: nothing to do. */
 bool journal_sync_begin(struct journal *j, struct journal_sync *s);
-/* The same without moving anything on: for one who must see the journal on disk before what he
- * writes himself. Beside a sync under way. */
+/* The same without moving anything on, and of all there is: for one who must see the journal on
+ * disk before what he writes himself. Beside a sync under way. Of more files than can be kept open
+ * the oldest are synced in the call. */
 void journal_sync_peek(struct journal *j, struct journal_sync *s);
 void journal_sync_run(struct journal_sync *s);
 int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e);

@@ -247,20 +247,27 @@ static bool lengths_ok(const struct table *t, const struct image_header *h, size
            (h->undo_clock != 0 || h->undo_count == 0);
 }
 
+bool image_whole(const void *image, size_t bytes)
+{
+    uint64_t checksum;
+    if (bytes < sizeof checksum)
+        return false;
+    memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
+    return checksum == hash_bytes(image, bytes - sizeof checksum, 0);
+}
+
 static int header_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
                         struct image_header *h, struct err *e)
 {
     const char *name = t->schema.name;
-    uint64_t checksum;
-    if (bytes < offsetof(struct image_header, cold_epoch) + sizeof checksum)
+    if (bytes < offsetof(struct image_header, cold_epoch) + sizeof(uint64_t))
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few",
                        name, tablet, bytes);
     memset(h, 0, sizeof *h);
     memcpy(h, image, offsetof(struct image_header, cold_epoch));
     if (h->version > IMAGE_VERSION_OLD && h->version <= IMAGE_VERSION && bytes >= header_bytes(h))
         memcpy(h, image, header_bytes(h));
-    memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
-    bool whole = checksum == hash_bytes(image, bytes - sizeof checksum, 0);
+    bool whole = image_whole(image, bytes);
     if (h->magic == IMAGE_MAGIC && h->version > IMAGE_VERSION && whole)
         return err_set(e, SHOAL_E_VERSION,
                        "image of table %s tablet %u: it has version %u, this Shoal reads up to %u: "

@@ -48,6 +48,8 @@ struct image_header {
 };
 _Static_assert(sizeof(struct image_header) == 120, "image_header is a disk format");
 
+/* Whether the checksum is that of all before it: for who asks no more of it. */
+bool image_whole(const void *image, size_t bytes);
 /* As images of the schema have it. */
 struct table_schema;
 uint64_t image_schema_digest(const struct table_schema *s);

@@ -203,6 +203,7 @@ static const struct store_ops mem_ops = {.write = mem_write,
                                          .written = mem_written,
                                          .tidy = mem_tidy,
                                          .compact = mem_flush,
+                                         .compacted = mem_flush,
                                          .close = mem_close};
 
 int store_mem_open(struct store **out)

@@ -11,15 +11,21 @@
  */
 #include "embedding/store.h"
 #include "embedding/store/rocks_crc32c.h"
+#include "proto/base/array.h"
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
+#include "proto/base/file.h"
+#include "proto/base/limits.h"
+#include "proto/base/plant.h"
 
 #include <rocksdb/c.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* of blocks; a file says in its footer which it has. Blobs have CRC-32C always (rocks_crc32c.h) */
 #define CHECKSUM_XXH3 4
@@ -35,6 +41,11 @@
 /* where memory is: a scan has up to a file of each level and some more open */
 #define READAHEAD_BOUND (256u << 10)
 
+struct files {
+    char (*name)[32]; /* owned; (count) */
+    uint32_t count, room;
+};
+
 struct store_rocks {
     struct store base;
     rocksdb_t *db; /* owned, as all below */
@@ -49,6 +60,7 @@ struct store_rocks {
     char *dir;
     atomic_uint_fast64_t written;
     bool read_only;
+    struct files before; /* the last rewriting */
     bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
 };
 
@@ -224,6 +236,7 @@ static void rocks_close(struct store *base)
     rocksdb_flushoptions_destroy(s->begin_options);
     rocksdb_writeoptions_destroy(s->write_options);
     rocksdb_options_destroy(s->options);
+    free(s->before.name);
     free(s->dir);
     free(s);
 }
@@ -259,20 +272,50 @@ static int rocks_tidy(struct store *base, const struct store_item *from,
     return rc;
 }
 
-/* A value that was overwritten lies on in a table file, or in a blob file beside values that live.
- * A compaction of the whole range drops the first; for the second it has to carry every living
- * value to new blob files, so that the old ones die. */
-static int rocks_compact(struct store *base, struct err *e)
+/* ---- rewriting everything ---- */
+
+static bool holds_values(const char *name)
 {
-    struct store_rocks *s = container_of(base, struct store_rocks, base);
+    const char *end = strrchr(name, '.');
+    return end != NULL && (strcmp(end, ".sst") == 0 || strcmp(end, ".blob") == 0);
+}
+
+/* The store's files of values. IO, NOMEM. */
+static int files_list(const char *dir, struct files *out)
+{
+    struct file_walk walk;
+    const char *name;
+    int rc = file_walk_open(&walk, dir) ? 0 : SHOAL_E_IO;
+    while (rc == 0 && (name = file_walk_next(&walk)) != NULL) {
+        if (!holds_values(name) || strlen(name) >= sizeof out->name[0])
+            continue;
+        if (array_room(&out->name, out->count, &out->room, 64) != 0)
+            rc = SHOAL_E_NOMEM;
+        else
+            snprintf(out->name[out->count++], sizeof out->name[0], "%s", name);
+    }
+    file_walk_close(&walk);
+    return rc;
+}
+
+/* One of the files that is still there; NULL: none is. */
+static const char *files_left(const char *dir, const struct files *f)
+{
+    char path[LIMIT_PATH];
+    for (uint32_t i = 0; i < f->count; i++) {
+        int n = snprintf(path, sizeof path, "%s/%s", dir, f->name[i]);
+        if (n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0)
+            return f->name[i];
+    }
+    return NULL;
+}
+
+static int compact_all(struct store_rocks *s, struct err *e)
+{
     static const char *const names[] = {"enable_blob_garbage_collection",
                                         "blob_garbage_collection_age_cutoff"};
-    SHOAL_ASSERT(!s->read_only);
     static const char *const all[] = {"true", "1.0"}, *const usual[] = {"false", "0.25"};
     char *text = NULL;
-    int rc = rocks_flush(base, e);
-    if (rc != 0)
-        return rc;
     rocksdb_set_options(s->db, 2, names, all, &text);
     if (text == NULL) {
         rocksdb_compactoptions_t *o = rocksdb_compactoptions_create();
@@ -286,6 +329,33 @@ static int rocks_compact(struct store *base, struct err *e)
     return failed(e, text, "rewrite", s->dir);
 }
 
+/* A value that was overwritten lies on in a table file, or in a blob file beside values that live.
+ * A compaction of the whole range drops the first; for the second it has to carry every living
+ * value to new blob files, so that the old ones die. */
+static int rocks_compact(struct store *base, struct err *e)
+{
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
+    SHOAL_ASSERT(!s->read_only);
+    s->before.count = 0;
+    int rc = rocks_flush(base, e);
+    if (rc == 0 && (rc = files_list(s->dir, &s->before)) != 0)
+        rc = err_set(e, rc, "cannot list the folder %s", s->dir);
+    return rc == 0 ? compact_all(s, e) : rc;
+}
+
+/* Compacting says nothing of its failures. */
+static int rocks_compacted(struct store *base, struct err *e)
+{
+    struct store_rocks *s = container_of(base, struct store_rocks, base);
+    const char *left = files_left(s->dir, &s->before);
+    if (left == NULL || PLANTED("erase_unlooked"))
+        return 0;
+    return err_set(e, SHOAL_E_AGAIN,
+                   "%s was not rewritten: %s of before is still there; look for errors of the "
+                   "disk, and for room",
+                   s->dir, left);
+}
+
 static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .flush = rocks_flush,
                                            .flush_begin = rocks_flush_begin,
@@ -297,6 +367,7 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .written = rocks_written,
                                            .tidy = rocks_tidy,
                                            .compact = rocks_compact,
+                                           .compacted = rocks_compacted,
                                            .close = rocks_close};
 
 /* Of its table and blob files so many stay open; without a bound it holds all of them, and a large

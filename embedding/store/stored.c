@@ -9,6 +9,7 @@
 #include "embedding/store/stored.h"
 
 #include "embedding/journal/record_schema.h"
+#include "embedding/rows/image.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/key.h"
@@ -206,6 +207,21 @@ int stored_tablet_head(const void *value, size_t bytes, const struct table_schem
                        tablet, s->name, bytes);
     *flushed_seq = h.flushed_seq;
     return 0;
+}
+
+int stored_tablet_check(const void *value, size_t bytes, const struct table_schema *s,
+                        uint32_t tablet, uint64_t *flushed_seq, struct err *e)
+{
+    struct tablet_head h;
+    int rc = stored_tablet_head(value, bytes, s, tablet, flushed_seq, e);
+    if (rc != 0)
+        return rc;
+    memcpy(&h, value, sizeof h);
+    const char *image = (const char *)value + sizeof h + h.column_bytes;
+    return image_whole(image, bytes - sizeof h - h.column_bytes)
+               ? 0
+               : err_set(e, SHOAL_E_CHECKSUM,
+                         "image of table %s tablet %u: checksum does not match", s->name, tablet);
 }
 
 int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r,

@@ -38,6 +38,9 @@ void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t t
  * tablet. */
 int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s,
                        uint32_t tablet, uint64_t *flushed_seq, struct err *e);
+/* The head, and the image's checksum. */
+int stored_tablet_check(const void *value, size_t bytes, const struct table_schema *s,
+                        uint32_t tablet, uint64_t *flushed_seq, struct err *e);
 int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r,
                        uint32_t tablet, struct err *e);
 

@@ -189,7 +189,7 @@ int file_copy(int from, int to, uint64_t most)
     return rc;
 }
 
-static int sync_folder_of(const char *path)
+int file_sync_name(const char *path)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -264,7 +264,7 @@ int file_write_whole(const char *path, const char *temporary, const void *data, 
         errno = why;
         return -1;
     }
-    return lasts == FILE_LASTS_ALL ? sync_folder_of(path) : 0;
+    return lasts == FILE_LASTS_ALL ? file_sync_name(path) : 0;
 }
 
 /* Into `to`, (bytes + 1): how many there were, or -1. */
@@ -332,7 +332,8 @@ int file_make_folders(const char *path, mode_t mode, char failed[LIMIT_PATH])
         if (end != '/' && end != '\0')
             continue;
         *p = '\0';
-        if (file_mkdir(failed, mode) != 0 && errno != EEXIST)
+        int rc = file_mkdir(failed, mode);
+        if (rc == 0 ? file_sync_name(failed) != 0 : errno != EEXIST)
             return -1;
         *p = end;
         if (end == '\0')

@@ -84,10 +84,13 @@ int file_read_whole(const char *path, size_t most, char **out, size_t *bytes);
 /* fdatasync of a file, fsync of a folder, by their names. */
 int file_sync_path(const char *path);
 int file_sync_folder(const char *path);
+/* fsync of the folder that a name stands in: the name itself is on disk then. */
+int file_sync_name(const char *path);
 
 /* ---- folders ---- */
 
-/* A folder and those above it; what is there already is fine. failed: which cannot be made. */
+/* A folder and those above it, their names on disk; what is there already is fine. failed: which
+ * cannot be made. */
 int file_make_folders(const char *path, mode_t mode, char failed[LIMIT_PATH]);
 
 /* Whether path, a name from "/" on that another has told, may be used: 0, or -1 with errno. EINVAL:

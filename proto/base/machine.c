@@ -2,6 +2,7 @@
 #include "proto/base/machine.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 #include "proto/base/limits.h"
 
 #include <inttypes.h>
@@ -144,6 +145,20 @@ uint32_t machine_cores(const char *root)
     uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
     groups_walk(&(struct group_walk){root, "cpu", cores_look, &cores});
     return cores > 0 ? cores : 1;
+}
+
+/* ---- start ---- */
+
+uint64_t machine_boot(const char *root)
+{
+    char path[LIMIT_PATH], text[64] = "";
+    (void)snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", root);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    bool read = fgets(text, sizeof text, f) != NULL;
+    (void)fclose(f);
+    return read ? hash_bytes(text, strlen(text), 0) | 1 : 0;
 }
 
 /* ---- files ---- */

@@ -67,6 +67,7 @@ enum wire_side { WIRE_COORDINATOR, WIRE_SHARD };
     X(RUN_OPEN, "", 0, BOSS, false) \
     X(RUN_DROP, "", 0, BOSS, true) \
     X(FENCE, "", 0, BOSS, false) \
+    X(FENCES, "", 0, BOSS, false) \
     X(MAP_SET, "", 0, BOSS, false) \
     X(MAP_HELD, "", 0, BOSS, false) \
     X(NAMES_SET, "", 0, BOSS, false) \

@@ -92,9 +92,15 @@
 /* Raises a lane's generation; live says whether the lane counts in the clock from now on. A lane
  * that becomes live gets as offset the smallest clock of the live lanes less its mark (bsp: offset
  * 0). Journalled before the reply. A generation below the lane's is FENCED; the same one again
- * answers anew. Reply: the lane's lowest mark over all tablets that this shard leads. */
+ * answers anew. Reply: the lane's lowest mark over all tablets that this shard leads; under bsp
+ * also the newest clock of any lane here. */
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(generation) B(live)
-#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark)
+#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high)
+/* The fences of a run as they stand, to a shard that has come back: until it has them it takes no
+ * push of a run that it found in its folder. frame 1: wire_lane_fence, (lane_count), of lanes that
+ * were ever fenced. */
+#define WIRE_FENCES(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane_count)
+#define WIRE_FENCES_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
 /* frame 1: u16 shard of each global tablet number. Kept on disk before it is answered. Refused
  * (CONFIG): the map of another cluster, one older than the shard has, another one of the same
@@ -128,12 +134,13 @@
  * not open; 0: the cut is of no run, and cannot be restored); GO makes the shard's part of cut
  * `cut` and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD
  * alone ends by itself after 10 s. RESTORE puts the shard's tables back to cut `cut` (journalled),
- * opens run `run` with the marks of the cut and drops every other run. CUT_DROP deletes a cut. */
+ * opens run `run` with the marks of the cut and drops every other run; look: the cut is read as a
+ * whole, and nothing is changed. CUT_DROP deletes a cut. */
 #define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence) U64(rows) U64(bytes)
-#define WIRE_RESTORE(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run)
+#define WIRE_RESTORE(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run) B(look)
 #define WIRE_RESTORE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 #define WIRE_CUT_DROP(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
@@ -223,7 +230,8 @@
  * (holds), the newest run that is open and the newest cut, the sequence of its last record, and the
  * one up to which all is on disk (0 in memory mode: in_memory), the version of the names that it
  * keeps and the XXH3 of their line (0, 0: none). The allow-list that it goes by (KEYLIST's version;
- * 0: none yet), and whether it listens on tcp without keys. The reply says cluster and number;
+ * 0: none yet), whether it listens on tcp without keys, and a number of its machine's start: with
+ * another one power may have been gone. The reply says cluster and number;
  * shard 4294967295: they are not known yet, ask again. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR) \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) \
@@ -232,7 +240,7 @@
     U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) \
     B(disk_short) U64(cluster_high) U64(cluster_low) U32(number) U32(shards) U64(map_epoch) \
     B(holds) B(in_memory) U64(newest_run) U64(newest_cut) U64(sequence) U64(synced) \
-    U64(names_version) U64(names_digest) U64(keylist) B(insecure)
+    U64(names_version) U64(names_digest) U64(keylist) B(insecure) U64(boot)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(shard) U64(map_epoch) U32(lease_ms) U64(cluster_high) U64(cluster_low) U32(shards)
 #define WIRE_NO_SHARD UINT32_MAX
@@ -501,7 +509,8 @@ struct wire_window {
     X(KEYLIST, 48, 1, 0)                                                                           \
     X(WINDOWS, 49, 1, 0)                                                                           \
     X(OBJECTS, 50, 2, 1)                                                                           \
-    X(OBJECT_DONE, 51, 1, 0)
+    X(OBJECT_DONE, 51, 1, 0)                                                                       \
+    X(FENCES, 52, 1, 0)
 
 /* Frames of items that a field of the header counts: X(NAME, frame, count, bytes of an item, most
  * items). wire_decode refuses those that do not agree. What else there is to agree on, or is not as
@@ -513,6 +522,7 @@ struct wire_window {
     X(TABLE_CREATE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                  \
     X(TABLE_DECLARE, 1, field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS)                 \
     X(MAP_SET, 1, tablet_count, 2, WIRE_TABLETS_MAX)                                               \
+    X(FENCES, 1, lane_count, sizeof(struct wire_lane_fence), LIMIT_LANES)                          \
     X(KEYS, 1, key_count, 8, LIMIT_KEYS)                                                           \
     X(WHO, 1, count, sizeof(struct wire_batch_name), WIRE_WHO_MAX)                                 \
     X(WINDOWS, 1, windows, sizeof(struct wire_window), WIRE_WINDOWS_MAX)                           \
@@ -568,6 +578,11 @@ struct wire_batch_name {
 };
 _Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire format");
 #define WIRE_WHO_MAX 4096u
+struct wire_lane_fence {
+    uint64_t generation;
+    uint32_t lane, live;
+};
+_Static_assert(sizeof(struct wire_lane_fence) == 16, "wire_lane_fence is a wire format");
 
 /* clang-format on */
 

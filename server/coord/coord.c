@@ -42,6 +42,8 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
     coord_call_forget_shard(&c->calls, shard);
     if (coord_back_rows_lost(c, shard, what))
         coord_back_lost(c, shard);
+    else if (what == COORD_BEAT_RESTARTED && s->rebooted)
+        coord_work_anew(c, s->server);
 }
 
 static void beat_answer(struct coord *c, peer_t to, uint64_t id, uint32_t shard)

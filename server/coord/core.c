@@ -390,6 +390,7 @@ void coord_call_forget_shard(struct coord_calls *c, uint32_t shard)
     coord_call_cancel(c, WIRE_TYPE_MAP_SET, shard);
     coord_call_cancel(c, WIRE_TYPE_TABLE_CREATE, shard);
     coord_call_cancel(c, WIRE_TYPE_RUN_OPEN, shard);
+    coord_call_cancel(c, WIRE_TYPE_FENCES, shard);
     coord_call_cancel(c, WIRE_TYPE_LOAD, shard);
     coord_call_cancel(c, WIRE_TYPE_CUT_KEEP, shard);
     coord_call_cancel(c, WIRE_TYPE_MAP_HELD, shard);

@@ -161,17 +161,36 @@ static void restored(void *context, const struct coord_call *call, int status, c
     cut_end(c, status, text);
 }
 
-static void restore_begin(struct coord *c)
+static void restore_call(struct coord *c, bool look, coord_call_done done)
 {
     struct wire w = {.type = WIRE_TYPE_RESTORE};
+    SHOAL_ASSERT(c->cut.state == CUT_RESTORING && c->cut.order.restore);
+    w.u.RESTORE = (struct wire_RESTORE){.cut = c->cut.cut, .run = c->cut.order.run, .look = look};
+    if (!cut_call(c, &w, c->cut.cut, done))
+        cut_end(c, SHOAL_E_NOMEM, "no memory to restore a cut");
+}
+
+static void looked(void *context, const struct coord_call *call, int status, const char *text)
+{
+    struct coord *c = context;
+    SHOAL_ASSERT(c->cut.state == CUT_RESTORING && call->owner == c->cut.cut);
+    SHOAL_ASSERT(status != 0 || call->missing == 0); /* 4 */
+    if (status != 0)
+        cut_end(c, status, text);
+    else
+        restore_call(c, false, restored);
+}
+
+static void restore_begin(struct coord *c)
+{
     SHOAL_ASSERT(c->cut.order.restore);
     sm_move(&coord_cut_moves, &c->cut.state, CUT_RESTORING);
     c->cut.cut = c->cut.order.cut;
     c->cut.since_ns = env_now_ns(c->env);
-    w.u.RESTORE.cut = c->cut.cut;
-    w.u.RESTORE.run = c->cut.order.run;
-    if (!cut_call(c, &w, c->cut.cut, restored))
-        cut_end(c, SHOAL_E_NOMEM, "no memory to restore a cut");
+    if (PLANTED("restore_unlooked"))
+        restore_call(c, false, restored);
+    else
+        restore_call(c, true, looked);
 }
 
 void coord_cut_order(struct coord *c, const struct coord_cut_order *order)

@@ -21,7 +21,10 @@
  *     [test: coord_death_at_the_cut_keeps_the_best_epoch] [assert: gone, cut_end]
  *  3. `held` runs while every shard holds: what the coordinator knows then is of the instant of
  *     the cut. A shard that did not hold through it refuses GO, and the cut is made again.
- *     [test: checkpoint_goes_on_at_the_very_batch] [assert: held] */
+ *     [test: checkpoint_goes_on_at_the_very_batch] [assert: held]
+ *  4. No shard restores before every shard has read its part of the cut as a whole: what is rotten
+ *     anywhere leaves all as they were. [test: coord_rotten_cut_leaves_all_as_they_were] [assert:
+ *     looked] */
 #ifndef SERVER_COORD_CUT_H
 #define SERVER_COORD_CUT_H
 

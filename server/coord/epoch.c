@@ -525,5 +525,8 @@ bool coord_epoch_step(struct coord *c)
                  phase == PHASE_GROW);
     if (phase == PHASE_GROW)
         return step_grow(c);
-    return phase == PHASE_TRAIN ? step_train(c) : step_eval(c);
+    if (phase == PHASE_TRAIN)
+        return step_train(c);
+    /* marks are looked at: power may have taken some */
+    return !coord_call_open_type(&c->calls, WIRE_TYPE_FENCE) && step_eval(c);
 }

@@ -296,7 +296,11 @@ static bool step_setup(struct coord *c)
         coord_grant_fence_all(c);
         return true;
     }
-    return coord_epoch_resume(c, c->job.resume);
+    if (!coord_epoch_resume(c, c->job.resume))
+        return false;
+    if (coord_grant_marks_known(c)) /* while this coordinator was away power may have been, too */
+        coord_grant_fence_all(c);
+    return true;
 }
 
 static bool step_lanes(struct coord *c)
@@ -311,7 +315,8 @@ static bool step_lanes(struct coord *c)
 static bool step_digest(struct coord *c)
 {
     SHOAL_ASSERT(c->job.digested <= c->job.at.tables);
-    if (c->job.digested < c->job.at.tables || !c->job.guard.final || coord_checkpoint_end_due(c))
+    if (c->job.digested < c->job.at.tables || coord_call_open_type(&c->calls, WIRE_TYPE_FENCE) ||
+        !c->job.guard.final || coord_checkpoint_end_due(c))
         return false;
     return coord_phase_enter(c, PHASE_FINISH);
 }

@@ -8,6 +8,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "server/coord/back.h"
 #include "server/coord/core.h"
 #include "server/coord/phase.h"
 #include "server/coord/work.h"
@@ -122,14 +123,6 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
 {
     struct coord_tasks *t = &c->job.tasks;
     struct coord_lane *l = &t->lane[lane];
-    uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
-    if (mark + 1 < start) {
-        coord_end_fail(c, SHOAL_E_CORRUPT,
-                       "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
-                       " was acknowledged: a server has lost pushes; start the job again",
-                       lane, mark, start - 1);
-        return;
-    }
     coord_lane_granted(t, lane, mark);
     if (l->task != COORD_NO_TASK && mark >= coord_task_last(&t->task[l->task]))
         coord_task_pushed(t, lane, env_now_ns(c->env));
@@ -160,11 +153,56 @@ static void fence_mark(void *context, const struct coord_call *call, uint32_t sh
 {
     struct coord *c = context;
     struct coord_lane *l = &c->job.tasks.lane[call->owner];
-    (void)shard;
     (void)m;
     SHOAL_ASSERT(fence_stands(c, call));
-    if (reply->u.FENCE_reply.mark < l->fence_mark)
+    if (reply->u.FENCE_reply.mark < l->fence_mark) {
         l->fence_mark = reply->u.FENCE_reply.mark;
+        l->fence_shard = shard;
+    }
+    if (reply->u.FENCE_reply.high > l->fence_high) {
+        l->fence_high = reply->u.FENCE_reply.high;
+        l->fence_high_shard = shard;
+    }
+}
+
+/* Behind its last task that was pushed no lane can go back. */
+static bool pushes_lost(struct coord *c, const struct coord_lane *l, uint32_t lane)
+{
+    const struct coord_tasks *t = &c->job.tasks;
+    uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
+    if (l->fence_mark + 1 >= start)
+        return false;
+    coord_end_fail(c, SHOAL_E_CORRUPT,
+                   "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
+                   " was acknowledged: a server has lost pushes; start the job again",
+                   lane, l->fence_mark, start - 1);
+    return true;
+}
+
+/* A shard gives rows as they were before its newest clock, no older ones. Pushes of a batch are
+ * acknowledged everywhere before the next is pushed, so it takes a loss to be further behind. */
+static bool clocks_apart(struct coord *c, const struct coord_lane *l, uint32_t lane)
+{
+    const struct coord_shard *s = c->members.shard;
+    char path[LIMIT_PATH], advice[LIMIT_PATH + 160];
+    if (l->fence_high <= l->fence_mark + 1 || PLANTED("clocks_apart"))
+        return false;
+    if (coord_back_path(c, path))
+        (void)snprintf(advice, sizeof advice,
+                       "go on from its newest checkpoint, on servers whose data_dirs are empty: "
+                       "shoal submit JOB --resume %s",
+                       path);
+    else
+        (void)snprintf(advice, sizeof advice,
+                       "start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} to "
+                       "go on from, or with durability: fsync");
+    coord_end_fail(c, SHOAL_E_CORRUPT,
+                   "lane %u stands at clock %" PRIu64 " on server %s, and server %s has clock "
+                   "%" PRIu64 ": power took what was not on a disk yet, and rows can be had as of "
+                   "one clock before; %s",
+                   lane, l->fence_mark, s[l->fence_shard].server, s[l->fence_high_shard].server,
+                   l->fence_high, advice);
+    return true;
 }
 
 static void fence_done(void *context, const struct coord_call *call, int status, const char *text)
@@ -177,6 +215,8 @@ static void fence_done(void *context, const struct coord_call *call, int status,
         coord_end_fail(c, status, "fence of lane %u: %s", lane, text);
         return;
     }
+    if (pushes_lost(c, l, lane) || clocks_apart(c, l, lane))
+        return;
     if (l->state == LANE_GRANTING)
         lane_granted(c, lane, l->fence_mark);
     else
@@ -194,6 +234,7 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
     if (!coord_phase_running(c))
         return; /* its run is dropped: no server would ever say that it is fenced */
     l->fence_mark = UINT64_MAX;
+    l->fence_high = 0;
     w.u.FENCE = (struct wire_FENCE){
         .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
     if (!coord_call_start(&c->calls, &(struct coord_call){.request = w,
@@ -207,9 +248,20 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
 void coord_grant_fence_all(struct coord *c)
 {
     struct coord_tasks *t = &c->job.tasks;
-    SHOAL_ASSERT(c->job.at.phase == PHASE_LANES);
-    for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
+    for (uint32_t l = 0; l < t->lanes && c->fatal == 0 && coord_phase_running(c); l++) {
+        if (t->lane[l].state == LANE_CLOSING) /* a shard may have answered and forgotten */
+            coord_lane_closed(t, l);
         lane_leave(c, l);
+    }
+}
+
+/* A restore takes marks back to those of its cut, and a checkpoint of a job's end has none. */
+bool coord_grant_marks_known(const struct coord *c)
+{
+    const struct coord_progress *at = &c->job.at;
+    return at->run == at->number && !coord_from_resumes(at) && c->job.tasks.lanes > 0 &&
+           !c->job.spec.train.skip &&
+           (at->phase == PHASE_EVAL || at->phase == PHASE_TEST || at->phase == PHASE_DIGEST);
 }
 
 void coord_grant_worker_gone(struct coord *c, uint64_t worker)

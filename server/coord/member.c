@@ -202,6 +202,7 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
     if (s->incarnation != beat->incarnation) {
         s->map_told = 0;
         s->former = s->seen ? s->incarnation : 0;
+        s->rebooted = s->seen && s->figures.boot != beat->boot;
     }
     s->placed = coord_member_belongs(beat);
     s->synced = beat->synced > s->synced ? beat->synced : s->synced;

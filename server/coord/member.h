@@ -61,6 +61,7 @@ struct coord_shard {
     char endpoint[256];
     uint64_t incarnation;
     uint64_t former;   /* the incarnation before, since this coordinator started; 0: none */
+    bool rebooted;     /* with it: so was its machine */
     bool placed;       /* its folder knows where it belongs */
     uint64_t synced;   /* sequence that was on its disk when it was last heard */
     uint64_t noted;    /* of it, what is stored */

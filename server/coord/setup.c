@@ -2,6 +2,7 @@
 #include "server/coord/setup.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/member.h"
 #include "server/coord/phase.h"
@@ -162,6 +163,32 @@ void coord_setup_greet(struct coord *c)
 
 /* ---- one shard, step by step ----------------------------------------------------------------- */
 
+/* As they stand; of a lane that is at hand the shard then gets the fence itself. Where all are
+ * about to be raised there is nothing to say. */
+static uint32_t fences_take(const struct coord *c, struct wire_lane_fence *out)
+{
+    const struct coord_tasks *t = &c->job.tasks;
+    bool raised = c->job.at.phase == PHASE_SETUP && c->job.resume == PHASE_LANES;
+    uint32_t count = 0;
+    for (uint32_t i = 0; !raised && i < t->lanes; i++) {
+        const struct coord_lane *l = &t->lane[i];
+        bool live = t->mode == WIRE_BSP || l->state == LANE_HELD || l->state == LANE_GRANTING;
+        if (l->generation != 0)
+            out[count++] = (struct wire_lane_fence){l->generation, i, live};
+        SHOAL_ASSERT(l->stored == 0 || l->stored == l->generation); /* grant.c, 1 */
+    }
+    return count;
+}
+
+static bool fences_tell(struct coord *c, uint32_t shard)
+{
+    struct wire_lane_fence fence[LIMIT_LANES];
+    struct wire w = {.type = WIRE_TYPE_FENCES};
+    uint32_t count = PLANTED("fences_unrepeated") ? 0 : fences_take(c, fence);
+    w.u.FENCES = (struct wire_FENCES){.run = c->job.at.run, .lane_count = count};
+    return shard_ask(c, shard, &w, fence, count * sizeof fence[0], step_done);
+}
+
 static bool step_start(struct coord *c, uint32_t shard)
 {
     const struct coord_job *j = &c->job;
@@ -196,6 +223,8 @@ static bool step_start(struct coord *c, uint32_t shard)
         return shard_ask(c, shard, &w, NULL, 0, step_done);
     }
     const char *fields = coord_fresh_fields_due(c);
+    if (step == j->at.tables + 2 + (fields != NULL))
+        return fences_tell(c, shard);
     if (fields != NULL && step == j->at.tables + 1) {
         w.type = WIRE_TYPE_FIELD_DROP;
         w.u.FIELD_DROP.run = j->at.run;
@@ -214,10 +243,12 @@ static bool step_start(struct coord *c, uint32_t shard)
 static void step_next(struct coord *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members.shard[shard];
+    /* RESTORE and LOAD open the new run by themselves, of which there are no fences yet */
+    uint32_t opens = c->job.at.phase == PHASE_RESTORE                            ? 1
+                     : coord_from_loading(&c->job.at) || !coord_phase_running(c) ? 2
+                                                                                 : 3;
     uint32_t steps =
-        /* RESTORE opens the new run by itself */
-        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2) + coord_fresh_due(c) +
-        (coord_fresh_fields_due(c) != NULL);
+        c->job.at.tables + opens + coord_fresh_due(c) + (coord_fresh_fields_due(c) != NULL);
     SHOAL_ASSERT(!s->busy && !s->set_up);
     /* past it: it was opening the run before when RESTORE began */
     if (s->step >= steps) {

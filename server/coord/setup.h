@@ -1,6 +1,6 @@
 /* setup.h: giving a shard what the job needs: MAP_SET, TABLE_CREATE for each table, RUN_OPEN,
- * in this order, each answered before the next. Done at the job's start and again whenever a shard
- * comes back; all of it is idempotent. Also the digests at the end. */
+ * FENCES, in this order, each answered before the next. Done at the job's start and again whenever
+ * a shard comes back; all of it is idempotent. Also the digests at the end. */
 #ifndef SERVER_COORD_SETUP_H
 #define SERVER_COORD_SETUP_H
 

@@ -5,18 +5,16 @@
  * append and one fdatasync. (RocksDB with its log off, as embedding/store.h gives it, would
  * write a table file for every value.) Invariants:
  *  1. A put is answered after its record is synced. [assert: disk_put]
- *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered
- *     for and which is cut off. A damaged record before the end is CORRUPT: what follows it may
- *     have been promised. [test: coord_store_torn_end_is_cut_off,
- *     coord_store_damage_before_the_end_is_found]
- *  3. Rewriting makes a whole new file and renames it: there is always one good log. [test:
- *     coord_store_is_rewritten_and_stays_small] */
+ *  2. What was synced is read again, or the log is refused: records.h. After an error nothing more
+ *     is written to it. [test: coord_store_that_failed_takes_no_more]
+ *  3. Rewriting, at each start too, makes a whole new file and renames it: there is always one good
+ *     log. [test: coord_store_is_rewritten_and_stays_small, coord_store_fails_at_any_call] */
 #include "proto/base/assert.h"
 #include "proto/base/container_of.h"
 #include "proto/base/file.h"
-#include "proto/base/hash.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "server/coord/records.h"
 #include "server/coord/store.h"
 
 #include <errno.h>
@@ -31,138 +29,112 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RECORD_MAGIC 0x53434f52u /* "SCOR" */
-#define REMOVED UINT32_MAX
 #define REWRITE_BYTES (8u << 20) /* the log is rewritten at this size, then at twice what it was */
-
-struct record {                                   /* then key, then value */
-    uint32_t magic, key_bytes, value_bytes, zero; /* value_bytes REMOVED: the key is gone */
-    uint64_t checksum; /* XXH3 of key and value, seeded with the three numbers */
-};
-_Static_assert(sizeof(struct record) == 24, "record is a disk format");
 
 struct disk_store {
     struct coord_store base;
     struct coord_store *memory; /* owned: the values as of now */
     char dir[LIMIT_PATH];
-    int fd, lock_fd;
-    uint64_t bytes, synced, rewrite_at; /* synced: so many bytes of the log */
+    struct coord_records log; /* log.fd: owned */
+    int lock_fd;
+    uint64_t rewrite_at;
+    uint64_t marked; /* bytes behind the last mark: all before that are synced */
+    bool failed;     /* what the log ends in is not known */
 };
 
-static uint64_t record_checksum(const struct record *r, const void *body, size_t bytes)
+static int disk_error(struct disk_store *d, const char *what, struct err *e)
 {
-    return hash_bytes(body, bytes, ((uint64_t)r->key_bytes << 32 | r->value_bytes) ^ r->magic);
-}
-
-static int disk_error(const struct disk_store *d, const char *what, struct err *e)
-{
+    d->failed = true;
     return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "%s/state.log: %s: %s",
                    d->dir, what, strerror(errno));
 }
 
-/* One record in one write. */
-static int record_write(int fd, const char *key, const void *value, size_t bytes, bool removed,
-                        uint64_t *written)
-{
-    struct record r = {.magic = RECORD_MAGIC,
-                       .key_bytes = (uint32_t)strlen(key),
-                       .value_bytes = removed ? REMOVED : (uint32_t)bytes};
-    size_t all = sizeof r + r.key_bytes + bytes;
-    /* else record_take would refuse it, and with it the log */
-    SHOAL_ASSERT(r.key_bytes > 0 && r.key_bytes < COORD_KEY_MAX);
-    SHOAL_ASSERT(bytes <= (removed ? 0 : COORD_VALUE_MAX));
-    unsigned char *buffer = malloc(all);
-    if (buffer == NULL) {
-        errno = ENOMEM;
-        return SHOAL_E_NOMEM;
-    }
-    memcpy(buffer + sizeof r, key, r.key_bytes);
-    if (bytes > 0)
-        memcpy(buffer + sizeof r + r.key_bytes, value, bytes);
-    r.checksum = record_checksum(&r, buffer + sizeof r, r.key_bytes + bytes);
-    memcpy(buffer, &r, sizeof r);
-    int rc = file_write_all(fd, buffer, all) == 0 ? 0 : SHOAL_E_IO;
-    free(buffer);
-    *written += all;
-    return rc;
-}
-
 /* ---- rewriting (3) --------------------------------------------------------------------------- */
-
-struct rewrite {
-    int fd;
-    uint64_t bytes;
-};
 
 static int rewrite_one(void *context, const char *key, const void *value, size_t bytes)
 {
-    struct rewrite *w = context;
-    return record_write(w->fd, key, value, bytes, false, &w->bytes);
+    return coord_records_put(context, key, value, bytes);
+}
+
+/* It is read under its name alone, and so its mark is true before it is synced. */
+static int rewrite_write(const struct disk_store *d, struct coord_records *l, int fd)
+{
+    return coord_records_begin(l, fd) == 0 &&
+                   coord_store_memory_visit(d->memory, rewrite_one, l) == 0 &&
+                   coord_records_mark(l) == 0 && file_sync_data(fd) == 0
+               ? 0
+               : -1;
 }
 
 static int rewrite(struct disk_store *d, struct err *e)
 {
     char from[LIMIT_PATH + 32], to[LIMIT_PATH + 32];
-    struct rewrite w = {.bytes = 0};
+    struct coord_records l = {.fd = -1};
     SHOAL_ASSERT(d->lock_fd >= 0); /* the log is ours alone */
     (void)snprintf(from, sizeof from, "%s/state.new", d->dir);
     (void)snprintf(to, sizeof to, "%s/state.log", d->dir);
-    w.fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (w.fd < 0)
-        return disk_error(d, "rewrite", e);
-    int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || coord_store_memory_visit(d->memory, rewrite_one, &w) != 0 ||
-        file_sync_data(w.fd) != 0 || file_rename(from, to) != 0 || file_sync(dir) != 0) {
+    int fd = file_open(from, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || rewrite_write(d, &l, fd) != 0 || file_rename(from, to) != 0 ||
+        file_sync_folder(d->dir) != 0) {
         int rc = disk_error(d, "rewrite", e);
-        close(w.fd);
-        if (dir >= 0)
-            close(dir);
+        if (fd >= 0)
+            close(fd);
         return rc;
     }
-    close(dir);
-    if (d->fd >= 0)
-        close(d->fd);
-    d->fd = w.fd;
-    d->bytes = d->synced = w.bytes;
-    d->rewrite_at = 2 * w.bytes > REWRITE_BYTES ? 2 * w.bytes : REWRITE_BYTES;
-    SHOAL_ASSERT(d->bytes < d->rewrite_at); /* else each put would rewrite all */
+    if (d->log.fd >= 0)
+        close(d->log.fd);
+    d->log = l;
+    d->log.synced = d->marked = l.bytes;
+    d->rewrite_at = 2 * l.bytes > REWRITE_BYTES ? 2 * l.bytes : REWRITE_BYTES;
+    SHOAL_ASSERT(d->log.bytes < d->rewrite_at); /* else each put would rewrite all */
     return 0;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes,
-                       bool removed, bool sync, struct err *e)
+static int disk_sync(struct disk_store *d, struct err *e)
 {
     struct stat st;
-    SHOAL_ASSERT(d->fd >= 0 && d->synced <= d->bytes);
-    if (record_write(d->fd, key, value, bytes, removed, &d->bytes) != 0)
-        return disk_error(d, "write", e);
-    if (!sync)
-        return 0;
-    if (fstat(d->fd, &st) == 0 && st.st_nlink == 0)
+    if (fstat(d->log.fd, &st) == 0 && st.st_nlink == 0)
         return err_set(
             e, SHOAL_E_IO,
             "%s/state.log was removed while the coordinator runs, which can keep nothing any more: "
             "start it again while all its servers run, and it takes them over into a new folder; "
             "the job in hand ends, its checkpoints stay",
             d->dir);
-    if (file_sync_data(d->fd) != 0)
+    if (file_sync_data(d->log.fd) != 0)
         return disk_error(d, "sync", e);
-    d->synced = d->bytes;
+    d->log.synced = d->log.bytes;
+    if (coord_records_mark(&d->log) != 0)
+        d->failed = true; /* what was synced stays so */
+    d->marked = d->log.bytes;
     return 0;
+}
+
+/* NULL: the key goes. */
+static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes,
+                       bool sync, struct err *e)
+{
+    SHOAL_ASSERT(d->log.fd >= 0 && d->log.synced <= d->log.bytes);
+    if (d->failed)
+        return err_set(e, SHOAL_E_IO,
+                       "%s/state.log could not be written before; start the coordinator again",
+                       d->dir);
+    if (coord_records_put(&d->log, key, value, bytes) != 0)
+        return disk_error(d, "write", e);
+    return sync ? disk_sync(d, e) : 0;
 }
 
 static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
                     bool sync, struct err *e)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
-    int rc = disk_append(d, key, value, bytes, false, sync, e);
+    int rc = disk_append(d, key, bytes == 0 ? "" : value, bytes, sync, e);
     if (rc == 0)
         rc = coord_store_put(d->memory, key, value, bytes, e);
-    if (rc == 0 && d->bytes >= d->rewrite_at)
+    if (rc == 0 && !d->failed && d->log.bytes >= d->rewrite_at)
         rc = rewrite(d, e);
-    SHOAL_ASSERT(rc != 0 || !sync || d->synced == d->bytes); /* 1 */
+    SHOAL_ASSERT(rc != 0 || !sync || d->log.bytes == d->marked); /* 1 */
     return rc;
 }
 
@@ -175,8 +147,7 @@ static int disk_get(struct coord_store *s, const char *key, void **value, size_t
 static int disk_remove(struct coord_store *s, const char *key, struct err *e)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
-    int rc = disk_append(d, key, NULL, 0, true, true, e);
-    SHOAL_ASSERT(rc != 0 || d->synced == d->bytes);
+    int rc = disk_append(d, key, NULL, 0, true, e);
     return rc != 0 ? rc : coord_store_remove(d->memory, key, e);
 }
 
@@ -184,8 +155,8 @@ static void disk_close(struct coord_store *s)
 {
     struct disk_store *d = container_of(s, struct disk_store, base);
     coord_store_close(d->memory);
-    if (d->fd >= 0)
-        close(d->fd);
+    if (d->log.fd >= 0)
+        close(d->log.fd);
     if (d->lock_fd >= 0)
         close(d->lock_fd);
     free(d);
@@ -195,75 +166,26 @@ static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove,
 
 /* ---- opening (2) ----------------------------------------------------------------------------- */
 
-/* The record at `at`: its length, 0 when it is torn, or CORRUPT. */
-static int record_take(struct disk_store *d, const unsigned char *log, uint64_t bytes, uint64_t at,
-                       uint64_t *length, struct err *e)
+static int record_take(void *context, const char *key, const void *value, size_t bytes,
+                       struct err *e)
 {
-    struct record r;
-    char key[COORD_KEY_MAX];
-    uint64_t left = bytes - at;
-    *length = 0;
-    SHOAL_ASSERT(at < bytes);
-    if (left < sizeof r)
-        return 0;
-    memcpy(&r, log + at, sizeof r);
-    uint64_t value = r.value_bytes == REMOVED ? 0 : r.value_bytes;
-    uint64_t all = sizeof r + (uint64_t)r.key_bytes + value;
-    bool sane = r.magic == RECORD_MAGIC && r.key_bytes > 0 && r.key_bytes < COORD_KEY_MAX &&
-                value <= COORD_VALUE_MAX;
-    if (sane && all > left)
-        return 0;
-    bool whole =
-        sane && record_checksum(&r, log + at + sizeof r, r.key_bytes + value) == r.checksum;
-    if (sane && !whole && all == left)
-        return 0; /* the last one, its bytes not all written */
-    /* A NUL in a key would make it another key here, one that this store could write but not read
-     * again. */
-    if (!whole || memchr(log + at + sizeof r, 0, r.key_bytes) != NULL)
-        return err_set(e, SHOAL_E_CORRUPT,
-                       "%s/state.log: record at byte %" PRIu64
-                       " is damaged and others follow it; restore the folder from a copy, or move "
-                       "it away and start the job again",
-                       d->dir, at);
-    memcpy(key, log + at + sizeof r, r.key_bytes);
-    key[r.key_bytes] = 0;
-    *length = all;
-    SHOAL_ASSERT(all <= left);
-    if (r.value_bytes == REMOVED)
-        return coord_store_remove(d->memory, key, e);
-    return coord_store_put(d->memory, key, log + at + sizeof r + r.key_bytes, value, e);
+    return value == NULL ? coord_store_remove(context, key, e)
+                         : coord_store_put(context, key, value, bytes, e);
 }
 
-static int replay(struct disk_store *d, struct err *e)
+static int replay(struct disk_store *d, const char *path, struct err *e)
 {
-    struct stat st;
-    uint64_t at = 0, length = 1;
-    if (fstat(d->fd, &st) != 0)
-        return disk_error(d, "stat", e);
-    uint64_t bytes = (uint64_t)st.st_size;
-    unsigned char *log = malloc(bytes + 1);
-    if (log == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s/state.log: no memory for %" PRIu64 " bytes", d->dir,
-                       bytes);
-    int rc = 0;
-    for (uint64_t got = 0; got < bytes;) {
-        ssize_t n = pread(d->fd, log + got, bytes - got, (off_t)got);
-        if (n <= 0) {
-            rc = disk_error(d, "read", e);
-            break;
-        }
-        got += (uint64_t)n;
-    }
-    while (rc == 0 && at < bytes && length > 0) {
-        rc = record_take(d, log, bytes, at, &length, e);
-        at += length;
-    }
+    char *log;
+    size_t bytes;
+    uint64_t whole = 0;
+    if (file_read_whole(path, SIZE_MAX / 2, &log, &bytes) != 0)
+        return errno == ENOENT ? 0 : disk_error(d, "read", e); /* it is a new one */
+    int rc = coord_records_read(path, log, bytes, record_take, d->memory, &whole, e);
     free(log);
-    SHOAL_ASSERT(at <= bytes);
-    if (rc == 0 && at < bytes)
-        log_warn("%s/state.log: a last record of %" PRIu64
-                 " bytes was not written whole and is cut off",
-                 d->dir, bytes - at);
+    if (rc == 0 && whole < bytes)
+        log_warn("%s: the last %" PRIu64
+                 " bytes were not written whole, nobody was told of them, and they are cut off",
+                 path, bytes - whole);
     return rc;
 }
 
@@ -287,7 +209,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
     if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     d->base.ops = &disk_ops;
-    d->fd = d->lock_fd = -1;
+    d->log.fd = d->lock_fd = -1;
     int rc =
         strlen(dir) >= sizeof d->dir
             ? err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes", sizeof d->dir - 1)
@@ -305,9 +227,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     if (rc == 0) {
         (void)snprintf(path, sizeof path, "%s/state.log", d->dir);
-        d->fd = file_open(path, O_RDWR | O_CREAT, 0600);
-        rc = d->fd < 0 ? err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno))
-                       : replay(d, e);
+        rc = replay(d, path, e);
     }
     if (rc == 0)
         rc = rewrite(d, e); /* also cuts a torn end off */
@@ -315,7 +235,7 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
         coord_store_close(&d->base);
         return rc;
     }
-    SHOAL_ASSERT(d->fd >= 0 && d->synced == d->bytes);
+    SHOAL_ASSERT(d->log.fd >= 0 && d->log.synced == d->log.bytes);
     *out = &d->base;
     return 0;
 }

@@ -50,16 +50,18 @@ enum coord_lane_state { LANE_FREE, LANE_GRANTING, LANE_HELD, LANE_CLOSING };
 
 struct coord_lane {
     enum coord_lane_state state;
-    uint32_t task;        /* current, not fully pushed; or COORD_NO_TASK */
-    uint64_t worker;      /* of GRANTING and HELD */
-    uint64_t owner;       /* bsp: who has its objects at hand, while he lives; 0: nobody */
-    uint64_t generation;  /* highest given */
-    uint64_t stored;      /* highest in the store */
-    uint64_t next_batch;  /* first batch of the task that is appended next */
-    uint64_t appended;    /* last batch of the one appended last; 0: none since the start */
-    uint64_t mark;        /* batches up to here are done everywhere, as far as known */
-    uint64_t fence_mark;  /* lowest mark that a shard answered to the fence at hand */
-    uint32_t next_task;   /* bsp: its next task of the epoch */
+    uint32_t task;       /* current, not fully pushed; or COORD_NO_TASK */
+    uint64_t worker;     /* of GRANTING and HELD */
+    uint64_t owner;      /* bsp: who has its objects at hand, while he lives; 0: nobody */
+    uint64_t generation; /* highest given */
+    uint64_t stored;     /* highest in the store */
+    uint64_t next_batch; /* first batch of the task that is appended next */
+    uint64_t appended;   /* last batch of the one appended last; 0: none since the start */
+    uint64_t mark;       /* batches up to here are done everywhere, as far as known */
+    uint64_t fence_mark; /* lowest mark that a shard answered to the fence at hand */
+    uint64_t fence_high; /* bsp: and the newest clock, of any lane */
+    uint32_t fence_shard, fence_high_shard; /* who did */
+    uint32_t next_task;                     /* bsp: its next task of the epoch */
     bool used;            /* the holder has spoken for the lane since it was granted */
     uint64_t answered_ns; /* when the grant was last answered; 0: not yet */
     peer_t ask_peer;      /* who waits for the grant: connection and request id; 0: nobody */

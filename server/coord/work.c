@@ -165,6 +165,22 @@ int coord_work_leave(struct coord *c, struct coord_ask *a)
     return 0;
 }
 
+/* A shard may have answered a fence before, and what was acknowledged be gone: nobody would push it
+ * again, and pulls would wait for it without end. */
+void coord_work_anew(struct coord *c, const char *server)
+{
+    enum coord_phase phase = c->job.at.phase;
+    bool trains = phase == PHASE_LANES || phase == PHASE_TRAIN;
+    if (PLANTED("power_unnoticed") || !coord_phase_running(c) ||
+        (!trains && !coord_grant_marks_known(c)))
+        return;
+    log_warn("the machine of server %s has started again: lanes go on after what all servers have",
+             server);
+    while (trains && c->members.workers > 0)
+        worker_gone(c, c->members.worker[c->members.workers - 1].number);
+    coord_grant_fence_all(c);
+}
+
 void coord_work_expire(struct coord *c)
 {
     uint64_t number;

@@ -28,6 +28,9 @@ int coord_work_leave(struct coord *c, struct coord_ask *a);
 int coord_work_table_get(struct coord *c, struct coord_ask *a);
 int coord_work_map_get(struct coord *c, struct coord_ask *a);
 /* Workers whose lease has run out are dead: what they had goes to others. */
+/* The server's machine has started again, and power may have taken what was acknowledged there:
+ * lanes go on after what all shards have, and workers, who know better, join again. */
+void coord_work_anew(struct coord *c, const char *server);
 void coord_work_expire(struct coord *c);
 
 #endif

@@ -6,6 +6,7 @@
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/plant.h"
+#include "server/shard/clock.h"
 #include "server/shard/park.h"
 #include "server/shard/place.h"
 
@@ -107,7 +108,32 @@ void admin_fence(struct shard *s, peer_t from)
         return;
     SHOAL_ASSERT(engine_lane_generation(s->engine, r.run, r.lane) == r.generation);
     bsp_fenced(s, r.run, r.lane, r.generation);
-    shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply.mark = mark;
+    shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply =
+        (struct wire_FENCE_reply){mark, clock_high(s->engine, &s->lead, r.run)};
+    shard_send_reply(s, from);
+}
+
+void admin_fences(struct shard *s, peer_t from)
+{
+    const struct wire_FENCES r = s->in.u.FENCES;
+    const struct wire_lane_fence *f = s->m->frame[1].data;
+    uint64_t id = s->in.id, mark;
+    struct err e = {0};
+    uint32_t mode, lanes;
+    int rc = 0;
+    if (!lead_ready(&s->lead)) /* as in admin_fence */
+        rc = err_set(&e, SHOAL_E_AGAIN, "there is no map yet; ask again");
+    else if (engine_run_mode(s->engine, r.run, &mode, &lanes))
+        rc = err_set(&e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", r.run);
+    for (uint32_t i = 0; rc == 0 && i < r.lane_count; i++) {
+        rc = engine_fence(s->engine, r.run, f[i].lane, f[i].generation, f[i].live != 0, &mark, &e);
+        if (rc == 0)
+            bsp_fenced(s, r.run, f[i].lane, f[i].generation);
+    }
+    if (refused(s, from, rc, &e))
+        return;
+    s->run_told = r.run;
+    shard_reply(s, WIRE_TYPE_FENCES, id)->u.FENCES_reply.run = r.run;
     shard_send_reply(s, from);
 }
 

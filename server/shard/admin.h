@@ -10,6 +10,7 @@ void admin_hello(struct shard *s, peer_t from);
 void admin_table_create(struct shard *s, peer_t from);
 void admin_run_open(struct shard *s, peer_t from);
 void admin_run_drop(struct shard *s, peer_t from);
+void admin_fences(struct shard *s, peer_t from);
 void admin_fence(struct shard *s, peer_t from);
 void admin_map_set(struct shard *s, peer_t from);
 void admin_names_set(struct shard *s, peer_t from);

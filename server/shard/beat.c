@@ -55,6 +55,7 @@ static void send_beat(struct shard *s)
         .disk_short = stats.disk_short,
         .keylist = s->keylist,
         .insecure = s->options.insecure,
+        .boot = s->options.boot,
     };
     place_beat(s, r);
     snprintf(r->server, sizeof r->server, "%s", s->options.server);

@@ -11,6 +11,7 @@
 #ifndef SERVER_SHARD_CLOCK_H
 #define SERVER_SHARD_CLOCK_H
 
+#include "server/shard/lead.h"
 #include "server/shard/request.h"
 
 #define CLOCK_GATES (LIMIT_RUNS * LIMIT_TABLES)
@@ -32,6 +33,8 @@ void clock_close(struct clock *c);
 
 /* The lowest clock that a pull must have reached: clock - bound - 1, never below 0. */
 uint64_t clock_need(uint64_t clock, uint32_t bound);
+/* The newest clock that a lane of a bsp run has here, of all tables led; 0: of another mode. */
+uint64_t clock_high(const struct engine *g, const struct lead *lead, uint64_t run);
 /* *low as above; *high: under bsp the highest mark of any lane on this table (0 otherwise).
  * NOT_FOUND for an unknown run. */
 int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *low,

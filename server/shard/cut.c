@@ -178,6 +178,17 @@ void cut_on_go(struct shard *s, peer_t from)
 
 /* ---- RESTORE ---- */
 
+/* What was asked for has ended. True: it failed, and so it is answered. */
+static bool failed(struct shard *s, struct checkpoint_asker *a, enum wire_type type, int status,
+                   const char *text)
+{
+    SHOAL_ASSERT(a->busy);
+    a->busy = false;
+    if (status)
+        shard_refuse(s, a->peer, type, a->id, status, "shard %s: %s", s->name, text);
+    return status != 0;
+}
+
 /* Takes the request as the one to be answered. True: it is under way already. */
 static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool same)
 {
@@ -188,12 +199,46 @@ static bool joins(struct checkpoint_asker *a, peer_t from, uint64_t id, bool sam
     return true;
 }
 
-static void restored_answer(struct shard *s, peer_t to, uint64_t id)
+/* Of a restore, or of a look at its cut. */
+static void rows_answer(struct shard *s, peer_t to, uint64_t id)
 {
     struct engine_stats stats;
     engine_stats_get(s->engine, &stats);
     shard_reply(s, WIRE_TYPE_RESTORE, id)->u.RESTORE_reply.rows = stats.rows;
     shard_send_reply(s, to);
+}
+
+static void restored_answer(struct shard *s, peer_t to, uint64_t id, uint64_t run)
+{
+    s->run_told = run; /* nobody has a lane of it before all have it */
+    rows_answer(s, to, id);
+}
+
+static void looked_cb(void *context, int status, const char *text)
+{
+    struct shard *s = context;
+    struct checkpoint_asker *a = &s->checkpoints.looker;
+    if (!failed(s, a, WIRE_TYPE_RESTORE, status, text))
+        rows_answer(s, a->peer, a->id);
+}
+
+static void look(struct shard *s, peer_t from, const struct wire_RESTORE *r, uint64_t id)
+{
+    struct checkpoints *c = &s->checkpoints;
+    struct err e = {0};
+    if (joins(&c->looker, from, id, r->cut == c->look.cut && r->run == c->look.run))
+        return;
+    int rc = c->looker.busy ? err_set(&e, SHOAL_E_BUSY, "cut %" PRIu64 " is being read; ask again",
+                                      c->look.cut)
+                            : 0;
+    if (!rc) {
+        c->looker = (struct checkpoint_asker){true, from, id};
+        c->look = *r;
+        rc = engine_restore_check(s->engine, r->cut, r->run, looked_cb, s, &e);
+        c->looker.busy = c->looker.busy && !rc;
+    }
+    if (rc)
+        shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, e.text);
 }
 
 void cut_restored(struct shard *s)
@@ -209,7 +254,7 @@ void cut_restored(struct shard *s)
         return;
     }
     park_purge(s);
-    restored_answer(s, a->peer, a->id);
+    restored_answer(s, a->peer, a->id, s->checkpoints.restore.run);
 }
 
 void cut_on_restore(struct shard *s, peer_t from)
@@ -226,7 +271,11 @@ void cut_on_restore(struct shard *s, peer_t from)
         return;
     }
     if (engine_run_mode(s->engine, r.run, &mode, &lanes) == 0) { /* 2. */
-        restored_answer(s, from, id);
+        restored_answer(s, from, id, r.run);
+        return;
+    }
+    if (r.look) {
+        look(s, from, &r, id);
         return;
     }
     if (s->hold.cut && release(s))
@@ -303,17 +352,6 @@ void cut_on_keep(struct shard *s, peer_t from)
 
 /* ---- checkpoint ---- */
 
-/* What was asked for has ended. True: it failed, and so it is answered. */
-static bool failed(struct shard *s, struct checkpoint_asker *a, enum wire_type type, int status,
-                   const char *text)
-{
-    SHOAL_ASSERT(a->busy);
-    a->busy = false;
-    if (status)
-        shard_refuse(s, a->peer, type, a->id, status, "shard %s: %s", s->name, text);
-    return status != 0;
-}
-
 static void say_notes(const struct shard *s, const char *text)
 {
     while (*text != '\0') {
@@ -369,6 +407,7 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     struct checkpoint_asker *a = &s->checkpoints.loader;
     if (failed(s, a, WIRE_TYPE_LOAD, status, text))
         return;
+    s->run_told = s->checkpoints.load.run; /* nobody has a lane of it before all have loaded */
     say_notes(s, text);
     shard_reply(s, WIRE_TYPE_LOAD, a->id)->u.LOAD_reply.rows = rows;
     shard_send_reply(s, a->peer);

@@ -66,10 +66,10 @@ struct checkpoint_asker {
 };
 
 struct checkpoints {
-    struct checkpoint_asker exporter, loader, dropper, restorer, clearer;
+    struct checkpoint_asker exporter, loader, dropper, restorer, looker, clearer;
     struct wire_CUT_EXPORT export; /* what is under way */
     struct wire_LOAD load;
-    struct wire_RESTORE restore;
+    struct wire_RESTORE restore, look;
     uint64_t drop;  /* the run whose load is being taken back */
     uint64_t clear; /* the job for which all goes */
 };

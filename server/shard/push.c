@@ -23,6 +23,10 @@ static int check(struct shard *s, const struct wire_PUSH *w, struct err *e)
     int rc = shard_schema(s, w->table, &schema, e);
     if (rc)
         return rc;
+    if (shard_run_untold(s, w->run))
+        return err_set(e, SHOAL_E_AGAIN,
+                       "shard %s has come back and waits to hear who may push; send again",
+                       s->name);
     size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
     if (s->m->frame[2].bytes != expected)
         return err_set(e, SHOAL_E_MALFORMED,

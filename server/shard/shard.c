@@ -34,6 +34,7 @@
     X(RUN_OPEN, SETTLE, BACK_ONLY, admin_run_open)                                                 \
     X(RUN_DROP, SETTLE, BACK_ONLY, admin_run_drop)                                                 \
     X(FENCE, SETTLE, BACK_ONLY, admin_fence)                                                       \
+    X(FENCES, SETTLE, BACK_ONLY, admin_fences)                                                     \
     X(MAP_SET, SETTLE, AWAY_TOO, admin_map_set)                                                    \
     X(MAP_HELD, AS_IT_IS, AWAY_TOO, place_held)                                                    \
     X(NAMES_SET, AS_IT_IS, AWAY_TOO, admin_names_set)                                              \
@@ -294,6 +295,7 @@ static int open_parts(struct shard *s, struct err *e)
     struct engine_stats stats;
     engine_stats_get(s->engine, &stats);
     s->sequence = stats.sequence;
+    s->run_found = engine_newest_run(s->engine);
     cut_find_newest(s);
     return 0;
 }

@@ -47,6 +47,7 @@ struct shard_options {
     /* Another list of who may come, the coordinator's: its text. NULL: nobody is asked for keys. 0,
      * or why it is not taken. */
     int (*allow)(void *context, const char *text, size_t bytes, struct err *e);
+    uint64_t boot; /* machine_boot; 0: not known */
     bool insecure; /* it listens on tcp without keys: told in its beats */
     void (*on_fatal)(void *context,
                      /* the disk is broken: log and leave; NULL: the env is stopped */
@@ -83,10 +84,12 @@ struct shard {
     struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
     uint64_t sequence;            /* of the newest push admitted */
     uint64_t newest_cut;          /* that was ever held or kept here; 0: none */
-    struct request_list arrived;  /* pulls since the last tick */
-    struct clock clock;           /* pulls that wait for a clock */
-    struct park park;             /* pushes and pulls that wait for rows, pushes for room */
-    struct bsp bsp;               /* pushes held for the others of their clock */
+    uint64_t run_found; /* the newest run when it started: who may push for it is not known */
+    uint64_t run_told;  /* ... but for this one, whose fences it was told since */
+    struct request_list arrived; /* pulls since the last tick */
+    struct clock clock;          /* pulls that wait for a clock */
+    struct park park;            /* pushes and pulls that wait for rows, pushes for room */
+    struct bsp bsp;              /* pushes held for the others of their clock */
     struct hold hold;
     struct checkpoints checkpoints;
     struct survey digests, table_stats;
@@ -136,6 +139,9 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
 /* Refuses, and says true, where the shard has no map yet (AGAIN) or no such table. */
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id,
                        uint32_t table);
+/* Whether the fences of the run, found at the start, may be older than those that were answered:
+ * power may have taken the newest. */
+bool shard_run_untold(const struct shard *s, uint64_t run);
 /* Refuses (AGAIN): its tablets are not back, from a start or a restore. */
 void shard_not_back(struct shard *s, peer_t to, enum wire_type type, uint64_t id);
 /* The schema of a table that a push or a pull is for: 0, AGAIN or NO_TABLE. */

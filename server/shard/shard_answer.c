@@ -110,6 +110,11 @@ void shard_refuse_request(struct shard *s, struct request *q, int status, const 
     request_give(&s->pool, q);
 }
 
+bool shard_run_untold(const struct shard *s, uint64_t run)
+{
+    return run <= s->run_found && run != s->run_told && !PLANTED("fences_untold");
+}
+
 int shard_schema(struct shard *s, uint32_t table, const struct table_schema **out, struct err *e)
 {
     const struct table *t = engine_table(s->engine, table);

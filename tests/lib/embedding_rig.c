@@ -46,22 +46,28 @@ int rig_try_open(struct rig *s, const char *dir, enum durability durability, str
     return rig_try_open_sized(s, dir, durability, 8u << 20, e);
 }
 
-int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability,
-                       uint64_t journal_max, struct err *e)
+int rig_try_open_with(struct rig *s, const struct engine_options *options, struct err *e)
 {
     memset(s, 0, sizeof *s);
     embedding_env_init(&s->env);
-    s->options = (struct engine_options){.dir = dir,
-                                         .durability = durability,
-                                         .journal_max = journal_max,
-                                         .segment_bytes = (uint32_t)(journal_max / 8),
-                                         .disk_watermark = 1,
-                                         .on_synced = on_synced,
-                                         .on_fetched = on_fetched,
-                                         .on_recovered = rig_in_steps ? on_recovered : NULL,
-                                         .on_fatal = on_fatal,
-                                         .context = s};
+    s->options = *options;
+    s->options.on_synced = on_synced;
+    s->options.on_fetched = on_fetched;
+    s->options.on_recovered = rig_in_steps ? on_recovered : NULL;
+    s->options.on_fatal = on_fatal;
+    s->options.context = s;
     return engine_open(&s->options, &s->env.env, &s->g, e);
+}
+
+int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability,
+                       uint64_t journal_max, struct err *e)
+{
+    const struct engine_options options = {.dir = dir,
+                                           .durability = durability,
+                                           .journal_max = journal_max,
+                                           .segment_bytes = (uint32_t)(journal_max / 8),
+                                           .disk_watermark = 1};
+    return rig_try_open_with(s, &options, e);
 }
 
 void rig_open(struct rig *s, const char *dir, enum durability durability)

@@ -28,6 +28,8 @@ void rig_open(struct rig *s, const char *dir, enum durability durability);
 int rig_try_open(struct rig *s, const char *dir, enum durability durability, struct err *e);
 int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability,
                        uint64_t journal_max, struct err *e);
+/* The callbacks are the rig's. */
+int rig_try_open_with(struct rig *s, const struct engine_options *options, struct err *e);
 void rig_close(struct rig *s, bool flush_all);
 /* Tells that the shard leads everything; again after a reopening. */
 void rig_lead(struct rig *s);

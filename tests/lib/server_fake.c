@@ -36,6 +36,7 @@ static void shard_beat(struct env_timer *t)
     w.u.SHARD_BEAT = (struct wire_SHARD_BEAT){.shard_index = s->index,
                                               .shard_count = 1,
                                               .incarnation = s->incarnation,
+                                              .boot = s->boot,
                                               .ready = s->ready,
                                               .rss_peak_bytes = 1000,
                                               .cluster_high = s->cluster[0],
@@ -86,7 +87,23 @@ static int shard_fence(struct fake_shard *s, const struct wire_FENCE *q, struct 
     s->run.lane[q->lane].live = q->live;
     s->fences++;
     out->u.FENCE_reply.mark = s->run.lane[q->lane].mark;
+    out->u.FENCE_reply.high = s->ahead == 0 ? 0 : s->run.lane[q->lane].mark + s->ahead;
     return 0;
+}
+
+static int shard_fences(struct fake_shard *s, const struct wire_FENCES *q, const struct msg *m)
+{
+    const struct wire_lane_fence *f = m->frame[1].data;
+    int rc = s->run.run == q->run ? 0 : SHOAL_E_OLD_RUN;
+    for (uint32_t i = 0; rc == 0 && i < q->lane_count; i++) {
+        struct fake_lane *l = &s->run.lane[f[i].lane];
+        if (f[i].generation < l->generation)
+            return SHOAL_E_FENCED;
+        l->generation = f[i].generation;
+        l->live = f[i].live != 0;
+    }
+    s->told += rc == 0;
+    return rc;
 }
 
 static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_t *value)
@@ -298,6 +315,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return 0;
     case WIRE_TYPE_FENCE:
         return shard_fence(s, &q->u.FENCE, w);
+    case WIRE_TYPE_FENCES:
+        return shard_fences(s, &q->u.FENCES, m);
     case WIRE_TYPE_HOLD:
         if (s->no_room)
             return SHOAL_E_NO_SPACE;
@@ -326,6 +345,11 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_RESTORE:
         if (cut_find(s, q->u.RESTORE.cut) == NULL)
             return SHOAL_E_NOT_FOUND;
+        s->looks += q->u.RESTORE.look;
+        if (s->rotten || q->u.RESTORE.look) {
+            (void)snprintf(w->error, sizeof w->error, "block checksum mismatch");
+            return s->rotten ? SHOAL_E_CORRUPT : 0;
+        }
         s->run = cut_find(s, q->u.RESTORE.cut)->run;
         run_named(s, q->u.RESTORE.run);
         s->restores++;

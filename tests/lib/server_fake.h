@@ -25,7 +25,7 @@
 
 struct fake_run {
     uint64_t run;
-    struct {
+    struct fake_lane {
         uint64_t generation, mark;
         bool live;
     } lane[FAKE_LANES];
@@ -45,7 +45,7 @@ struct fake_shard {
     struct env_timer beat;
     char server[LIMIT_NAME];
     uint32_t index;
-    uint64_t incarnation;
+    uint64_t incarnation, boot;
     bool ready;
     uint32_t number;     /* as told; UINT32_MAX before */
     uint64_t cluster[2]; /* as told: where it belongs; 0, 0: nowhere yet */
@@ -77,8 +77,10 @@ struct fake_shard {
     /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */
     const struct fake_shard *full_after;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
-    uint32_t restores, fences, applied, ticks;
-    const char *status;                   /* answer to SHARD_STATUS; NULL: {} */
+    uint32_t restores, looks, fences, told, applied, ticks;
+    bool rotten;        /* its part of every cut */
+    uint64_t ahead;     /* by so much its newest clock is above a lane's mark, to a fence; 0: 0 */
+    const char *status; /* answer to SHARD_STATUS; NULL: {} */
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
     bool refuse_go;                       /* once: answers GO with an error */
     bool no_room;                         /* HOLD is refused: the disk is full */

@@ -5,6 +5,7 @@
 #include "proto/base/json.h"
 #include "server/coord/core.h"
 #include "server/shard/shard.h"
+#include "tests/lib/disk.h"
 #include "tests/lib/server_fake.h"
 #include "worker/train/trainer.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MS UINT64_C(1000000)
 
@@ -19,6 +21,19 @@
  * finds them here. */
 static struct trainer **dead;
 static uint32_t dead_count, dead_capacity;
+
+/* The folder of a machine as its disk has it. */
+static void disk_start(const struct cluster *c, struct disk **d, const char *dir)
+{
+    if (!c->options.power)
+        return;
+    if (*d == NULL) {
+        ck_assert_int_eq(mkdir(dir, 0700), 0);
+        *d = disk_watch(dir);
+    }
+    if (disk_is_off(*d))
+        disk_on(*d);
+}
 
 /* ---- servers --------------------------------------------------------------------------------- */
 
@@ -34,10 +49,12 @@ static void shard_node_start(struct cluster *c, uint32_t i, uint32_t k)
                               .shard_index = k,
                               .shard_count = c->options.shards,
                               .waiting_max = c->options.waiting_max,
+                              .boot = s->boot,
                               .coordinator = "sim://coordinator"};
     if (c->options.dir != NULL) {
         snprintf(s->dir, sizeof s->dir, "%s/server-%u-%u", c->options.dir, i, k);
         o.engine.dir = s->dir;
+        disk_start(c, &s->disk, s->dir);
     }
     o.engine.durability = (enum durability)c->options.durability;
     o.engine.segment_bytes = 1u << 20;
@@ -60,10 +77,14 @@ bool cluster_server_alive(const struct cluster *c, uint32_t i)
     return c->server[i * c->options.shards].node != NULL;
 }
 
-void cluster_server_kill(struct cluster *c, uint32_t i)
+static void server_end(struct cluster *c, uint32_t i, struct rng *power)
 {
-    for (uint32_t k = 0; k < c->options.shards && cluster_server_alive(c, i); k++)
+    for (uint32_t k = 0; k < c->options.shards && cluster_server_alive(c, i); k++) {
         sim_kill(c->server[i * c->options.shards + k].node);
+        if (power != NULL)
+            disk_off(c->server[i * c->options.shards + k].disk, rng_next(power));
+        c->server[i * c->options.shards + k].boot += power != NULL;
+    }
     for (uint32_t k = 0; k < c->options.shards; k++) {
         struct cluster_server *s = &c->server[i * c->options.shards + k];
         if (s->node != NULL)
@@ -71,6 +92,17 @@ void cluster_server_kill(struct cluster *c, uint32_t i)
         s->node = NULL;
         s->shard = NULL;
     }
+}
+
+void cluster_server_kill(struct cluster *c, uint32_t i)
+{
+    server_end(c, i, NULL);
+}
+
+void cluster_server_power(struct cluster *c, uint32_t i, uint64_t seed)
+{
+    struct rng r = rng_of(seed, i, 1);
+    server_end(c, i, &r);
 }
 
 /* ---- the coordinator ------------------------------------------------------------------------- */
@@ -84,6 +116,13 @@ void cluster_coord_start(struct cluster *c)
                               .folder = &coord_folder_disk};
     struct err e = {0};
     ck_assert_ptr_null(c->coord_node);
+    if (c->options.power) {
+        char dir[512];
+        snprintf(dir, sizeof dir, "%s/coordinator", c->options.dir);
+        disk_start(c, &c->disk, dir);
+        ck_assert_ptr_null(c->store);
+        ck_assert_msg(coord_store_open(dir, &c->store, &e) == 0, "%s", e.text);
+    }
     c->coord_node = sim_node_new(c->sim, "coordinator", NULL, NULL);
     ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s",
                   e.text);
@@ -91,14 +130,30 @@ void cluster_coord_start(struct cluster *c)
     sim_listen(c->coord_node, "sim://coordinator");
 }
 
-void cluster_coord_kill(struct cluster *c)
+static void coord_end(struct cluster *c, bool power, uint64_t seed)
 {
     if (c->coord_node == NULL)
         return;
     sim_kill(c->coord_node);
+    if (power)
+        disk_off(c->disk, seed);
     coord_free(c->coord);
+    if (c->options.power) {
+        coord_store_close(c->store);
+        c->store = NULL;
+    }
     c->coord_node = NULL;
     c->coord = NULL;
+}
+
+void cluster_coord_kill(struct cluster *c)
+{
+    coord_end(c, false, 0);
+}
+
+void cluster_coord_power(struct cluster *c, uint64_t seed)
+{
+    coord_end(c, true, seed);
 }
 
 static int store_copy_one(void *context, const char *key, const void *value, size_t bytes)
@@ -193,9 +248,10 @@ void cluster_start(struct cluster *c, const struct cluster_options *options,
     c->backend = backend;
     ck_assert(options->servers <= CLUSTER_SERVERS && options->shards <= CLUSTER_SHARDS);
     c->sim = sim_new(&options->sim);
-    c->store = coord_store_memory();
+    if (!options->power)
+        c->store = coord_store_memory();
     c->client = calloc(1, sizeof *c->client);
-    ck_assert(c->store != NULL && c->client != NULL);
+    ck_assert((c->store != NULL || options->power) && c->client != NULL);
     cluster_coord_start(c);
     for (uint32_t i = 0; i < options->servers; i++)
         cluster_server_start(c, i);
@@ -214,6 +270,11 @@ void cluster_free(struct cluster *c)
         cluster_server_kill(c, i);
     cluster_coord_kill(c);
     coord_store_close(c->store);
+    for (uint32_t i = 0; i < c->options.servers * c->options.shards; i++)
+        if (c->server[i].disk != NULL)
+            disk_free(c->server[i].disk);
+    if (c->disk != NULL)
+        disk_free(c->disk);
     free(c->client);
     sim_free(c->sim);
 }
@@ -256,10 +317,30 @@ static void cut_line(struct cluster *c, struct rng *r, uint64_t until_ns)
         sim_cut(other, shard, until_ns);
 }
 
+/* A server's, the coordinator's, all at once. */
+static void power_strike(struct cluster *c, struct rng *r)
+{
+    uint64_t which = rng_below(r, 6);
+    uint32_t one = (uint32_t)rng_below(r, c->options.servers);
+    for (uint32_t i = 0; i < c->options.servers; i++)
+        if ((which < 3 && i == one) || which == 5) {
+            cluster_server_power(c, i, rng_next(r));
+            c->struck.server_without_power++;
+        }
+    if (which >= 3) {
+        cluster_coord_power(c, rng_next(r));
+        c->struck.coordinator_without_power++;
+    }
+}
+
 void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
 {
     uint64_t now = sim_now_ns(c->sim), pause = 20 * MS + rng_below(r, 2500) * MS;
     *back = now + 5 * MS + rng_below(r, rng_below(r, 4) == 0 ? 3000 : 200) * MS;
+    if (c->options.power && rng_below(r, 2) == 0) {
+        power_strike(c, r);
+        return;
+    }
     switch (rng_below(r, 10)) {
     case 0:
     case 1:

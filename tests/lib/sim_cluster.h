@@ -3,7 +3,9 @@
  * for its report. Every failure to build it ends the test.
  *
  * A killed node's process is gone between two events: what its engine had written stays in its
- * folder, what its coordinator had put stays in the store, all else is lost. */
+ * folder, what its coordinator had put stays in the store, all else is lost. With `power` the
+ * coordinator has its real store, and machines may lose their power: then of what was not synced a
+ * seed decides (disk.h). */
 #ifndef TESTS_LIB_SIM_CLUSTER_H
 #define TESTS_LIB_SIM_CLUSTER_H
 
@@ -32,6 +34,7 @@ struct cluster_options {
     uint32_t durability;  /* enum durability */
     bool idle;            /* nothing is submitted yet: cluster_submit */
     bool stay;            /* the workers wait between jobs */
+    bool power;           /* machines may lose it; needs dir */
     /* of the workers' options; may be NULL */
     int (*replace)(void *context, struct backend **out, struct err *e);
 };
@@ -40,6 +43,8 @@ struct cluster_server {
     struct sim_node *node; /* NULL: dead */
     struct shard *shard;
     char name[32], dir[512];
+    struct disk *disk; /* of options.power */
+    uint64_t boot;     /* how often its machine has started */
 };
 
 struct cluster_worker {
@@ -66,6 +71,8 @@ struct cluster_result {
     X(server_killed)                                                                               \
     X(server_away)                                                                                 \
     X(coordinator_killed)                                                                          \
+    X(server_without_power)                                                                        \
+    X(coordinator_without_power)                                                                   \
     X(worker_killed)                                                                               \
     X(line_cut_one_way)                                                                            \
     X(line_cut_both_ways)                                                                          \
@@ -81,6 +88,7 @@ struct cluster {
     struct cluster_options options;
     struct sim *sim;
     struct coord_store *store;
+    struct disk *disk;           /* of the store, with options.power */
     struct sim_node *coord_node; /* NULL: dead */
     struct coord *coord;
     /* shard k of server i is [i * options.shards + k] */
@@ -99,6 +107,9 @@ void cluster_server_kill(struct cluster *c, uint32_t i);
 void cluster_server_start(struct cluster *c, uint32_t i);
 bool cluster_server_alive(const struct cluster *c, uint32_t i);
 void cluster_coord_kill(struct cluster *c);
+/* Likewise, and the power of its machine goes. */
+void cluster_server_power(struct cluster *c, uint32_t i, uint64_t seed);
+void cluster_coord_power(struct cluster *c, uint64_t seed);
 void cluster_coord_start(struct cluster *c);
 /* The coordinator starts again on another store, which the cluster takes. */
 void cluster_store_change(struct cluster *c, struct coord_store *store);

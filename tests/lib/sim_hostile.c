@@ -73,7 +73,8 @@ static void orders(struct hostile *h, peer_t to)
         break;
     case 4:
         w.type = WIRE_TYPE_RESTORE;
-        w.u.RESTORE = (struct wire_RESTORE){l.newest_cut - 1, l.run + 1};
+        w.u.RESTORE =
+            (struct wire_RESTORE){l.newest_cut - 1, l.run + 1, rng_below(&h->rng, 2) == 0};
         break;
     case 5:
         w.type = WIRE_TYPE_CUT_DROP;

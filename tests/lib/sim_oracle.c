@@ -38,6 +38,8 @@ static struct {
     char who[64];
     struct request_seen request[REQUESTS];
     uint64_t requests, pushes; /* ever */
+    uint64_t lost;             /* batches, by tablet, that power took */
+    bool power;                /* it may have taken some */
     struct acknowledged run[RUNS];
 } o;
 
@@ -75,6 +77,19 @@ static uint64_t acknowledged_low(uint64_t run, uint32_t lane, uint32_t table, ui
     return low;
 }
 
+/* Where power may have taken what was acknowledged: it is, down to `mark`, and not asked for again.
+ */
+static bool lost(uint64_t run, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
+                 uint64_t mark)
+{
+    uint64_t *batch = acknowledged_of(run)->batch[lane][table];
+    for (uint32_t i = first; o.power && i < first + count; i++) {
+        o.lost += batch[i] > mark ? batch[i] - mark : 0;
+        batch[i] = batch[i] > mark ? mark : batch[i];
+    }
+    return o.power;
+}
+
 static bool names_fit(uint32_t lane, uint32_t table, uint32_t first, uint32_t count)
 {
     return lane < LANES && table < CLUSTER_TABLES && first < TABLETS && count <= TABLETS - first;
@@ -97,7 +112,7 @@ static void pushed(const struct shard *s, const struct wire_PUSH *q, const struc
         !names_fit(q->lane, q->table, q->tablet_first, q->tablet_count))
         return;
     uint64_t low = acknowledged_low(q->run, q->lane, q->table, q->tablet_first, q->tablet_count);
-    if (mark < low)
+    if (mark < low && !lost(q->run, q->lane, q->table, q->tablet_first, q->tablet_count, mark))
         BROKEN("shard %s says mark %" PRIu64 " of lane %u, table %u, tablets [%u, +%u); batch "
                "%" PRIu64 " was acknowledged there",
                s->name, mark, q->lane, q->table, q->tablet_first, q->tablet_count, low);
@@ -179,11 +194,22 @@ static void shard_marks(const struct shard *s, uint64_t run, uint32_t lane, uint
             continue;
         uint64_t low = acknowledged_low(run, lane, table, i, 1);
         uint64_t mark = engine_mark_range(s->engine, run, lane, table, i, 1);
-        if (mark < low || (last != 0 && mark != last))
+        bool gone = mark < low && !lost(run, lane, table, i, 1, mark);
+        if (gone || (last != 0 && mark != last && !o.power))
             BROKEN("shard %s has mark %" PRIu64 " of lane %u in tablet %u of table %s: batch "
                    "%" PRIu64 " was acknowledged, %" PRIu64 " is the lane's last",
                    s->name, mark, lane, i, schema->name, low, last);
     }
+}
+
+void oracle_power_lost(void)
+{
+    o.power = true;
+}
+
+uint64_t oracle_lost(void)
+{
+    return o.lost;
 }
 
 static bool has_run(const struct shard *s, uint64_t run)

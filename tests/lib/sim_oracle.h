@@ -25,6 +25,10 @@
 void oracle_watch(struct cluster *c, const char *who);
 /* Marks of the shards that lead now against what was acknowledged. */
 void oracle_marks(void);
+/* Power may have taken what was acknowledged and not synced, from now on. How many batches were
+ * found to be gone, each counted in each tablet. */
+void oracle_power_lost(void);
+uint64_t oracle_lost(void);
 /* So many pushes were acknowledged. */
 uint64_t oracle_acknowledged(void);
 

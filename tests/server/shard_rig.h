@@ -225,6 +225,15 @@ __attribute__((unused)) static uint64_t rig_fence(struct rig *r, uint32_t lane, 
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
+/* All fences of a run, (count); count 0: there were none. */
+__attribute__((unused)) static uint64_t
+rig_fences(struct rig *r, uint64_t run, const struct wire_lane_fence *fence, uint32_t count)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_FENCES);
+    w.u.FENCES = (struct wire_FENCES){.run = run, .lane_count = count};
+    return rig_send(r, &w, 1, fence, count * sizeof *fence, NULL, 0);
+}
+
 __attribute__((unused)) static uint64_t rig_simple(struct rig *r, enum wire_type type)
 {
     struct wire w = rig_wire(r, type);
@@ -281,7 +290,7 @@ __attribute__((unused)) static void rig_start(struct rig *r, uint64_t seed)
 }
 
 /* kill -9 (or a clean stop) and a new process on the same folder; the map is sent again, as the
- * coordinator does. */
+ * coordinator does, and that no fence is newer than it knows. */
 __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
 {
     if (!clean)
@@ -291,6 +300,7 @@ __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
         sim_kill(r->shard_node);
     rig_shard(r);
     rig_map(r, 1, 1000);
+    rig_fences(r, RIG_RUN, NULL, 0);
     rig_run(r, 5);
 }
 

@@ -53,6 +53,7 @@ static struct backend *backend;
 static struct cluster cluster;
 static char yaml[2048];
 static const char *folder;
+static uint32_t durability; /* of the run at hand */
 static struct oracle_count counts[VALUES_A + VALUES_B];
 
 /* ---- the job --------------------------------------------------------------------------------- */
@@ -191,7 +192,7 @@ static void job_make(const struct kind *k, bool second)
              : second ? "0.2"
                       : "0.3",
              second ? "0.001" : "1.0e-8", second && k->later != NULL ? k->later : k->table,
-             k->model, epochs_of(k), k->mode, k->more, names[k->durability],
+             k->model, epochs_of(k), k->mode, k->more, names[durability],
              second && k->second != NULL ? k->second : "",
              k->replay ? "replay: {window: 6h, checkpoint: false}\n" : "");
 }
@@ -204,6 +205,8 @@ struct tally {
     uint64_t seeds, jobs, ns, pushes, hostile;
     struct cluster_struck struck;
     uint64_t link[8];
+    uint64_t power, ended; /* runs whose power goes; of these, by a sentence */
+    uint64_t lost;         /* batches in a tablet, acknowledged and gone */
 };
 static struct tally *tallies; /* (KINDS), shared */
 
@@ -308,6 +311,9 @@ struct run {
     uint32_t server;           /* of LINK_FOLDER_.. */
     struct coord_store *older; /* owned; of LINK_STORE_OLDER */
     bool amid;                 /* it was kept while the first job ran */
+    bool power;                /* may go, of servers and coordinator */
+    bool lost;                 /* with it, perhaps, what was acknowledged */
+    bool ended;                /* and a job by that, with a sentence */
     bool has_hostile;
     struct hostile hostile;
 };
@@ -317,6 +323,12 @@ static struct calm {
     struct cluster_result result;
     struct oracle_rows rows;
 } calm[2];
+
+static uint64_t number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : fallback;
+}
 
 static void plan(struct run *p, const struct kind *k, uint64_t seed)
 {
@@ -353,6 +365,18 @@ static void plan(struct run *p, const struct kind *k, uint64_t seed)
     }
     if (grows(k))
         p->link = LINK_END;
+    p->power = seed != 0 && number("SHOAL_SIM_POWER", seed % 8 == 7) != 0;
+    if (p->power) { /* folders are not moved under the disk */
+        o.power = true;
+        o.durability = seed % 2 == 0 ? DURABLE_FSYNC : k->durability;
+        if (rng_below(r, 3) != 0) { /* many clocks between two syncs */
+            sim.delay_max_ns = MS / 5;
+            sim.work_max_ns = MS / 2;
+            sim.drop = 0;
+        }
+        p->link = p->link == LINK_END || p->link == LINK_NOTHING ? p->link : LINK_SERVERS_RESTARTED;
+    }
+    durability = o.durability;
     p->fresh = p->link != LINK_END && seed % 3 == 1;
     o.sim = sim;
     o.idle = p->link == LINK_STORE_OLDER;
@@ -427,6 +451,25 @@ static bool wait_for_moment(struct run *p, uint64_t gap)
            job_run(p->kind, in(rng_below(r, 4000) * MS / 1000));
 }
 
+static bool acknowledged(void *context)
+{
+    return oracle_acknowledged() >= *(uint64_t *)context;
+}
+
+/* Where power may go, as a rule soon after some pushes were acknowledged. */
+static void strike(struct run *p, uint64_t *back)
+{
+    uint64_t pushes = oracle_acknowledged() + 1 + rng_below(&p->rng, 60);
+    if (p->power && rng_below(&p->rng, 4) != 0)
+        (void)sim_run(cluster.sim, in(SECOND), acknowledged, &pushes);
+    uint64_t before = cluster.struck.server_without_power;
+    cluster_strike(&cluster, &p->rng, back);
+    if (cluster.struck.server_without_power > before && durability != DURABLE_FSYNC) {
+        p->lost = true;
+        oracle_power_lost();
+    }
+}
+
 static void job_suffers(struct run *p)
 {
     struct rng *r = &p->rng;
@@ -438,10 +481,10 @@ static void job_suffers(struct run *p)
         if (over)
             break;
         oracle_marks();
-        cluster_strike(&cluster, r, &back);
+        strike(p, &back);
         if (rng_below(r, 4) == 0) { /* another one before the first is mended */
             over = job_run(p->kind, in(rng_below(r, 40) * MS));
-            cluster_strike(&cluster, r, &other);
+            strike(p, &other);
         }
         over = over || job_run(p->kind, back);
         cluster_mend(&cluster);
@@ -484,12 +527,24 @@ static void counts_check(const struct run *p, const struct oracle_rows *rows, ui
     oracle_rows_count(rows, must, VALUES_A + VALUES_B, epochs_of(p->kind));
 }
 
-/* Job 0 or 1 of the run is over: what must be there is. Over nothing the second is the first. */
-static void job_check(const struct run *p, uint32_t job)
+/* Whether that is how a job may end where power took what was acknowledged. */
+static bool power_said(const char *text)
+{
+    return strstr(text, "a server has lost pushes") != NULL ||
+           strstr(text, "power took what was not on a disk yet") != NULL;
+}
+
+/* Job 0 or 1 of the run is over: what must be there is. Over nothing the second is the first.
+ * False: power has ended it, with a sentence. */
+static bool job_check(const struct run *p, uint32_t job)
 {
     job = p->fresh ? 0 : job;
     struct calm now, *must = &calm[job];
     cluster_result(&cluster, &now.result);
+    if (p->lost && now.result.state == WIRE_JOB_FAILED) {
+        ck_assert_msg(power_said(now.result.text), "%s: %s", p->who, now.result.text);
+        return false;
+    }
     ck_assert_msg(now.result.state == WIRE_JOB_DONE, "%s: state %u: %s", p->who, now.result.state,
                   now.result.text);
     cluster_mend(&cluster);
@@ -501,11 +556,12 @@ static void job_check(const struct run *p, uint32_t job)
     if (p->seed == 0) {
         oracle_rows_free(&must->rows);
         *must = now;
-        return;
+        return true;
     }
     oracle_rows_same(&now.rows, &must->rows);
     expect_same(p, &now.result, &must->result);
     oracle_rows_free(&now.rows);
+    return true;
 }
 
 /* ---- between two jobs ------------------------------------------------------------------------ */
@@ -640,14 +696,17 @@ static uint64_t play(const struct kind *k, uint64_t seed)
     if (p.link == LINK_FOLDER_OLDER)
         folder_keep(&p);
     job_suffers(&p);
-    job_check(&p, 0);
+    p.ended = !job_check(&p, 0);
     if (grows(k))
         parts_give();
-    if (p.link != LINK_END) {
+    if (p.link != LINK_END && !p.ended) {
         second_job(&p);
         job_suffers(&p);
-        job_check(&p, 1);
+        p.ended = !job_check(&p, 1);
     }
+    t->ended += p.ended;
+    t->power += p.power;
+    t->lost += oracle_lost();
     uint64_t trace = sim_trace(cluster.sim);
     tally_note(t, p.hostile.sent);
     cluster_free(&cluster);
@@ -662,12 +721,6 @@ static uint64_t play(const struct kind *k, uint64_t seed)
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
-
-static uint64_t number(const char *name, uint64_t fallback)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : fallback;
-}
 
 START_TEST(cluster_ends_with_the_same_rows_under_faults)
 {
@@ -688,6 +741,7 @@ END_TEST
 START_TEST(cluster_same_seed_is_the_same_run)
 {
     const struct kind *k = &kinds[1];
+    setenv("SHOAL_SIM_POWER", "0", 1); /* threads of RocksDB write when they like: disks differ */
     play(k, 0);
     uint64_t first = play(k, 3), second = play(k, 3);
     ck_assert_uint_eq(first, second);
@@ -725,6 +779,8 @@ static void tallies_say(void)
 #define X(name) printf(" " #name " %" PRIu64, t->struck.name);
         CLUSTER_STRIKES(X)
 #undef X
+        printf(" power %" PRIu64 " ended_by_power %" PRIu64 " batches_lost %" PRIu64, t->power,
+               t->ended, t->lost);
         for (uint32_t l = 0; l <= LINK_END; l++)
             printf(" %s %" PRIu64, link_names[l], t->link[l]);
         printf("\n");

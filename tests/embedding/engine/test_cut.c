@@ -684,6 +684,124 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
 }
 END_TEST
 
+struct checked {
+    int calls, status;
+    char text[512];
+};
+
+static void on_checked(void *context, int status, const char *text)
+{
+    struct checked *c = context;
+    c->calls++;
+    c->status = status;
+    snprintf(c->text, sizeof c->text, "%s", text);
+}
+
+static void check(uint64_t cut, uint64_t run, struct checked *c)
+{
+    struct err e = {0};
+    *c = (struct checked){0};
+    c->status = engine_restore_check(s.g, cut, run, on_checked, c, &e);
+    embedding_env_run(&s.env);
+}
+
+/* Turns a byte of every file of the cut's rows that holds rows, so that sizes stay. */
+static void rot(uint64_t cut)
+{
+    char command[LIMIT_PATH + 256];
+    snprintf(command, sizeof command,
+             "cd '%s/cuts/%u/rows' && for f in $(ls *.sst *.blob); do printf XX | dd of=$f bs=1 "
+             "seek=100 conv=notrunc 2>/dev/null; done",
+             dir, (unsigned)cut);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Rows of the cut alone: those of the store are other files by then. */
+static void rotten_cut(void)
+{
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    make_cut(5);
+    char command[LIMIT_PATH * 2 + 128];
+    snprintf(command, sizeof command,
+             "cd '%s' && cp -r cuts/5/rows copy && rm -r cuts/5/rows && mv copy cuts/5/rows", dir);
+    ck_assert_int_eq(system(command), 0);
+    rig_train(&s, 1, 0, 0, 20, 30);
+}
+
+START_TEST(a_rotten_cut_is_refused_before_its_record)
+{
+    struct checked c;
+    struct err e = {0};
+    rotten_cut();
+    uint64_t digest = rig_digest(&s);
+    check(5, 2, &c); /* sound */
+    ck_assert_int_eq(c.calls, 1);
+    ck_assert_msg(c.status == 0, "%s", c.text);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_close(&s, false);
+    rot(5);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    if (_i == 0) {
+        check(5, 2, &c);
+        ck_assert_int_eq(c.calls, 1);
+        ck_assert_msg(c.status == SHOAL_E_CORRUPT && strstr(c.text, "cut 5") != NULL, "%d: %s",
+                      c.status, c.text);
+    }
+    uint64_t sequence = engine_acknowledged(s.g);
+    ck_assert_int_eq(engine_restore(s.g, 5, 2, &e), SHOAL_E_CORRUPT);
+    ck_assert_uint_eq(engine_acknowledged(s.g), sequence);
+    ck_assert_uint_eq(s.fatal, 0);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL); /* it starts */
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_train(&s, 1, 0, 0, 30, 31);
+    rig_close(&s, false);
+}
+END_TEST
+
+START_TEST(a_check_changes_nothing_and_knows_what_it_read)
+{
+    struct checked c;
+    struct err e = {0};
+    uint32_t mode, lanes;
+    begin(DURABLE_JOURNAL, dir);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    make_cut(5);
+    check(6, 2, &c);
+    ck_assert_int_eq(c.status, SHOAL_E_NOT_FOUND);
+    c = (struct checked){0};
+    ck_assert_int_eq(engine_restore_check(s.g, 5, 2, on_checked, &c, &e), 0);
+    ck_assert_int_eq(engine_restore_check(s.g, 5, 2, on_checked, &c, &e), SHOAL_E_BUSY);
+    rig_train(&s, 1, 0, 0, 20, 25); /* pushes go on */
+    ck_assert_int_eq(c.calls, 1);
+    ck_assert_msg(c.status == 0, "%s", c.text);
+    ck_assert_int_eq(engine_run_mode(s.g, 2, &mode, &lanes), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
+    embedding_env_run(&s.env);
+    check(5, 2, &c);
+    ck_assert_int_eq(c.status, SHOAL_E_NOT_FOUND);
+    /* the same number, another instant */
+    make_cut(5);
+    check(5, 2, &c);
+    ck_assert_int_eq(c.status, 0);
+    /* dropped while it is read */
+    make_cut(7);
+    ck_assert_int_eq(engine_restore_check(s.g, 7, 2, on_checked, &c, &e), 0);
+    ck_assert_int_eq(engine_cut_drop(s.g, 7), 0);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(c.status, SHOAL_E_NOT_FOUND);
+    restore(5, 2);
+    check(5, 2, &c); /* it is open */
+    ck_assert_int_eq(c.status, 0);
+    check_restored(2, 25);
+    rig_close(&s, false);
+}
+END_TEST
+
 static void unfinished_child(void *context)
 {
     uint64_t sequence;
@@ -739,6 +857,8 @@ int main(void)
     tcase_add_test(t, release_lets_the_shard_go_on);
     tcase_add_test(t, a_number_used_again_names_the_new_cut);
     tcase_add_test(t, a_damaged_cut_is_refused_and_nothing_is_changed);
+    tcase_add_loop_test(t, a_rotten_cut_is_refused_before_its_record, 0, 2);
+    tcase_add_test(t, a_check_changes_nothing_and_knows_what_it_read);
     tcase_add_test(t, an_unfinished_cut_does_not_exist);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);

@@ -99,6 +99,27 @@ START_TEST(killed_shard_comes_back_from_its_journal)
 }
 END_TEST
 
+/* What may be trimmed: up to what the last to be written still needs, whichever tablet that is
+ * (16: the control state). */
+START_TEST(floor_is_below_what_is_still_to_be_written)
+{
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 4);
+    struct engine_table *t = &s.g->table[0];
+    ck_assert_uint_eq(t->scope.tablets, 16);
+    for (uint32_t k = 0; k < 16; k++)
+        t->durable[k] = t->changed[k];
+    s.g->control_durable = s.g->control_changed;
+    ck_assert_uint_eq(flush_floor(s.g), s.g->committed);
+    uint64_t *durable = _i < 16 ? &t->durable[_i] : &s.g->control_durable;
+    *durable -= 1;
+    ck_assert_uint_eq(flush_floor(s.g), *durable);
+    rig_close(&s, false);
+}
+END_TEST
+
 static struct table_schema half_schema(void)
 {
     struct table_schema schema = rig_schema(0);
@@ -661,6 +682,7 @@ int main(void)
         tcase_add_checked_fixture(t, setup, teardown);
         tcase_set_timeout(t, 120);
         tcase_add_test(t, killed_shard_comes_back_from_its_journal);
+        tcase_add_loop_test(t, floor_is_below_what_is_still_to_be_written, 0, 17);
         tcase_add_test(t, killed_shard_comes_back_from_rows_and_journal);
         tcase_add_test(t, clean_stop_replays_nothing);
         tcase_add_test(t, a_full_journal_of_which_all_is_stored_takes_pushes_again);

@@ -44,7 +44,7 @@ static void a_record_says_that_itself_is_synced(void)
 static void more_is_synced_than_was_written(void)
 {
     struct journal *j = opened();
-    struct journal_sync s = {.sequence = 1};
+    struct journal_sync s = {.sequence = 1, .failed = &j->failed};
     ck_assert_int_eq(journal_start(j, 1, NULL), 0);
     journal_sync_end(j, &s, NULL);
 }
@@ -60,6 +60,13 @@ static void a_spare_ends_that_nobody_began(void)
     journal_spare_end(opened(), &(struct journal_spare){.status = 0});
 }
 
+static void a_file_is_used_whose_name_may_come_back(void)
+{
+    struct journal *j = started();
+    ck_assert_int_eq(free_add(j, 1), 0);
+    free_take(j);
+}
+
 static void a_record_has_pieces_that_it_is_not_read_in(void)
 {
     struct record_header h = {.kind = RECORD_RUN_DROP};
@@ -71,6 +78,8 @@ static const struct broken list[] = {
      "j->started && s->bytes >= SEGMENT_HEADER_BYTES"},
     {"embedding/journal/journal.c", 3, a_record_says_that_itself_is_synced, "j->synced < j->next"},
     {"embedding/journal/journal.c", 4, more_is_synced_than_was_written, "s->sequence <= "},
+    {"embedding/journal/journal.c", 7, a_file_is_used_whose_name_may_come_back,
+     "usable > 0 && usable <= j->free_count"},
     {"embedding/journal/journal.c", 0, a_record_comes_before_the_journal_has_begun,
      "payload_bytes <= journal_payload_max(j) && "},
     {"embedding/journal/journal.c", 0, a_spare_ends_that_nobody_began, "j->making"},

@@ -385,8 +385,8 @@ static char *report_part(const char *path)
 START_TEST(checkpoint_of_a_job_that_is_done_keeps_its_figures)
 {
     static const char *const jobs[] = {"epochs: 2, consistency: ssp", "epochs: 2, consistency: bsp",
-                                       "epochs: 14, consistency: ssp, max_minutes: 0.03",
-                                       "epochs: 14, consistency: bsp, max_minutes: 0.03"};
+                                       "epochs: 14, consistency: ssp, max_minutes: 0.035",
+                                       "epochs: 14, consistency: bsp, max_minutes: 0.035"};
     char path[LIMIT_PATH], last[64];
     rig_start(jobs[_i], "", NULL);
     job_done();

@@ -746,6 +746,94 @@ START_TEST(coord_restarted_shard_is_set_up_again)
 }
 END_TEST
 
+/* Power took its last fences: an older generation could write there, and a lane that has left would
+ * count in its clock for ever. */
+START_TEST(coord_fences_are_told_again)
+{
+    rig_start(_i == 0 ? "epochs: 3, consistency: ssp, lanes: 2"
+                      : "epochs: 3, consistency: bsp, lanes: 2",
+              2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    struct fake_shard *s = r.shard[1];
+    uint32_t told = s->told, steps = 0;
+    sim_kill(s->node);
+    for (uint32_t l = 0; l < 2; l++) {
+        ck_assert_uint_gt(s->run.lane[l].generation, 0);
+        s->run.lane[l].generation = 0;
+        s->run.lane[l].live = !s->run.lane[l].live;
+    }
+    fake_shard_start(s, r.sim, "server-1", 0, 2);
+    for (; s->told == told && steps < 100000; steps++)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_eq(s->told, told + 1);
+    for (uint32_t l = 0; l < 2; l++) {
+        ck_assert_uint_eq(s->run.lane[l].generation, r.shard[0]->run.lane[l].generation);
+        ck_assert_int_eq(s->run.lane[l].live, r.shard[0]->run.lane[l].live);
+    }
+    run_job(120);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
+/* Of a killed process all is there; of a machine that has started again perhaps not: all lanes go
+ * back, and whoever held one joins again. Behind a lane's last task nobody would notice. */
+START_TEST(coord_machine_that_started_again)
+{
+    bool boots = _i != 0, loses = _i == 2;
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    const struct coord_lane *lane = r.coord->job.tasks.lane;
+    if (loses) /* no lane has a task */
+        while (r.coord->job.at.phase != PHASE_EVAL)
+            ck_assert(sim_step(r.sim));
+    struct fake_shard *s = r.shard[1];
+    uint64_t before[2] = {lane[0].generation, lane[1].generation};
+    sim_kill(s->node);
+    s->boot += boots;
+    s->run.lane[1].mark -= loses;
+    fake_shard_start(s, r.sim, "server-1", 0, 2);
+    while (!r.coord->members.shard[1].set_up || r.coord->members.shard[1].incarnation != 2)
+        ck_assert(sim_step(r.sim));
+    for (uint32_t l = 0; l < 2; l++)
+        ck_assert_int_eq(lane[l].generation > before[l], boots);
+    run_job(120);
+    if (loses) {
+        ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
+        ck_assert_ptr_nonnull(strstr(r.client.text, "lane 1 stands at batch"));
+        ck_assert_ptr_nonnull(strstr(r.client.text, "a server has lost pushes"));
+    } else {
+        job_done(3);
+        ck_assert_double_eq(report_number("examples"), 3 * 1005);
+        ck_assert_double_eq(report_number("worker_deaths"), 0);
+    }
+    rig_stop();
+}
+END_TEST
+
+/* bsp: a shard gives rows as of its newest clock and as of the one before. One that has lost more
+ * than the others can go back: the worker was refused its pull, left, and joined again, without
+ * end. */
+START_TEST(coord_clocks_apart_end_the_job)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 2", _i == 2 ? 2 : 1, 2, NULL);
+    r.shard[_i == 2]->ahead = _i == 0 ? 1 : 2;
+    run_job(120);
+    if (_i == 0) {
+        job_done(2);
+    } else {
+        ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
+        ck_assert_ptr_nonnull(strstr(r.client.text, "stands at clock 0 on server server-"));
+        ck_assert_ptr_nonnull(strstr(r.client.text, _i == 2 ? "server server-1 has clock 2"
+                                                            : "server server-0 has clock 2"));
+        ck_assert_ptr_nonnull(strstr(r.client.text, "start the job again"));
+    }
+    rig_stop();
+}
+END_TEST
+
 /* It gets the map, for readers, and nothing else; once all is back, the rest. */
 START_TEST(coord_shard_that_reads_its_rows_back_has_the_map)
 {
@@ -830,6 +918,26 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
     ck_assert_double_eq(report_number("best_epoch"), 2);
     ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
     ck_assert_uint_ge(r.shard[0]->restores, 1);
+    rig_stop();
+}
+END_TEST
+
+/* The part of one shard cannot be read: no other one has gone back by then. */
+START_TEST(coord_rotten_cut_leaves_all_as_they_were)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+    memset(&r, 0, sizeof r);
+    memcpy(r.worker[0].quality, quality, sizeof quality);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 3,
+              1, NULL);
+    r.shard[1]->rotten = true;
+    run_job(120);
+    ck_assert_int_eq(r.client.status, SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "the best, cannot be restored"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "block checksum mismatch"));
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(r.shard[i]->restores, 0);
+    ck_assert_uint_ge(r.shard[0]->looks + r.shard[2]->looks, 1);
     rig_stop();
 }
 END_TEST
@@ -1361,6 +1469,15 @@ static void status_ask(struct fake_client *f, uint64_t id)
     (void)env_send(f->env, f->coordinator, wire_encode(&w));
 }
 
+static peer_t worker_peer(const char *name)
+{
+    const struct coord_members *m = &r.coord->members;
+    for (uint32_t i = 0; i < m->workers; i++)
+        if (strcmp(m->worker[i].name, name) == 0)
+            return m->worker[i].peer;
+    return 0;
+}
+
 /* Numbers of workers are in logs and in STATUS, for all to read: they open nothing. A worker whose
  * line broke shows its pass on the next one. */
 START_TEST(coord_stranger_with_a_workers_number_is_nobody)
@@ -1376,12 +1493,14 @@ START_TEST(coord_stranger_with_a_workers_number_is_nobody)
         w.u.LANE_NEXT = (struct wire_LANE_NEXT){number, 0, 1, 1000};
         (void)env_send(r.client.env, r.client.coordinator, wire_encode(&w));
     }
-    peer_t before = r.coord->members.worker[0].peer, again;
+    peer_t before = worker_peer("worker-0"), again;
     ck_assert_int_eq(env_connect(r.worker[0].env, "sim://coordinator", ENV_COORDINATOR, &again), 0);
     r.worker[0].coordinator = again;
+    for (int i = 0; i < 10000 && worker_peer("worker-0") == before; i++)
+        ck_assert(sim_step(r.sim));
+    ck_assert_uint_ne(worker_peer("worker-0"), before);
     run_job(60);
     job_done(3);
-    ck_assert_uint_ne(r.coord->members.worker[0].peer, before);
     ck_assert_uint_eq(r.worker[0].unknown, 0);
     ck_assert_double_eq(report_number("worker_deaths"), 0);
     rig_stop();
@@ -2030,6 +2149,10 @@ int main(void)
     tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
     tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
     tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
+    tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
+    tcase_add_loop_test(t, coord_fences_are_told_again, 0, 2);
+    tcase_add_loop_test(t, coord_clocks_apart_end_the_job, 0, 3);
+    tcase_add_loop_test(t, coord_machine_that_started_again, 0, 3);
     tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);
     tcase_add_loop_test(t, coord_death_within_a_round_loses_no_task, 0, 8);
     tcase_add_test(t, coord_doubled_question_is_granted_once);

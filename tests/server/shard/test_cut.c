@@ -39,6 +39,13 @@ static uint64_t send_restore(struct rig *r, uint64_t cut, uint64_t run)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
+static uint64_t send_look(struct rig *r, uint64_t cut, uint64_t run)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_RESTORE);
+    w.u.RESTORE = (struct wire_RESTORE){.cut = cut, .run = run, .look = true};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
 static uint64_t send_export(struct rig *r, uint64_t cut, uint32_t part, uint32_t parts)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_CUT_EXPORT);
@@ -131,6 +138,56 @@ START_TEST(pulls_go_on_beside_a_copy_and_pushes_wait)
 END_TEST
 
 /* ---- RESTORE, in steps ---- */
+
+/* Rows of the cut alone are damaged: those of the store are other files. */
+static void rot(uint64_t cut)
+{
+    char command[1600];
+    snprintf(command, sizeof command,
+             "cd '%s/cuts/%u' && cp -r rows copy && rm -r rows && mv copy rows && cd rows && for f "
+             "in $(ls *.sst *.blob); do printf XX | dd of=$f bs=1 seek=100 conv=notrunc "
+             "2>/dev/null; done",
+             dir, (unsigned)cut);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* The first of two steps changes nothing, whatever it finds. */
+START_TEST(a_look_at_a_cut_changes_nothing)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    save(&r);
+    rig_restart(&r, true); /* images are in the store, and not in the cut's journal alone */
+    send_cut(&r, WIRE_TYPE_HOLD, 6);
+    rig_run(&r, 5);
+    uint64_t go = send_cut(&r, WIRE_TYPE_GO, 6);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, go), 0);
+    rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
+    rig_run(&r, 5);
+    if (_i == 1)
+        rot(6);
+    uint64_t first = send_look(&r, 6, RIG_RUN + 1), again = send_look(&r, 6, RIG_RUN + 1),
+             other = send_look(&r, 5, RIG_RUN + 1);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 2, .to = 3, .key = rig_key(3, 0), .gradient = 1});
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING); /* the newest one is answered */
+    ck_assert_int_eq(rig_status(&r, again), _i == 1 ? SHOAL_E_CORRUPT : 0);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_BUSY);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, pull) == -4);
+    uint64_t back = send_restore(&r, 6, RIG_RUN + 1);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, back), _i == 1 ? SHOAL_E_CORRUPT : 0);
+    pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, pull) == (_i == 1 ? -4 : -2));
+    rig_restart(&r, false); /* it starts */
+    rig_free(&r);
+}
+END_TEST
 
 static const struct env_ops *quick;
 static const struct env_timer *steps;
@@ -407,6 +464,7 @@ int main(void)
     TCase *c = tcase_create("checkpoint");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, a_look_at_a_cut_changes_nothing, 0, 2);
     tcase_add_loop_test(c, pulls_go_on_beside_a_copy_and_pushes_wait, 0, 2);
     tcase_add_loop_test(c, a_restore_answers_when_it_is_done_and_the_loop_turns, 0, 2);
     tcase_add_loop_test(c, an_export_answers_when_it_is_done_and_others_go_on, 0, 2);

@@ -131,6 +131,69 @@ START_TEST(fence_shuts_out_the_older_generation)
 }
 END_TEST
 
+/* Its folder may lack the newest fence: power took it. */
+START_TEST(push_after_a_return_waits_for_the_fences)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    const struct rig_push_args next = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
+    struct rig_push_args newer = next;
+    newer.generation = 3;
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    sim_kill(r.shard_node);
+    shard_close(r.shard, false);
+    rig_shard(&r);
+    rig_map(&r, 1, 1000);
+    uint64_t open = rig_open(&r, RIG_RUN, 2, WIRE_SSP), push = rig_push(&r, next);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, open), 0);
+    ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
+    struct wire_lane_fence fence[] = {{3, 0, 1}, {2, 1, 0}}, wrong = {3, 2, 1}, old = {2, 0, 1};
+    uint64_t lane = rig_fences(&r, RIG_RUN, &wrong, 1), run = rig_fences(&r, 99, fence, 2);
+    uint64_t still = rig_push(&r, newer);
+    uint64_t told = rig_fences(&r, RIG_RUN, fence, 2), again = rig_fences(&r, RIG_RUN, fence, 2),
+             late = rig_fences(&r, RIG_RUN, &old, 1);
+    uint64_t dead = rig_push(&r, next), live = rig_push(&r, newer);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, lane), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, run), SHOAL_E_OLD_RUN);
+    ck_assert_int_eq(rig_status(&r, still), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, told), 0);
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    ck_assert_int_eq(rig_status(&r, late), SHOAL_E_FENCED);
+    ck_assert_int_eq(rig_status(&r, dead), SHOAL_E_FENCED);
+    ck_assert_int_eq(rig_status(&r, live), 0);
+    ck_assert(!engine_lane_live(r.shard->engine, RIG_RUN, 1));
+    ck_assert_uint_eq(engine_lane_generation(r.shard->engine, RIG_RUN, 1), 2);
+    /* a run that it has not found in its folder has no fences that could be lost */
+    ck_assert(!shard_run_untold(r.shard, RIG_RUN + 1));
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
+/* Under bsp the answer to a fence tells how far any lane is. */
+START_TEST(fence_tells_the_newest_clock)
+{
+    static const uint32_t mode[] = {WIRE_BSP, WIRE_SSP};
+    for (uint32_t m = 0; m < 2; m++) {
+        struct rig r = {0};
+        rig_new_of(&r, mode[m], 2, OPT_SGD, 1);
+        for (uint32_t lane = 0; lane < 2; lane++)
+            rig_push(&r,
+                     (struct rig_push_args){
+                         .lane = lane, .from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+        rig_run(&r, 5);
+        uint64_t fence = rig_fence(&r, 1, 2, true);
+        rig_run(&r, 5);
+        ck_assert_uint_eq(rig_reply(&r, fence)->u.FENCE_reply.mark, 1);
+        ck_assert_uint_eq(rig_reply(&r, fence)->u.FENCE_reply.high, m == 0);
+        rig_free(&r);
+    }
+}
+END_TEST
+
 START_TEST(shard_without_a_map_says_again)
 {
     struct rig r = {0};
@@ -226,7 +289,7 @@ static uint64_t cut_request(struct rig *r, enum wire_type type, uint64_t cut, ui
     else if (type == WIRE_TYPE_CUT_DROP)
         w.u.CUT_DROP.cut = cut;
     else
-        w.u.RESTORE = (struct wire_RESTORE){cut, run};
+        w.u.RESTORE = (struct wire_RESTORE){.cut = cut, .run = run};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
@@ -918,6 +981,7 @@ START_TEST(while_rows_come_back_readers_are_answered)
     rig_run(&r, 5);
     ck_assert(rig_value(&r, pull) == -1);
     ck_assert_uint_eq(r.ready_beats, 1); /* at once */
+    rig_fences(&r, RIG_RUN, NULL, 0);
     push = rig_push(&r, p);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, push), 0);
@@ -994,6 +1058,8 @@ int main(void)
         push_past_a_gap_is_refused_with_the_mark,
         wrong_pushes_are_refused_each_with_its_reason,
         fence_shuts_out_the_older_generation,
+        push_after_a_return_waits_for_the_fences,
+        fence_tells_the_newest_clock,
         shard_without_a_map_says_again,
         tablets_not_led_are_refused,
         control_messages_may_come_twice,

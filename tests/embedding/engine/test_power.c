@@ -1,0 +1,672 @@
+/* test_power.c: an engine on a disk that loses its power, or fails, at any call; and one in memory
+ * that says what must be there afterwards. Lives follow one another on one disk: opened, compared,
+ * used, ended by a power cut, a call that fails, or closed. SHOAL_SEEDS=N tries N seeds,
+ * SHOAL_SEED=S begins with seed S.
+ *
+ * Each operation is one record. What comes back must be the state after some record S:
+ *   - of all that was acknowledged none is missing (fsync), or of what was said to be on disk
+ *     (journal), fences and runs that were answered among it;
+ *   - every row, name of a key, mark, lane and run is as after S, and nothing behind S is there;
+ *   - cuts that were made are there and can be put back; and the engine starts. */
+#include "embedding/engine/engine_state.h"
+#include "proto/base/key.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+#include "proto/base/time.h"
+#include "tests/lib/disk.h"
+#include "tests/lib/embedding_rig.h"
+
+#include <check.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TABLES 2u
+#define LANES 2u
+#define LIVES 8u
+#define OPS 160u
+#define ENTRIES 4096u
+#define CUTS 3u
+#define SPAN 1500u
+
+enum kind { PUSH, NAME, FENCE, RUN, DROP, CUT, RESTORE, TABLE };
+
+struct entry { /* of what was done, or may have been */
+    enum kind kind;
+    uint64_t sequence; /* of its record; of a cut: of its instant */
+    uint64_t dice;     /* keys and values follow from it */
+    uint64_t run, cut, generation, from, to;
+    uint32_t table, lane, first, count, mode;
+    bool live, done; /* done: a cut is complete */
+};
+
+struct history {
+    uint64_t seed;
+    struct rng dice;
+    char root[LIMIT_PATH], dir[LIMIT_PATH];
+    struct disk *disk;
+    enum durability durability;
+    uint32_t tables, segment, life;
+    uint64_t keep;
+    struct rig rig, then; /* the engine; the one in memory, as of record `base` */
+    uint64_t base, floor; /* the floor: nothing up to it may be missing */
+    struct entry entry[ENTRIES];
+    uint32_t entries;
+    uint64_t cut[CUTS], next_cut, next_run; /* complete cuts; 0: none */
+    bool ended;
+    struct entry *making; /* a cut under way */
+};
+
+static uint64_t cuts_of_power, failed_calls, lives, records;
+
+static void give_up(const struct history *h, const char *what, const char *more)
+{
+    ck_abort_msg("seed %" PRIu64 ", life %u (%s): %s: %s", h->seed, h->life,
+                 h->durability == DURABLE_FSYNC ? "fsync" : "journal", what, more);
+}
+
+/* ---- operations, on either engine ---- */
+
+#define KEYS_MOST 256u
+
+struct push {
+    struct push_record record;
+    uint64_t keys[KEYS_MOST];
+    float gradients[KEYS_MOST * SHARD_WIDTH];
+};
+
+static int by_mix(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
+
+static uint32_t keys_make(const struct entry *o, uint32_t most, uint64_t *keys)
+{
+    struct rng r = rng_of(o->dice, 9, 0);
+    uint32_t n = 0, kept = 0, want = 1 + (uint32_t)rng_below(&r, most);
+    for (uint32_t i = 0; i < want; i++)
+        keys[i] = key_make(1, rng_below(&r, SPAN));
+    qsort(keys, want, sizeof keys[0], by_mix);
+    for (uint32_t i = 0; i < want; i++)
+        if (n == 0 || keys[n - 1] != keys[i])
+            keys[n++] = keys[i];
+    for (uint32_t i = 0; i < n; i++)
+        if (o->kind != PUSH ||
+            key_tablet(key_mix(keys[i]), SHARD_TABLET_BITS) - o->first < o->count)
+            keys[kept++] = keys[i];
+    return kept;
+}
+
+static void push_make(const struct entry *o, struct push *p)
+{
+    struct rng r = rng_of(o->dice, 11, 0);
+    uint32_t n = keys_make(o, rng_below(&r, 4) == 0 ? KEYS_MOST : 32, p->keys);
+    for (uint32_t i = 0; i < n * SHARD_WIDTH; i++)
+        p->gradients[i] = rng_float(&r) - 0.5f;
+    p->record = (struct push_record){.run = o->run,
+                                     .generation = o->generation,
+                                     .from = o->from,
+                                     .to = o->to,
+                                     .lane = o->lane,
+                                     .table = o->table,
+                                     .tablet_first = o->first,
+                                     .tablet_count = o->count,
+                                     .lr_scale = 1,
+                                     .key_count = n,
+                                     .keys = p->keys,
+                                     .gradients = p->gradients};
+}
+
+static int do_push(struct rig *s, const struct entry *o, uint64_t *sequence, struct err *e)
+{
+    static struct push p;
+    struct push_plan plan;
+    push_make(o, &p);
+    int rc = engine_admit_push(s->g, &p.record, &plan, e);
+    if (rc != 0)
+        return rc;
+    *sequence = plan.sequence;
+    rc = engine_commit(s->g);
+    return rc == 0 ? engine_apply_push(s->g, &p.record, &plan) : rc;
+}
+
+static int do_name(struct rig *s, const struct entry *o, struct err *e)
+{
+    static const enum key_action actions[] = {KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
+    uint64_t keys[64], changed;
+    uint32_t n = keys_make(o, 48, keys);
+    return engine_keys(s->g, o->table, actions[o->dice % 4], keys, n, &changed, e);
+}
+
+static void on_cut(void *context, int status, uint64_t rows, uint64_t bytes)
+{
+    (void)rows, (void)bytes;
+    *(int *)context = status;
+}
+
+static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, struct err *e)
+{
+    uint64_t mark, noted;
+    int status = 1, rc;
+    struct table_schema schema = rig_schema(o->table);
+    switch (o->kind) {
+    case PUSH:
+        return do_push(s, o, sequence, e);
+    case NAME:
+        return do_name(s, o, e);
+    case FENCE:
+        return engine_fence(s->g, o->run, o->lane, o->generation, o->live, &mark, e);
+    case RUN:
+        return engine_run_open(s->g, o->run, LANES, o->mode, e);
+    case DROP:
+        return engine_run_drop(s->g, o->run, e);
+    case RESTORE:
+        return engine_restore(s->g, o->cut, o->run, e);
+    case TABLE:
+        return engine_table_create(s->g, &schema, e);
+    case CUT: /* of the engine in memory alone */
+        rc = engine_hold(s->g, o->cut, o->run, &noted);
+        if (rc == 0)
+            rc = engine_go(s->g, o->cut, on_cut, &status);
+        embedding_env_run(&s->env);
+        return rc != 0 ? rc : status;
+    }
+    return 0;
+}
+
+/* ---- what must be there ---- */
+
+static uint64_t digest_of(struct history *h, struct rig *s, uint32_t table, uint32_t tablet)
+{
+    struct err e = {0};
+    uint64_t digest;
+    const struct table *t = engine_whole(s->g, table, tablet, &e);
+    if (t == NULL || table_digest(t, tablet, &digest) != 0)
+        give_up(h, "digest", e.text);
+    return digest;
+}
+
+static void compare_run(struct history *h, uint64_t run)
+{
+    const struct engine *g = h->rig.g, *then = h->then.g;
+    uint32_t mode = 0, lanes = 0, mode_then = 0, lanes_then = 0;
+    int rc = engine_run_mode(g, run, &mode, &lanes),
+        rc_then = engine_run_mode(then, run, &mode_then, &lanes_then);
+    char what[64];
+    snprintf(what, sizeof what, "run %" PRIu64, run);
+    if (rc != rc_then || mode != mode_then || lanes != lanes_then)
+        give_up(h, what, rc_then == 0 ? "it is not what it was" : "it should have gone");
+    for (uint32_t lane = 0; rc == 0 && lane < lanes; lane++) {
+        if (engine_lane_generation(g, run, lane) != engine_lane_generation(then, run, lane) ||
+            engine_lane_live(g, run, lane) != engine_lane_live(then, run, lane))
+            give_up(h, what, "a lane's generation");
+        for (uint32_t t = 0; t < h->tables; t++)
+            for (uint32_t k = 0; k < 1u << SHARD_TABLET_BITS; k++)
+                if (engine_mark_range(g, run, lane, t, k, 1) !=
+                    engine_mark_range(then, run, lane, t, k, 1))
+                    give_up(h, what, "a mark");
+    }
+}
+
+static void compare(struct history *h)
+{
+    char text[128];
+    if (h->then.g->sequence != h->rig.g->sequence) {
+        snprintf(text, sizeof text, "record %" PRIu64 ", not %" PRIu64, h->rig.g->sequence,
+                 h->then.g->sequence);
+        give_up(h, "sequence", text);
+    }
+    for (uint32_t t = 0; t < h->tables; t++) {
+        bool here = engine_table(h->rig.g, t) != NULL;
+        if (here != (engine_table(h->then.g, t) != NULL))
+            give_up(h, "table", here ? "one too many" : "it is gone");
+        for (uint32_t k = 0; here && k < 1u << SHARD_TABLET_BITS; k++)
+            if (digest_of(h, &h->rig, t, k) != digest_of(h, &h->then, t, k)) {
+                snprintf(text, sizeof text, "table %u tablet %u after record %" PRIu64, t, k,
+                         h->rig.g->sequence);
+                give_up(h, "other rows", text);
+            }
+    }
+    for (uint64_t run = 1; run <= h->next_run; run++)
+        compare_run(h, run);
+}
+
+/* The engine in memory goes on to record `sequence`; what was behind it has not been. */
+static void then_go(struct history *h, uint64_t sequence)
+{
+    uint64_t ignored;
+    struct err e = {0};
+    for (uint32_t i = 0; i < h->entries; i++) {
+        const struct entry *o = &h->entry[i];
+        if (o->sequence > sequence || (o->kind == CUT && !o->done))
+            continue;
+        int rc = do_record(&h->then, o, &ignored, &e);
+        if (rc != 0)
+            give_up(h, "in memory", e.text[0] != 0 ? e.text : err_text(rc));
+        if (o->kind != CUT && h->then.g->sequence != o->sequence) {
+            char text[100];
+            snprintf(text, sizeof text, "kind %d record %" PRIu64 " is %" PRIu64, (int)o->kind,
+                     o->sequence, h->then.g->sequence);
+            give_up(h, "in memory", text);
+        }
+        embedding_env_run(&h->then.env);
+        rig_lead(&h->then);
+    }
+    for (uint64_t cut = 1; cut <= h->next_cut; cut++)
+        if (cut != h->cut[0] && cut != h->cut[1] && cut != h->cut[2])
+            (void)engine_cut_drop(h->then.g, cut);
+    h->entries = 0;
+    h->base = sequence;
+}
+
+static void check_cuts(struct history *h)
+{
+    uint64_t have[16];
+    uint32_t count = engine_cuts(h->rig.g, have, 16);
+    for (uint32_t i = 0; i < CUTS; i++) {
+        bool found = h->cut[i] == 0;
+        for (uint32_t k = 0; k < count; k++)
+            found |= have[k] == h->cut[i];
+        if (!found)
+            give_up(h, "a cut", "it is gone");
+    }
+}
+
+/* ---- lives ---- */
+
+static int try_open(struct history *h, struct err *e)
+{
+    struct engine_options options = {.dir = h->dir,
+                                     .durability = h->durability,
+                                     .journal_max = 8u * h->segment,
+                                     .segment_bytes = h->segment,
+                                     .journal_keep = h->keep,
+                                     .disk_watermark = 1};
+    return rig_try_open_with(&h->rig, &options, e);
+}
+
+static bool over(const struct history *h)
+{
+    return h->rig.fatal > 0 || disk_is_off(h->disk);
+}
+
+static void note_floor(struct history *h)
+{
+    if (over(h))
+        return;
+    uint64_t on =
+        h->durability == DURABLE_FSYNC ? engine_acknowledged(h->rig.g) : engine_synced(h->rig.g);
+    h->floor = on > h->floor ? on : h->floor;
+}
+
+static void life_close(struct history *h, bool flush)
+{
+    (void)engine_close(h->rig.g, flush);
+    h->rig.g = NULL;
+    embedding_env_run(&h->rig.env);
+    if (h->making != NULL)
+        h->making->done = false;
+    h->making = NULL;
+}
+
+/* Opened, where need be a second time with nothing in the way; then all must be there. */
+static void life_open(struct history *h)
+{
+    struct err e = {0};
+    char text[160];
+    int rc = try_open(h, &e);
+    if (rc == 0 && disk_is_off(h->disk))
+        life_close(h, false); /* it was in vain */
+    if (disk_is_off(h->disk) || (rc != 0 && disk_failed(h->disk))) {
+        cuts_of_power += disk_is_off(h->disk);
+        if (disk_is_off(h->disk))
+            disk_on(h->disk);
+        disk_fail(h->disk, NULL);
+        rc = try_open(h, &e);
+    }
+    if (rc != 0)
+        give_up(h, "it does not start", e.text);
+    rig_lead(&h->rig);
+    uint64_t sequence = h->rig.g->sequence, newest = engine_newest_run(h->rig.g);
+    if (sequence < h->floor) {
+        snprintf(text, sizeof text, "up to record %" PRIu64 ", and %" PRIu64 " was acknowledged",
+                 sequence, h->floor);
+        give_up(h, "records are lost", text);
+    }
+    h->next_run = newest > h->next_run ? newest : h->next_run;
+    then_go(h, sequence);
+    compare(h);
+    check_cuts(h);
+    note_floor(h);
+}
+
+static struct entry *entry_new(struct history *h, enum kind kind)
+{
+    ck_assert_uint_lt(h->entries, ENTRIES);
+    struct entry *o = &h->entry[h->entries++];
+    *o = (struct entry){.kind = kind,
+                        .sequence = h->rig.g->sequence + 1,
+                        .dice = rng_next(&h->dice),
+                        .run = engine_newest_run(h->rig.g),
+                        .table = (uint32_t)rng_below(&h->dice, h->tables),
+                        .lane = (uint32_t)rng_below(&h->dice, LANES),
+                        .count = 1u << SHARD_TABLET_BITS};
+    return o;
+}
+
+/* Its record may be there, or is not. */
+static int entry_do(struct history *h, struct entry *o)
+{
+    struct err e = {0};
+    uint64_t before = h->rig.g->sequence, sequence = 0;
+    int rc = do_record(&h->rig, o, &sequence, &e);
+    if (rc == 0 && h->rig.g->sequence == before && o->kind != CUT) {
+        h->entries--;
+        return 0;
+    }
+    if (rc != 0 && !over(h)) {
+        h->entries--;
+        if (rc != SHOAL_E_BUSY && rc != SHOAL_E_AGAIN && rc != SHOAL_E_NO_SPACE)
+            give_up(h, "refused", e.text);
+    }
+    if (rc == 0 && !over(h)) {
+        records++;
+        if (o->kind == FENCE || o->kind == RUN || o->kind == DROP || o->kind == RESTORE)
+            h->floor = o->sequence > h->floor ? o->sequence : h->floor;
+    }
+    return rc;
+}
+
+static void work_some(struct history *h)
+{
+    for (uint64_t n = rng_below(&h->dice, 4); n > 0 && embedding_env_step(&h->rig.env); n--) {
+    }
+}
+
+static void op_push(struct history *h)
+{
+    struct entry *o = entry_new(h, PUSH);
+    if (rng_below(&h->dice, 3) == 0) {
+        o->first = (uint32_t)rng_below(&h->dice, o->count);
+        o->count = 1 + (uint32_t)rng_below(&h->dice, o->count - o->first);
+    }
+    o->generation = engine_lane_generation(h->rig.g, o->run, o->lane);
+    o->from = engine_mark_range(h->rig.g, o->run, o->lane, o->table, o->first, o->count);
+    o->to = o->from + 1 + rng_below(&h->dice, 2);
+    if (rng_below(&h->dice, 8) == 0 && o->from > 0)
+        o->from--; /* sent again */
+    (void)entry_do(h, o);
+}
+
+static void op_fence(struct history *h)
+{
+    struct entry *o = entry_new(h, FENCE);
+    o->generation = engine_lane_generation(h->rig.g, o->run, o->lane) + 1;
+    o->live = rng_below(&h->dice, 2) == 0;
+    (void)entry_do(h, o);
+}
+
+static void op_run(struct history *h)
+{
+    uint64_t old = engine_newest_run(h->rig.g);
+    struct entry *o = entry_new(h, RUN);
+    o->run = h->next_run + 1;
+    o->mode = (uint32_t)rng_below(&h->dice, 3);
+    if (entry_do(h, o) != 0)
+        return;
+    h->next_run++;
+    if (old == 0 || over(h))
+        return;
+    o = entry_new(h, DROP);
+    o->run = old;
+    (void)entry_do(h, o);
+}
+
+static void on_made(void *context, int status, uint64_t rows, uint64_t bytes)
+{
+    struct history *h = context;
+    (void)rows, (void)bytes;
+    if (h->making == NULL || over(h))
+        return;
+    h->making->done = status == 0;
+    if (status == 0 && h->making->sequence > h->floor)
+        h->floor = h->making->sequence;
+    for (uint32_t i = 0; i < CUTS && status == 0; i++)
+        if (h->cut[i] == 0) {
+            h->cut[i] = h->making->cut;
+            break;
+        }
+    h->making = NULL;
+}
+
+static void op_cut(struct history *h)
+{
+    uint64_t sequence, *place = &h->cut[rng_below(&h->dice, CUTS)];
+    if (h->making != NULL)
+        return;
+    if (h->cut[0] != 0 && h->cut[1] != 0 && h->cut[2] != 0) {
+        if (engine_cut_drop(h->rig.g, *place) == 0)
+            *place = 0;
+        return;
+    }
+    struct entry *o = entry_new(h, CUT);
+    o->sequence--;
+    o->cut = ++h->next_cut;
+    if (engine_hold(h->rig.g, o->cut, o->run, &sequence) != 0) {
+        h->entries--;
+        return;
+    }
+    h->making = o;
+    if (engine_go(h->rig.g, o->cut, on_made, h) != 0) {
+        (void)engine_release(h->rig.g, o->cut);
+        h->making = NULL;
+        h->entries--;
+    }
+}
+
+static void on_checked(void *context, int status, const char *text)
+{
+    (void)text;
+    *(int *)context = status;
+}
+
+static void op_restore(struct history *h)
+{
+    uint64_t cut = h->cut[rng_below(&h->dice, CUTS)];
+    int status = 1;
+    struct err e = {0};
+    if (cut == 0 || h->making != NULL)
+        return;
+    if (rng_below(&h->dice, 2) == 0) {
+        if (engine_restore_check(h->rig.g, cut, h->next_run + 1, on_checked, &status, &e) != 0)
+            return;
+        embedding_env_run(&h->rig.env);
+        if (status != 0 && !over(h) && !disk_failed(h->disk))
+            give_up(h, "a cut", err_text(status));
+    }
+    if (over(h))
+        return;
+    struct entry *o = entry_new(h, RESTORE);
+    o->cut = cut;
+    o->run = h->next_run + 1;
+    if (entry_do(h, o) == 0 || over(h))
+        h->next_run++;
+}
+
+static void on_scrubbed(void *context, int status, const char *text, uint64_t sequence)
+{
+    (void)context, (void)status, (void)text, (void)sequence;
+}
+
+static void op_scrub(struct history *h)
+{
+    struct entry *o = entry_new(h, NAME);
+    uint64_t keys[64];
+    struct err e;
+    o->dice -= o->dice % 4; /* erased */
+    uint32_t n = keys_make(o, 48, keys), table = o->table;
+    if (entry_do(h, o) == 0 && !over(h))
+        (void)engine_scrub(h->rig.g, table, keys, n, on_scrubbed, NULL, &e);
+}
+
+static void one_op(struct history *h)
+{
+    uint64_t dice = rng_below(&h->dice, 100);
+    if (dice < 66)
+        op_push(h);
+    else if (dice < 72)
+        (void)entry_do(h, entry_new(h, NAME));
+    else if (dice < 78)
+        op_fence(h);
+    else if (dice < 80)
+        op_run(h);
+    else if (dice < 86)
+        op_cut(h);
+    else if (dice < 88)
+        op_restore(h);
+    else if (dice < 89)
+        op_scrub(h);
+    else if (dice < 94)
+        (void)engine_sync_due(h->rig.g);
+    else
+        embedding_env_run(&h->rig.env);
+    if (over(h))
+        return;
+    engine_flush_step(h->rig.g);
+    work_some(h);
+    note_floor(h);
+}
+
+/* What a new shard needs. */
+static void life_begin(struct history *h)
+{
+    for (uint32_t i = 0; i < h->tables && !over(h); i++)
+        if (engine_table(h->rig.g, i) == NULL) {
+            struct entry *o = entry_new(h, TABLE);
+            o->table = i;
+            (void)entry_do(h, o);
+        }
+    uint32_t mode, lanes;
+    if (!over(h) && engine_run_mode(h->rig.g, engine_newest_run(h->rig.g), &mode, &lanes) != 0)
+        op_run(h);
+}
+
+static void fault_choose(struct history *h)
+{
+    static const int why[] = {EIO, ENOSPC, EMFILE};
+    uint64_t dice = rng_below(&h->dice, 16);
+    struct disk_fault f = {.at = 1 + rng_below(&h->dice, 4ull << rng_below(&h->dice, 9)),
+                           .kind = dice < 9    ? DISK_OFF
+                                   : dice < 14 ? DISK_ERROR
+                                               : DISK_SHORT,
+                           .why = why[rng_below(&h->dice, 3)],
+                           .syncs = rng_below(&h->dice, 3) == 0,
+                           .seed = rng_next(&h->dice)};
+    if (f.kind != DISK_OFF)
+        f.but = "/rows/"; /* RocksDB may end the process: it asserts that its writes succeed */
+    if (f.syncs && f.kind == DISK_ERROR) {
+        f.why = EIO;
+        f.at = 1 + f.at / 8;
+    }
+    if (rng_below(&h->dice, 4) == 0)
+        f.last = (uint32_t)rng_below(&h->dice, 32);
+    disk_fail(h->disk, &f);
+}
+
+static void one_life(struct history *h)
+{
+    uint64_t ops = rng_below(&h->dice, OPS), end = rng_below(&h->dice, 8);
+    lives++;
+    fault_choose(h);
+    life_open(h);
+    life_begin(h);
+    for (uint64_t i = 0; i < ops && !over(h); i++)
+        one_op(h);
+    failed_calls += disk_failed(h->disk) && !disk_is_off(h->disk);
+    if (end < 5 && !over(h))
+        disk_off(h->disk, rng_next(&h->dice));
+    bool off = disk_is_off(h->disk);
+    life_close(h, !off && end == 7);
+    off = disk_is_off(h->disk); /* closing makes calls */
+    cuts_of_power += off;
+    if (off)
+        disk_on(h->disk);
+    else
+        disk_fail(h->disk, NULL);
+}
+
+static void history(uint64_t seed)
+{
+    static struct history h;
+    struct err e = {0};
+    const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    memset(&h, 0, sizeof h);
+    h.seed = seed;
+    h.dice = rng_of(seed, 3, 3);
+    snprintf(h.root, sizeof h.root, "%s/shoal-power-XXXXXX", shm);
+    ck_assert_ptr_nonnull(mkdtemp(h.root));
+    snprintf(h.dir, sizeof h.dir, "%.900s/shard", h.root);
+    h.disk = disk_watch(h.root);
+    h.durability = rng_below(&h.dice, 2) == 0 ? DURABLE_FSYNC : DURABLE_JOURNAL;
+    h.tables = 1 + (uint32_t)rng_below(&h.dice, TABLES);
+    h.segment = 65536u << rng_below(&h.dice, 3);
+    h.keep = rng_below(&h.dice, 3) == 0 ? 4u * h.segment : 0;
+    ck_assert_int_eq(rig_try_open(&h.then, NULL, DURABLE_MEMORY, &e), 0);
+    rig_lead(&h.then);
+    for (h.life = 0; h.life < LIVES; h.life++)
+        one_life(&h);
+    disk_fail(h.disk, NULL);
+    life_open(&h);
+    life_close(&h, false);
+    rig_close(&h.then, false);
+    disk_free(h.disk);
+    rig_remove_dir(h.root);
+}
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text == NULL ? otherwise : strtoull(text, NULL, 10);
+}
+
+static void tell(uint64_t seeds, uint64_t began)
+{
+    double seconds = (double)(time_monotonic_ns() - began) / 1e9;
+    printf("%" PRIu64 " seeds, %" PRIu64 " lives, %" PRIu64 " power cuts, %" PRIu64
+           " lives with failed calls, %" PRIu64 " records; %.1f seeds, %.1f cuts a second\n",
+           seeds, lives, cuts_of_power, failed_calls, records, (double)seeds / seconds,
+           (double)cuts_of_power / seconds);
+    fflush(stdout);
+}
+
+START_TEST(what_comes_back_is_what_was_on_the_disk)
+{
+    uint64_t first = number("SHOAL_SEED", 1), count = number("SHOAL_SEEDS", 6);
+    uint64_t began = time_monotonic_ns();
+    for (uint64_t i = 0; i < count; i++) {
+        history(first + i);
+        if ((i + 1) % 100 == 0 || i + 1 == count)
+            tell(i + 1, began);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("power");
+    TCase *t = tcase_create("power");
+    if (getenv("SHOAL_LOG") == NULL)
+        log_set_level(LOG_LEVEL_ERROR);
+    tcase_set_timeout(t, 0);
+    tcase_add_test(t, what_comes_back_is_what_was_on_the_disk);
+    suite_add_tcase(suite, t);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
