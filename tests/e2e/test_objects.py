@@ -238,5 +238,35 @@ def a_replay_takes_objects_window_by_window(space):
     assert digests(resumed) == digests(one) and resumed["replay"]["days"] == one["replay"]["days"], resumed["replay"]
 
 
+def a_replay_takes_event_files_window_by_window(space):
+    """An hour's objects, as text and as event files of the same names behind the same command."""
+    text, events, begin, dice = space / "text", space / "events", 1772582400, random.Random(7)
+    for n in range(12):
+        for folder in (text, events):
+            (folder / str(n // 4)).mkdir(parents=True, exist_ok=True)
+        lines = [f"{int(u % 3 == 0)},{begin + n // 4 * 3600 + dice.randrange(5400)},u{u}\n" for u in (dice.randrange(99) for _ in range(1 + dice.randrange(30)))]
+        (text / str(n // 4) / f"part-{n:02}").write_text("click,at,user\n" + "".join(lines), encoding="utf-8")
+        job = job_file(space / "convert.yaml", text / str(n // 4) / f"part-{n:02}",
+                       **{"data.format": "csv", "data.label": "click", "data.time": "at", "model.kind": "lr"})
+        subprocess.run([SHOAL, "convert", job, "--out", events / str(n // 4) / f"part-{n:02}"], check=True, stdout=subprocess.DEVNULL)
+    keys = {"model.kind": "lr", "train.batch": 16, "train.lanes": 3, "train.consistency": "bsp", "replay.window": "1h", "replay.checkpoint": False}
+    reports = []
+    for name, folder, workers, over in (("text", text, 2, {"data.format": "csv", "data.label": "click", "data.time": "at"}),
+                                        ("one", events, 1, {"data.format": "events", "data.time": "at"}),
+                                        ("three", events, 3, {"data.format": "events", "data.time": "at"})):
+        behind = {"object": {"list": f"cd {folder}; find . -type f -printf '%P\n'", "open": f'echo "$1" >> {space}/calls-{name}; cat "{folder}/$1"'}}
+        job_file(space / f"{name}.yaml", None, **{**keys, **over, "data.train": None})
+        with open(space / f"{name}.yaml", "a", encoding="utf-8") as f:
+            f.write(f"data.train: {json.dumps([behind])}\n")
+        report, _ = trained(space, f"run-{name}", space / f"{name}.yaml", workers)
+        calls = (space / f"calls-{name}").read_text().split()
+        assert len(calls) == len(set(calls)) == 12, calls
+        reports.append(report)
+    for report in reports[1:]:
+        assert digests(report) == digests(reports[0]) and report["replay"] == reports[0]["replay"], (report["replay"], reports[0]["replay"])
+    assert len(reports[0]["replay"]["days"][0]["hours"]) == 4, reports[0]["replay"]
+
+
 main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too, event_files_are_objects_too,
-      what_is_scored_is_of_objects_too, a_replay_takes_objects_window_by_window])
+      what_is_scored_is_of_objects_too, a_replay_takes_objects_window_by_window,
+      a_replay_takes_event_files_window_by_window])
