@@ -11,6 +11,8 @@
 #include "proto/job/job.h"
 #include "proto/job/job_inner.h"
 
+#include "proto/base/assert.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,9 +123,10 @@ static int grow_check(const struct config *c, struct job *j, struct err *e)
                           ": it falls towards an end, and a log that grows (data.objects.grow) has "
                           "none; take constant or step");
     if (j->replay.on)
-        return job_refuse(c, "replay", e,
-                          ": a replay's windows are all known when it begins, and this log grows "
-                          "(data.objects.grow); train it without, as it comes, and replay it later");
+        return job_refuse(
+            c, "replay", e,
+            ": a replay's windows are all known when it begins, and this log grows "
+            "(data.objects.grow); train it without, as it comes, and replay it later");
     if (j->train.skip)
         return job_refuse(c, "train.skip", e,
                           ": nothing is trained, so nothing that comes (data.objects.grow) counts; "
@@ -334,7 +337,20 @@ const char *job_command(const struct job *j)
         for (size_t k = 0; k < input[i]->count; k++)
             if (strncmp(input[i]->item[k], "cmd:", 4) == 0)
                 return input[i]->item[k] + 4;
-    return j->data.objects.open;
+    const char *open = NULL;
+    for (uint32_t s = JOB_SPLITS; s-- > 0;)
+        open = j->data.objects.of[s].open != NULL ? j->data.objects.of[s].open : open;
+    return open;
+}
+
+const struct string_list *job_input(const struct job *j, uint32_t split, const char **what)
+{
+    static const char *const key[JOB_SPLITS] = {"data.train", "data.valid", "data.test"};
+    const struct string_list *const list[JOB_SPLITS] = {&j->data.train, &j->data.valid,
+                                                        &j->data.test};
+    SHOAL_ASSERT(split < JOB_SPLITS);
+    *what = key[split];
+    return list[split];
 }
 
 void job_free(struct job *j)
@@ -349,8 +365,10 @@ void job_free(struct job *j)
     config_list_free(&j->fresh);
     legend_free(&j->legend);
     free(j->data.column);
-    free(j->data.objects.list);
-    free(j->data.objects.open);
+    for (uint32_t s = 0; s < JOB_SPLITS; s++) {
+        free(j->data.objects.of[s].list);
+        free(j->data.objects.of[s].open);
+    }
     free(j->data.head);
     for (size_t i = 0; i < j->table_count && j->table != NULL; i++) {
         config_list_free(&j->table[i].fields);

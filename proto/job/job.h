@@ -104,6 +104,8 @@ struct job_span {
     uint32_t from, to; /* event time, seconds since 1970: up to `to`, not with it */
 };
 
+#define JOB_SPLITS 3u /* by enum wire_split: data.train, data.valid, data.test */
+
 struct job {
     char name[LIMIT_NAME];
     char space[LIMIT_NAME]; /* by default the job's name */
@@ -111,12 +113,14 @@ struct job {
         enum data_format format;
         /* files, globs, or "-"; "cmd:" prefix for {cmd: "..."} inputs */
         struct string_list train, valid, test;
-        /* Of train: its files, or what commands list and open, one by one; each is opened by who
-         * trains it. */
+        /* Of a split: its files, or what commands list and open, one by one; each is opened by who
+         * trains or scores it. */
         struct {
-            bool on;
-            char *list, *open; /* owned; commands; NULL: of files */
-            uint32_t quiet_s;  /* without a byte of a command */
+            struct {
+                bool on;
+                char *list, *open; /* owned; commands; NULL: of files */
+            } of[JOB_SPLITS];
+            uint32_t quiet_s; /* without a byte of a command */
             uint32_t tries;
             bool leave_out;   /* what cannot be read */
             uint32_t grow_ms; /* between two lists; 0: what is listed at the start is all */
@@ -338,6 +342,8 @@ double job_task_weights(const struct job *j);
 uint32_t job_lanes(const struct job *j);
 /* The first command among the inputs (data.train: {cmd: ...}), or NULL. */
 const char *job_command(const struct job *j);
+/* The files of a split; *what: their key. */
+const struct string_list *job_input(const struct job *j, uint32_t split, const char **what);
 const char *job_model_name(enum model_kind kind); /* as in model.kind: "deepfm" */
 
 #endif

@@ -176,75 +176,100 @@ static int label_check(const struct config *c, const struct job *j, struct err *
 }
 
 /* "object:LIST" CONFIG_UNIT "OPEN" */
-static int commands_take(const struct config *c, struct job *j, struct err *e)
+static int commands_take(const struct config *c, struct job *j, uint32_t split, struct err *e)
 {
-    const char *list = j->data.train.item[0] + strlen("object:"), *unit = strstr(list, CONFIG_UNIT);
+    const char *what, *list = job_input(j, split, &what)->item[0] + strlen("object:"),
+                      *unit = strstr(list, CONFIG_UNIT);
     if (unit == NULL || unit == list || unit[1] == '\0' || strstr(unit + 1, CONFIG_UNIT) != NULL)
-        return job_refuse(c, "data.train", e,
+        return job_refuse(c, what, e,
                           ": an object needs list, a command that prints names, and open, one that "
                           "prints the object named $1");
-    j->data.objects.list = strndup(list, (size_t)(unit - list));
-    j->data.objects.open = strdup(unit + 1);
-    return j->data.objects.list != NULL && j->data.objects.open != NULL
+    j->data.objects.of[split].list = strndup(list, (size_t)(unit - list));
+    j->data.objects.of[split].open = strdup(unit + 1);
+    return j->data.objects.of[split].list != NULL && j->data.objects.of[split].open != NULL
                ? 0
                : err_set(e, SHOAL_E_NOMEM, "out of memory");
 }
 
-static bool is_object(const char *item)
+/* The first item that is none of a file; NULL: all are. */
+static const char *stream_in(const struct string_list *list)
 {
-    return strncmp(item, "object:", strlen("object:")) == 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (strncmp(list->item[i], "cmd:", 4) == 0 || strcmp(list->item[i], "-") == 0)
+            return list->item[i];
+    return NULL;
 }
 
 /* What is said in words rather than done wrongly. */
-static int objects_check(const struct config *c, const struct job *j, struct err *e)
+static int objects_check(const struct config *c, const struct job *j, uint32_t split, struct err *e)
 {
-    const char *key = j->data.objects.open != NULL ? "data.train" : "data.objects";
-    if (j->data.format == DATA_EVENTS)
-        return job_refuse(c, key, e,
-                          ": objects are read as text, and data.format is events; leave it out: "
-                          "event files are read where they lie");
+    const char *key, *stream = stream_in(job_input(j, split, &key));
+    bool files = j->data.objects.of[split].open == NULL;
+    key = files ? "data.objects" : key;
     if (config_has(c, "data.join"))
         return job_refuse(c, key, e,
                           ": a join reads the log as one, not by objects: join it once into event "
                           "files (shoal convert), or name files");
-    for (size_t i = 0; i < j->data.train.count; i++)
-        if (j->data.objects.open == NULL && (strncmp(j->data.train.item[i], "cmd:", 4) == 0 ||
-                                             strcmp(j->data.train.item[i], "-") == 0))
-            return job_refuse(c, key, e,
-                              ": %s is no file, so it cannot be an object; say "
-                              "{object: {list: .., open: ..}} for what commands read",
-                              j->data.train.item[i]);
+    if (files && stream != NULL)
+        return job_refuse(c, key, e,
+                          ": %s is no file, so it cannot be an object; say "
+                          "{object: {list: .., open: ..}} for what commands read",
+                          stream);
     return 0;
+}
+
+static bool commands_in(const struct string_list *list)
+{
+    bool any = false;
+    for (size_t i = 0; i < list->count; i++)
+        any |= strncmp(list->item[i], "object:", strlen("object:")) == 0;
+    return any;
+}
+
+/* Files of what is scored are objects too, unless one is a stream. */
+static int split_objects(const struct config *c, struct job *j, uint32_t split, bool files,
+                         struct err *e)
+{
+    const char *what;
+    const struct string_list *list = job_input(j, split, &what);
+    bool commands = commands_in(list);
+    int rc = 0;
+    if (commands && list->count > 1)
+        return job_refuse(c, what, e,
+                          ": {object: ..} stands alone: let its list command print all names");
+    files = files && list->count > 0 && (split == 0 || stream_in(list) == NULL);
+    j->data.objects.of[split].on = commands || files;
+    if (commands)
+        rc = commands_take(c, j, split, e);
+    return rc == 0 && j->data.objects.of[split].on ? objects_check(c, j, split, e) : rc;
+}
+
+/* Whether files are objects: said, or meant by keys below where no command is what they are for;
+ * only data.train grows. */
+static bool files_meant(const struct config *c, const struct job *j, uint32_t split)
+{
+    bool commands =
+        commands_in(&j->data.train) || commands_in(&j->data.valid) || commands_in(&j->data.test);
+    if (config_has_value(c, "data.objects"))
+        return config_bool(c, "data.objects");
+    return config_has(c, "data.objects") &&
+           (!commands || (split == 0 && j->data.objects.grow_ms > 0));
 }
 
 static int objects_take(const struct config *c, struct job *j, struct err *e)
 {
-    bool commands = false;
     int rc = 0;
-    for (size_t i = 0; i < j->data.train.count; i++)
-        commands |= is_object(j->data.train.item[i]);
-    if (commands && j->data.train.count > 1)
-        return job_refuse(c, "data.train", e,
-                          ": {object: ..} stands alone: let its list command print all names");
-    j->data.objects.on =
-        commands || (config_has(c, "data.objects") &&
-                     (!config_has_value(c, "data.objects") || config_bool(c, "data.objects")));
     j->data.objects.quiet_s = (uint32_t)(config_size(c, "data.objects.quiet") / 1000);
     j->data.objects.tries = (uint32_t)config_int(c, "data.objects.tries");
     j->data.objects.leave_out = config_enum(c, "data.objects.failed") != 0;
     j->data.objects.grow_ms = (uint32_t)config_size_or(c, "data.objects.grow", 0);
-    for (size_t i = 0; i < j->data.valid.count + j->data.test.count; i++)
-        if (is_object(i < j->data.valid.count ? j->data.valid.item[i]
-                                              : j->data.test.item[i - j->data.valid.count]))
-            return job_refuse(c, i < j->data.valid.count ? "data.valid" : "data.test", e,
-                              ": {object: ..} is for data.train; name files or {cmd: ..}");
-    if (commands)
-        rc = commands_take(c, j, e);
-    if (rc == 0 && j->data.objects.grow_ms > 0 && !j->data.objects.on)
+    for (uint32_t split = 0; split < JOB_SPLITS && rc == 0; split++)
+        rc = split_objects(c, j, split, files_meant(c, j, split), e);
+    if (rc == 0 && j->data.objects.grow_ms > 0 && !j->data.objects.of[0].on)
         rc = job_refuse(c, "data.objects.grow", e,
                         ": only a log of objects grows: say data.objects: true, each file one, or "
                         "{object: {list: .., open: ..}}");
-    return rc == 0 && j->data.objects.on ? objects_check(c, j, e) : rc;
+    return rc;
 }
 
 /* Rows of what has no name have no time either. */

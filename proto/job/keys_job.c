@@ -21,7 +21,7 @@ const struct config_key keys_job[] = {
              "`--allow-commands`; `shoal local` does), `{object: {list: \"...\", open: \"...\"}}` "
              "([objects](#objects)); `.gz` and `.zst` are read as they are"},
     {"data.objects", CONFIG_BOOL, 0, 0, NULL, .fallback = "false",
-     .text = "each file of `data.train` is an object, opened by the worker that trains it. "
+     .text = "each file is an object, opened by the worker that trains or scores it. "
              "[Objects](#objects)"},
     {"data.objects.quiet", CONFIG_SIZE, 1000, 8.64e7, NULL, .unit = "ms", .fallback = "60000",
      .otherwise = "60s", .text = "a command that gives no byte for so long has failed"},

@@ -327,7 +327,8 @@ struct wire_window {
  * The reply: head (frame 1; empty where the format needs none) of a log of `count` objects, or
  * `list`: nobody knows yet, list them and say (count above 0; frame 1: their lines as the worker's
  * object.h has them, LF-ended, in byte order; frame 2: the head), or AGAIN: another worker is at
- * it. The list that was told first stands.
+ * it. The list that was told first stands. Each split of objects has its own; only data.train has a
+ * head, and of what the job does not use there is no list: count 0.
  * Of a log that grows (data.objects.grow) it is listed again and again: whom WORKER_BEAT's reply
  * tells so asks with `due`, and says what is there with `listed`: the first lines behind the name
  * `after`, in the reply, that fit, with the reply's token; count may be 0. late: names up to it
@@ -335,7 +336,7 @@ struct wire_window {
  * listed. */
 #define WIRE_OBJECTS(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(count) B(due) B(listed) U64(token) U32(late) STR(late_name, LIMIT_PATH) \
-    I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
+    I32(fail_status) STR(fail_text, ERR_TEXT_MAX) U32(split)
 #define WIRE_OBJECTS_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U32(count) B(list) U64(token) STR(after, LIMIT_PATH)
 /* INDEX_DONE of one object. frame 1: of a replay its windows, as WINDOWS has them: struct
@@ -343,7 +344,7 @@ struct wire_window {
  * have its number by now. */
 #define WIRE_OBJECT_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(pass) U32(object) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX) \
-    STR(warning, ERR_TEXT_MAX) U32(windows) U64(salt)
+    STR(warning, ERR_TEXT_MAX) U32(windows) U64(salt) U32(split)
 #define WIRE_OBJECT_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
@@ -360,8 +361,8 @@ struct wire_window {
  *          EVAL_DONE with `task`
  *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
  *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
- * object: 0, or INDEX and TASK are of that object alone, counted from 1; name and what stands
- * behind it in its line, a blank for the tab within that, for a string has none. Of TASK
+ * object: 0, or the work is of that object of `split` alone, counted from 1; name and what stands
+ * behind it in its line, a blank for the tab within that, for a string has none. Of TASK and EVAL
  * positions are of its own order, and rows and digest must be those that the worker finds.
  * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows

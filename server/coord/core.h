@@ -226,7 +226,7 @@ struct coord_job {
     struct coord_epoch *epoch;      /* (coord_epochs_kept), owned; at coord_epoch_slot */
     struct coord_evaluations valid; /* of data.valid */
     struct coord_tasks tasks;
-    struct coord_objects objects;
+    struct coord_objects objects[JOB_SPLITS];
     struct coord_grow grow;
     struct coord_eval eval;
     uint64_t eval_number;

@@ -138,10 +138,10 @@ int coord_epoch_cut(struct coord *c, struct err *e)
     struct coord_job *j = &c->job;
     struct coord_segment whole = {.rows = j->at.split[WIRE_TRAIN].rows};
     bool replay = j->spec.replay.on;
-    if (j->spec.data.objects.on && !replay)
-        whole.piece = coord_objects_pieces(j, j->at.epoch, &whole.pieces);
-    j->tasks.holder = j->objects.holder;
-    j->tasks.objects = j->objects.count;
+    if (j->spec.data.objects.of[WIRE_TRAIN].on && !replay)
+        whole.piece = coord_objects_pieces(j, WIRE_TRAIN, j->at.epoch, &whole.pieces);
+    j->tasks.holder = j->objects[WIRE_TRAIN].holder;
+    j->tasks.objects = j->objects[WIRE_TRAIN].count;
     uint32_t batches = replay ? coord_replay_task_batches(j) : batches_of_task(j, whole.rows);
     int rc = coord_replay_fits(j, e);
     return rc != 0 ? rc
@@ -324,8 +324,13 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
         coord_task_settle(&j->tasks, env_now_ns(c->env));
     }
     coord_eval_close(&j->eval);
-    int rc =
-        coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
+    struct coord_eval_objects objects = {.holder = j->objects[split].holder,
+                                         .count = j->objects[split].count,
+                                         .files = j->spec.data.objects.of[split].open == NULL};
+    if (objects.count > 0)
+        objects.piece = coord_objects_pieces(j, split, 0, &objects.pieces);
+    int rc = coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &objects,
+                             &j->spec, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test",
                               e.text);
@@ -394,13 +399,14 @@ static bool slot_clear(struct coord *c, uint32_t round)
 static bool round_next(struct coord *c)
 {
     struct coord_job *j = &c->job;
-    const struct coord_split whole = j->objects.whole;
+    const struct coord_split whole = j->objects[WIRE_TRAIN].whole;
     struct err e = {0};
     int rc = coord_grow_round(c, &whole, j->at.epoch + 1, &e);
     if (rc != 0)
         return coord_end_fail(c, rc, "%s", e.text);
     log_info("round %u: %" PRIu64 " rows in %u objects, %u left out", j->at.epoch + 1, whole.rows,
-             j->objects.count - j->objects.left_out, j->objects.left_out);
+             j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out,
+             j->objects[WIRE_TRAIN].left_out);
     if (whole.rows == 0) {
         coord_grow_wait(j);
         return false;
@@ -420,7 +426,7 @@ static bool end_waits(struct coord *c)
 
 static bool step_grow(struct coord *c)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
     struct err e = {0};
     if (coord_judge_over(c))
         return !end_waits(c) && training_ended(c);

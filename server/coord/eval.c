@@ -42,8 +42,49 @@ static uint32_t window_of(uint64_t task_bytes)
     return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
 }
 
+static void task_add(struct coord_eval *v, uint32_t object, uint64_t position, uint64_t rows)
+{
+    SHOAL_ASSERT(rows > 0);
+    v->task[v->tasks++] =
+        (struct coord_eval_task){.position = position, .rows = rows, .object = object};
+}
+
+/* Of each column's object at hand a task by turns. */
+static void objects_cut(struct coord_eval *v, uint64_t each)
+{
+    const struct coord_eval_objects *o = &v->objects;
+    uint32_t piece[COORD_EVAL_COLUMNS];
+    uint64_t done[COORD_EVAL_COLUMNS] = {0};
+    for (uint32_t c = 0; c < COORD_EVAL_COLUMNS; c++)
+        piece[c] = c;
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t c = 0; c < COORD_EVAL_COLUMNS; c++) {
+            if (piece[c] >= o->pieces)
+                continue;
+            const struct coord_piece *p = &o->piece[piece[c]];
+            uint64_t left = p->rows - done[c];
+            task_add(v, p->object, done[c], left < each ? left : each);
+            done[c] += each;
+            if (done[c] >= p->rows) {
+                piece[c] += COORD_EVAL_COLUMNS;
+                done[c] = 0;
+            }
+            any = true;
+        }
+    }
+}
+
+static uint32_t tasks_count(const struct coord_eval_objects *o, uint64_t rows, uint64_t each)
+{
+    uint64_t tasks = o->count == 0 ? (rows + each - 1) / each : 0;
+    for (uint32_t i = 0; i < o->pieces; i++)
+        tasks += (o->piece[i].rows + each - 1) / each;
+    return (uint32_t)tasks; /* 2^18 and one an object at most */
+}
+
 int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows,
-                    const struct job *job, struct err *e)
+                    const struct coord_eval_objects *objects, const struct job *job, struct err *e)
 {
     struct measure_options o = measure_options_of(job, rows);
     uint64_t each;
@@ -53,7 +94,7 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
     int rc = task_rows(rows, job->train.batch, row_bytes(&o), &each, e);
     if (rc != 0)
         return rc;
-    uint32_t tasks = (uint32_t)((rows + each - 1) / each);
+    uint32_t tasks = tasks_count(objects, rows, each);
     v->task = calloc(tasks, sizeof *v->task);
     if (v->task == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u evaluation tasks", tasks);
@@ -62,12 +103,12 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
         coord_eval_close(v);
         return rc;
     }
-    v->tasks = tasks;
-    for (uint32_t i = 0; i < tasks; i++) {
-        v->task[i].position = i * each;
-        v->task[i].rows = rows - i * each < each ? rows - i * each : each;
-    }
-    SHOAL_ASSERT(v->task[tasks - 1].position + v->task[tasks - 1].rows == rows);
+    v->objects = *objects;
+    if (objects->count > 0)
+        objects_cut(v, each);
+    for (uint64_t at = 0; objects->count == 0 && at < rows; at += each)
+        task_add(v, COORD_NO_OBJECT, at, rows - at < each ? rows - at : each);
+    SHOAL_ASSERT(v->tasks == tasks);
     v->window = window_of(each * row_bytes(&o));
     v->split = split;
     v->rows = rows;
@@ -86,10 +127,54 @@ void coord_eval_close(struct coord_eval *v)
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 
-static void task_lease(struct coord_eval_task *task, uint64_t worker, uint64_t now_ns)
+/* How well a task suits the worker: 0 not at all, 3 best. */
+static uint32_t suits(const struct coord_eval *v, const struct coord_eval_task *task,
+                      uint64_t worker, bool poor)
 {
+    const struct coord_eval_objects *o = &v->objects;
+    if (o->count == 0 || o->holder[task->object] == worker)
+        return 3;
+    if (o->holder[task->object] == 0)
+        return 2;
+    bool begun = task->leased || task->position > 0;
+    return (o->files && v->fair == 0) || (poor && !begun) ? 1 : 0;
+}
+
+static uint32_t objects_held(const struct coord_eval *v, uint64_t worker)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < v->objects.count; i++)
+        held += v->objects.holder[i] == worker;
+    return held;
+}
+
+static uint32_t task_lease(struct coord_eval *v, uint32_t index, uint64_t worker, uint64_t now_ns)
+{
+    struct coord_eval_task *task = &v->task[index];
+    struct coord_eval_objects *o = &v->objects;
+    if (o->count > 0 && (o->holder[task->object] == 0 || v->fair > 0))
+        o->holder[task->object] = worker;
+    task->leased = true;
     task->worker = worker;
     task->leased_ns = now_ns;
+    while (v->fresh < v->tasks && v->task[v->fresh].leased)
+        v->fresh++;
+    return index;
+}
+
+/* Of those never leased. */
+static uint32_t fresh_find(const struct coord_eval *v, uint32_t end, uint64_t worker)
+{
+    bool poor = objects_held(v, worker) < v->fair;
+    uint32_t best = COORD_NO_EVAL, how = 0;
+    for (uint32_t i = v->fresh; i < end && how < 3; i++) {
+        uint32_t s = v->task[i].leased ? 0 : suits(v, &v->task[i], worker, poor);
+        if (s > how) {
+            best = i;
+            how = s;
+        }
+    }
+    return best;
 }
 
 uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns)
@@ -97,26 +182,22 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
     uint32_t oldest = COORD_NO_EVAL,
              end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
     SHOAL_ASSERT(worker != 0); /* who is nobody */
-    SHOAL_ASSERT(v->measured <= v->tasks && v->fresh <= end);
-    if (v->fresh < end) {
-        task_lease(&v->task[v->fresh], worker, now_ns);
-        return v->fresh++;
-    }
+    SHOAL_ASSERT(v->measured <= v->tasks);
+    uint32_t fresh = fresh_find(v, end, worker);
+    if (fresh != COORD_NO_EVAL)
+        return task_lease(v, fresh, worker, now_ns);
     for (uint32_t i = v->measured; i < end; i++) {
-        if (v->task[i].done)
+        if (v->task[i].done || !v->task[i].leased || suits(v, &v->task[i], worker, false) == 0)
             continue;
-        if (v->task[i].worker == 0) { /* its worker is dead */
-            task_lease(&v->task[i], worker, now_ns);
-            return i;
-        }
+        if (v->task[i].worker == 0) /* its worker is dead */
+            return task_lease(v, i, worker, now_ns);
         if (oldest == COORD_NO_EVAL || v->task[i].leased_ns < v->task[oldest].leased_ns)
             oldest = i;
     }
     if (oldest == COORD_NO_EVAL || now_ns - v->task[oldest].leased_ns < COORD_EVAL_AGAIN_NS)
         return COORD_NO_EVAL;
     SHOAL_ASSERT(oldest >= v->measured && oldest < end && !v->task[oldest].done);
-    task_lease(&v->task[oldest], worker, now_ns);
-    return oldest;
+    return task_lease(v, oldest, worker, now_ns);
 }
 
 void coord_eval_worker_gone(struct coord_eval *v, uint64_t worker)
@@ -215,7 +296,7 @@ int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const 
     uint32_t index = (uint32_t)q->task;
     if (q->task >> 32 != v->number || index >= v->tasks || v->task[index].done)
         return 0;
-    if (index >= v->fresh)
+    if (!v->task[index].leased)
         return err_set(e, SHOAL_E_MALFORMED, "evaluation task %u was given to nobody", index);
     struct coord_eval_task *task = &v->task[index];
     int rc = result_check(v, task, q, scores, e);

@@ -6,6 +6,11 @@
  * COORD_EVAL_AGAIN_NS, is leased again to whoever asks: a lost answer or a slow worker delays
  * nobody, and reading twice harms nobody.
  *
+ * A task of a split of objects is of one object, for the worker that holds it: else one that nobody
+ * holds, whose holder it then is, or one not begun of a worker with more than its share. Files that
+ * are fewer than the workers are anybody's. Tasks go by columns of objects, a task of each by
+ * turns, so that their holders work side by side within the window.
+ *
  * Results are handed to proto/metric/measure.h in the order of tasks, so the figures do not depend
  * on who was when. One that comes before its turn waits; only tasks within a window behind the
  * first that is missing are leased, so that what waits stays under COORD_EVAL_WAITING_BYTES (or 16
@@ -19,6 +24,7 @@
 #include "proto/job/job.h"
 #include "proto/metric/measure.h"
 #include "proto/wire/wire.h"
+#include "server/coord/task.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,12 +35,22 @@
 #define COORD_EVAL_WAITING_BYTES (64u << 20)
 #define COORD_EVAL_AGAIN_NS UINT64_C(3000000000)
 #define COORD_NO_EVAL UINT32_MAX
+#define COORD_EVAL_COLUMNS 8u /* of objects */
+
+/* A split of objects; all borrowed. */
+struct coord_eval_objects {
+    const struct coord_piece *piece; /* (pieces), as they are scored */
+    uint32_t pieces, count;          /* count 0: it is none of objects */
+    uint64_t *holder;                /* (count) */
+    bool files;
+};
 
 struct coord_eval_task {
     uint64_t position, rows;
     uint64_t worker; /* who has it; 0: nobody */
     uint64_t leased_ns;
-    bool done;
+    uint32_t object; /* or COORD_NO_OBJECT: then position is of the split */
+    bool leased, done;
     uint32_t examples;
     void *result; /* owned, until its turn: the two frames of EVAL_DONE, one after the other */
 };
@@ -43,7 +59,9 @@ struct coord_eval {
     struct coord_eval_task *task; /* (tasks), owned */
     uint32_t tasks, measured; /* measured: the first so many tasks; some after them may be done */
     uint32_t window;          /* tasks measured .. measured + window - 1 may be out or wait */
-    uint32_t fresh;           /* first task that was never leased */
+    uint32_t fresh;           /* all before it were leased */
+    uint32_t fair;            /* objects that each worker may hold at least */
+    struct coord_eval_objects objects;
     uint32_t split;
     uint64_t rows, bad_lines;
     uint64_t number; /* of this evaluation: tasks of another one are not ours */
@@ -53,7 +71,7 @@ struct coord_eval {
 /* A task has four batches of the job where that is less than COORD_EVAL_TASK_ROWS, so that small
  * splits are shared too. TOO_BIG over the bound, DATA for an empty split, NOMEM. */
 int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows,
-                    const struct job *job, struct err *e);
+                    const struct coord_eval_objects *objects, const struct job *job, struct err *e);
 void coord_eval_close(struct coord_eval *v);
 /* A task for `worker`, or COORD_NO_EVAL. */
 uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns);

@@ -108,9 +108,10 @@ int coord_flow_resume(struct coord *c, struct err *e)
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
     j->phase_ns = j->started_ns = env_now_ns(c->env);
     if (was < PHASE_SETUP) {
-        if (j->spec.data.objects.on) /* of their index nothing is loaded: it is made again, */
-            j->at.split[WIRE_TRAIN].known = 0;
-        if ((rc = coord_grow_load(c, j, e)) != 0) /* but for a round's, of a checkpoint */
+        for (uint32_t s = 0; s < JOB_SPLITS; s++)
+            if (j->spec.data.objects.of[s].on) /* of their index nothing is loaded: it is made */
+                j->at.split[s].known = 0;      /* again, but for a round's, of a checkpoint */
+        if ((rc = coord_grow_load(c, j, e)) != 0)
             return rc;
         coord_phase_restart(c, PHASE_WAITING);
         j->started_ns = 0;

@@ -90,7 +90,7 @@ static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
                                          .batch_count = task->batch_count,
                                          .lr_scale = (float)c->job.at.lr_scale};
     if (task->object != COORD_NO_OBJECT)
-        coord_objects_put(&c->job, task->object, &reply);
+        coord_objects_put(&c->job, WIRE_TRAIN, task->object, &reply);
     l->answered_ns = env_now_ns(c->env);
     if (coord_lease_note(c, lane))
         answer(c, to, id, &reply);
@@ -370,7 +370,7 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
         return;
     if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)
         share = t->lanes;
-    t->fair = (c->job.objects.count + live - 1) / live;
+    t->fair = (c->job.objects[WIRE_TRAIN].count + live - 1) / live;
     uint32_t lane = coord_lane_pick(t, w->number, share);
     if (lane == COORD_NO_LANE) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
@@ -385,13 +385,14 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
 }
 
 /* False: it was answered. */
-static bool objects_given(struct coord *c, peer_t from, const struct wire *request, uint64_t worker)
+static bool objects_given(struct coord *c, uint32_t split, peer_t from, const struct wire *request,
+                          uint64_t worker)
 {
-    uint32_t object = coord_objects_next(c, worker);
-    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_INDEX, .split = WIRE_TRAIN};
+    uint32_t object = coord_objects_next(c, split, worker);
+    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_INDEX, .split = split};
     if (object == COORD_NO_OBJECT)
         return true;
-    coord_objects_put(&c->job, object, &reply);
+    coord_objects_put(&c->job, split, object, &reply);
     answer(c, from, request->id, &reply);
     return false;
 }
@@ -402,8 +403,8 @@ static void next_index(struct coord *c, peer_t from, const struct wire *request,
     for (uint32_t s = 0; s < 3; s++) {
         if (c->job.at.split[s].used == 0 || c->job.at.split[s].known != 0)
             continue;
-        if (s == WIRE_TRAIN && c->job.spec.data.objects.on) {
-            if (!objects_given(c, from, request, worker))
+        if (c->job.spec.data.objects.of[s].on) {
+            if (!objects_given(c, s, from, request, worker))
                 return;
             continue;
         }
@@ -424,6 +425,7 @@ static void next_eval(struct coord *c, peer_t from, const struct wire *request, 
 {
     struct coord_eval *v = &c->job.eval;
     SHOAL_ASSERT(v->split == (c->job.at.phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST));
+    v->fair = v->objects.count / coord_live_workers(c);
     uint32_t index = coord_eval_lease(v, worker, env_now_ns(c->env));
     if (index == COORD_NO_EVAL) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
@@ -435,6 +437,8 @@ static void next_eval(struct coord *c, peer_t from, const struct wire *request, 
                                          .epoch = c->job.at.epoch,
                                          .position = v->task[index].position,
                                          .rows = v->task[index].rows};
+    if (v->task[index].object != COORD_NO_OBJECT)
+        coord_objects_put(&c->job, v->split, v->task[index].object, &reply);
     answer(c, from, request->id, &reply);
 }
 
@@ -459,7 +463,7 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
         next_index(c, from, request, w->number);
         break;
     case PHASE_GROW:
-        if (objects_given(c, from, request, w->number))
+        if (objects_given(c, WIRE_TRAIN, from, request, w->number))
             answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         break;
     case PHASE_TRAIN:

@@ -178,12 +178,12 @@ static int record_take(struct coord_job *j, const char *value, size_t bytes, str
     const char *list = names + at->names_bytes, *head = list + at->list_bytes;
     int rc = coord_objects_take(&g->taken, names, at->names_bytes, at->names, "", 0, e);
     if (rc == 0)
-        rc = coord_objects_take(&j->objects, list, at->list_bytes, at->objects, head,
+        rc = coord_objects_take(&j->objects[WIRE_TRAIN], list, at->list_bytes, at->objects, head,
                                 at->head_bytes, e);
     if (rc == 0)
         rc = coord_objects_deal(j, e);
     left -= at->names_bytes + at->list_bytes + at->head_bytes;
-    if (rc != 0 || !coord_objects_known(&j->objects, head + at->head_bytes, left))
+    if (rc != 0 || !coord_objects_known(&j->objects[WIRE_TRAIN], head + at->head_bytes, left))
         return damaged(e);
     free(g->record);
     g->record = malloc(bytes);
@@ -224,13 +224,13 @@ int coord_grow_begin(struct coord *c, struct coord_job *j, const void *record, s
     struct coord_grow *g = &j->grow;
     int rc = record_take(j, record, bytes, e);
     if (rc == 0 && train_rows < g->at.before_rows + g->at.rows)
-        rc = names_lose(g, &j->objects, e);
+        rc = names_lose(g, &j->objects[WIRE_TRAIN], e);
     struct coord_grow_record at = {.job = j->at.number};
     memcpy(at.after, g->at.after, sizeof at.after);
     g->at = at;
-    coord_objects_close(&j->objects);
+    coord_objects_close(&j->objects[WIRE_TRAIN]);
     if (rc == 0)
-        rc = record_make(g, &j->objects, e);
+        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
     return rc != 0 || coord_note(c, START_KEY, g->record, g->record_bytes)
                ? rc
                : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -372,11 +372,12 @@ static int stable_take(struct coord *c, const void *head, size_t head_bytes, str
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a list of objects");
     uint32_t count = stable_lines(j, text, &bytes);
-    int rc =
-        count == 0 ? 0 : coord_objects_take(&j->objects, text, bytes, count, head, head_bytes, e);
+    int rc = count == 0 ? 0
+                        : coord_objects_take(&j->objects[WIRE_TRAIN], text, bytes, count, head,
+                                             head_bytes, e);
     free(text);
     if (rc == 0 && count > 0 && (rc = coord_objects_deal(j, e)) != 0)
-        coord_objects_forget(&j->objects);
+        coord_objects_forget(&j->objects[WIRE_TRAIN]);
     if (rc == 0 && count > 0)
         log_info("data.train: %u objects have come", count);
     return rc;
@@ -390,10 +391,10 @@ static int first_take(struct coord *c, struct coord_ask *a)
     const struct coord_grow *g = &j->grow;
     bool good = g->list.count > 0 && (g->since[0] == 0 || is_stable(j, 0)),
          waits = a->m->frame[2].bytes > 0 && !good;
-    if (j->objects.count > 0 || waits || c->job.at.phase > PHASE_INDEX)
+    if (j->objects[WIRE_TRAIN].count > 0 || waits || c->job.at.phase > PHASE_INDEX)
         return 0;
     int rc = stable_take(c, a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
-    if (rc == 0 && j->objects.count > 0 && g->since[0] != 0)
+    if (rc == 0 && j->objects[WIRE_TRAIN].count > 0 && g->since[0] != 0)
         coord_objects_opened(c, a->worker->number);
     return rc;
 }
@@ -402,9 +403,10 @@ static int listed(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
     struct coord_grow *g = &c->job.grow;
-    if (c->job.objects.lister != a->worker->number || c->job.objects.lister_ns != q->token)
+    if (c->job.objects[WIRE_TRAIN].lister != a->worker->number ||
+        c->job.objects[WIRE_TRAIN].lister_ns != q->token)
         return 0; /* told again, or too late */
-    c->job.objects.lister = 0;
+    c->job.objects[WIRE_TRAIN].lister = 0;
     g->due_ns = env_now_ns(c->env) + grow_ns(&c->job);
     if (q->fail_status != 0) {
         failed_note(c, a);
@@ -420,7 +422,7 @@ static int listed(struct coord *c, struct coord_ask *a)
 
 static bool may_list(const struct coord *c, uint64_t worker)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
     uint64_t now = env_now_ns(c->env);
     bool lost = o->lister == worker && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
     return now >= c->job.grow.due_ns && (o->lister == 0 || lost);
@@ -436,7 +438,7 @@ bool coord_grow_due(const struct coord *c, uint64_t worker)
 int coord_grow_list(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
     uint64_t me = a->worker->number;
     int rc = q->listed ? listed(c, a) : 0;
     if (rc != 0)
@@ -466,12 +468,12 @@ void coord_grow_wait(struct coord_job *j)
 {
     j->tasks.holder = NULL;
     j->tasks.objects = 0;
-    coord_objects_forget(&j->objects);
+    coord_objects_forget(&j->objects[WIRE_TRAIN]);
 }
 
 int coord_grow_take(struct coord *c, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
     SHOAL_ASSERT(c->job.at.phase == PHASE_GROW);
     return o->count > 0 || c->job.grow.list.count == 0 ? 0
                                                        : stable_take(c, o->head, o->head_bytes, e);
@@ -503,11 +505,11 @@ int coord_grow_round(struct coord *c, const struct coord_split *whole, uint32_t 
         g->at.round = round;
     }
     g->at.job = j->at.number;
-    g->at.read += j->objects.count - j->objects.left_out;
-    g->at.left_out += j->objects.left_out;
-    int rc = names_merge(g, &j->objects, e);
+    g->at.read += j->objects[WIRE_TRAIN].count - j->objects[WIRE_TRAIN].left_out;
+    g->at.left_out += j->objects[WIRE_TRAIN].left_out;
+    int rc = names_merge(g, &j->objects[WIRE_TRAIN], e);
     if (rc == 0)
-        rc = record_make(g, &j->objects, e);
+        rc = record_make(g, &j->objects[WIRE_TRAIN], e);
     seen_forget(g);
     return rc == 0 ? record_put(c, e) : rc;
 }

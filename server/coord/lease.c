@@ -165,7 +165,7 @@ static struct json *lease_json(const struct coord_job *job, const struct coord_l
     json_set_int(j, "task", at->task);
     json_set_int(j, "epoch", at->epoch);
     uint64_t position = at->position + (skipped < at->rows ? skipped : at->rows);
-    if (job->objects.count > 0 && at->run == job->at.run && left > 0) {
+    if (job->objects[WIRE_TRAIN].count > 0 && at->run == job->at.run && left > 0) {
         const char *object;
         position = coord_objects_at(job, position, &object);
         json_set_string(j, "object", object);

@@ -13,9 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_KEY "objects/list" /* the job's number; bytes of the lines; the lines; the head */
-/* the job's number; struct coord_object_record (count); struct wire_window (windows of all) */
-#define ROWS_KEY "objects/rows"
+/* Stored of each split: the job's number; bytes of the lines; the lines; the head */
+static const char *const list_key[JOB_SPLITS] = {"objects/list", "objects/valid/list",
+                                                 "objects/test/list"};
+/* ... the job's number; struct coord_object_record (count); struct wire_window (windows of all) */
+static const char *const rows_key[JOB_SPLITS] = {"objects/rows", "objects/valid/rows",
+                                                 "objects/test/rows"};
+static const char *const split_name[JOB_SPLITS] = {"train", "valid", "test"};
+
 #define ORDER_SALT 0x6f626a65637473ULL
 #define TEXT_BYTES (4u << 20)
 #define ROWS_MAX (UINT64_C(1) << 44) /* of one: so that no sum of them wraps */
@@ -134,7 +139,7 @@ static int by_begin(const void *a, const void *b)
 /* A function of job and list, whoever is there. Objects of one time are spread over the lanes. */
 int coord_objects_deal(struct coord_job *j, struct err *e)
 {
-    const struct coord_objects *o = &j->objects;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     bool dated = j->spec.data.partition.step > 0 && j->spec.data.format != DATA_EVENTS;
     struct begun *begun = malloc(o->count * sizeof *begun);
     if (begun == NULL)
@@ -156,9 +161,9 @@ int coord_objects_deal(struct coord_job *j, struct err *e)
     return rc;
 }
 
-static bool list_put(struct coord *c)
+static bool list_put(struct coord *c, uint32_t split)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[split];
     uint64_t head[2] = {c->job.at.number, o->bytes};
     size_t bytes = sizeof head + o->bytes + o->head_bytes;
     char *value = malloc(bytes);
@@ -167,21 +172,25 @@ static bool list_put(struct coord *c)
     memcpy(value, head, sizeof head);
     memcpy(value + sizeof head, o->text, o->bytes);
     memcpy(value + sizeof head + o->bytes, o->head, o->head_bytes);
-    bool good = coord_put(c, LIST_KEY, value, bytes);
+    bool good = coord_put(c, list_key[split], value, bytes);
     free(value);
     return good;
 }
 
 /* The question: known, or the asker lists them, or somebody does. */
-static int list_asked(struct coord *c, struct coord_ask *a)
+static int list_asked(struct coord *c, uint32_t split, struct coord_ask *a)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[split];
     uint64_t now = env_now_ns(c->env), me = a->worker->number;
     bool again = o->lister == me && now - o->lister_ns > COORD_EVAL_AGAIN_NS;
     if (o->count > 0) {
         a->reply.u.OBJECTS_reply.count = o->count;
         a->frame = o->head;
         a->frame_bytes = o->head_bytes;
+        return 0;
+    }
+    if (split != WIRE_TRAIN && c->job.at.split[split].used == 0) {
+        a->frame = "";
         return 0;
     }
     if (o->lister != 0 && !again)
@@ -195,7 +204,7 @@ static int list_asked(struct coord *c, struct coord_ask *a)
 
 void coord_objects_opened(struct coord *c, uint64_t worker)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
     o->holder[0] = worker;
     if (c->job.spec.train.mode == WIRE_BSP)
         c->job.tasks.lane[o->object[0].lane].owner = worker;
@@ -204,23 +213,27 @@ void coord_objects_opened(struct coord *c, uint64_t worker)
 int coord_objects_list(struct coord *c, struct coord_ask *a)
 {
     const struct wire_OBJECTS *q = &a->request->u.OBJECTS;
-    struct coord_objects *o = &c->job.objects;
-    if (coord_grow_on(&c->job))
+    SHOAL_ASSERT(q->split < JOB_SPLITS);
+    struct coord_objects *o = &c->job.objects[q->split];
+    bool train = q->split == WIRE_TRAIN;
+    if (train && coord_grow_on(&c->job))
         return coord_grow_list(c, a);
     if (q->count > 0 && o->count == 0) { /* 1 */
         int rc = coord_objects_take(o, a->m->frame[1].data, a->m->frame[1].bytes, q->count,
                                     a->m->frame[2].data, a->m->frame[2].bytes, &a->e);
-        if (rc == 0 && (rc = coord_objects_deal(&c->job, &a->e)) != 0)
+        if (rc == 0 && train && (rc = coord_objects_deal(&c->job, &a->e)) != 0)
             coord_objects_close(o);
         if (rc != 0)
             return rc;
-        coord_objects_opened(c, a->worker->number);
+        if (train)
+            coord_objects_opened(c, a->worker->number);
         o->lister = 0;
-        if (!list_put(c))
+        o->listed_ns = env_now_ns(c->env);
+        if (!list_put(c, q->split))
             return SHOAL_E_IO;
-        log_info("data.train: %u objects", o->count);
+        log_info("data.%s: %u objects", split_name[q->split], o->count);
     }
-    return list_asked(c, a);
+    return list_asked(c, q->split, a);
 }
 
 /* ---- the index of each ----------------------------------------------------------------------- */
@@ -244,16 +257,16 @@ void coord_objects_records(const struct coord_objects *o, void *to)
     SHOAL_ASSERT(windows == (char *)to + coord_objects_records_bytes(o));
 }
 
-static int rows_put(struct coord *c, struct err *e)
+static int rows_put(struct coord *c, uint32_t split, struct err *e)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[split];
     size_t head = sizeof c->job.at.number, bytes = head + coord_objects_records_bytes(o);
     char *value = malloc(bytes);
     if (value == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of %u objects", o->count);
     memcpy(value, &c->job.at.number, head);
     coord_objects_records(o, value + head);
-    int rc = coord_put(c, ROWS_KEY, value, bytes)
+    int rc = coord_put(c, rows_key[split], value, bytes)
                  ? 0
                  : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     free(value);
@@ -324,28 +337,38 @@ static int sum_up(const struct coord_objects *o, struct coord_split *whole, stru
     return 0;
 }
 
-/* All are known: the split is. */
-static int index_complete(struct coord *c, struct err *e)
+/* All of data.train are known: a replay's windows and a growing log's first round are, too. */
+static int train_complete(struct coord *c, struct err *e)
 {
-    struct coord_objects *o = &c->job.objects;
+    const struct coord_split *whole = &c->job.objects[WIRE_TRAIN].whole;
+    return coord_grow_on(&c->job) ? coord_grow_round(c, whole, 1, e)
+                                  : coord_replay_objects(&c->job, e);
+}
+
+/* All are known: the split is. */
+static int index_complete(struct coord *c, uint32_t split, struct err *e)
+{
+    struct coord_objects *o = &c->job.objects[split];
+    bool train = split == WIRE_TRAIN;
     int rc = sum_up(o, &o->whole, e);
     bases_set(o);
-    c->job.tasks.late = c->members.next_worker;
-    if (rc != 0 || c->job.at.phase == PHASE_GROW)
+    if (train)
+        c->job.tasks.late = c->members.next_worker;
+    if (rc != 0 || (train && c->job.at.phase == PHASE_GROW))
         return rc;
     if (o->whole.rows == 0)
-        return err_set(e, SHOAL_E_DATA, "data.train: %u objects, and no row in them%s%s", o->count,
-                       c->job.warning[0] != 0 ? ": " : "", c->job.warning);
-    rc = coord_grow_on(&c->job) ? coord_grow_round(c, &o->whole, 1, e)
-                                : coord_replay_objects(&c->job, e);
-    if (rc == 0 && !coord_grow_on(&c->job))
-        rc = rows_put(c, e);
+        return err_set(e, SHOAL_E_DATA, "data.%s: %u objects, and no row in them%s%s",
+                       split_name[split], o->count, c->job.warning[0] != 0 ? ": " : "",
+                       c->job.warning);
+    rc = train ? train_complete(c, e) : 0;
+    if (rc == 0 && !(train && coord_grow_on(&c->job)))
+        rc = rows_put(c, split, e);
     if (rc != 0)
         return rc;
-    SHOAL_ASSERT(c->job.at.split[WIRE_TRAIN].known == 0); /* 2 */
-    c->job.at.split[WIRE_TRAIN] = o->whole;
-    log_info("data.train: %" PRIu64 " rows in %u objects, %u left out", o->whole.rows,
-             o->count - o->left_out, o->left_out);
+    SHOAL_ASSERT(c->job.at.split[split].known == 0); /* 2 */
+    c->job.at.split[split] = o->whole;
+    log_info("data.%s: %" PRIu64 " rows in %u objects, %u left out", split_name[split],
+             o->whole.rows, o->count - o->left_out, o->left_out);
     return 0;
 }
 
@@ -360,7 +383,7 @@ static bool fails_here(int status)
 static int object_failed(struct coord *c, const struct coord_ask *a, bool *again, struct err *e)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[q->split];
     struct coord_object *of = &o->object[q->object];
     if (!c->job.spec.data.objects.leave_out || fails_here(q->fail_status))
         return err_set(e, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s",
@@ -398,8 +421,8 @@ static int object_again(const struct coord_object *of, struct coord_ask *a)
 static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window **out)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    const char *line = c->job.objects.object[q->object].line;
-    bool replay = c->job.spec.replay.on && q->fail_status == 0;
+    const char *line = c->job.objects[q->split].object[q->object].line;
+    bool replay = c->job.spec.replay.on && q->split == WIRE_TRAIN && q->fail_status == 0;
     *out = NULL;
     if (q->windows == 0 && (!replay || q->rows == 0))
         return 0;
@@ -418,7 +441,7 @@ static int windows_read(struct coord *c, struct coord_ask *a, struct wire_window
 static int windows_take(struct coord *c, struct coord_ask *a, struct wire_window *window)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[q->split];
     if (q->windows > COORD_OBJECT_WINDOWS_MAX - o->windows)
         return err_set(&a->e, SHOAL_E_TOO_BIG,
                        "the objects of data.train have more than %u windows of %u s: raise "
@@ -433,7 +456,7 @@ static int windows_take(struct coord *c, struct coord_ask *a, struct wire_window
 int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
 {
     const struct wire_OBJECT_DONE *q = &a->request->u.OBJECT_DONE;
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[q->split];
     struct wire_window *window;
     *ends = false;
     if (q->object >= o->count)
@@ -460,15 +483,15 @@ int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends)
         (void)snprintf(c->job.warning, sizeof c->job.warning, "%s", q->warning);
         log_warn("object %s: %s", of->line, q->warning);
     }
-    return ++o->known == o->count ? index_complete(c, &a->e) : 0;
+    return ++o->known == o->count ? index_complete(c, q->split, &a->e) : 0;
 }
 
 /* ---- holders --------------------------------------------------------------------------------- */
 
 /* How well it suits the worker: 0 not at all, 4 best. */
-static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool more)
+static uint32_t suits(const struct coord *c, uint32_t split, uint32_t i, uint64_t worker, bool more)
 {
-    const struct coord_objects *o = &c->job.objects;
+    const struct coord_objects *o = &c->job.objects[split];
     const struct coord_tasks *t = &c->job.tasks;
     const struct coord_object *of = &o->object[i];
     if (of->known)
@@ -479,15 +502,16 @@ static uint32_t suits(const struct coord *c, uint32_t i, uint64_t worker, bool m
     }
     if (of->failed == worker && coord_live_workers(c) > 1)
         return 0;
-    if (t->mode != WIRE_BSP)
+    if (t->mode != WIRE_BSP || split != WIRE_TRAIN || of->failed != 0)
         return 4;
     uint64_t owner = t->lane[of->lane].owner;
-    return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : 2;
+    bool waits = env_now_ns(c->env) - o->listed_ns < COORD_EVAL_AGAIN_NS; /* for a slower worker */
+    return owner == worker ? 4 : owner != 0 ? 0 : more ? 3 : waits ? 0 : 2;
 }
 
-uint32_t coord_objects_next(struct coord *c, uint64_t worker)
+uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[split];
     struct coord_tasks *t = &c->job.tasks;
     uint32_t live = coord_live_workers(c), owned = 0, best = COORD_NO_OBJECT, how = 0;
     for (uint32_t l = 0; l < t->lanes; l++)
@@ -496,7 +520,7 @@ uint32_t coord_objects_next(struct coord *c, uint64_t worker)
     while (o->first < o->count && o->object[o->first].known)
         o->first++;
     for (uint32_t i = o->first; i < o->count && how < 4; i++) {
-        uint32_t s = suits(c, i, worker, more);
+        uint32_t s = suits(c, split, i, worker, more);
         if (s > how) {
             best = i;
             how = s;
@@ -507,14 +531,13 @@ uint32_t coord_objects_next(struct coord *c, uint64_t worker)
     o->holder[best] = worker;
     o->object[best].given_ns = env_now_ns(c->env);
     struct coord_lane *lane = &t->lane[o->object[best].lane];
-    if (t->mode == WIRE_BSP && lane->owner == 0 && more)
+    if (split == WIRE_TRAIN && t->mode == WIRE_BSP && lane->owner == 0 && more)
         lane->owner = worker;
     return best;
 }
 
-void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
+static void worker_lost(struct coord_objects *o, uint64_t worker)
 {
-    struct coord_objects *o = &j->objects;
     if (o->lister == worker)
         o->lister = 0;
     for (uint32_t i = 0; i < o->count; i++)
@@ -522,16 +545,22 @@ void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
             o->holder[i] = 0;
             o->object[i].given_ns = 0;
         }
+}
+
+void coord_objects_worker_gone(struct coord_job *j, uint64_t worker)
+{
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        worker_lost(&j->objects[s], worker);
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
         if (j->tasks.lane[l].owner == worker)
             j->tasks.lane[l].owner = 0;
 }
 
-void coord_objects_put(const struct coord_job *j, uint32_t object,
+void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t object,
                        struct wire_LANE_NEXT_reply *reply)
 {
-    const struct coord_object *of = &j->objects.object[object];
-    SHOAL_ASSERT(object < j->objects.count);
+    const struct coord_object *of = &j->objects[split].object[object];
+    SHOAL_ASSERT(object < j->objects[split].count);
     reply->object = object + 1;
     reply->object_rows = of->rows;
     reply->object_digest = of->digest;
@@ -546,17 +575,17 @@ void coord_objects_put(const struct coord_job *j, uint32_t object,
 
 /* ---- an epoch -------------------------------------------------------------------------------- */
 
-const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epoch,
+const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t split, uint32_t epoch,
                                                uint32_t *pieces)
 {
-    struct coord_objects *o = &j->objects;
+    struct coord_objects *o = &j->objects[split];
     struct rng rng = rng_of(j->spec.train.seed ^ ORDER_SALT, epoch, 0);
     uint32_t count = 0;
     for (uint32_t i = 0; i < o->count; i++)
         if (o->object[i].rows > 0)
             o->piece[count++] = (struct coord_piece){
                 .rows = o->object[i].rows, .object = i, .lane = o->object[i].lane};
-    bool drawn = j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
+    bool drawn = epoch > 0 && j->spec.data.shuffle && j->spec.data.shuffle_within == 0;
     for (uint32_t i = count; drawn && i > 1; i--) {
         uint32_t k = (uint32_t)(rng_next(&rng) % i);
         struct coord_piece swap = o->piece[i - 1];
@@ -570,20 +599,22 @@ const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epo
 uint64_t coord_objects_batches(const struct coord_job *j)
 {
     uint64_t sum = 0, batch = j->spec.train.batch;
-    for (uint32_t i = 0; i < j->objects.count; i++)
-        sum += (j->objects.object[i].rows + batch - 1) / batch;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    for (uint32_t i = 0; i < o->count; i++)
+        sum += (o->object[i].rows + batch - 1) / batch;
     return sum;
 }
 
 uint64_t coord_objects_base(const struct coord_job *j, uint32_t object)
 {
-    SHOAL_ASSERT(object == COORD_NO_OBJECT || object < j->objects.count);
-    return object == COORD_NO_OBJECT ? 0 : j->objects.object[object].base;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
+    SHOAL_ASSERT(object == COORD_NO_OBJECT || object < o->count);
+    return object == COORD_NO_OBJECT ? 0 : o->object[object].base;
 }
 
 uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **object)
 {
-    const struct coord_objects *o = &j->objects;
+    const struct coord_objects *o = &j->objects[WIRE_TRAIN];
     uint32_t low = 0, high = o->count;
     SHOAL_ASSERT(o->count > 0);
     while (high - low > 1) {
@@ -597,29 +628,47 @@ uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **
     return row - o->object[low].base;
 }
 
+static void counts_json(const struct coord_objects *o, struct json *to)
+{
+    json_set_int(to, "read", o->count - o->left_out);
+    json_set_int(to, "left_out", o->left_out);
+}
+
 void coord_objects_json(const struct coord_job *j, struct json *to)
 {
-    if (j->objects.count == 0 && !coord_grow_on(j))
-        return;
     struct json *item = json_new_object();
-    if (coord_grow_on(j)) {
-        coord_grow_json(j, item);
-    } else {
-        json_set_int(item, "read", j->objects.count - j->objects.left_out);
-        json_set_int(item, "left_out", j->objects.left_out);
+    bool any = false;
+    for (uint32_t s = 0; s < JOB_SPLITS; s++) {
+        const struct coord_objects *o = &j->objects[s];
+        bool grows = s == WIRE_TRAIN && coord_grow_on(j);
+        if (o->count == 0 && !grows)
+            continue;
+        struct json *of = s == WIRE_TRAIN ? json_hold(item) : json_new_object();
+        if (grows)
+            coord_grow_json(j, of);
+        else
+            counts_json(o, of);
+        if (s == WIRE_TRAIN)
+            json_free(of);
+        else
+            json_set(item, split_name[s], of);
+        any = true;
     }
-    json_set(to, "objects", item);
+    if (any)
+        json_set(to, "objects", item);
+    else
+        json_free(item);
 }
 
 /* ---- after a restart ------------------------------------------------------------------------- */
 
-static int list_load(struct coord *c, struct err *e)
+static int list_load(struct coord *c, uint32_t split, struct err *e)
 {
     struct coord_job *j = &c->job;
     void *value;
     size_t bytes;
     uint64_t head[2];
-    int rc = coord_store_get(c->store, LIST_KEY, &value, &bytes, e);
+    int rc = coord_store_get(c->store, list_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     bool good = bytes >= sizeof head;
@@ -634,46 +683,54 @@ static int list_load(struct coord *c, struct err *e)
             count++;
         }
     rc = !good ? SHOAL_E_NOT_FOUND
-               : coord_objects_take(&j->objects, lines, head[1], count, lines + head[1],
+               : coord_objects_take(&j->objects[split], lines, head[1], count, lines + head[1],
                                     bytes - sizeof head - head[1], e);
-    if (rc == 0)
+    if (rc == 0 && split == WIRE_TRAIN)
         rc = coord_objects_deal(j, e);
     free(value);
     return rc;
 }
 
-static int rows_load(struct coord *c, struct err *e)
+static int rows_load(struct coord *c, uint32_t split, struct err *e)
 {
     void *value;
     size_t bytes, head = sizeof c->job.at.number;
     uint64_t number = 0;
-    int rc = coord_store_get(c->store, ROWS_KEY, &value, &bytes, e);
+    int rc = coord_store_get(c->store, rows_key[split], &value, &bytes, e);
     if (rc != 0)
         return rc;
     if (bytes >= head)
         memcpy(&number, value, head);
     rc = number == c->job.at.number &&
-                 coord_objects_known(&c->job.objects, (char *)value + head, bytes - head)
+                 coord_objects_known(&c->job.objects[split], (char *)value + head, bytes - head)
              ? 0
              : SHOAL_E_NOT_FOUND;
     free(value);
     return rc;
 }
 
-int coord_objects_load(struct coord *c, struct err *e)
+static int split_load(struct coord *c, uint32_t split, struct err *e)
 {
-    if (coord_grow_on(&c->job))
+    if (split == WIRE_TRAIN && coord_grow_on(&c->job))
         return coord_grow_load(c, &c->job, e);
-    if (!c->job.spec.data.objects.on)
-        return 0;
-    int rc = list_load(c, e);
+    int rc = list_load(c, split, e);
     if (rc == 0)
-        rc = rows_load(c, e);
-    if (rc == 0)
+        rc = rows_load(c, split, e);
+    if (rc == 0 && split == WIRE_TRAIN)
         rc = coord_replay_objects(&c->job, e);
     return rc != SHOAL_E_NOT_FOUND
                ? rc
                : err_set(e, SHOAL_E_CORRUPT,
-                         "the objects of data.train are not in the coordinator's store: resume the "
-                         "newest checkpoint");
+                         "the objects of data.%s are not in the coordinator's store: resume the "
+                         "newest checkpoint",
+                         split_name[split]);
+}
+
+int coord_objects_load(struct coord *c, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t s = 0; s < JOB_SPLITS && rc == 0; s++)
+        if (c->job.spec.data.objects.of[s].on && c->job.at.split[s].used != 0)
+            rc = split_load(c, s, e);
+    return rc;
 }

@@ -1,13 +1,14 @@
-/* objects.h: a log of objects (data.objects, or {object: ..} in job.yaml): which there are, how
+/* objects.h: a split of objects (data.objects, or {object: ..} in job.yaml): which there are, how
  * many rows each has, which worker has it at hand.
  *
  * Before workers make their models one of them lists the objects for all (OBJECTS), for the first
  * line of an object says what the columns are. Then each object is given to one worker, which opens
  * it and says how many rows it has (LANE_NEXT: INDEX; OBJECT_DONE). That worker holds it: tasks of
  * the object are for a lane of that worker, as long as it lives, so that nobody opens what another
- * one has. Under bsp objects are dealt to lanes beforehand, as they are listed, or by the begin of
- * their partitions, whoever is there; the worker that indexes the first object of a lane owns the
- * lane, and gets its other objects.
+ * one has; what is scored likewise (eval.h). Under bsp objects of data.train are dealt to lanes
+ * beforehand, as they are listed, or by the begin of their partitions, whoever is there; the worker
+ * that indexes the first object of a lane owns the lane, and gets its other objects. For a while
+ * lanes over a worker's share are kept for those that have not asked yet.
  *
  *   listed --given--> asked --OBJECT_DONE--> known (or left out)
  *
@@ -68,6 +69,7 @@ struct coord_objects {
     uint32_t windows;           /* of all */
     uint32_t first;             /* all before it are given */
     uint64_t lister, lister_ns; /* the worker that lists them; 0: nobody */
+    uint64_t listed_ns;         /* when they were */
     struct coord_piece *piece;  /* owned (count): of the epoch at hand */
     struct coord_split whole;   /* of all, once they are known */
 };
@@ -92,29 +94,31 @@ void coord_objects_opened(struct coord *c, uint64_t worker);
 /* After a restart of a job whose index was complete. CORRUPT. */
 int coord_objects_load(struct coord *c, struct err *e);
 
-/* OBJECTS, and OBJECT_DONE, of a job whose log is of objects. *ends: the job cannot be. */
+/* OBJECTS, and OBJECT_DONE, of a split of objects. *ends: the job cannot be. */
 int coord_objects_list(struct coord *c, struct coord_ask *a);
 int coord_objects_done(struct coord *c, struct coord_ask *a, bool *ends);
 
 /* The object that a worker is to index next, or COORD_NO_OBJECT: all are given. It is its holder
  * then. */
-uint32_t coord_objects_next(struct coord *c, uint64_t worker);
+uint32_t coord_objects_next(struct coord *c, uint32_t split, uint64_t worker);
 void coord_objects_worker_gone(struct coord_job *j, uint64_t worker);
 /* What a task of it says, or INDEX. */
-void coord_objects_put(const struct coord_job *j, uint32_t object,
+void coord_objects_put(const struct coord_job *j, uint32_t split, uint32_t object,
                        struct wire_LANE_NEXT_reply *reply);
 
 /* The pieces of an epoch, one an object with rows, in the epoch's order: drawn from (seed, epoch),
- * or as listed where rows are not drawn from the whole log. *pieces of them. */
-const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t epoch,
+ * or as listed where rows are not drawn from the whole log, and for epoch 0. *pieces of them. */
+const struct coord_piece *coord_objects_pieces(struct coord_job *j, uint32_t split, uint32_t epoch,
                                                uint32_t *pieces);
-/* Of an epoch of a job that is no replay: none is of two objects. */
+/* Of an epoch of data.train, as what follows, of a job that is no replay: none is of two objects.
+ */
 uint64_t coord_objects_batches(const struct coord_job *j);
 uint64_t coord_objects_base(const struct coord_job *j, uint32_t object); /* of no object: 0 */
 /* Where a row is, counted over all objects as they are listed: its object's name in *object
  * (borrowed), its number there. */
 uint64_t coord_objects_at(const struct coord_job *j, uint64_t row, const char **object);
-/* {"read", "left_out"} into *to, where the log is of objects. */
+/* {"read", "left_out"} of data.train, of others {"valid": the same} and so on, into *to, where
+ * there are objects. */
 void coord_objects_json(const struct coord_job *j, struct json *to);
 
 #endif

@@ -125,7 +125,7 @@ static bool phase_ready(const struct coord_job *j, enum coord_phase phase)
     case PHASE_TEST:
         return j->eval.tasks > 0 && j->eval.split == (phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST);
     case PHASE_GROW: /* none of the round before is looked at any more */
-        return j->objects.count == 0 && j->tasks.holder == NULL;
+        return j->objects[WIRE_TRAIN].count == 0 && j->tasks.holder == NULL;
     case PHASE_CUT: /* what is kept is what was just judged the best */
         return j->at.kept == j->valid.count;
     case PHASE_FAILED:

@@ -181,7 +181,8 @@ int coord_replay_windows(struct coord *c, struct coord_ask *a, bool *ends)
     struct coord_job *j = &c->job;
     const struct wire_window *frame = a->m->frame[1].data;
     size_t bytes = q->windows * sizeof *frame;
-    if (!j->spec.replay.on || j->spec.data.objects.on || j->at.split[WIRE_TRAIN].used == 0)
+    if (!j->spec.replay.on || j->spec.data.objects.of[WIRE_TRAIN].on ||
+        j->at.split[WIRE_TRAIN].used == 0)
         return err_set(&a->e, SHOAL_E_MALFORMED,
                        "this job is no replay, or one by objects: its log has no windows");
     struct wire_window *copy = malloc(bytes + 1); /* a frame may lie anywhere */
@@ -220,12 +221,13 @@ uint64_t coord_replay_batches(const struct coord_job *j)
         return j->grow.at.batches;
     if (j->spec.replay.on)
         return j->replay.batches;
-    return j->spec.data.objects.on ? coord_objects_batches(j) : rows / batch + (rows % batch != 0);
+    return j->spec.data.objects.of[WIRE_TRAIN].on ? coord_objects_batches(j)
+                                                  : rows / batch + (rows % batch != 0);
 }
 
 static uint64_t piece_hash(const struct coord_job *j, const struct coord_piece *p, uint64_t hash)
 {
-    const char *name = j->objects.object[p->object].line;
+    const char *name = j->objects[WIRE_TRAIN].object[p->object].line;
     uint64_t of[] = {hash, hash_bytes(name, strcspn(name, "\t"), 0), p->position, p->rows, p->lane};
     return hash_bytes(of, sizeof of, 0);
 }
@@ -526,7 +528,8 @@ static int day_load(struct coord *c, uint32_t n, struct json **day, struct err *
 
 int coord_replay_windows_load(struct coord *c, struct err *e)
 {
-    if (!c->job.spec.replay.on || c->job.spec.data.objects.on || c->job.replay.windows != 0)
+    if (!c->job.spec.replay.on || c->job.spec.data.objects.of[WIRE_TRAIN].on ||
+        c->job.replay.windows != 0)
         return 0; /* of objects: coord_objects_load */
     char *value;
     size_t bytes, head = sizeof c->job.at.number;

@@ -43,7 +43,7 @@ static struct range *ranges_of(const struct coord_objects *o)
 static int ranges_take(struct coord_job *j, const struct range *range, struct err *e)
 {
     struct coord_replay *r = &j->replay;
-    uint32_t count = j->objects.windows;
+    uint32_t count = j->objects[WIRE_TRAIN].windows;
     r->window = malloc((count + 1ull) * sizeof *r->window);
     r->piece = malloc((count + 1ull) * sizeof *r->piece);
     if (r->window == NULL || r->piece == NULL)
@@ -53,7 +53,7 @@ static int ranges_take(struct coord_job *j, const struct range *range, struct er
         r->piece[i] = (struct coord_piece){.position = of->position,
                                            .rows = of->rows,
                                            .object = of->object,
-                                           .lane = j->objects.object[of->object].lane};
+                                           .lane = j->objects[WIRE_TRAIN].object[of->object].lane};
         if (i == 0 || range[i - 1].number != of->number)
             r->window[r->windows++] = (struct wire_window){0, of->number, of->first};
         r->window[r->windows - 1].rows += of->rows;
@@ -70,10 +70,12 @@ int coord_replay_objects(struct coord_job *j, struct err *e)
 {
     if (!j->spec.replay.on)
         return 0;
-    SHOAL_ASSERT(j->replay.windows == 0 && j->replay.window == NULL && j->objects.windows > 0);
-    struct range *range = ranges_of(&j->objects);
+    SHOAL_ASSERT(j->replay.windows == 0 && j->replay.window == NULL &&
+                 j->objects[WIRE_TRAIN].windows > 0);
+    struct range *range = ranges_of(&j->objects[WIRE_TRAIN]);
     if (range == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for %u windows", j->objects.windows);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u windows",
+                       j->objects[WIRE_TRAIN].windows);
     int rc = ranges_take(j, range, e);
     free(range);
     if (rc == 0)

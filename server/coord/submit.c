@@ -66,7 +66,8 @@ int coord_submit_name(struct coord_job *j, const struct legend *names, bool lear
 static void job_close(struct coord *c, struct coord_job *j)
 {
     coord_task_close(&j->tasks);
-    coord_objects_close(&j->objects);
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        coord_objects_close(&j->objects[s]);
     coord_grow_close(&j->grow);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);

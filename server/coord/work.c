@@ -252,11 +252,16 @@ int coord_work_windows(struct coord *c, struct coord_ask *a)
                : index_take(c, a, WIRE_TRAIN, q->rows, q->digest, q->warning);
 }
 
+static bool objects_are(const struct coord *c, uint32_t split)
+{
+    return split < JOB_SPLITS && c->job.spec.data.objects.of[split].on;
+}
+
 int coord_work_objects(struct coord *c, struct coord_ask *a)
 {
     if (!coord_phase_running(c))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to list objects for");
-    if (!c->job.spec.data.objects.on)
+    if (!objects_are(c, a->request->u.OBJECTS.split))
         return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
     return coord_objects_list(c, a);
 }
@@ -266,6 +271,8 @@ int coord_work_object(struct coord *c, struct coord_ask *a)
     bool ends = false;
     if (!coord_phase_running(c))
         return err_set(&a->e, SHOAL_E_AGAIN, "there is no job to index objects for");
+    if (!objects_are(c, a->request->u.OBJECT_DONE.split))
+        return err_set(&a->e, SHOAL_E_MALFORMED, "this job's log is none of objects");
     int rc = coord_objects_done(c, a, &ends);
     if (rc == 0 || !ends)
         return rc;

@@ -10,8 +10,8 @@ KEYS = {"model.kind": "lr", "train.batch": 64, "train.lanes": 3, "train.consiste
 class Log:
     """A folder into which whole files are renamed."""
 
-    def __init__(self, space, name="log", rows=200):
-        self.folder, self.rows, self.next, self.total = space / name, rows, 0, 0
+    def __init__(self, space, name="log", rows=200, events=False):
+        self.folder, self.rows, self.next, self.total, self.events = space / name, rows, 0, 0, events
         self.folder.mkdir()
         self.lines = synth(space / f"{name}.tsv", 40 * rows).read_bytes().splitlines(keepends=True)
 
@@ -24,6 +24,10 @@ class Log:
     def put(self, *names):
         for name in names:
             (self.folder / f".{name}").write_bytes(self.text())
+            if self.events:
+                job = job_file(self.folder.parent / "convert.yaml", self.folder / f".{name}", **{"model.kind": "lr"})
+                subprocess.run([SHOAL, "convert", job, "--out", self.folder / f".{name}.events"], check=True, stdout=subprocess.DEVNULL)
+                (self.folder / f".{name}.events").replace(self.folder / f".{name}")
         for name in names:  # at once, so that they are one round
             (self.folder / f".{name}").rename(self.folder / f"part-{name}")
         return self
@@ -60,7 +64,7 @@ ROUNDS = [["10", "11", "12", "13"], ["14", "15", "16"], ["05", "17", "18"]]
 
 def played(space, name, disturb=lambda run, round: None, rounds=ROUNDS, rows=200, **over):
     """The report of these rounds, and its log."""
-    log = Log(space, f"{name}-log", rows)
+    log = Log(space, f"{name}-log", rows, over.get("data.format") == "events")
     link = space / "log"
     if link.is_symlink():
         link.unlink()
@@ -90,6 +94,21 @@ def rounds_are_trained_as_they_come(space):
     assert [e["epoch"] for e in report["epochs"]] == [1, 2, 3], report["epochs"]
     again, _ = played(space, "b")
     assert digests(again) == digests(report)
+
+
+def event_files_and_scored_objects_are_beside_it(space):
+    """The rows are those of text; what is scored is listed once."""
+    text, log = played(space, "text")
+    scored = synth(space / "valid.tsv", 300, seed=2)
+    (space / "valid").mkdir()
+    for n, half in enumerate((scored.read_bytes().splitlines(keepends=True)[:150], scored.read_bytes().splitlines(keepends=True)[150:])):
+        (space / f"half-{n}").write_bytes(b"".join(half))
+        job = job_file(space / "convert.yaml", space / f"half-{n}", **{"model.kind": "lr"})
+        subprocess.run([SHOAL, "convert", job, "--out", space / "valid" / f"{n}"], check=True, stdout=subprocess.DEVNULL)
+    got, log = played(space, "events", **{"data.format": "events", "data.valid": f"{space}/valid/*"})
+    assert digests(got) == digests(text) and got["examples"] == log.total
+    assert got["objects"]["read"] == 10 and got["objects"]["valid"] == {"read": 2, "left_out": 0}, got["objects"]
+    assert [v["epoch"] for v in got["evaluations"]] == [1, 2, 3] and got["valid"]["examples"] == 300, got
 
 
 def killed_at_any_moment(space):
@@ -236,7 +255,7 @@ def what_has_no_end_says_so(space):
 
 
 if __name__ == "__main__":
-    main([rounds_are_trained_as_they_come, killed_at_any_moment, stopped_and_gone_on_with,
+    main([rounds_are_trained_as_they_come, event_files_and_scored_objects_are_beside_it, killed_at_any_moment, stopped_and_gone_on_with,
           another_job_begins_behind_what_is_learnt, rows_in_memory_go_back, one_that_is_written_is_not_taken,
           a_list_that_fails_is_made_again,
           a_fleet_goes_on_until_it_is_stopped, what_has_no_end_says_so])

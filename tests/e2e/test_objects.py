@@ -24,6 +24,14 @@ class Log:
         return {"object": {"list": f"echo list - >> {self.calls}; {list_words} find {self.folder} -type f {form}",
                            "open": f'echo open "$1" $PWD >> {self.calls}; {open_words} cat "{self.folder}/$1"'}}
 
+    def convert(self, space):
+        """The objects as event files of the same names."""
+        text, self.folder = self.folder, space / "events"
+        self.folder.mkdir()
+        for part in sorted(text.iterdir()):
+            job = job_file(space / "convert.yaml", part, **{"model.kind": "lr"})
+            subprocess.run([SHOAL, "convert", job, "--out", self.folder / part.name], check=True, stdout=subprocess.DEVNULL)
+
     def called(self, what="open"):
         """[(object, folder of the caller)]"""
         words = [line.split() for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
@@ -149,6 +157,50 @@ def files_are_objects_too(space):
     assert told.returncode == 78 and "is no file, so it cannot be an object" in told.stderr, told
 
 
+def event_files_are_objects_too(space):
+    log = Log(space, 16)
+    bsp = {"train.consistency": "bsp", "data.format": "events"}
+    text = run_job(job_of(space, log, **{**bsp, "data.format": "criteo"}), space / "text")
+    log.convert(space)
+    for mode in ("bsp", "ssp"):
+        log.calls.unlink()
+        report, _ = trained(space, mode, job_of(space, log, **{**bsp, "train.consistency": mode}), 4)
+        assert report["examples"] == 2 * log.rows and report["objects"] == {"read": 16, "left_out": 0}, report["objects"]
+        assert len(log.called("list")) == 1 and len(log.called()) == 16, (mode, log.called())
+        assert mode == "ssp" or digests(report) == digests(text)
+    job_file(space / "files.yaml", log.folder / "part-*", **{"model.kind": "lr", "train.batch": 64, "train.epochs": 2, "train.lanes": 4,
+                                                              "data.objects": True, **bsp})
+    assert digests(run_job(space / "files.yaml", space / "files", workers=3)) != digests(text), "rows are drawn by an object's name, here a path"
+    cut = f'if [ "$1" = part-02 ]; then head -c 3000 "{log.folder}/$1"; exit 0; fi;'
+    keys = {**bsp, "data.objects.tries": 2, "data.train": log.train(open_words=cut)}
+    refused(space, log, ["part-02: its end is damaged", "tried 2 times"], **keys)
+    out = run_job(job_of(space, log, **keys, **{"data.objects.failed": "leave_out"}), space / "out", workers=2)
+    assert out["objects"] == {"read": 15, "left_out": 1} and out["examples"] == 2 * log.rows * 15 // 16, out["objects"]
+
+
+def what_is_scored_is_of_objects_too(space):
+    """Figures are those of plain files, and a group's, on whatever workers; each object is opened by one."""
+    log = Log(space, 12, rows=900)
+    keys = {"train.consistency": "bsp", "train.epochs": 2, "evaluate.group": "C1", "data.objects.quiet": None,
+            "data.train": str(space / "all.tsv")}
+    plain = run_job(job_of(space, log, **keys, **{"data.valid": [str(space / "log" / f"part-{i:02}") for i in range(12)]}), space / "plain")
+    for workers in (1, 4):
+        log.calls.unlink(missing_ok=True)
+        report, fleet = trained(space, f"w{workers}", job_of(space, log, **keys, **{"data.valid": [log.train()], "data.test": [log.train()]}), workers)
+        assert report["objects"] == {"valid": {"read": 12, "left_out": 0}, "test": {"read": 12, "left_out": 0}}, report["objects"]
+        assert digests(report) == digests(plain)
+        for split in ("valid", "test"):
+            want, got = plain["valid"], report[split]
+            assert all(abs(got[k] - want[k]) < 1e-12 for k in ("auc", "logloss", "gauc")), (want, got)
+            assert got["examples"] == want["examples"] == log.rows, got
+        held = [fleet.texts(f"w{w}") for w in range(workers)]
+        assert len(log.called()) <= 24 and len(set(log.called())) == len(log.called()), log.called()
+        assert workers == 1 or min(map(len, held)) > 0, held
+    files = run_job(job_of(space, log, **{**keys, "data.train": str(space / "log" / "part-*"), "data.objects": True,
+                                                  "data.valid": str(space / "all.tsv")}), space / "files", workers=3)
+    assert files["objects"]["valid"] == {"read": 1, "left_out": 0} and files["valid"]["examples"] == log.rows, files["objects"]
+
+
 def a_replay_takes_objects_window_by_window(space):
     """16 objects an hour, opened by who trains them: tables and figures are a function of job and log, whoever computes and dies on the way; rows of days and
     hours are those of the same files taken as one. ssp keeps each hour's rows together, too. Behind a command each is opened once."""
@@ -186,5 +238,35 @@ def a_replay_takes_objects_window_by_window(space):
     assert digests(resumed) == digests(one) and resumed["replay"]["days"] == one["replay"]["days"], resumed["replay"]
 
 
-main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too,
-      a_replay_takes_objects_window_by_window])
+def a_replay_takes_event_files_window_by_window(space):
+    """An hour's objects, as text and as event files of the same names behind the same command."""
+    text, events, begin, dice = space / "text", space / "events", 1772582400, random.Random(7)
+    for n in range(12):
+        for folder in (text, events):
+            (folder / str(n // 4)).mkdir(parents=True, exist_ok=True)
+        lines = [f"{int(u % 3 == 0)},{begin + n // 4 * 3600 + dice.randrange(5400)},u{u}\n" for u in (dice.randrange(99) for _ in range(1 + dice.randrange(30)))]
+        (text / str(n // 4) / f"part-{n:02}").write_text("click,at,user\n" + "".join(lines), encoding="utf-8")
+        job = job_file(space / "convert.yaml", text / str(n // 4) / f"part-{n:02}",
+                       **{"data.format": "csv", "data.label": "click", "data.time": "at", "model.kind": "lr"})
+        subprocess.run([SHOAL, "convert", job, "--out", events / str(n // 4) / f"part-{n:02}"], check=True, stdout=subprocess.DEVNULL)
+    keys = {"model.kind": "lr", "train.batch": 16, "train.lanes": 3, "train.consistency": "bsp", "replay.window": "1h", "replay.checkpoint": False}
+    reports = []
+    for name, folder, workers, over in (("text", text, 2, {"data.format": "csv", "data.label": "click", "data.time": "at"}),
+                                        ("one", events, 1, {"data.format": "events", "data.time": "at"}),
+                                        ("three", events, 3, {"data.format": "events", "data.time": "at"})):
+        behind = {"object": {"list": f"cd {folder}; find . -type f -printf '%P\n'", "open": f'echo "$1" >> {space}/calls-{name}; cat "{folder}/$1"'}}
+        job_file(space / f"{name}.yaml", None, **{**keys, **over, "data.train": None})
+        with open(space / f"{name}.yaml", "a", encoding="utf-8") as f:
+            f.write(f"data.train: {json.dumps([behind])}\n")
+        report, _ = trained(space, f"run-{name}", space / f"{name}.yaml", workers)
+        calls = (space / f"calls-{name}").read_text().split()
+        assert len(calls) == len(set(calls)) == 12, calls
+        reports.append(report)
+    for report in reports[1:]:
+        assert digests(report) == digests(reports[0]) and report["replay"] == reports[0]["replay"], (report["replay"], reports[0]["replay"])
+    assert len(reports[0]["replay"]["days"][0]["hours"]) == 4, reports[0]["replay"]
+
+
+main([once_whoever_trains_it, killed_workers_objects_are_opened_by_others, what_fails_is_named_and_tried_again, files_are_objects_too, event_files_are_objects_too,
+      what_is_scored_is_of_objects_too, a_replay_takes_objects_window_by_window,
+      a_replay_takes_event_files_window_by_window])

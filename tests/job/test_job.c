@@ -536,9 +536,16 @@ START_TEST(job_that_grows_has_nothing_that_ends)
     struct err e;
     const char *grows = "job: x\ndata: {train: a*, objects: {grow: 1min}}\n";
     ck_assert_int_eq(job_parse(grows, strlen(grows), "job.yaml", NULL, &j, &e), 0);
-    ck_assert(j.data.objects.on);
+    ck_assert(j.data.objects.of[0].on);
     ck_assert_uint_eq(j.data.objects.grow_ms, 60000);
     job_free(&j);
+    const char *beside = "job: x\n"
+                         "data: {train: a*, valid: {object: {list: l, open: o}}, test: t, objects: "
+                         "{grow: 1min}, format: events}\n";
+    ck_assert_int_eq(job_parse(beside, strlen(beside), "job.yaml", NULL, &j, &e), 0);
+    ck_assert(j.data.objects.of[0].on && j.data.objects.of[1].on && !j.data.objects.of[2].on);
+    job_free(&j);
+    refused("job: x\ndata: {train: a*, objects: false, objects.grow: 1min}\n", NULL, "");
     refused(grows, "train.epochs=2", "each object is trained once");
     refused(grows, "train.skip=true", "nothing is trained");
     refused("job: x\ndata: {train: a*, valid: b, objects: {grow: 1min}}\n",
@@ -771,6 +778,34 @@ START_TEST(job_labels_that_come_late_are_joined)
     refused("data: {format: csv, label: x, train: a, join: {clicks: b, id: c}}", NULL, "data.time");
     refused("data: {format: csv, label: x, time: t, train: a, join: {clicks: b}}", NULL,
             "id is missing");
+}
+END_TEST
+
+START_TEST(job_splits_may_be_of_objects)
+{
+    static const char *const behind = "data:\n"
+                                      "  train: a\n"
+                                      "  objects: {tries: 2}\n"
+                                      "  valid: {object: {list: l, open: o}}\n"
+                                      "  test: [b, c]\n";
+    struct job j;
+    struct err e = {0};
+    ck_assert_msg(parse(behind, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert(!j.data.objects.of[0].on && j.data.objects.of[1].on && !j.data.objects.of[2].on);
+    ck_assert_str_eq(j.data.objects.of[1].open, "o");
+    ck_assert_uint_eq(j.data.objects.tries, 2);
+    ck_assert_str_eq(job_command(&j), "o");
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: a, valid: b, test: '-', objects: true}", NULL, &j, &e),
+                     0);
+    ck_assert(j.data.objects.of[0].on && j.data.objects.of[1].on && !j.data.objects.of[2].on);
+    ck_assert_ptr_null(job_command(&j));
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: a, objects: true, format: events}", NULL, &j, &e), 0);
+    job_free(&j);
+    refused("data: {train: a, valid: [b, {object: {list: l, open: o}}]}", NULL, "stands alone");
+    refused("data: {train: a, test: {object: {list: l}}}", NULL, "data.test: an object needs list");
+    refused("data: {train: '-', objects: true}", NULL, "- is no file");
 }
 END_TEST
 
@@ -1090,6 +1125,7 @@ int main(void)
     tcase_add_test(t, job_name_leads_nowhere);
     tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
     tcase_add_test(t, job_labels_that_come_late_are_joined);
+    tcase_add_test(t, job_splits_may_be_of_objects);
     tcase_add_test(t, job_columns_stand_on_other_columns);
     tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);
     tcase_add_test(t, job_networks_have_defaults_and_ranges);

@@ -254,10 +254,10 @@ static void digested(const struct shard *s)
     uint64_t least = j->at.epoch * ((rows + batch - 1) / batch);
     for (uint32_t i = 0; i < j->replay.windows; i++) /* of which no batch is of two */
         least = (i == 0 ? 0 : least) + (j->replay.window[i].rows + batch - 1) / batch;
-    if (j->objects.count > 0) /* likewise */
+    if (j->objects[WIRE_TRAIN].count > 0) /* likewise */
         least = 0;
-    for (uint32_t i = 0; i < j->objects.count; i++)
-        least += j->at.epoch * batches_of_object(&j->objects.object[i], batch);
+    for (uint32_t i = 0; i < j->objects[WIRE_TRAIN].count; i++)
+        least += j->at.epoch * batches_of_object(&j->objects[WIRE_TRAIN].object[i], batch);
     if (coord_grow_on(j))
         least = j->grow.at.before_batches + j->grow.at.batches;
     if (sum < least || (j->spec.train.mode != WIRE_BSP && sum != least))

@@ -170,7 +170,7 @@ static bool is_probe(const struct kind *k)
 static void job_make(const struct kind *k, bool second)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
-    bool probe = is_probe(k);
+    bool probe = is_probe(k), objects = strstr(k->data, "objects") != NULL;
     snprintf(yaml, sizeof yaml,
              "job: sim\n"
              "data: {format: csv, label: label, time: t, train: [%s], valid: [%s], cache: %s%s}\n"
@@ -185,9 +185,9 @@ static void job_make(const struct kind *k, bool second)
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n"
              "%s%s",
-             worker_path(strstr(k->data, "objects") != NULL ? "part-*.csv" : "train.csv"),
-             worker_path("valid.csv"), worker_path("cache"), k->data, probe ? "zero" : "uniform",
-             probe ? "sgd" : "adagrad",
+             worker_path(objects ? "part-*.csv" : "train.csv"),
+             worker_path(objects ? "part-*.csv" : "valid.csv"), worker_path("cache"), k->data,
+             probe ? "zero" : "uniform", probe ? "sgd" : "adagrad",
              probe    ? "1"
              : second ? "0.2"
                       : "0.3",

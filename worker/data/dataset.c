@@ -50,14 +50,6 @@ struct wish {
 
 /* ---- opening ---- */
 
-const struct string_list *dataset_list(const struct job *job, uint32_t split, const char **what)
-{
-    *what = split == WIRE_TRAIN ? "data.train" : split == WIRE_VALID ? "data.valid" : "data.test";
-    return split == WIRE_TRAIN   ? &job->data.train
-           : split == WIRE_VALID ? &job->data.valid
-                                 : &job->data.test;
-}
-
 /* A job that names its fields and label needs no training input to number them by. */
 static bool names_all(const struct job *job)
 {
@@ -81,42 +73,68 @@ static int header_of(const struct source *s, uint32_t i, struct lines *lines, st
     return lines_next(lines, line, e);
 }
 
-/* The first line of the first object; *line is the caller's. */
-static int object_head(const struct job *job, const char *object, const struct cache *cache,
-                       char **line, struct err *e)
+/* *line is the caller's. */
+static int first_line(const struct source *s, char **line, struct err *e)
 {
-    struct source s;
     struct lines lines;
     struct line first;
-    int rc = object_open(job, object, cache, &s, e);
+    int rc = lines_init(&lines, e);
     if (rc != 0)
         return rc;
-    rc = lines_init(&lines, e);
-    if (rc == 0) {
-        rc = header_of(&s, 0, &lines, &first, e);
-        if (rc == SHOAL_E_END || (rc == 0 && first.too_long))
-            rc =
-                err_set(e, SHOAL_E_DATA, "data.train: object %s: %s; look at it", s.file[0].name,
-                        rc == 0 ? "its first line is longer than 1 MiB" : "there is no line in it");
-        *line = rc == 0 ? strndup(first.text, first.bytes) : NULL;
-        if (rc == 0 && *line == NULL)
-            rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
-        lines_free(&lines);
-    }
+    rc = header_of(s, 0, &lines, &first, e);
+    if (rc == SHOAL_E_END || (rc == 0 && first.too_long))
+        rc = err_set(e, SHOAL_E_DATA, "data.train: object %s: %s; look at it", s->file[0].name,
+                     rc == 0 ? "its first line is longer than 1 MiB" : "there is no line in it");
+    *line = rc == 0 ? strndup(first.text, first.bytes) : NULL;
+    if (rc == 0 && *line == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the first line of the input");
+    lines_free(&lines);
+    return rc;
+}
+
+/* An object that is damaged is at fault, and not this machine. */
+static int object_fault(int rc, const char *what, struct err *e)
+{
+    struct err was = e != NULL ? *e : (struct err){0};
+    return rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM
+               ? err_set(e, SHOAL_E_DATA, "%s: object %s", what, was.text)
+               : rc;
+}
+
+/* What stands at the begin of the first object and says what the columns are; the caller's. */
+static int object_head(const struct job *job, const char *object, const struct cache *cache,
+                       char **head, struct err *e)
+{
+    struct source s;
+    int rc = object_open(job, WIRE_TRAIN, object, cache, &s, e);
+    if (rc != 0)
+        return rc;
+    rc = job->data.format == DATA_EVENTS
+             ? object_fault(dataset_head_of_events(&s, head, e), "data.train", e)
+             : first_line(&s, head, e);
     source_close(&s);
     return rc;
 }
 
-int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e)
+static bool may_be_left_out(const struct job *job, int rc)
+{
+    return job->data.objects.leave_out &&
+           (rc == SHOAL_E_DATA || rc == SHOAL_E_NOINPUT || rc == SHOAL_E_UNAVAILABLE);
+}
+
+int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
+                    struct err *e)
 {
     struct cache cache;
     *head = NULL;
     int rc = cache_init(&cache, job->data.cache, e);
     if (rc == 0)
-        rc = object_list(job, lines, e);
-    if (rc != 0 || format_of(job->data.format)->columns != NULL)
+        rc = object_list(job, split, lines, e);
+    if (rc != 0 || split != WIRE_TRAIN || format_of(job->data.format)->columns != NULL)
         return rc;
     rc = object_head(job, lines->item[0], &cache, head, e);
+    for (size_t i = 1; i < lines->count && may_be_left_out(job, rc); i++)
+        rc = object_head(job, lines->item[i], &cache, head, e);
     if (rc != 0)
         config_list_free(lines);
     return rc;
@@ -143,7 +161,7 @@ static int features_of_objects(const struct job *job, struct features *f, struct
 {
     struct string_list lines;
     char *head;
-    int rc = dataset_objects(job, &lines, &head, e);
+    int rc = dataset_objects(job, WIRE_TRAIN, &lines, &head, e);
     if (rc != 0)
         return rc;
     rc = features_make(job, lines.item[0], head, strlen(head), f, e);
@@ -161,7 +179,7 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
     const char *what;
     if (job->data.format == DATA_EVENTS)
         return dataset_features_of_events(job, other, f, e);
-    const struct string_list *list = dataset_list(job, WIRE_TRAIN, &what);
+    const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
     bool stream = list->count > 0 && source_is_stream(list->item[0]);
     bool looks = job->predict.on || job->data.objects.grow_ms == 0; /* else: all of a long log */
     bool gone = looks && list->count > 0 && !stream && source_check(list, what, NULL) != 0;
@@ -174,12 +192,12 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
                        "same columns with --set data.train=FILE",
                        what);
     if (list->count == 0 || (named && (stream || gone)))
-        list = dataset_list(job, other, &what);
+        list = job_input(job, other, &what);
     if (format_of(job->data.format)->columns != NULL)
         return features_make(job, what, NULL, 0, f, e);
     if (list == &job->data.train && job->data.head != NULL)
         return features_make(job, what, job->data.head, strlen(job->data.head), f, e);
-    if (list == &job->data.train && job->data.objects.open != NULL)
+    if (list == &job->data.train && job->data.objects.of[WIRE_TRAIN].on)
         return features_of_objects(job, f, e);
     char *name, *line;
     size_t bytes;
@@ -207,7 +225,7 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
 static int names_check(const struct job *job, struct err *e)
 {
     struct string_list names = {0};
-    if (job->data.partition.step == 0 || job->data.objects.open != NULL)
+    if (job->data.partition.step == 0 || job->data.objects.of[WIRE_TRAIN].open != NULL)
         return 0;
     int rc = source_names(&job->data.train, "data.train", &names, e);
     if (rc == 0)
@@ -225,7 +243,7 @@ int dataset_check(const struct job *job, struct err *e)
     bool gone = waits && source_check(&job->data.train, "data.train", NULL) != 0;
     for (uint32_t split = gone ? WIRE_VALID : WIRE_TRAIN; split <= WIRE_TEST && rc == 0; split++) {
         const char *what;
-        const struct string_list *list = dataset_list(job, split, &what);
+        const struct string_list *list = job_input(job, split, &what);
         rc = list->count > 0 ? source_check(list, what, e) : 0;
     }
     if (rc == 0 && job->data.join.on && !gone)
@@ -426,13 +444,13 @@ static int texts_open(struct dataset *d, const struct job *job, uint32_t split, 
                       struct err *e)
 {
     const char *what;
-    const struct string_list *list = dataset_list(job, split, &what);
+    const struct string_list *list = job_input(job, split, &what);
     if (line != NULL) {
         d->salt = object_salt(line);
-        return object_open(job, line, &d->cache, &d->source, e);
+        return object_open(job, split, line, &d->cache, &d->source, e);
     }
-    return split == WIRE_TRAIN && job->data.objects.open != NULL
-               ? object_open_all(job, &d->cache, &d->source, e)
+    return job->data.objects.of[split].open != NULL
+               ? object_open_all(job, split, &d->cache, &d->source, e)
                : source_open(list, what, &d->cache, &d->source, e);
 }
 
@@ -465,6 +483,8 @@ static int rows_open(struct dataset *d, const struct job *job, uint32_t split, c
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: there is no row in it (first file: %s); look at the files", what,
                      d->source.file[0].name);
+    if (d->salt != 0 && d->events)
+        rc = object_fault(rc, what, e);
     return rc == 0 && !d->events ? dataset_keep_text(d, job, e) : rc;
 }
 
@@ -480,7 +500,7 @@ static int open_of(const struct job *job, uint32_t split, const char *line, stru
                    struct err *e)
 {
     const char *what;
-    (void)dataset_list(job, split, &what);
+    (void)job_input(job, split, &what);
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;
@@ -509,10 +529,10 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     return open_of(job, split, NULL, out, e);
 }
 
-int dataset_open_object(const struct job *job, const char *line, struct dataset **out,
-                        struct err *e)
+int dataset_open_object(const struct job *job, uint32_t split, const char *line,
+                        struct dataset **out, struct err *e)
 {
-    return open_of(job, WIRE_TRAIN, line, out, e);
+    return open_of(job, split, line, out, e);
 }
 
 void dataset_trim(const struct dataset *d, const struct job *job)
@@ -520,9 +540,9 @@ void dataset_trim(const struct dataset *d, const struct job *job)
     object_trim(job, &d->cache);
 }
 
-void dataset_forget(struct dataset *d, const struct job *job)
+void dataset_forget(struct dataset *d)
 {
-    object_forget(job, &d->source, &d->cache);
+    object_forget(&d->source, &d->cache);
     dataset_close(d);
 }
 
@@ -530,7 +550,7 @@ int dataset_parsed(const struct job *job, uint32_t split, struct dataset **out, 
                    struct err *e)
 {
     const char *what;
-    (void)dataset_list(job, split, &what);
+    (void)job_input(job, split, &what);
     struct dataset *d = dataset_new(what, e);
     if (d == NULL)
         return SHOAL_E_NOMEM;

@@ -29,18 +29,20 @@ struct dataset;
 /* split: enum wire_split. NOINPUT (file missing, glob without match), DATA, IO, CONFIG (columns
  * that do not fit). */
 int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e);
-/* The same of one object of data.train alone (object.h). */
-int dataset_open_object(const struct job *job, const char *line, struct dataset **out,
-                        struct err *e);
+/* The same of one object alone (object.h). */
+int dataset_open_object(const struct job *job, uint32_t split, const char *line,
+                        struct dataset **out, struct err *e);
 void dataset_close(struct dataset *d);
 /* Closes an object's, and takes its text out of the cache folder. */
-void dataset_forget(struct dataset *d, const struct job *job);
+void dataset_forget(struct dataset *d);
 /* object_trim, of the folder that it lies in. */
 void dataset_trim(const struct dataset *d, const struct job *job);
 
-/* The objects of data.train, and the first line of the first one where the format numbers its
- * columns by it, else NULL; both are the caller's. As object_list and object_open. */
-int dataset_objects(const struct job *job, struct string_list *lines, char **head, struct err *e);
+/* The objects of a split, and of data.train, where the format numbers its columns by what stands at
+ * the begin of the first one that can be read, that (its first line; of an event file its columns),
+ * else NULL; both are the caller's. As object_list and object_open. */
+int dataset_objects(const struct job *job, uint32_t split, struct string_list *lines, char **head,
+                    struct err *e);
 /* Of a log that grows, as object_list_again: what is behind `after`, which may be nothing; the head
  * where it is asked for (first). */
 struct object_seen;

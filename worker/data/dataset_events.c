@@ -3,45 +3,94 @@
 #include "worker/data/dataset_inner.h"
 
 #include "proto/base/log.h"
+#include "proto/job/config.h"
 #include "proto/wire/wire.h"
 #include "worker/data/batch_inner.h"
+#include "worker/data/object.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the head of an event file makes of a job: that of the training input, so that every split
- * has the same fields, or, where that has gone, of `other`. *name: the file's, the caller's. */
-static int events_job(const struct job *job, uint32_t other, struct job *out, char **head,
-                      char **name, struct err *e)
+_Static_assert(COLUMNS_MAX *COLUMNS_LINE < LIMIT_LINE_BYTES, "a file's columns travel as a line");
+
+int dataset_head_of_events(const struct source *s, char **text, struct err *e)
+{
+    struct events v;
+    int rc = events_open(s->file[0].fd, s->file[0].name, &v, e);
+    if (rc != 0)
+        return rc;
+    *text = malloc(v.columns.bytes + 1);
+    for (size_t i = 0; *text != NULL && i < v.columns.bytes; i++)
+        (*text)[i] = v.columns.text[i] != '\0' ? v.columns.text[i] : '\n';
+    if (*text != NULL)
+        (*text)[v.columns.bytes] = '\0';
+    else
+        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", s->file[0].name);
+    events_close(&v);
+    return rc;
+}
+
+/* Columns of a file of the training input, so that every split has the same fields, or, where that
+ * has gone, of `other`. *text and *name, the file's, are the caller's. */
+static int head_find(const struct job *job, uint32_t other, char **text, char **name, struct err *e)
 {
     const char *what;
-    const struct string_list *list = dataset_list(job, WIRE_TRAIN, &what);
+    const struct string_list *list = job_input(job, WIRE_TRAIN, &what);
     struct cache cache;
     struct source s;
-    struct events v;
-    if (job->predict.on)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "a prediction reads text, and data.format is events: name the log's with "
-                       "--set data.format=..");
-    if (list->count == 0 || source_check(list, what, NULL) != 0)
-        list = dataset_list(job, other, &what);
+    if (job->data.head != NULL) {
+        *text = strdup(job->data.head);
+        *name = strdup(what);
+        return 0;
+    }
+    bool there = list->count > 0 && source_check(list, what, NULL) == 0;
+    if (there && job->data.objects.of[WIRE_TRAIN].on) {
+        struct string_list lines;
+        int rc = dataset_objects(job, WIRE_TRAIN, &lines, text, e);
+        if (rc != 0)
+            return rc;
+        *name = strndup(lines.item[0], object_name(lines.item[0]));
+        config_list_free(&lines);
+        return 0;
+    }
+    if (!there)
+        list = job_input(job, other, &what);
     const struct string_list first = {list->item, list->count > 0 ? 1 : 0};
     int rc = cache_init(&cache, job->data.cache, e);
     if (rc == 0)
         rc = source_open(&first, what, &cache, &s, e);
     if (rc != 0)
         return rc;
-    rc = events_open(s.file[0].fd, s.file[0].name, &v, e);
-    if (rc == 0) {
+    rc = dataset_head_of_events(&s, text, e);
+    if (rc == 0)
         *name = strdup(s.file[0].name);
-        rc = *name == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: no memory for a name", what)
-                           : columns_job(&v.columns, job, *name, out, head, e);
-        if (rc != 0)
-            free(*name);
-        events_close(&v);
-    }
     source_close(&s);
+    return rc;
+}
+
+/* What the head of an event file makes of a job. *name: the file's, the caller's. */
+static int events_job(const struct job *job, uint32_t other, struct job *out, char **head,
+                      char **name, struct err *e)
+{
+    struct columns c = {0};
+    char *text = NULL;
+    *name = NULL;
+    if (job->predict.on)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "a prediction reads text, and data.format is events: name the log's with "
+                       "--set data.format=..");
+    int rc = head_find(job, other, &text, name, e);
+    if (rc == 0 && (text == NULL || *name == NULL))
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the columns of the input; free some");
+    if (rc == 0)
+        rc = columns_parse(text, strlen(text), *name, &c, e);
+    if (rc == 0)
+        rc = columns_job(&c, job, *name, out, head, e);
+    columns_free(&c);
+    free(text);
+    if (rc != 0)
+        free(*name);
     return rc;
 }
 
@@ -75,12 +124,16 @@ int dataset_legend_of_events(const struct features *f, const struct job *job, st
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define AHEAD 32u /* rows that the processor is asked for before they are read */
+#define BATCHES_AHEAD 64u /* of one lane, at most, about */
+#define AHEAD 32u         /* rows that the processor is asked for before they are read */
 
-/* How many rows apart the lanes of all workers read at most: their tasks follow one another. */
-static uint64_t rows_near(const struct job *job)
+/* How many rows apart the lanes of all workers read at most: their tasks follow one another. Of an
+ * object under bsp one lane reads all. */
+static uint64_t rows_near(const struct job *job, bool object)
 {
     uint64_t step = (uint64_t)job_lanes(job) * job->train.batch, said = job->train.task_batches;
+    if (object && job->train.mode == WIRE_BSP)
+        return (uint64_t)job->train.batch * BATCHES_AHEAD;
     return said > 0 ? step * said : step + LIMIT_NEAR_ROWS;
 }
 
@@ -101,15 +154,17 @@ static void groups_tell(const struct dataset *d, uint64_t near)
 
 int dataset_group_events(struct dataset *d, const struct job *job, bool drawn, struct err *e)
 {
+    bool object = d->salt != 0;
     struct groups_wish w = {.drawn = drawn,
-                            .near = rows_near(job),
+                            .object = object,
+                            .near = rows_near(job, object),
                             .readers = job_lanes(job) * (1 + job->train.prefetch)};
     int rc = groups_open(&d->source, &d->features, &w, &d->groups, e);
     if (rc != 0)
         return rc;
     d->index = (struct index){
         .rows = groups_rows(d->groups), .digest = groups_digest(d->groups), .chunk_rows = 1};
-    if (drawn)
+    if (drawn && !object)
         groups_tell(d, w.near);
     return 0;
 }

@@ -29,13 +29,12 @@ struct dataset {
     char warning[ERR_TEXT_MAX]; /* of its labels; empty: none */
 };
 
-/* The files of a split; *what: their key. */
-const struct string_list *dataset_list(const struct job *job, uint32_t split, const char **what);
-
 /* Of a job whose format is events: as its training input's first file has them, or, where that has
  * gone, that of split `other`. */
 int dataset_features_of_events(const struct job *job, uint32_t other, struct features *f,
                                struct err *e);
+/* The columns' lines of the first file: a job's data.head; *text, the caller's. As events_open. */
+int dataset_head_of_events(const struct source *s, char **text, struct err *e);
 int dataset_legend_of_events(const struct features *f, const struct job *job, struct legend *out,
                              struct err *e);
 

@@ -18,6 +18,7 @@
 #define PACKED_TIMES 4u /* so much larger are keys of several values laid out than packed, about */
 #define LOG_SPARE 4u    /* blocks of the log's order beside those at hand */
 #define HELD_MAX 8u     /* groups drawn */
+#define OBJECT_PART 4u
 
 /* An order of the blocks, cut into groups. */
 struct plan {
@@ -38,7 +39,8 @@ struct group {
     uint32_t refs; /* holds, and who decodes */
     uint64_t last; /* when it was held last */
     uint32_t blocks, next, done;
-    int status; /* of a block that could not be read */
+    uint64_t rows, given; /* of it; read so far */
+    int status;           /* of a block that could not be read */
     struct err error;
     struct rows *row; /* owned: (room), laid out: (blocks) */
     uint32_t room;
@@ -52,7 +54,7 @@ struct room {
 struct groups {
     struct parsed *parsed; /* owned */
     const struct features *features;
-    bool drawn;
+    bool drawn, object;
     uint64_t rows, digest;
     uint32_t blocks, count, most;
     uint64_t bytes;        /* of a group */
@@ -118,9 +120,10 @@ static uint64_t row_bytes(const struct groups *g, uint64_t packed)
 /* Into how many groups an epoch is cut, and how many are held. */
 static void sizes_find(struct groups *g, const struct groups_wish *w, uint64_t packed)
 {
-    uint64_t bytes = row_bytes(g, packed), rows = w->rows > 0 ? w->rows : GROUP_ROWS;
-    if (w->rows == 0 && rows > GROUP_BYTES / bytes)
-        rows = GROUP_BYTES / bytes;
+    uint32_t part = g->object ? OBJECT_PART : 1;
+    uint64_t bytes = row_bytes(g, packed), rows = w->rows > 0 ? w->rows : GROUP_ROWS / part;
+    if (w->rows == 0 && rows > GROUP_BYTES / part / bytes)
+        rows = GROUP_BYTES / part / bytes;
     uint64_t count = g->drawn ? (g->rows + rows - 1) / rows : g->blocks;
     count = count < 1 ? 1 : count < g->blocks ? count : g->blocks;
     uint64_t even = g->rows / count + 1;
@@ -157,6 +160,7 @@ int groups_open(const struct source *s, const struct features *f, const struct g
         return no_memory(e);
     g->features = f;
     g->drawn = w->drawn;
+    g->object = w->object;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->change, NULL);
     int rc = parsed_open(s, f, true, &g->parsed, e);
@@ -329,6 +333,8 @@ static int held_begin(struct groups *g, struct group *x, const struct plan *p, u
     x->number = number;
     x->blocks = blocks;
     x->next = x->done = 0;
+    x->rows = p->at[p->cut[number + 1]] - p->at[p->cut[number]];
+    x->given = 0;
     x->status = 0;
     x->last = ++g->clock;
     return 0;
@@ -371,6 +377,14 @@ static void block_decode(struct groups *g, struct group *x, const struct plan *p
         pthread_cond_broadcast(&g->change);
 }
 
+/* Nobody needs its rows any more this epoch. */
+static void group_empty(struct group *x)
+{
+    for (uint32_t i = 0; i < x->blocks; i++)
+        rows_close(&x->row[i]);
+    x->used = false;
+}
+
 static void group_leave(struct groups *g, struct group *x)
 {
     SHOAL_ASSERT(x->refs > 0);
@@ -378,6 +392,8 @@ static void group_leave(struct groups *g, struct group *x)
         return;
     if (x->status != 0)
         x->used = false; /* who wants it again tries again */
+    else if (g->object && x->given >= x->rows)
+        group_empty(x);
     pthread_cond_broadcast(&g->change);
 }
 
@@ -426,6 +442,7 @@ int groups_take(struct groups *g, uint64_t seed, uint32_t epoch, uint64_t positi
         return rc;
     h->plan = p;
     h->group = x;
+    h->from = position;
     h->first = p->at[p->cut[number]];
     h->rows = p->at[p->cut[number + 1]] - h->first;
     h->draw = index_draw(g->count > 1 ? rng_mix(p->seed ^ rng_mix(number + 1ull)) : p->seed,
@@ -473,10 +490,11 @@ static void next_decode(struct groups *g, const struct plan *p, uint32_t number,
 
 void groups_give(struct groups *g, struct groups_hold *h, uint64_t end)
 {
-    SHOAL_ASSERT(end >= h->first && end <= h->first + h->rows);
+    SHOAL_ASSERT(end >= h->from && end <= h->first + h->rows);
     pthread_mutex_lock(&g->lock);
     uint32_t number = h->group->number;
     h->group->last = ++g->clock;
+    h->group->given += end - h->from;
     group_leave(g, h->group);
     next_decode(g, h->plan, number, end - h->first, h->rows);
     h->plan->refs--;

@@ -9,6 +9,9 @@
  * files' blocks, the job's columns, seed and epoch, fixed for ever. In the log's order a group is a
  * block.
  *
+ * An object's groups are a quarter as large, and go as soon as all their rows are read: a worker
+ * reads one in each lane.
+ *
  * Memory: as many groups as positions lie apart that are read at a time, one more, and the next,
  * which is decoded while one is read: 3 to 8. Blocks of the log's order: of GROUP_BYTES at most.
  * Readers decode a group together. Thread: any, one hold each at a time. */
@@ -26,6 +29,7 @@ struct groups; /* opaque */
 
 struct groups_wish {
     bool drawn;       /* epochs from 1 on; else all are in the log's order */
+    bool object;      /* one of several that are read at a time */
     uint64_t near;    /* rows: positions read at a time lie no farther apart */
     uint32_t readers; /* batches read at a time */
     /* for tests; 0: GROUP_ROWS, and what `near` asks for */
@@ -49,6 +53,7 @@ uint64_t groups_memory(const struct groups *g);
 /* A group while its rows are read. */
 struct groups_hold {
     uint64_t first, rows; /* its positions */
+    uint64_t from;        /* the position asked for */
     uint64_t file_ns;     /* how long files were read for it, if clock_ns was given */
     struct plan *plan;
     struct group *group;

@@ -29,9 +29,10 @@ struct input {
 static void open_run(struct env_work *w) /* on a thread of the pool */
 {
     struct input *in = container_of(w, struct input, work);
-    in->status = in->object == INPUTS_NO_OBJECT
-                     ? dataset_open(in->set->job, in->split, &in->data, &in->error)
-                     : dataset_open_object(in->set->job, in->line, &in->data, &in->error);
+    in->status =
+        in->object == INPUTS_NO_OBJECT
+            ? dataset_open(in->set->job, in->split, &in->data, &in->error)
+            : dataset_open_object(in->set->job, in->split, in->line, &in->data, &in->error);
 }
 
 static void open_done(struct env_work *w)
@@ -89,11 +90,10 @@ static void input_open(struct inputs *s, struct input *in)
 int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *line,
                 struct dataset **out, struct err *e)
 {
-    if (split >= INPUTS_SPLITS ||
-        (object != INPUTS_NO_OBJECT && (split != 0 || object >= LIMIT_OBJECTS)))
+    if (split >= JOB_SPLITS || (object != INPUTS_NO_OBJECT && object >= LIMIT_OBJECTS))
         return err_set(e, SHOAL_E_MALFORMED,
                        "the coordinator names split %u, object %u: there are train, valid and "
-                       "test, and %u objects of train at most",
+                       "test, and %u objects of each at most",
                        split, object, LIMIT_OBJECTS);
     struct input *in = input_find(s, split, object, line);
     bool fresh = in == NULL;
@@ -125,7 +125,7 @@ static void object_close(struct inputs *s, struct input *in)
     if (s->job->data.objects.grow_ms > 0)
         dataset_trim(in->data, s->job);
     if (s->job->data.cache_max == 0)
-        dataset_forget(in->data, s->job);
+        dataset_forget(in->data);
     else
         dataset_close(in->data);
     input_remove(s, in);
@@ -190,10 +190,10 @@ static void list_run(struct env_work *w) /* on a thread of the pool */
 {
     struct inputs *s = container_of(w, struct inputs, list);
     s->list_error = (struct err){.code = 0};
-    s->list_status = s->job->data.objects.grow_ms > 0
+    s->list_status = s->listed == WIRE_TRAIN && s->job->data.objects.grow_ms > 0
                          ? dataset_objects_again(s->job, s->after, s->job->data.head == NULL,
                                                  &s->seen, &s->lines, &s->head, &s->list_error)
-                         : dataset_objects(s->job, &s->lines, &s->head, &s->list_error);
+                         : dataset_objects(s->job, s->listed, &s->lines, &s->head, &s->list_error);
 }
 
 static void list_done(struct env_work *w)
@@ -203,7 +203,7 @@ static void list_done(struct env_work *w)
     s->on_change(s->context);
 }
 
-void inputs_relist(struct inputs *s, const char *after)
+void inputs_relist(struct inputs *s, uint32_t split, const char *after)
 {
     if (s->listing)
         return;
@@ -212,6 +212,7 @@ void inputs_relist(struct inputs *s, const char *after)
     config_list_free(&s->lines);
     free(s->head);
     s->head = NULL;
+    s->listed = split;
     s->list_status = 1;
 }
 

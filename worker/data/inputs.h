@@ -1,7 +1,7 @@
 /* inputs.h: what of the input a worker has open: splits, each once and to the end, and objects of
- * data.train, each while somebody trains it and as long afterwards as there is room. Opening may
- * read all files: it runs in env_work, and whoever needs an input asks again when on_change was
- * called. Thread: the worker's loop. */
+ * splits, each while somebody trains or scores it and as long afterwards as there is room.
+ * Opening may read all files: it runs in env_work, and whoever needs an input asks again when
+ * on_change was called. Thread: the worker's loop. */
 #ifndef WORKER_DATA_INPUTS_H
 #define WORKER_DATA_INPUTS_H
 
@@ -9,7 +9,6 @@
 #include "worker/data/dataset.h"
 #include "worker/data/object.h"
 
-#define INPUTS_SPLITS 3u
 #define INPUTS_IDLE 16u /* objects that nobody uses and that stay open */
 #define INPUTS_NO_OBJECT UINT32_MAX
 
@@ -27,6 +26,7 @@ struct inputs {
     struct env_work list;
     bool listing;
     int list_status; /* 1: not asked for yet */
+    uint32_t listed; /* which split */
     struct err list_error;
     struct string_list lines; /* owned: of all objects, once listed */
     char *head;               /* owned */
@@ -40,13 +40,14 @@ void inputs_close(struct inputs *s); /* nothing is opening */
 bool inputs_busy(const struct inputs *s);
 /* 0: open, *out is it, the caller's until inputs_release. AGAIN: it opens, on_change will be
  * called. Else why it cannot be opened, in *e; of an object the next call tries again. object:
- * INPUTS_NO_OBJECT for the whole split, else of data.train, with its line. */
+ * INPUTS_NO_OBJECT for the whole split, else one of it, with its line. */
 int inputs_open(struct inputs *s, uint32_t split, uint32_t object, const char *line,
                 struct dataset **out, struct err *e);
 void inputs_release(struct inputs *s, const struct dataset *d); /* NULL is fine */
 /* 0: `lines` and `head` are there; else as inputs_open. */
 int inputs_list(struct inputs *s, struct err *e);
-/* They are to be listed anew, of a log that grows those behind a name; NULL: the same as before. */
-void inputs_relist(struct inputs *s, const char *after);
+/* Those of this split are to be listed anew, of a log that grows those behind a name; NULL: the
+ * same as before. */
+void inputs_relist(struct inputs *s, uint32_t split, const char *after);
 
 #endif

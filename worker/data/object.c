@@ -6,8 +6,10 @@
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/job/config.h"
+#include "proto/wire/wire.h"
 #include "worker/data/command.h"
 #include "worker/data/dated.h"
+#include "worker/data/events.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -59,7 +61,9 @@ static int attempt(const struct attempt *a, struct err *e)
 
 struct listing {
     const struct job *job;
-    char *text; /* (most + 1), owned */
+    uint32_t split;
+    const char *what; /* its key */
+    char *text;       /* (most + 1), owned */
     size_t bytes, most;
 };
 
@@ -68,9 +72,8 @@ static int listing_add(void *to, const char *data, size_t bytes, struct err *e)
     struct listing *l = to;
     if (bytes > l->most - l->bytes)
         return err_set(e, SHOAL_E_CONFIG,
-                       "data.train: the object list has more than %u MiB; list fewer and larger "
-                       "objects",
-                       (uint32_t)(l->most >> 20));
+                       "%s: the object list has more than %u MiB; list fewer and larger objects",
+                       l->what, (uint32_t)(l->most >> 20));
     memcpy(l->text + l->bytes, data, bytes);
     l->bytes += bytes;
     return 0;
@@ -79,9 +82,11 @@ static int listing_add(void *to, const char *data, size_t bytes, struct err *e)
 static int listing_run(void *context, struct err *e)
 {
     struct listing *l = context;
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s: object list", l->what);
     l->bytes = 0;
-    return command_read(&(struct command){.text = l->job->data.objects.list,
-                                          .name = "data.train: object list",
+    return command_read(&(struct command){.text = l->job->data.objects.of[l->split].list,
+                                          .name = name,
                                           .quiet_s = l->job->data.objects.quiet_s},
                         listing_add, l, NULL, e);
 }
@@ -116,27 +121,26 @@ static bool size_of(const char *line, uint64_t *bytes)
     return errno == 0 && (*end == '\0' || *end == '\t');
 }
 
-static int line_check(const char *line, struct err *e)
+static int line_check(const char *line, const char *what, struct err *e)
 {
     size_t name = object_name(line);
     uint64_t bytes;
     if (name == 0 || name >= LIMIT_PATH / 2 || strlen(line) >= LIMIT_PATH)
         return err_set(e, SHOAL_E_DATA,
-                       "data.train: the object list has a line of %zu bytes, %zu of them a name "
+                       "%s: the object list has a line of %zu bytes, %zu of them a name "
                        "(%.40s): 1 to %u of a name and up to %u in all are possible",
-                       strlen(line), name, line, LIMIT_PATH / 2 - 1, LIMIT_PATH - 1);
+                       what, strlen(line), name, line, LIMIT_PATH / 2 - 1, LIMIT_PATH - 1);
     uint32_t tabs = 0;
     for (const char *p = line; *p != '\0'; p++) {
         tabs += *p == '\t';
         if (((unsigned char)*p < ' ' && *p != '\t') || *p == 127 || tabs > 2)
             return err_set(e, SHOAL_E_DATA,
-                           "data.train: object %.*s has a control character in its line, or a "
-                           "third tab",
-                           (int)(name < 60 ? name : 60), line);
+                           "%s: object %.*s has a control character in its line, or a third tab",
+                           what, (int)(name < 60 ? name : 60), line);
     }
     if (line[name] == '\t' && line[name + 1] != '\t' && !size_of(line, &bytes))
         return err_set(e, SHOAL_E_DATA,
-                       "data.train: object %.*s: behind the tab stands %.40s, not its bytes",
+                       "%s: object %.*s: behind the tab stands %.40s, not its bytes", what,
                        (int)name, line, line + name + 1);
     return 0;
 }
@@ -146,7 +150,7 @@ static int listing_lines(struct listing *l, struct string_list *out, struct err 
     int rc = 0;
     l->text[l->bytes] = '\0';
     if (memchr(l->text, '\0', l->bytes) != NULL)
-        return err_set(e, SHOAL_E_DATA, "data.train: the object list has a byte 0");
+        return err_set(e, SHOAL_E_DATA, "%s: the object list has a byte 0", l->what);
     for (char *at = l->text, *end; rc == 0 && *at != '\0'; at = end) {
         size_t n = strcspn(at, "\n");
         end = at + n + (at[n] == '\n');
@@ -155,9 +159,9 @@ static int listing_lines(struct listing *l, struct string_list *out, struct err 
         at[n] = '\0';
         if (n == 0)
             continue;
-        rc = line_check(at, e);
+        rc = line_check(at, l->what, e);
         if (rc == 0 && config_list_add(out, at) != 0)
-            rc = err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
+            rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of objects", l->what);
     }
     return rc;
 }
@@ -168,49 +172,52 @@ static int compare_lines(const void *a, const void *b)
 }
 
 /* A name twice would be trained twice. */
-static int names_check(const struct string_list *l, struct err *e)
+static int names_check(const struct string_list *l, const char *what, struct err *e)
 {
     for (size_t i = 1; i < l->count; i++) {
         size_t n = object_name(l->item[i]);
         if (object_name(l->item[i - 1]) == n && memcmp(l->item[i - 1], l->item[i], n) == 0)
-            return err_set(e, SHOAL_E_DATA, "data.train: object %.*s is listed twice", (int)n,
+            return err_set(e, SHOAL_E_DATA, "%s: object %.*s is listed twice", what, (int)n,
                            l->item[i]);
     }
     return 0;
 }
 
-static int commands_list(const struct job *job, struct string_list *out, struct err *e)
+static int commands_list(const struct job *job, uint32_t split, struct string_list *out,
+                         struct err *e)
 {
-    size_t most = job->data.objects.grow_ms > 0 ? ALL_BYTES : LIST_BYTES;
-    struct listing l = {.job = job, .text = malloc(most + 1), .most = most};
+    bool grows = split == WIRE_TRAIN && job->data.objects.grow_ms > 0;
+    size_t most = grows ? ALL_BYTES : LIST_BYTES;
+    struct listing l = {.job = job, .split = split, .text = malloc(most + 1), .most = most};
+    (void)job_input(job, split, &l.what);
     if (l.text == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory for the list of objects");
-    int rc = attempt(
-        &(struct attempt){listing_run, &l, "data.train: object list", job->data.objects.tries}, e);
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of objects", l.what);
+    int rc = attempt(&(struct attempt){listing_run, &l, l.what, job->data.objects.tries}, e);
     if (rc == 0)
         rc = listing_lines(&l, out, e);
     free(l.text);
     return rc;
 }
 
-int object_list(const struct job *job, struct string_list *out, struct err *e)
+int object_list(const struct job *job, uint32_t split, struct string_list *out, struct err *e)
 {
+    const char *what, *command = job->data.objects.of[split].list;
+    const struct string_list *files = job_input(job, split, &what);
     *out = (struct string_list){0};
-    int rc = job->data.objects.list != NULL ? commands_list(job, out, e)
-                                            : source_names(&job->data.train, "data.train", out, e);
-    for (size_t i = 0; rc == 0 && job->data.objects.list == NULL && i < out->count; i++)
-        rc = line_check(out->item[i], e);
+    int rc =
+        command != NULL ? commands_list(job, split, out, e) : source_names(files, what, out, e);
+    for (size_t i = 0; rc == 0 && command == NULL && i < out->count; i++)
+        rc = line_check(out->item[i], what, e);
     if (rc == 0 && out->count == 0)
         rc = err_set(e, SHOAL_E_NOINPUT,
-                     "data.train: the object list is empty; run its command by hand: %s",
-                     job->data.objects.list);
+                     "%s: the object list is empty; run its command by hand: %s", what, command);
     if (rc == 0 && out->count > LIMIT_OBJECTS)
-        rc = err_set(e, SHOAL_E_CONFIG, "data.train: %zu objects, more than %u; join some",
+        rc = err_set(e, SHOAL_E_CONFIG, "%s: %zu objects, more than %u; join some", what,
                      out->count, LIMIT_OBJECTS);
     if (rc == 0) {
         qsort(out->item, out->count, sizeof out->item[0], compare_lines);
-        rc = names_check(out, e);
-        if (rc == 0)
+        rc = names_check(out, what, e);
+        if (rc == 0 && split == WIRE_TRAIN)
             rc = dated_check(job, out, e);
     }
     if (rc != 0)
@@ -278,17 +285,18 @@ static int lines_take(const struct job *job, const struct string_list *all, cons
                       struct string_list *out, struct err *e)
 {
     size_t bytes = 0;
+    bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
     for (size_t i = 0; i < all->count && out->count < LIMIT_OBJECTS; i++) {
         char line[LIMIT_PATH];
         const char *is = all->item[i];
         if (!is_behind(is, after))
             continue;
-        int rc = line_check(is, e);
+        int rc = line_check(is, "data.train", e);
         if (rc != 0)
             return rc;
-        if (job->data.objects.list == NULL && !file_line(all->item[i], line))
+        if (files && !file_line(all->item[i], line))
             continue;
-        if (job->data.objects.list == NULL)
+        if (files)
             is = line;
         bytes += strlen(is) + 1;
         if (bytes > LIST_BYTES)
@@ -304,16 +312,16 @@ int object_list_again(const struct job *job, const char *after, struct object_se
 {
     struct string_list all = {0};
     *out = (struct string_list){0};
-    int rc = job->data.objects.list != NULL ? commands_list(job, &all, e) : 0;
-    for (size_t i = 0; rc == 0 && job->data.objects.list == NULL && i < job->data.train.count;
-         i++) {
+    bool files = job->data.objects.of[WIRE_TRAIN].list == NULL;
+    int rc = files ? 0 : commands_list(job, WIRE_TRAIN, &all, e);
+    for (size_t i = 0; rc == 0 && files && i < job->data.train.count; i++) {
         const struct string_list one = {&job->data.train.item[i], 1};
         rc = source_names_any(&one, "data.train", &all, e);
         rc = rc == SHOAL_E_NOINPUT ? 0 : rc; /* none has come yet */
     }
     if (rc == 0) {
         qsort(all.item, all.count, sizeof all.item[0], compare_lines);
-        rc = names_check(&all, e);
+        rc = names_check(&all, "data.train", e);
     }
     if (rc == 0)
         rc = seen_take(seen, &all, after, e);
@@ -329,6 +337,7 @@ int object_list_again(const struct job *job, const char *after, struct object_se
 
 struct fetch {
     const struct job *job;
+    const char *what, *open; /* the split's key and command */
     const char *line;
     const struct cache *cache;
     struct source_file *file;
@@ -345,6 +354,19 @@ static int fetch_add(void *to, const char *data, size_t bytes, struct err *e)
     return cache_write(s->cache, s->fd, data, bytes, e);
 }
 
+/* Of an event file: its end is there, and its index is its own. */
+static int whole_check(int fd, const char *name, struct err *e)
+{
+    struct events v;
+    struct err why = {0};
+    int rc = events_open(fd, name, &v, &why);
+    if (rc == 0)
+        events_close(&v);
+    else if (rc == SHOAL_E_CORRUPT || rc == SHOAL_E_CHECKSUM)
+        rc = SHOAL_E_DATA; /* what came is at fault, not the disk it lies on */
+    return rc == 0 ? 0 : err_set(e, rc, "%s", why.text);
+}
+
 /* All of it, or nothing is kept. */
 static int fetch_run(void *context, struct err *e)
 {
@@ -353,12 +375,12 @@ static int fetch_run(void *context, struct err *e)
     char name[LIMIT_PATH], shown[LIMIT_PATH + 32];
     uint64_t raw = 0, told;
     (void)snprintf(name, sizeof name, "%.*s", (int)object_name(f->line), f->line);
-    (void)snprintf(shown, sizeof shown, "data.train: object %s", name);
+    (void)snprintf(shown, sizeof shown, "%s: object %s", f->what, name);
     int rc = cache_create(f->cache, f->file->group, f->file->identity, SUFFIX, &made, e);
     if (rc != 0)
         return rc;
     struct fetch_sink sink = {f->cache, made.fd};
-    rc = command_read(&(struct command){.text = f->job->data.objects.open,
+    rc = command_read(&(struct command){.text = f->open,
                                         .argument = name,
                                         .name = shown,
                                         .quiet_s = f->job->data.objects.quiet_s},
@@ -367,6 +389,8 @@ static int fetch_run(void *context, struct err *e)
         rc = err_set(e, SHOAL_E_DATA,
                      "%s: %" PRIu64 " bytes came, the list says %" PRIu64 "; it is not used", shown,
                      raw, told);
+    if (rc == 0 && f->job->data.format == DATA_EVENTS)
+        rc = whole_check(made.fd, shown, e);
     if (rc != 0) {
         cache_drop(&made);
         return rc;
@@ -381,9 +405,8 @@ static int fetch_run(void *context, struct err *e)
 static int fetch(struct fetch *f, struct err *e)
 {
     struct source_file *file = f->file;
-    const char *open = f->job->data.objects.open;
     struct stat st;
-    file->group = hash_bytes(open, strlen(open), object_salt(f->line));
+    file->group = hash_bytes(f->open, strlen(f->open), object_salt(f->line));
     file->identity = hash_bytes(f->line, strlen(f->line), file->group);
     int rc = 0;
     file->fd = cache_find(f->cache, file->group, file->identity, SUFFIX);
@@ -402,7 +425,8 @@ static int fetch(struct fetch *f, struct err *e)
 }
 
 /* A file; behind its name may stand what it had when it was listed. */
-static int file_open(const char *line, const struct cache *cache, struct source *out, struct err *e)
+static int file_open(const char *what, const char *line, const struct cache *cache,
+                     struct source *out, struct err *e)
 {
     char name[LIMIT_PATH], *item = name;
     const struct string_list one = {&item, 1};
@@ -411,30 +435,34 @@ static int file_open(const char *line, const struct cache *cache, struct source 
     (void)snprintf(name, sizeof name, "%.*s", (int)object_name(line), line);
     if (size_of(line, &told) && stat(name, &st) == 0 && (uint64_t)st.st_size != told)
         return err_set(e, SHOAL_E_DATA,
-                       "data.train: object %s has %" PRIu64 " bytes, and had %" PRIu64
+                       "%s: object %s has %" PRIu64 " bytes, and had %" PRIu64
                        " when it was listed: it is not used; rename files into the log when they "
                        "are whole",
-                       name, (uint64_t)st.st_size, told);
-    return source_open(&one, "data.train", cache, out, e);
+                       what, name, (uint64_t)st.st_size, told);
+    return source_open(&one, what, cache, out, e);
 }
 
-int object_open(const struct job *job, const char *line, const struct cache *cache,
+int object_open(const struct job *job, uint32_t split, const char *line, const struct cache *cache,
                 struct source *out, struct err *e)
 {
+    struct fetch f = {
+        .job = job, .open = job->data.objects.of[split].open, .line = line, .cache = cache};
+    (void)job_input(job, split, &f.what);
     *out = (struct source){0};
-    if (job->data.objects.open == NULL)
-        return file_open(line, cache, out, e);
-    int rc = line_check(line, e); /* the coordinator's word */
+    if (f.open == NULL)
+        return file_open(f.what, line, cache, out, e);
+    int rc = line_check(line, f.what, e); /* the coordinator's word */
     if (rc != 0)
         return rc;
     out->file = calloc(1, sizeof out->file[0]);
     if (out->file == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "data.train: no memory to open an object; free some");
+        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what);
     out->count = 1;
-    *out->file = (struct source_file){.fd = -1, .name = strndup(line, object_name(line))};
-    struct fetch f = {job, line, cache, out->file};
+    *out->file =
+        (struct source_file){.fd = -1, .fetched = true, .name = strndup(line, object_name(line))};
+    f.file = out->file;
     rc = out->file->name == NULL
-             ? err_set(e, SHOAL_E_NOMEM, "data.train: no memory to open an object; free some")
+             ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to open an object; free some", f.what)
              : fetch(&f, e);
     out->bytes = out->file->bytes;
     if (rc != 0)
@@ -442,21 +470,20 @@ int object_open(const struct job *job, const char *line, const struct cache *cac
     return rc;
 }
 
-int object_open_all(const struct job *job, const struct cache *cache, struct source *out,
-                    struct err *e)
+int object_open_all(const struct job *job, uint32_t split, const struct cache *cache,
+                    struct source *out, struct err *e)
 {
     struct string_list lines;
     *out = (struct source){0};
-    int rc = object_list(job, &lines, e);
+    int rc = object_list(job, split, &lines, e);
     if (rc != 0)
         return rc;
     out->file = calloc(lines.count, sizeof out->file[0]);
     if (out->file == NULL)
-        rc = err_set(e, SHOAL_E_NOMEM, "data.train: no memory for %zu objects; free some",
-                     lines.count);
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for %zu objects; free some", lines.count);
     for (size_t i = 0; rc == 0 && i < lines.count; i++) {
         struct source one;
-        rc = object_open(job, lines.item[i], cache, &one, e);
+        rc = object_open(job, split, lines.item[i], cache, &one, e);
         if (rc != 0)
             break;
         SHOAL_ASSERT(one.count == 1);
@@ -473,13 +500,14 @@ int object_open_all(const struct job *job, const struct cache *cache, struct sou
 
 void object_trim(const struct job *job, const struct cache *cache)
 {
-    if (job->data.objects.open == NULL)
+    if (job->data.objects.of[WIRE_TRAIN].open == NULL)
         cache_trim(cache, "text", job->data.cache_max);
     cache_trim(cache, "index", INDEXES_BYTES);
 }
 
-void object_forget(const struct job *job, const struct source *s, const struct cache *cache)
+void object_forget(const struct source *s, const struct cache *cache)
 {
-    for (uint32_t i = 0; job->data.objects.open != NULL && i < s->count; i++)
-        cache_remove(cache, s->file[i].group, s->file[i].identity, SUFFIX);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->file[i].fetched)
+            cache_remove(cache, s->file[i].group, s->file[i].identity, SUFFIX);
 }

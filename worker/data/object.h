@@ -1,5 +1,5 @@
 /* object.h: a log as objects: what one command lists and another prints, or files. Each is opened
- * by itself, by the worker that trains it.
+ * by itself, by the worker that trains or scores it.
  *
  * An object is told by a line: "NAME", "NAME<tab>BYTES" or "NAME<tab>BYTES<tab>MARK". BYTES, packed
  * as it lies, are compared with what came; the whole line is what the cache folder knows the
@@ -11,9 +11,9 @@
 #include "proto/job/job.h"
 #include "worker/data/source.h"
 
-/* Lines of all objects of data.train, in byte order; the caller's (config_list_free). As
+/* Lines of all objects of a split, in byte order; the caller's (config_list_free). As
  * source_open; DATA: a name twice, or one that cannot be; CONFIG: too many. */
-int object_list(const struct job *job, struct string_list *out, struct err *e);
+int object_list(const struct job *job, uint32_t split, struct string_list *out, struct err *e);
 /* Names of the last list, by hash: what is late. */
 struct object_seen {
     uint64_t *hash; /* owned (count), rising */
@@ -22,19 +22,19 @@ struct object_seen {
     uint32_t late;
     char late_name[LIMIT_PATH];
 };
-/* Of a log that grows: the first lines behind the name `after` that fit into a message, files with
- * their bytes and times, so that nobody takes one that is still written. seen->late: names up to
- * `after` that the last list had not, late_name one of them. */
+/* Of data.train, a log that grows: the first lines behind the name `after` that fit into a message,
+ * files with their bytes and times, so that nobody takes one that is still written. seen->late:
+ * names up to `after` that the last list had not, late_name one of them. */
 int object_list_again(const struct job *job, const char *after, struct object_seen *seen,
                       struct string_list *out, struct err *e);
 /* The text of one, as a source of one file: found in the cache folder, or read, as often as
  * data.objects.tries allows. As source_open; UNAVAILABLE: a command that printed nothing for
  * data.objects.quiet. */
-int object_open(const struct job *job, const char *line, const struct cache *cache,
+int object_open(const struct job *job, uint32_t split, const char *line, const struct cache *cache,
                 struct source *out, struct err *e);
 /* The text of all of them, one after the other. */
-int object_open_all(const struct job *job, const struct cache *cache, struct source *out,
-                    struct err *e);
+int object_open_all(const struct job *job, uint32_t split, const struct cache *cache,
+                    struct source *out, struct err *e);
 /* Bytes of the name at the begin of a line; a number of it, for draws of the object's own. */
 size_t object_name(const char *line);
 uint64_t object_salt(const char *line);
@@ -44,6 +44,6 @@ void object_line(const char *name, const char *mark, char out[LIMIT_PATH]);
 void object_trim(const struct job *job, const struct cache *cache);
 /* Takes its text out of the cache folder: it is read again when it is opened again. Of files that
  * are objects nothing is taken. */
-void object_forget(const struct job *job, const struct source *s, const struct cache *cache);
+void object_forget(const struct source *s, const struct cache *cache);
 
 #endif

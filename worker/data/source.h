@@ -27,6 +27,7 @@ struct source_file {
     uint64_t group;    /* hash of its path */
     uint64_t identity; /* hash of path, size and time */
     bool stream;       /* nothing about it can be kept */
+    bool fetched;      /* by a command, into the cache folder (object.h) */
 };
 
 struct source {

@@ -273,11 +273,13 @@ static struct msg *windows_add(struct msg *m, const struct dataset *d, uint32_t 
 
 static struct msg *object_message(const struct seat *s)
 {
-    bool replay = s->host->base.job->replay.on && s->index_status == 0;
+    bool replay =
+        s->task.split == WIRE_TRAIN && s->host->base.job->replay.on && s->index_status == 0;
     struct wire w;
     client_head(&s->report, &w);
     struct wire_OBJECT_DONE *q = &w.u.OBJECT_DONE;
     q->pass = s->host->pass;
+    q->split = s->task.split;
     q->object = s->task.object - 1;
     q->salt = hash_bytes(s->task.object_name, strlen(s->task.object_name), 1);
     q->fail_status = s->index_status;

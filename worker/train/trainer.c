@@ -172,8 +172,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
         return REQUEST_DONE;
     }
     sm_move(&trainer_moves, &t->state, PREPARING);
-    t->objects_known = !t->job.data.objects.on; /* a coordinator that came back asks again */
-    inputs_relist(&t->inputs, "");
+    t->known = 0; /* a coordinator that came back asks again */
     trainer_job_prepare(t);
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
     trainer_wake(t);
@@ -499,7 +498,7 @@ void trainer_tick(struct trainer *t)
     case PREPARING:
         if (t->listing)
             trainer_job_list(t);
-        else if (t->objects_known && !t->preparing)
+        else if (t->known == JOB_SPLITS && !t->preparing)
             trainer_prepared(t);
         if (t->state == WORKING)
             seats_tick(t);

@@ -55,8 +55,8 @@ struct trainer {
     struct request join, objects, tell, declare, beat, leave;
     bool listed; /* of a log that grows: what was asked for with the token is to be told */
     uint64_t list_token;
-    bool objects_known; /* the job's log is none of objects, or what is to be known of them is */
-    bool listing;       /* it lists them for all */
+    uint32_t known; /* the first so many splits are none of objects, or have their list */
+    bool listing;   /* it lists those of the next one for all */
     struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
     uint64_t told_ns, told_examples; /* what trainer_describe told last */
     struct env_work prepare;         /* looks at the input, makes model and seats */

@@ -34,7 +34,8 @@ void trainer_job_drop(struct trainer *t)
         inputs_close(&t->inputs);
         job_free(&t->job);
     }
-    t->have_job = t->objects_known = t->listing = t->listed = false;
+    t->have_job = t->listing = t->listed = false;
+    t->known = 0;
 }
 
 static void inputs_changed(void *context)
@@ -184,8 +185,11 @@ static void prepare_done(struct env_work *w)
 
 void trainer_job_prepare(struct trainer *t)
 {
-    if (!t->objects_known) {
+    while (t->known < JOB_SPLITS && !t->job.data.objects.of[t->known].on)
+        t->known++;
+    if (t->known < JOB_SPLITS) {
         t->listing = t->listed = false;
+        inputs_relist(&t->inputs, t->known, "");
         client_start(t->client, &t->objects);
         return;
     }
@@ -211,6 +215,13 @@ static void *lines_put(const struct string_list *lines, void *at)
     return to;
 }
 
+/* What is listed: before there is a model split by split, then of a log that grows. */
+static uint32_t split_asked(const struct trainer *t)
+{
+    SHOAL_ASSERT(t->known < JOB_SPLITS || t->state == WORKING);
+    return t->state == WORKING ? WIRE_TRAIN : t->known;
+}
+
 /* A question, or, when the list is there, the answer for all. */
 static struct msg *objects_build(struct request *r)
 {
@@ -230,6 +241,7 @@ static struct msg *objects_build(struct request *r)
         (void)snprintf(w.u.OBJECTS.late_name, LIMIT_PATH, "%s", s->seen.late_name);
         (void)snprintf(w.u.OBJECTS.fail_text, ERR_TEXT_MAX, "%s", s->list_error.text);
     }
+    w.u.OBJECTS.split = split_asked(t);
     for (size_t i = 0; i < s->lines.count; i++)
         bytes += strlen(s->lines.item[i]) + 1;
     struct msg *m = wire_encode(&w);
@@ -255,7 +267,8 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
     }
     bool works = t->state == WORKING; /* a log that grows */
     if (t->listed || works)
-        inputs_relist(&t->inputs, NULL); /* what it was is told, or is not asked for any more */
+        /* what it was is told, or is not asked for any more */
+        inputs_relist(&t->inputs, WIRE_TRAIN, NULL);
     t->listed = false;
     if (client_passing(w->status)) /* AGAIN: another worker lists them, or they are listed again */
         return works ? REQUEST_DONE : REQUEST_LATER;
@@ -268,7 +281,7 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
         return REQUEST_DONE;
     }
     if (w->u.OBJECTS_reply.list) {
-        inputs_relist(&t->inputs, w->u.OBJECTS_reply.after);
+        inputs_relist(&t->inputs, split_asked(t), w->u.OBJECTS_reply.after);
         t->list_token = w->u.OBJECTS_reply.token;
         t->listing = true;
         trainer_wake(t);
@@ -277,11 +290,15 @@ static enum request_verdict objects_reply(struct request *r, const struct wire *
     if (works)
         return REQUEST_DONE;
     const struct frame *head = &m->frame[1];
-    free(t->job.data.head);
-    t->job.data.head = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
-    if (head->bytes > 0 && t->job.data.head == NULL)
+    char *first = head->bytes == 0 ? NULL : strndup(head->data, head->bytes);
+    if (head->bytes > 0 && first == NULL)
         return REQUEST_LATER;
-    t->objects_known = true;
+    if (t->known++ == WIRE_TRAIN) {
+        free(t->job.data.head);
+        t->job.data.head = first;
+    } else {
+        free(first);
+    }
     trainer_job_prepare(t);
     trainer_wake(t);
     return REQUEST_DONE;
@@ -294,7 +311,7 @@ void trainer_job_list(struct trainer *t)
     if (rc == SHOAL_E_AGAIN)
         return;
     t->listing = false;
-    t->listed = t->job.data.objects.grow_ms > 0;
+    t->listed = split_asked(t) == WIRE_TRAIN && t->job.data.objects.grow_ms > 0;
     /* a list that never was is a mistake in the job file; one that was comes back */
     if (rc != 0 && !(t->listed && t->inputs.seen.known))
         trainer_end(t, rc, e.text);

@@ -12,6 +12,7 @@
 static float score[2 * ROWS], label[2 * ROWS]; /* of up to two labels */
 static uint64_t group[ROWS], by[ROWS];
 static struct job job;
+static const struct coord_eval_objects no_objects; /* none of objects */
 
 static void setup(void)
 {
@@ -31,7 +32,7 @@ static void setup(void)
 static void open_rows(struct coord_eval *v, uint64_t rows)
 {
     struct err e = {0};
-    ck_assert_msg(coord_eval_open(v, 9, 1, rows, &job, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_eval_open(v, 9, 1, rows, &no_objects, &job, &e) == 0, "%s", e.text);
 }
 
 static void open_leased(struct coord_eval *v, uint64_t rows)
@@ -211,8 +212,8 @@ START_TEST(coord_eval_refuses_what_cannot_be)
     struct coord_eval v;
     struct err e;
     float bad[2] = {1.5f, 1.0f}, odd[2] = {0.5f, 2.0f};
-    ck_assert_int_eq(coord_eval_open(&v, 9, 1, 0, &job, &e), SHOAL_E_DATA);
-    ck_assert_int_eq(coord_eval_open(&v, 9, 1, COORD_EVAL_ROWS_MAX + 1ull, &job, &e),
+    ck_assert_int_eq(coord_eval_open(&v, 9, 1, 0, &no_objects, &job, &e), SHOAL_E_DATA);
+    ck_assert_int_eq(coord_eval_open(&v, 9, 1, COORD_EVAL_ROWS_MAX + 1ull, &no_objects, &job, &e),
                      SHOAL_E_TOO_BIG);
     open_leased(&v, 64);
     uint64_t number = coord_eval_task_number(&v, 0);
@@ -266,6 +267,97 @@ START_TEST(coord_eval_counts_no_task_that_was_not_measured)
 }
 END_TEST
 
+/* ---- a split of objects ---- */
+
+static uint64_t holder[12];
+static struct coord_piece piece[12];
+
+/* Objects of so many rows each, that nobody holds. */
+static void open_objects(struct coord_eval *v, uint32_t count, const uint64_t *rows, bool files)
+{
+    struct coord_eval_objects o = {
+        .piece = piece, .pieces = count, .count = count, .holder = holder, .files = files};
+    struct err e;
+    uint64_t sum = 0;
+    memset(holder, 0, sizeof holder);
+    for (uint32_t i = 0; i < count; i++) {
+        piece[i] = (struct coord_piece){.rows = rows[i], .object = i};
+        sum += rows[i];
+    }
+    ck_assert_int_eq(coord_eval_open(v, 9, 1, sum, &o, &job, &e), 0);
+}
+
+/* Its holder works on each while the others work on theirs, however long one is. */
+START_TEST(coord_eval_takes_objects_by_turns)
+{
+    static const uint64_t rows[] = {100, 30, 70, 64, 64, 64, 64, 64, 128, 1};
+    static const struct {
+        uint32_t object, position, rows;
+    } expected[] = {{0, 0, 64}, {1, 0, 30}, {2, 0, 64}, {3, 0, 64},  {4, 0, 64},
+                    {5, 0, 64}, {6, 0, 64}, {7, 0, 64}, {0, 64, 36}, {9, 0, 1},
+                    {2, 64, 6}, {8, 0, 64}, {8, 64, 64}};
+    struct coord_eval v;
+    open_objects(&v, 10, rows, false);
+    ck_assert_uint_eq(v.tasks, sizeof expected / sizeof expected[0]);
+    for (uint32_t i = 0; i < v.tasks; i++) {
+        ck_assert_uint_eq(v.task[i].object, expected[i].object);
+        ck_assert_uint_eq(v.task[i].position, expected[i].position);
+        ck_assert_uint_eq(v.task[i].rows, expected[i].rows);
+    }
+    coord_eval_close(&v);
+}
+END_TEST
+
+static uint32_t leased(struct coord_eval *v, uint64_t worker)
+{
+    uint32_t task = coord_eval_lease(v, worker, 0);
+    return task == COORD_NO_EVAL ? task : v->task[task].object;
+}
+
+START_TEST(coord_eval_gives_an_object_to_its_holder)
+{
+    static const uint64_t rows[] = {128, 128, 64};
+    struct coord_eval v;
+    open_objects(&v, 3, rows, false);
+    holder[0] = 1;
+    holder[1] = 2;
+    v.fair = 1;
+    ck_assert_uint_eq(leased(&v, 2), 1);
+    ck_assert_uint_eq(leased(&v, 2), 1);
+    ck_assert_uint_eq(leased(&v, 2), 2); /* nobody's: its own now */
+    ck_assert_uint_eq(holder[2], 2);
+    ck_assert_uint_eq(leased(&v, 2), COORD_NO_EVAL); /* for object 0 is 1's */
+    ck_assert_uint_eq(leased(&v, 3), 0); /* but who has nothing takes one that is not begun */
+    ck_assert_uint_eq(holder[0], 3);
+    ck_assert_uint_eq(leased(&v, 1), COORD_NO_EVAL);
+    ck_assert_uint_eq(coord_eval_lease(&v, 1, 10 * SECOND), COORD_NO_EVAL);
+    holder[1] = 0; /* 2 dies */
+    coord_eval_worker_gone(&v, 2);
+    ck_assert_uint_eq(leased(&v, 1), 1);
+    ck_assert_uint_eq(holder[1], 1);
+    ck_assert_uint_eq(leased(&v, 1), 1);
+    ck_assert_uint_eq(leased(&v, 3), 0);
+    ck_assert_uint_eq(coord_eval_lease(&v, 3, 10 * SECOND), 0); /* an answer may be lost */
+    coord_eval_close(&v);
+}
+END_TEST
+
+/* One file, four workers: each opens it. What a command prints one of them does. */
+START_TEST(coord_eval_files_fewer_than_workers_are_anybodys)
+{
+    static const uint64_t rows[] = {256};
+    struct coord_eval v;
+    for (int files = 1; files >= 0; files--) {
+        open_objects(&v, 1, rows, files == 1);
+        holder[0] = 1;
+        for (uint64_t worker = 1; worker <= 4; worker++)
+            ck_assert_uint_eq(leased(&v, worker), files == 1 || worker == 1 ? 0 : COORD_NO_EVAL);
+        ck_assert_uint_eq(holder[0], 1);
+        coord_eval_close(&v);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_eval");
@@ -279,6 +371,9 @@ int main(void)
     tcase_add_test(c, coord_eval_refuses_what_cannot_be);
     tcase_add_test(c, coord_eval_refuses_a_task_that_was_never_leased);
     tcase_add_loop_test(c, coord_eval_counts_no_task_that_was_not_measured, 0, 2);
+    tcase_add_test(c, coord_eval_takes_objects_by_turns);
+    tcase_add_test(c, coord_eval_gives_an_object_to_its_holder);
+    tcase_add_test(c, coord_eval_files_fewer_than_workers_are_anybodys);
     suite_add_tcase(s, c);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

@@ -32,7 +32,7 @@ static void begin(enum coord_phase phase)
     c->job.parsed = true;
     c->job.at.number = c->job.at.run = 7;
     c->job.at.phase = phase;
-    c->job.spec.data.objects.on = true;
+    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
     c->job.spec.data.objects.grow_ms = 10000;
     c->job.spec.train.batch = 10;
     c->job.epoch = calloc(COORD_ROUNDS_KEPT, sizeof *c->job.epoch);
@@ -43,7 +43,7 @@ static void begin(enum coord_phase phase)
 
 static void end(void)
 {
-    coord_objects_close(&c->job.objects);
+    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
     coord_grow_close(&c->job.grow);
     coord_task_close(&c->job.tasks);
     coord_store_close(c->store);
@@ -98,13 +98,13 @@ static bool takes(void)
 {
     struct err e;
     ck_assert_int_eq(coord_grow_take(c, &e), 0);
-    return c->job.objects.count > 0;
+    return c->job.objects[WIRE_TRAIN].count > 0;
 }
 
 /* All that is at hand has `rows` rows; it is the next round. */
 static void round_of(uint64_t rows)
 {
-    struct coord_objects *o = &c->job.objects;
+    struct coord_objects *o = &c->job.objects[WIRE_TRAIN];
     struct err e;
     for (uint32_t i = 0; i < o->count; i++)
         o->object[i].rows = rows;
@@ -122,9 +122,9 @@ START_TEST(what_two_lists_say_is_taken)
     ck_assert_int_eq(told(1, "a\t5\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
     ck_assert_int_eq(question(1), SHOAL_E_AGAIN); /* not yet */
     ck_assert_int_eq(listed("a\t5\t1\nb\t7\t2\nc\t1\t3\n"), 0);
-    ck_assert_uint_eq(c->job.objects.count, 1);
-    ck_assert_str_eq(c->job.objects.object[0].line, "a\t5\t1");
-    ck_assert_str_eq(c->job.objects.head, "x,y");
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t5\t1");
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].head, "x,y");
     ck_assert_int_eq(question(3), 0); /* it has the head now */
     end();
 }
@@ -137,7 +137,7 @@ START_TEST(a_first_object_that_is_written_is_waited_for)
     ck_assert_int_eq(listed("b\t6\t1\n"), SHOAL_E_AGAIN);
     ck_assert_int_eq(listed("a\t5\t1\nb\t6\t1\n"), SHOAL_E_AGAIN);
     ck_assert_int_eq(listed("a\t5\t1\nb\t6\t1\n"), 0);
-    ck_assert_uint_eq(c->job.objects.count, 2);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
     end();
 }
 END_TEST
@@ -179,8 +179,8 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     listed("a\t1\nm\t1\nn\t2\n");
     listed("a\t1\nm\t1\nn\t2\no\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects.count, 1);
-    ck_assert_str_eq(c->job.objects.object[0].line, "a\t1");
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t1");
     round_of(5);
     ck_assert_uint_eq(c->job.grow.at.before_rows, 20);
     ck_assert_uint_eq(c->job.grow.at.rows, 5);
@@ -190,15 +190,15 @@ START_TEST(each_is_taken_once_and_a_lesser_name_too)
     c->job.grow = (struct coord_grow){0};
     ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
     ck_assert_mem_eq(c->job.grow.record, was.record, was.record_bytes);
-    ck_assert_uint_eq(c->job.objects.object[0].rows, 5);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
     coord_grow_close(&was);
     coord_grow_wait(&c->job);
     listed("a\t1\nm\t1\nn\t2\no\t1\n");
     listed("a\t1\nm\t1\nn\t2\no\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects.count, 1);
-    ck_assert_str_eq(c->job.objects.object[0].line, "o\t1");
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "o\t1");
     end();
 }
 END_TEST
@@ -227,9 +227,9 @@ START_TEST(a_job_begins_behind_what_its_tables_have_learnt)
         ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
         ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), SHOAL_E_AGAIN);
         ck_assert_int_eq(listed("a\t1\nb\t1\nc\t1\n"), 0);
-        ck_assert_uint_eq(c->job.objects.count, learnt == 20 ? 1 : 2);
-        ck_assert_str_eq(c->job.objects.object[0].line, learnt == 20 ? "c\t1" : "b\t1");
-        ck_assert_str_eq(c->job.objects.head, "x,y");
+        ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, learnt == 20 ? 1 : 2);
+        ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, learnt == 20 ? "c\t1" : "b\t1");
+        ck_assert_str_eq(c->job.objects[WIRE_TRAIN].head, "x,y");
         c->job.at.number = 8; /* not another job */
         coord_grow_close(&c->job.grow);
         ck_assert_int_eq(coord_grow_load(c, &c->job, &e), 0);
@@ -271,15 +271,15 @@ START_TEST(names_are_remembered_within_bounds)
     listed(lines);
     listed(lines);
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects.count, COORD_GROW_NAMES + 5);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, COORD_GROW_NAMES + 5);
     round_of(1);
     ck_assert_uint_eq(c->job.grow.taken.count, COORD_GROW_NAMES);
     ck_assert_str_eq(c->job.grow.at.after, "00000104");
     listed("00000099\t1\n00000104x\t1\n");
     listed("00000099\t1\n00000104x\t1\n");
     ck_assert(takes());
-    ck_assert_uint_eq(c->job.objects.count, 1);
-    ck_assert_str_eq(c->job.objects.object[0].line, "00000104x\t1");
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "00000104x\t1");
     ck_assert_uint_lt(c->job.grow.record_bytes, COORD_VALUE_MAX);
     free(lines);
     end();

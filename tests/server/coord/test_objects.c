@@ -10,6 +10,7 @@
 static struct coord *c;
 static uint64_t now = 1;
 static struct coord_worker worker[3];
+static uint32_t split; /* whose objects the next words are of */
 
 static uint64_t now_of(struct env *env)
 {
@@ -30,7 +31,7 @@ static void begin(uint32_t lanes, uint32_t mode)
     c->job.at.number = 7;
     c->job.at.phase = PHASE_INDEX;
     c->job.at.split[WIRE_TRAIN].used = 1;
-    c->job.spec.data.objects.on = true;
+    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
     c->job.spec.data.shuffle = true;
     c->job.spec.train.batch = 10;
     c->job.spec.train.mode = (enum wire_mode)mode;
@@ -41,7 +42,9 @@ static void begin(uint32_t lanes, uint32_t mode)
 
 static void end(void)
 {
-    coord_objects_close(&c->job.objects);
+    split = WIRE_TRAIN;
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        coord_objects_close(&c->job.objects[s]);
     coord_task_close(&c->job.tasks);
     coord_store_close(c->store);
     free(c);
@@ -52,6 +55,7 @@ static int list(uint32_t who, uint32_t count, const char *lines, const char *hea
     struct wire w = {.type = WIRE_TYPE_OBJECTS};
     struct msg m = {.frame_count = 3};
     struct coord_ask a = {.request = &w, .m = &m, .worker = &worker[who - 1]};
+    w.u.OBJECTS.split = split;
     w.u.OBJECTS.count = count;
     m.frame[1].data = (void *)lines;
     m.frame[1].bytes = strlen(lines);
@@ -65,11 +69,12 @@ static int done(uint32_t who, uint32_t object, uint64_t rows, int status)
 {
     struct wire w = {.type = WIRE_TYPE_OBJECT_DONE};
     struct coord_ask a = {.request = &w, .worker = &worker[who - 1]};
+    w.u.OBJECT_DONE.split = split;
     w.u.OBJECT_DONE.object = object;
     w.u.OBJECT_DONE.rows = rows;
     w.u.OBJECT_DONE.digest = rows * 3;
-    if (object < c->job.objects.count) {
-        const char *line = c->job.objects.object[object].line;
+    if (object < c->job.objects[split].count) {
+        const char *line = c->job.objects[split].object[object].line;
         w.u.OBJECT_DONE.salt = hash_bytes(line, strcspn(line, "\t"), 1);
     }
     w.u.OBJECT_DONE.fail_status = status;
@@ -87,8 +92,8 @@ START_TEST(one_worker_lists_for_all)
     ck_assert_int_eq(list(2, 0, "", ""), 1);
     ck_assert_int_eq(list(2, 2, "a\t5\nb\n", "x,y"), 0);
     ck_assert_int_eq(list(3, 0, "", ""), 0);
-    ck_assert_uint_eq(c->job.objects.count, 2);
-    ck_assert_str_eq(c->job.objects.object[0].line, "a\t5");
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[0].line, "a\t5");
     end();
 }
 END_TEST
@@ -98,7 +103,7 @@ START_TEST(coord_objects_the_first_list_stands)
     begin(2, WIRE_ASYNC);
     ck_assert_int_eq(list(1, 2, "a\nb\n", ""), 0);
     ck_assert_int_eq(list(2, 3, "a\nb\nc\n", ""), 0);
-    ck_assert_uint_eq(c->job.objects.count, 2);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 2);
     end();
 }
 END_TEST
@@ -124,7 +129,7 @@ START_TEST(a_list_that_is_none_is_refused)
     begin(2, WIRE_ASYNC);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ck_assert_int_eq(list(1, bad[i].count, bad[i].lines, ""), SHOAL_E_MALFORMED);
-        ck_assert_uint_eq(c->job.objects.count, 0);
+        ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 0);
     }
     ck_assert_int_eq(list(1, 1, "a\t1\t2\n", ""), 0);
     end();
@@ -135,17 +140,17 @@ START_TEST(each_is_given_once_while_its_holder_lives)
 {
     begin(2, WIRE_ASYNC);
     list(1, 3, "a\nb\nc\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, 2), 1); /* the first is whose list it is */
-    ck_assert_uint_eq(coord_objects_next(c, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(c, 3), 2);
-    ck_assert_uint_eq(coord_objects_next(c, 3), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1); /* the first is whose list it is */
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), COORD_NO_OBJECT);
     now += COORD_EVAL_AGAIN_NS + 1; /* an answer that was lost */
-    ck_assert_uint_eq(coord_objects_next(c, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 2);
     coord_objects_worker_gone(&c->job, 1);
     now += COORD_EVAL_AGAIN_NS + 1;
-    ck_assert_uint_eq(coord_objects_next(c, 3), 0); /* what is new comes first */
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 0); /* what is new comes first */
     coord_objects_worker_gone(&c->job, 2);
-    ck_assert_uint_eq(coord_objects_next(c, 3), 1);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 1);
     end();
 }
 END_TEST
@@ -155,13 +160,29 @@ START_TEST(under_bsp_a_lanes_objects_are_one_workers)
 {
     begin(3, WIRE_BSP);
     list(1, 6, "a\nb\nc\nd\ne\nf\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, 2), 1);
-    ck_assert_uint_eq(coord_objects_next(c, 2), 4);
-    ck_assert_uint_eq(coord_objects_next(c, 3), 2);
-    ck_assert_uint_eq(coord_objects_next(c, 2), COORD_NO_OBJECT); /* lane 0 is 1's, lane 2 is 3's */
-    ck_assert_uint_eq(coord_objects_next(c, 1), 0);
-    ck_assert_uint_eq(coord_objects_next(c, 1), 3);
-    ck_assert_uint_eq(coord_objects_next(c, 3), 5);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 4);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 2);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2),
+                      COORD_NO_OBJECT); /* lane 0 is 1's, lane 2 is 3's */
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 3);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 3), 5);
+    end();
+}
+END_TEST
+
+/* Who asks first opened objects of lanes that others own later, and they opened them again. */
+START_TEST(under_bsp_a_lane_waits_for_a_worker_that_is_slow)
+{
+    begin(3, WIRE_BSP);
+    list(1, 3, "a\nb\nc\n", "");
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), COORD_NO_OBJECT);
+    now += COORD_EVAL_AGAIN_NS;
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 2);
     end();
 }
 END_TEST
@@ -183,15 +204,15 @@ START_TEST(the_split_is_known_with_the_last_object)
     ck_assert_str_eq(name, "a");
     ck_assert_uint_eq(coord_objects_at(&c->job, 25, &name), 0);
     ck_assert_str_eq(name, "b");
-    struct coord_objects was = c->job.objects;
-    c->job.objects = (struct coord_objects){0}; /* a coordinator that comes back */
+    struct coord_objects was = c->job.objects[WIRE_TRAIN];
+    c->job.objects[WIRE_TRAIN] = (struct coord_objects){0}; /* a coordinator that comes back */
     struct err e;
     ck_assert_int_eq(coord_objects_load(c, &e), 0);
-    ck_assert_uint_eq(c->job.objects.object[1].rows, 5);
-    ck_assert_str_eq(c->job.objects.object[1].line, "b");
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[1].rows, 5);
+    ck_assert_str_eq(c->job.objects[WIRE_TRAIN].object[1].line, "b");
     coord_objects_close(&was);
     c->job.at.number = 8; /* of another job nothing is there */
-    coord_objects_close(&c->job.objects);
+    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
     ck_assert_int_eq(coord_objects_load(c, &e), SHOAL_E_CORRUPT);
     end();
 }
@@ -202,20 +223,37 @@ START_TEST(one_that_cannot_be_read_is_left_out_where_the_job_says_so)
     begin(2, WIRE_ASYNC);
     c->job.spec.data.objects.leave_out = true;
     list(1, 2, "a\nb\n", "");
-    ck_assert_uint_eq(coord_objects_next(c, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_CANTCREATE), SHOAL_E_CANTCREATE); /* the worker's own */
     ck_assert_int_eq(done(1, 0, 0, SHOAL_E_NOINPUT), 0);
-    ck_assert_uint_eq(c->job.objects.left_out, 0);
-    ck_assert_uint_eq(coord_objects_next(c, 1), 1); /* another one may have more luck */
-    ck_assert_uint_eq(coord_objects_next(c, 2), 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 1); /* another one may have more luck */
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 0);
     ck_assert_int_eq(done(2, 0, 0, SHOAL_E_NOINPUT), 0);
     ck_assert_int_eq(done(1, 1, 5, 0), 0);
-    ck_assert_uint_eq(c->job.objects.left_out, 1);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
     ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
     uint32_t pieces;
-    const struct coord_piece *piece = coord_objects_pieces(&c->job, 1, &pieces);
+    const struct coord_piece *piece = coord_objects_pieces(&c->job, WIRE_TRAIN, 1, &pieces);
     ck_assert_uint_eq(pieces, 1);
     ck_assert_uint_eq(piece[0].object, 1);
+    end();
+}
+END_TEST
+
+/* Its lane is the first worker's, so nobody else was asked, and the job waited for ever. */
+START_TEST(under_bsp_another_worker_tries_it_too)
+{
+    begin(2, WIRE_BSP);
+    c->job.spec.data.objects.leave_out = true;
+    list(1, 2, "a\nb\n", "");
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 1);
+    ck_assert_int_eq(done(1, 0, 0, SHOAL_E_DATA), 0);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 1), COORD_NO_OBJECT);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_TRAIN, 2), 0);
+    ck_assert_int_eq(done(2, 0, 0, SHOAL_E_DATA), 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].left_out, 1);
     end();
 }
 END_TEST
@@ -233,7 +271,7 @@ START_TEST(epochs_take_objects_in_orders_of_their_own)
         done(1, i, 10 + i, 0);
     for (uint32_t epoch = 1; epoch <= 2; epoch++) {
         uint32_t seen = 0;
-        const struct coord_piece *p = coord_objects_pieces(&c->job, epoch, &pieces);
+        const struct coord_piece *p = coord_objects_pieces(&c->job, WIRE_TRAIN, epoch, &pieces);
         for (uint32_t i = 0; i < pieces; i++) {
             seen |= 1u << p[i].object;
             ck_assert_uint_eq(p[i].lane, p[i].object % 3);
@@ -244,9 +282,50 @@ START_TEST(epochs_take_objects_in_orders_of_their_own)
     }
     ck_assert(moved);
     c->job.spec.data.shuffle = false;
-    const struct coord_piece *p = coord_objects_pieces(&c->job, 3, &pieces);
+    const struct coord_piece *p = coord_objects_pieces(&c->job, WIRE_TRAIN, 3, &pieces);
     for (uint32_t i = 0; i < pieces; i++)
         ck_assert_uint_eq(p[i].object, i);
+    end();
+}
+END_TEST
+
+START_TEST(each_split_has_its_own)
+{
+    struct err e;
+    begin(2, WIRE_BSP);
+    c->job.spec.data.objects.of[WIRE_VALID].on = true;
+    ck_assert_int_eq(list(1, 1, "a\n", "head"), 0);
+    split = WIRE_VALID;
+    ck_assert_int_eq(list(1, 0, "", ""), 0); /* which the job does not use: nobody lists it */
+    c->job.at.split[WIRE_VALID].used = 1;
+    ck_assert_int_eq(list(1, 0, "", ""), 1);
+    ck_assert_int_eq(list(1, 3, "a\nb\nc\n", ""), 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].count, 1);
+    ck_assert_uint_eq(c->job.objects[WIRE_VALID].count, 3);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_VALID, 2), 0); /* of no lane, and nobody's yet */
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_VALID, 2), 1);
+    ck_assert_uint_eq(coord_objects_next(c, WIRE_VALID, 1), 2);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(done(i == 2 ? 1 : 2, i, 7, 0), 0);
+    ck_assert_uint_eq(c->job.at.split[WIRE_VALID].rows, 21);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].known, 0);
+    split = WIRE_TRAIN;
+    ck_assert_int_eq(done(1, 0, 5, 0), 0);
+    ck_assert_uint_eq(c->job.at.split[WIRE_TRAIN].rows, 5);
+    uint32_t pieces;
+    const struct coord_piece *p = coord_objects_pieces(&c->job, WIRE_VALID, 0, &pieces);
+    ck_assert_uint_eq(pieces, 3);
+    for (uint32_t i = 0; i < pieces; i++)
+        ck_assert_uint_eq(p[i].object, i);
+    coord_objects_worker_gone(&c->job, 2);
+    ck_assert_uint_eq(c->job.objects[WIRE_VALID].holder[1], 0);
+    ck_assert_uint_eq(c->job.objects[WIRE_VALID].holder[2], 1);
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        coord_objects_close(&c->job.objects[s]);
+    ck_assert_int_eq(coord_objects_load(c, &e), 0); /* a coordinator that comes back */
+    ck_assert_uint_eq(c->job.objects[WIRE_VALID].object[2].rows, 7);
+    ck_assert_uint_eq(c->job.objects[WIRE_TRAIN].object[0].rows, 5);
+    ck_assert_uint_eq(c->job.objects[WIRE_TEST].count, 0);
     end();
 }
 END_TEST
@@ -260,9 +339,12 @@ int main(void)
     tcase_add_test(t, a_list_that_is_none_is_refused);
     tcase_add_test(t, each_is_given_once_while_its_holder_lives);
     tcase_add_test(t, under_bsp_a_lanes_objects_are_one_workers);
+    tcase_add_test(t, under_bsp_a_lane_waits_for_a_worker_that_is_slow);
     tcase_add_test(t, the_split_is_known_with_the_last_object);
     tcase_add_test(t, one_that_cannot_be_read_is_left_out_where_the_job_says_so);
+    tcase_add_test(t, under_bsp_another_worker_tries_it_too);
     tcase_add_test(t, epochs_take_objects_in_orders_of_their_own);
+    tcase_add_test(t, each_split_has_its_own);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
     srunner_run_all(runner, CK_NORMAL);

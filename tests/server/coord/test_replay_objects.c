@@ -1,5 +1,6 @@
 /* test_replay_objects.c: a replay over objects: their windows as workers tell them, stored; what a
  * window is made of; which lane an object is. */
+#include "proto/base/hash.h"
 #include "server/coord/core.h"
 #include "server/coord/epoch.h"
 
@@ -26,7 +27,7 @@ static void job_begin(uint32_t mode)
     c->job.at.epoch = 1;
     c->job.at.phase = PHASE_INDEX;
     c->job.at.split[WIRE_TRAIN].used = 1;
-    c->job.spec.data.objects.on = true;
+    c->job.spec.data.objects.of[WIRE_TRAIN].on = true;
     c->job.spec.data.zone = ZONE_UTC;
     c->job.spec.train.batch = 10;
     c->job.spec.train.epochs = 1;
@@ -59,7 +60,7 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
 static void job_end(void)
 {
     coord_replay_close(&c->job.replay);
-    coord_objects_close(&c->job.objects);
+    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
     coord_task_close(&c->job.tasks);
 }
 
@@ -81,6 +82,8 @@ static int done(uint32_t object, uint64_t rows, const struct wire_window *w, uin
     q.u.OBJECT_DONE.object = object;
     q.u.OBJECT_DONE.rows = rows;
     q.u.OBJECT_DONE.windows = windows;
+    const char *line = c->job.objects[WIRE_TRAIN].object[object].line;
+    q.u.OBJECT_DONE.salt = hash_bytes(line, strcspn(line, "\t"), 1);
     m.frame[1].data = (void *)w;
     m.frame[1].bytes = windows * sizeof *w;
     return coord_objects_done(c, &a, &ends);
@@ -226,7 +229,7 @@ START_TEST(objects_are_dealt_by_the_begin_of_their_partitions)
     job_begin(WIRE_BSP);
     ck_assert_int_eq(partition_parse("{date}-{hour}", &c->job.spec.data.partition, &e), 0);
     begin(WIRE_BSP, 4, "h1/2026-03-04-00\nh1/2026-03-04-01\nh2/2026-03-04-00\nh2/2026-03-04-01\n");
-    const struct coord_object *o = c->job.objects.object;
+    const struct coord_object *o = c->job.objects[WIRE_TRAIN].object;
     ck_assert(o[0].lane == 0 && o[2].lane == 1 && o[1].lane == 0 && o[3].lane == 1);
     end();
 }

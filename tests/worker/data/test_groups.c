@@ -223,6 +223,24 @@ START_TEST(groups_read_each_block_once_an_epoch)
 }
 END_TEST
 
+/* What has been read of an object is laid out no longer: many are open. */
+START_TEST(groups_of_an_object_go_when_they_are_read)
+{
+    struct groups_wish w = {
+        .drawn = true, .object = true, .near = 1, .readers = 1, .rows = 300, .held = 3};
+    uint64_t order[SMALL_ROWS], packed;
+    small_open(false);
+    packed = packed_bytes();
+    ck_assert_int_eq(groups_open(&d->source, &d->features, &w, &g, &e), 0);
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        order_read(1, epoch, order);
+        each_once(order, SMALL_ROWS);
+        ck_assert_uint_eq(groups_read(g), (epoch + 1) * packed);
+        ck_assert_uint_eq(groups_memory(g), 0);
+    }
+}
+END_TEST
+
 /* _i: with fields of several values. */
 START_TEST(groups_keep_to_their_memory)
 {
@@ -296,6 +314,32 @@ END_TEST
 
 /* ---- damage ---- */
 
+/* Another worker may have a better copy; a disk that fails would be as bad for all objects. */
+START_TEST(groups_of_an_object_cut_short_are_its_own_fault)
+{
+    struct dataset *object = NULL;
+    struct string_list lines;
+    char *head;
+    struct stat st;
+    small_open(false);
+    job.data.objects.of[WIRE_TRAIN].on = true;
+    ck_assert_int_eq(stat(worker_path("000.events"), &st), 0);
+    ck_assert_int_eq(truncate(worker_path("000.events"), st.st_size - 1), 0);
+    ck_assert_int_eq(dataset_objects(&job, WIRE_TRAIN, &lines, &head, &e), SHOAL_E_DATA);
+    job.data.objects.leave_out = true;
+    ck_assert_int_eq(dataset_objects(&job, WIRE_TRAIN, &lines, &head, &e), 0);
+    ck_assert_uint_eq(lines.count, 10);
+    config_list_free(&lines);
+    job.data.head = head;
+    ck_assert_int_eq(dataset_open_object(&job, WIRE_TRAIN, worker_path("001.events"), &object, &e),
+                     0);
+    dataset_close(object);
+    ck_assert_int_eq(dataset_open_object(&job, WIRE_TRAIN, worker_path("000.events"), &object, &e),
+                     SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "its end is damaged"));
+}
+END_TEST
+
 START_TEST(groups_name_a_block_that_is_damaged)
 {
     struct stat st;
@@ -344,8 +388,10 @@ int main(void)
     tcase_add_test(t, groups_are_the_same_however_they_are_read);
     tcase_add_test(t, groups_mix);
     tcase_add_test(t, groups_read_each_block_once_an_epoch);
+    tcase_add_test(t, groups_of_an_object_go_when_they_are_read);
     tcase_add_loop_test(t, groups_keep_to_their_memory, 0, 2);
     tcase_add_loop_test(t, groups_are_decoded_together, 0, 2);
+    tcase_add_test(t, groups_of_an_object_cut_short_are_its_own_fault);
     tcase_add_test(t, groups_name_a_block_that_is_damaged);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

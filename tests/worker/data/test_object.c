@@ -1,12 +1,16 @@
 /* test_object.c: a log as objects: its list, and each through the cache folder. */
+#include "proto/base/hash.h"
 #include "proto/job/config.h"
-#include "tests/lib/worker_files.h"
+#include "tests/lib/worker_log.h"
+#include "worker/data/convert.h"
 #include "worker/data/object.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct cache cache;
@@ -21,9 +25,9 @@ static void setup(void)
     e = (struct err){0};
     ck_assert_int_eq(cache_init(&cache, worker_path("cache"), &e), 0);
     job = (struct job){0};
-    job.data.objects.on = true;
-    job.data.objects.list = list_text;
-    job.data.objects.open = open_text;
+    job.data.objects.of[WIRE_TRAIN].on = true;
+    job.data.objects.of[WIRE_TRAIN].list = list_text;
+    job.data.objects.of[WIRE_TRAIN].open = open_text;
     job.data.objects.quiet_s = 5;
     job.data.objects.tries = 1;
 }
@@ -38,7 +42,7 @@ static int lists(const char *words)
 {
     config_list_free(&lines);
     snprintf(list_text, sizeof list_text, "printf '%s'", words);
-    return object_list(&job, &lines, &e);
+    return object_list(&job, WIRE_TRAIN, &lines, &e);
 }
 
 /* Opens it by these words; its text, or NULL. */
@@ -47,7 +51,7 @@ static const char *opens(const char *line, const char *words)
     static char text[4096];
     struct source s;
     snprintf(open_text, sizeof open_text, "%s", words);
-    if (object_open(&job, line, &cache, &s, &e) != 0)
+    if (object_open(&job, WIRE_TRAIN, line, &cache, &s, &e) != 0)
         return NULL;
     ssize_t n = pread(s.file[0].fd, text, sizeof text - 1, 0);
     ck_assert_int_eq(n, (ssize_t)s.bytes);
@@ -130,6 +134,35 @@ START_TEST(half_an_object_is_none)
 }
 END_TEST
 
+/* Its text would be found in the cache folder ever after. */
+START_TEST(half_an_event_file_is_none)
+{
+    struct convert_sums sums;
+    struct job text = {0};
+    char words[1024];
+    worker_log_job(&text, 100, false);
+    ck_assert_int_eq(convert_split(&text, WIRE_TRAIN, worker_path("whole"), NULL, NULL, &sums, &e),
+                     0);
+    job_free(&text);
+    job.data.format = DATA_EVENTS;
+    job.data.objects.tries = 2;
+    snprintf(words, sizeof words, "head -c %d %s", (int)sums.file.bytes - 1, worker_path("whole"));
+    ck_assert_ptr_null(opens("a", words));
+    ck_assert_int_eq(e.code, SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(e.text, "object a: its end is damaged"));
+    ck_assert_ptr_nonnull(strstr(e.text, "tried 2 times"));
+    ck_assert_ptr_null(opens("a", "echo text"));
+    ck_assert_ptr_nonnull(strstr(e.text, "no event file"));
+    ck_assert_ptr_null(opens("a", ":"));
+    ck_assert_ptr_nonnull(strstr(e.text, "no event file"));
+    struct source s;
+    snprintf(open_text, sizeof open_text, "cat %s", worker_path("whole"));
+    ck_assert_int_eq(object_open(&job, WIRE_TRAIN, "a", &cache, &s, &e), 0);
+    ck_assert_uint_eq(s.bytes, sums.file.bytes);
+    source_close(&s);
+}
+END_TEST
+
 START_TEST(what_hangs_is_ended_and_what_it_started)
 {
     job.data.objects.quiet_s = 1;
@@ -163,8 +196,8 @@ START_TEST(what_is_forgotten_is_opened_again)
     struct source s;
     snprintf(open_text, sizeof open_text, "printf 1 >> %s; echo t", worker_path("calls"));
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(object_open(&job, "a", &cache, &s, &e), 0);
-        object_forget(&job, &s, &cache);
+        ck_assert_int_eq(object_open(&job, WIRE_TRAIN, "a", &cache, &s, &e), 0);
+        object_forget(&s, &cache);
         source_close(&s);
     }
     char *calls;
@@ -175,12 +208,55 @@ START_TEST(what_is_forgotten_is_opened_again)
 }
 END_TEST
 
+static uint32_t calls_made(void)
+{
+    char *calls;
+    size_t bytes;
+    ck_assert_int_eq(config_read(worker_path("calls"), &calls, &bytes, &e), 0);
+    free(calls);
+    return (uint32_t)bytes;
+}
+
+START_TEST(objects_keep_to_their_room_in_the_folder)
+{
+    static const char *const name[] = {"a", "b", "c", "d"};
+    char words[1024];
+    job.data.cache_max = 2500;
+    snprintf(words, sizeof words, "printf 1 >> %s; head -c 1000 /dev/zero", worker_path("calls"));
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_ptr_nonnull(opens(name[i], words));
+        usleep(20000); /* the folder's clock */
+    }
+    ck_assert_ptr_nonnull(opens("d", words));
+    ck_assert_ptr_nonnull(opens("c", words));
+    ck_assert_uint_eq(calls_made(), 4);
+    ck_assert_ptr_nonnull(opens("a", words)); /* the oldest had gone */
+    ck_assert_uint_eq(calls_made(), 5);
+}
+END_TEST
+
+/* A file system without locks: it is read all the same. */
+START_TEST(without_a_lock_an_object_is_opened_too)
+{
+    char path[512];
+    ck_assert_ptr_nonnull(opens("x", "echo x")); /* the folder is there */
+    uint64_t group = hash_bytes("echo a", 6, object_salt("a")), whole = hash_bytes("a", 1, group);
+    snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".object.tmp-lock",
+             worker_path("cache"), group, whole);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    ck_assert_int_eq(cache_lock(&cache, group, whole, "object"), -1);
+    ck_assert_str_eq(opens("a", "echo a"), "a\n");
+    ck_assert_str_eq(opens("a", "echo a"), "a\n");
+    ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
 START_TEST(all_of_them_are_one_log)
 {
     struct source s;
     snprintf(list_text, sizeof list_text, "printf 'b\\na\\n'");
     snprintf(open_text, sizeof open_text, "echo $1$1");
-    ck_assert_int_eq(object_open_all(&job, &cache, &s, &e), 0);
+    ck_assert_int_eq(object_open_all(&job, WIRE_TRAIN, &cache, &s, &e), 0);
     ck_assert_uint_eq(s.count, 2);
     ck_assert_uint_eq(s.bytes, 6);
     ck_assert_str_eq(s.file[1].name, "b");
@@ -224,7 +300,7 @@ START_TEST(a_file_is_known_by_bytes_and_time)
     struct object_seen seen = {0};
     struct string_list globs = {0};
     struct source s;
-    job.data.objects.list = job.data.objects.open = NULL;
+    job.data.objects.of[0].list = job.data.objects.of[0].open = NULL;
     job.data.objects.grow_ms = 1000;
     ck_assert_int_eq(config_list_add(&globs, worker_path("none-*")), 0);
     ck_assert_int_eq(config_list_add(&globs, worker_path("part-*")), 0);
@@ -235,11 +311,11 @@ START_TEST(a_file_is_known_by_bytes_and_time)
     ck_assert_int_eq(object_list_again(&job, "", &seen, &lines, &e), 0);
     ck_assert_uint_eq(lines.count, 1);
     ck_assert_ptr_nonnull(strstr(lines.item[0], "part-1\t4\t"));
-    ck_assert_int_eq(object_open(&job, lines.item[0], &cache, &s, &e), 0);
+    ck_assert_int_eq(object_open(&job, WIRE_TRAIN, lines.item[0], &cache, &s, &e), 0);
     ck_assert_uint_eq(s.bytes, 4);
     source_close(&s);
     worker_write("part-1", "abc\ndef\n", 8);
-    ck_assert_int_eq(object_open(&job, lines.item[0], &cache, &s, &e), SHOAL_E_DATA);
+    ck_assert_int_eq(object_open(&job, WIRE_TRAIN, lines.item[0], &cache, &s, &e), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "has 8 bytes, and had 4 when it was listed"));
     config_list_free(&globs);
     free(seen.hash);
@@ -257,9 +333,12 @@ int main(void)
     tcase_add_test(c, a_line_survives_its_way_over_the_wire);
     tcase_add_test(c, an_object_is_opened_once_and_then_found);
     tcase_add_test(c, half_an_object_is_none);
+    tcase_add_test(c, half_an_event_file_is_none);
     tcase_add_test(c, what_hangs_is_ended_and_what_it_started);
     tcase_add_test(c, it_is_tried_as_often_as_the_job_says);
     tcase_add_test(c, what_is_forgotten_is_opened_again);
+    tcase_add_test(c, objects_keep_to_their_room_in_the_folder);
+    tcase_add_test(c, without_a_lock_an_object_is_opened_too);
     tcase_add_test(c, all_of_them_are_one_log);
     tcase_add_test(c, a_list_again_has_what_is_behind_a_name);
     tcase_add_test(c, a_file_is_known_by_bytes_and_time);

@@ -143,7 +143,7 @@ START_TEST(a_log_without_rows_has_no_windows)
     ck_assert_int_eq(config_list_add(&job.data.train, path), 0);
     ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &d, &e), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "no row"));
-    ck_assert_msg(dataset_open_object(&job, path, &d, &e) == 0, "%s", e.text);
+    ck_assert_msg(dataset_open_object(&job, WIRE_TRAIN, path, &d, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(dataset_rows(d), 0);
     ck_assert_uint_eq(dataset_windows(d), 0);
 }
