@@ -6,7 +6,6 @@
 #include "embedding/store/stored.h"
 #include "proto/base/array.h"
 #include "proto/base/assert.h"
-#include "proto/base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -203,8 +202,7 @@ static uint64_t written_floor(const struct engine *g, uint64_t sequence)
     uint64_t floor = sequence;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct engine_table *t = &g->table[i];
-        for (uint32_t k = PLANTED("first_tablet_stored"); t->table != NULL && k < t->scope.tablets;
-             k++) {
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++) {
             SHOAL_ASSERT(t->written[k] <= sequence); /* replay.c, 3 */
             SHOAL_ASSERT(t->durable[k] <= t->written[k]);
             if (t->changed[k] > t->written[k] && t->written[k] < floor)

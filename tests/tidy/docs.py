@@ -7,7 +7,7 @@ from rooms import DOORS
 
 RULES = ("words", "gone", "listed", "pointed")
 WORDS = 18800
-GENERATED = re.compile(r"<!-- (keys|accuracy)[^>]*-->.*?<!-- /\1 -->", re.S)  # written by programs, from tables of the sources
+GENERATED = re.compile(r"<!-- (keys|accuracy|plants)[^>]*-->.*?<!-- /\1 -->", re.S)  # written by programs, from tables of the sources
 FILE = re.compile(r"(?<![\w<])[\w/{},*.-]*[\w}*]\.(?:\{[chu,]+\}|cu|[ch])\b")
 POINTED = re.compile(r"((?:`\w+`[^`(|\n]*)+)\(([\w/*{},]+\.c)\)")
 # Made by a reader who follows the page.
