@@ -378,8 +378,10 @@ static int stable_take(struct coord *c, const void *head, size_t head_bytes, str
     free(text);
     if (rc == 0 && count > 0 && (rc = coord_objects_deal(j, e)) != 0)
         coord_objects_forget(&j->objects[WIRE_TRAIN]);
-    if (rc == 0 && count > 0)
+    if (rc == 0 && count > 0) {
+        j->objects[WIRE_TRAIN].listed_ns = env_now_ns(c->env);
         log_info("data.train: %u objects have come", count);
+    }
     return rc;
 }
 

@@ -187,9 +187,10 @@ void trainer_job_prepare(struct trainer *t)
 {
     while (t->known < JOB_SPLITS && !t->job.data.objects.of[t->known].on)
         t->known++;
+    /* what was told of the one before goes */
+    inputs_relist(&t->inputs, t->known < JOB_SPLITS ? t->known : WIRE_TRAIN, "");
     if (t->known < JOB_SPLITS) {
         t->listing = t->listed = false;
-        inputs_relist(&t->inputs, t->known, "");
         client_start(t->client, &t->objects);
         return;
     }

@@ -10,6 +10,7 @@
 
 static struct coord *c;
 static struct coord_worker worker = {.number = 1};
+static uint32_t split; /* whose objects the next words are of */
 
 static uint64_t now_of(struct env *env)
 {
@@ -45,6 +46,7 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
     struct wire w = {.type = WIRE_TYPE_OBJECTS};
     struct msg m = {.frame_count = 3};
     struct coord_ask a = {.request = &w, .m = &m, .worker = &worker};
+    w.u.OBJECTS.split = split;
     w.u.OBJECTS.count = count;
     m.frame[1].data = (void *)lines;
     m.frame[1].bytes = strlen(lines);
@@ -60,7 +62,8 @@ static void begin(uint32_t mode, uint32_t count, const char *lines)
 static void job_end(void)
 {
     coord_replay_close(&c->job.replay);
-    coord_objects_close(&c->job.objects[WIRE_TRAIN]);
+    for (uint32_t s = 0; s < JOB_SPLITS; s++)
+        coord_objects_close(&c->job.objects[s]);
     coord_task_close(&c->job.tasks);
 }
 
@@ -70,6 +73,7 @@ static void end(void)
     coord_store_close(c->store);
     free(c);
     c = NULL;
+    split = WIRE_TRAIN;
 }
 
 static bool ends;
@@ -79,10 +83,11 @@ static int done(uint32_t object, uint64_t rows, const struct wire_window *w, uin
     struct wire q = {.type = WIRE_TYPE_OBJECT_DONE};
     struct msg m = {.frame_count = 2};
     struct coord_ask a = {.request = &q, .m = &m, .worker = &worker};
+    q.u.OBJECT_DONE.split = split;
     q.u.OBJECT_DONE.object = object;
     q.u.OBJECT_DONE.rows = rows;
     q.u.OBJECT_DONE.windows = windows;
-    const char *line = c->job.objects[WIRE_TRAIN].object[object].line;
+    const char *line = c->job.objects[split].object[object].line;
     q.u.OBJECT_DONE.salt = hash_bytes(line, strcspn(line, "\t"), 1);
     m.frame[1].data = (void *)w;
     m.frame[1].bytes = windows * sizeof *w;
@@ -178,6 +183,25 @@ START_TEST(windows_that_cannot_be_are_refused_and_cost_the_job_nothing)
 }
 END_TEST
 
+START_TEST(what_is_scored_has_no_windows)
+{
+    begin(WIRE_SSP, 4, "a\nb\nc\nd\n");
+    split = WIRE_VALID;
+    c->job.spec.data.objects.of[WIRE_VALID].on = true;
+    c->job.at.split[WIRE_VALID].used = 1;
+    begin(WIRE_SSP, 1, "b\n");
+    ck_assert_int_eq(done(0, 8, b, 1), SHOAL_E_MALFORMED);
+    ck_assert(!ends);
+    ck_assert_int_eq(done(0, 8, NULL, 0), 0);
+    ck_assert_uint_eq(c->job.at.split[WIRE_VALID].rows, 8);
+    ck_assert_uint_eq(c->job.replay.windows, 0);
+    split = WIRE_TRAIN;
+    all_done();
+    segments_are();
+    end();
+}
+END_TEST
+
 START_TEST(what_is_left_out_has_no_segment)
 {
     struct err e;
@@ -241,6 +265,7 @@ int main(void)
     TCase *t = tcase_create("objects");
     tcase_add_test(t, windows_are_made_of_ranges_in_order_of_time);
     tcase_add_test(t, windows_that_cannot_be_are_refused_and_cost_the_job_nothing);
+    tcase_add_test(t, what_is_scored_has_no_windows);
     tcase_add_test(t, what_is_left_out_has_no_segment);
     tcase_add_test(t, who_goes_on_has_the_same_ranges);
     tcase_add_test(t, objects_are_dealt_by_the_begin_of_their_partitions);
