@@ -545,7 +545,8 @@ START_TEST(job_that_grows_has_nothing_that_ends)
     ck_assert_int_eq(job_parse(beside, strlen(beside), "job.yaml", NULL, &j, &e), 0);
     ck_assert(j.data.objects.of[0].on && j.data.objects.of[1].on && !j.data.objects.of[2].on);
     job_free(&j);
-    refused("job: x\ndata: {train: a*, objects: false, objects.grow: 1min}\n", NULL, "");
+    refused("job: x\ndata: {train: a*, objects: false, objects.grow: 1min}\n", NULL,
+            "only a log of objects grows");
     refused(grows, "train.epochs=2", "each object is trained once");
     refused(grows, "train.skip=true", "nothing is trained");
     refused("job: x\ndata: {train: a*, valid: b, objects: {grow: 1min}}\n",
