@@ -84,7 +84,7 @@
  * Journalled. All marks start at 0. Again: no change. must_exist: it was open here before, so
  * nothing is made: NOT_FOUND where it is not. */
 #define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) \
-    U64(run) U32(lanes) U32(mode) U64(tables) B(must_exist)
+    U64(run) U32(lanes) U32(mode) U64(tables) B(must_exist) B(fences)
 #define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
@@ -97,7 +97,8 @@
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(generation) B(live)
 #define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark) U64(high)
 /* The fences of a run as they stand, to a shard that has come back: until it has them it takes no
- * push of a run that it found in its folder. frame 1: wire_lane_fence, (lane_count), of lanes that
+ * push of a run that it found in its folder. A RUN_OPEN without `fences`, of the release before,
+ * says that none will come. frame 1: wire_lane_fence, (lane_count), of lanes that
  * were ever fenced. */
 #define WIRE_FENCES(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane_count)
 #define WIRE_FENCES_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
@@ -451,11 +452,12 @@ struct wire_window {
 
 /* Messages that came after WIRE_OLDEST, or mean something else since: an older release refuses them
  * by name. X(NAME, version) */
-#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8)
+#define WIRE_SINCE(X) X(KEYLIST, 8) X(WINDOWS, 8) X(OBJECTS, 8) X(OBJECT_DONE, 8) X(FENCES, 8)
 /* Fields that came later than their message: those past its first `count`. X(NAME or NAME_REPLY,
  * count) */
 #define WIRE_LATER(X) \
-    X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1)
+    X(SHARD_BEAT, 37) X(LANE_NEXT_REPLY, 14) X(WORKER_BEAT_REPLY, 2) X(STOP_REPLY, 1) \
+    X(RUN_OPEN, 5) X(FENCE_REPLY, 1) X(RESTORE, 2) X(WORKER_BEAT, 26)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)                                                                                \

@@ -236,7 +236,8 @@ static bool step_start(struct coord *c, uint32_t shard)
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
                                           .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables),
-                                          .must_exist = j->opened == j->at.run};
+                                          .must_exist = j->opened == j->at.run,
+                                          .fences = true};
     return shard_ask(c, shard, &w, NULL, 0, step_done);
 }
 
@@ -272,6 +273,8 @@ static void step_done(void *context, const struct coord_call *call, int status, 
     struct coord_shard *s = &c->members.shard[shard];
     SHOAL_ASSERT(s->busy && !s->set_up); /* or the call was taken back with its step */
     s->busy = false;
+    if (status == SHOAL_E_VERSION && call->request.type == WIRE_TYPE_FENCES)
+        status = 0; /* of the release before: it takes pushes without */
     if (status != 0 && coord_checkpoint_opening(c)) {
         coord_checkpoint_give_up(c, status, text);
         return;

@@ -74,6 +74,8 @@ void admin_run_open(struct shard *s, peer_t from)
         rc = engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e);
     if (refused(s, from, rc, &e))
         return;
+    if (!r.fences)
+        s->run_told = r.run;
     shard_reply(s, WIRE_TYPE_RUN_OPEN, id)->u.RUN_OPEN_reply.run = r.run;
     shard_send_reply(s, from);
 }

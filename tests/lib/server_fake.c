@@ -316,7 +316,7 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_FENCE:
         return shard_fence(s, &q->u.FENCE, w);
     case WIRE_TYPE_FENCES:
-        return shard_fences(s, &q->u.FENCES, m);
+        return s->older ? SHOAL_E_VERSION : shard_fences(s, &q->u.FENCES, m);
     case WIRE_TYPE_HOLD:
         if (s->no_room)
             return SHOAL_E_NO_SPACE;

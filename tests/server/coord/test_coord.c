@@ -777,6 +777,24 @@ START_TEST(coord_fences_are_told_again)
 }
 END_TEST
 
+/* Such a server takes pushes all the same. */
+START_TEST(coord_servers_of_the_release_before_are_told_no_fences)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    for (uint32_t s = 0; s < 2; s++)
+        r.shard[s]->older = true;
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[1]->node);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    ck_assert(r.shard[1]->older);
+    run_job(120);
+    job_done(3);
+    ck_assert_uint_eq(r.shard[1]->told, 0);
+    rig_stop();
+}
+END_TEST
+
 /* Of a killed process all is there; of a machine that has started again perhaps not: all lanes go
  * back, and whoever held one joins again. Behind a lane's last task nobody would notice. */
 START_TEST(coord_machine_that_started_again)
@@ -2151,6 +2169,7 @@ int main(void)
     tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
     tcase_add_test(t, coord_rotten_cut_leaves_all_as_they_were);
     tcase_add_loop_test(t, coord_fences_are_told_again, 0, 2);
+    tcase_add_test(t, coord_servers_of_the_release_before_are_told_no_fences);
     tcase_add_loop_test(t, coord_clocks_apart_end_the_job, 0, 3);
     tcase_add_loop_test(t, coord_machine_that_started_again, 0, 3);
     tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);

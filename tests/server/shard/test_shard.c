@@ -173,6 +173,31 @@ START_TEST(push_after_a_return_waits_for_the_fences)
 }
 END_TEST
 
+/* Nobody will send any: pushes wait for the run to be opened alone. */
+START_TEST(an_older_coordinator_has_no_fences_to_tell)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    const struct rig_push_args next = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    sim_kill(r.shard_node);
+    shard_close(r.shard, false);
+    rig_shard(&r);
+    rig_map(&r, 1, 1000);
+    uint64_t early = rig_push(&r, next);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = 2, .mode = WIRE_SSP};
+    uint64_t open = rig_send(&r, &w, 0, NULL, 0, NULL, 0), push = rig_push(&r, next);
+    rig_run(&r, 500);
+    ck_assert_int_eq(rig_status(&r, early), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, open), 0);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 /* Under bsp the answer to a fence tells how far any lane is. */
 START_TEST(fence_tells_the_newest_clock)
 {
@@ -1059,6 +1084,7 @@ int main(void)
         wrong_pushes_are_refused_each_with_its_reason,
         fence_shuts_out_the_older_generation,
         push_after_a_return_waits_for_the_fences,
+        an_older_coordinator_has_no_fences_to_tell,
         fence_tells_the_newest_clock,
         shard_without_a_map_says_again,
         tablets_not_led_are_refused,
