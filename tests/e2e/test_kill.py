@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """test_kill: kill -9 of servers and workers, lost replies, frozen workers: the job ends and every row is as if nothing had happened.
 
-SHOAL_KILLS sets how many kills the server cases do (default 5; the long run takes 20 and 200)."""
+SHOAL_KILLS sets how many kills the server cases do (default 3; the long run takes 20 and 200)."""
 from lib import *
 
-KILLS = int(os.environ.get("SHOAL_KILLS", "5"))
+KILLS = int(os.environ.get("SHOAL_KILLS", "3"))
 
 
 def kill_at_random(run, names, kills, rng, pause=(0.1, 0.8)):
