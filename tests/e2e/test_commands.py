@@ -20,7 +20,9 @@ NO_COMMANDS = {
                         "struct shard *s = container_of(t, struct shard, park.timer);", "journal.h: journal_append        server/coord/flow.h: coord_flow_step",
                         "/*  1. A generation is never used twice. [assert: segment_make]"],
     "deploy/manual/fleet.md": ["# systemctl edit shoal-server@ (and shoal-coordinator, shoal-worker@)"],
-    "deploy/manual/job.md": ["tables:", "tables:", "data: {format: csv, train: [shown/*.csv], time: time, label: click,"],
+    "deploy/manual/job.md": ["tables:", "tables:", "data: {format: csv, train: [shown/*.csv], time: time, label: click,",
+                             'data: {train: ["logs/*.csv"], objects: {grow: 1min}}'],
+    "deploy/manual/replay.md": ["data: {train: logs/*/*/part-*, partition: '{date}/{hour}/part-*'}"],
 }
 
 ROOT, CTEST, LONG = "changes the machine; deploy/test-systemd does it in a container", "each of it is in ctest", "minutes to hours, and by hand"
@@ -40,7 +42,7 @@ CANNOT = {
         "tests/gpu/pack": LONG, "tar xzf shoal-gpu.tar.gz": LONG, "shoal-gpu/tests/gpu/run correctness": "needs a GPU",
         "shoal-gpu/tests/gpu/run speed": "needs a GPU", "tests/gpu/run correctness --dry": LONG,
         "tests/long [kills] [points] [days] [budget] [plant] [checkpoints] [sim] [fuzz]": LONG, "tests/claims [CASE...]": LONG,
-        "tests/plants [NAME...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
+        "tests/plants [NAME...]": LONG, "tests/power [CASE...]": LONG, "tests/load [--seconds N] [CASE...]": LONG,
     },
     "tests/sim/README.md": {"tests/sim/seeds": LONG},
 }
