@@ -52,6 +52,12 @@ def folder_faults(units):
         yield "shoal-worker: it has the group that may change checkpoints"
 
 
+def boot_faults(unit):
+    """A machine that started again is known by its boot id (proto/base/machine.h), which lies outside of a /proc of processes alone."""
+    if unit.get("ProcSubset") == ["pid"] and "SHOAL_BOOT=%b" not in unit.get("Environment", []):
+        yield "shoal-server: nobody tells it the start of the machine: Environment=SHOAL_BOOT=%b"
+
+
 def line_faults(units, users, folders):
     for name, unit in units.items():
         yield from (f"{name}: {key}={unit.get(key)}, not {value}" for key, value in ALL.items() if unit.get(key) != [value])
@@ -68,7 +74,7 @@ def line_faults(units, users, folders):
 
 def faults(texts, users, folders):
     units = {name: lines(text) for name, text in texts.items()}
-    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units), *line_faults(units, users, folders)]
+    return [*memory_faults(units["shoal-server"], default_share()), *folder_faults(units), *boot_faults(units["shoal-server"]), *line_faults(units, users, folders)]
 
 
 def main():
@@ -82,7 +88,7 @@ def main():
                ("shoal-server", "Directory=shoal/server-%i", "Directory=shoal/coordinator"),
                ("shoal-worker", "Group=shoal", "Group=shoal\nSupplementaryGroups=shoal-store"),
                ("shoal-worker", "RestartPreventExitStatus=64 65 77 78", ""), ("shoal-coordinator", "ProtectHome=yes", "ProtectHome=read-only"),
-               ("shoal-server", "Group=shoal", "Group=shoals")]
+               ("shoal-server", "SHOAL_BOOT=%b", ""), ("shoal-server", "Group=shoal", "Group=shoals")]
     missed = [line for name, line, wrong in planted if not faults({**texts, name: texts[name].replace(line, wrong)}, *made)]
     for line in found + [f"control: a wrong {line} is not found" for line in missed]:
         print(line)

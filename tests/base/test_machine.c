@@ -33,6 +33,21 @@ static void put(const char *path, const char *text)
     ck_assert_int_eq(system(command), 0);
 }
 
+START_TEST(boot_is_told_by_proc_or_by_the_unit)
+{
+    unsetenv("SHOAL_BOOT");
+    ck_assert_uint_eq(machine_boot(root), 0);
+    setenv("SHOAL_BOOT", "0a1b2c3d00004e5f8000000000000001", 1); /* as systemd's %b */
+    uint64_t unit = machine_boot(root);
+    ck_assert_uint_ne(unit, 0);
+    setenv("SHOAL_BOOT", "0a1b2c3d00004e5f8000000000000002", 1);
+    ck_assert_uint_ne(machine_boot(root), unit);
+    put("proc/sys/kernel/random/boot_id", "0a1b2c3d-0000-4e5f-8000-000000000001");
+    ck_assert_uint_eq(machine_boot(root), unit); /* the same start, however it is told */
+    unsetenv("SHOAL_BOOT");
+}
+END_TEST
+
 START_TEST(without_groups_it_is_the_machine)
 {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -99,6 +114,7 @@ int main(void)
     Suite *s = suite_create("machine");
     TCase *t = tcase_create("machine");
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, boot_is_told_by_proc_or_by_the_unit);
     tcase_add_test(t, without_groups_it_is_the_machine);
     tcase_add_test(t, version_two_counts_all_levels);
     tcase_add_test(t, version_one_has_a_tree_for_each);
