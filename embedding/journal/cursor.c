@@ -168,10 +168,10 @@ static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced
 static int judge(struct journal_cursor *c, bool known, struct err *e)
 {
     const struct journal_file *ended = &c->files->file[c->file];
-    uint64_t last = c->last, synced = 0;
+    uint64_t last = c->last, synced = 0, safe = last > c->floor ? last : c->floor;
     uint32_t at = c->file;
     int rc = known ? 0 : synced_behind(c, c->next, &synced, e);
-    while (rc == 0 && !known && synced <= last && c->file + 1 < c->files->count) {
+    while (rc == 0 && !known && synced <= safe && c->file + 1 < c->files->count) {
         c->file++;
         rc = source_open(c, e);
         if (rc == 0)
@@ -179,7 +179,7 @@ static int judge(struct journal_cursor *c, bool known, struct err *e)
     }
     c->file = at;
     c->last = last;
-    if (rc == 0 && (known || synced > last + PLANTED("torn_at_synced")))
+    if (rc == 0 && (known || synced > safe + PLANTED("torn_at_synced")))
         return err_set(
             e, SHOAL_E_CORRUPT,
             "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64

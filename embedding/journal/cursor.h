@@ -16,8 +16,9 @@
  *     with file and offset) when a record behind it says that it had been on disk (record.h, 3), or
  *     when it stands before where a running journal's records end.
  *     [test: damage_to_synced_records_is_refused]
- *     Where all that is missing is at or below `floor`, which is stored elsewhere, it goes on.
- *     [test: a_gap_below_the_floor_is_no_damage]
+ *     What is at or below `floor` is stored elsewhere: missing it is no damage, and where nothing
+ *     else is missing it goes on.
+ *     [test: a_gap_below_the_floor_is_no_damage, a_head_that_power_took_is_no_damage_at_the_floor]
  *  3. A segment of a version, or a record of a kind, that is not known here and checks, is an error
  *     that names it (VERSION), never the end. [test: test_cursor]
  *

@@ -320,6 +320,30 @@ START_TEST(a_gap_below_the_floor_is_no_damage)
 }
 END_TEST
 
+/* The page of a segment's head was never synced and is gone, one behind it is there and says what
+ * was on disk: in the store, all of it (the floor) or all but one. */
+START_TEST(a_head_that_power_took_is_no_damage_at_the_floor)
+{
+    char path[LIMIT_PATH + 64];
+    static const char none[SEGMENT_HEADER_BYTES + RECORD];
+    struct journal *j = open_good(0);
+    append(j, 3);
+    sync_all(j);
+    append(j, 2); /* 4 and 5 say: 3 */
+    journal_close(j);
+    snprintf(path, sizeof path, "%s/seg-0000000000000001", dir);
+    int fd = open(path, O_RDWR);
+    ck_assert_int_eq(pwrite(fd, none, sizeof none, 0), sizeof none);
+    close(fd);
+    uint64_t last;
+    struct err e = {0};
+    int rc;
+    j = try_open(2 + (uint64_t)_i, &last, &rc, &e);
+    ck_assert_msg(rc == (_i == 0 ? SHOAL_E_CORRUPT : 0), "%s", e.text);
+    journal_close(j);
+}
+END_TEST
+
 /* The last record that a later one says to be on disk, and the one behind it. */
 START_TEST(damage_begins_at_the_last_record_that_was_on_disk)
 {
@@ -517,6 +541,7 @@ int main(void)
     tcase_add_test(t, a_trimmed_segment_is_used_again_once_its_name_is_on_disk);
     tcase_add_test(t, a_newer_generation_in_an_older_name_is_no_damage);
     tcase_add_loop_test(t, a_gap_below_the_floor_is_no_damage, 0, 3);
+    tcase_add_loop_test(t, a_head_that_power_took_is_no_damage_at_the_floor, 0, 2);
     tcase_add_loop_test(t, damage_begins_at_the_last_record_that_was_on_disk, 0, 2);
     tcase_add_loop_test(t, what_no_sync_has_written_is_written_again, 0, 2);
     tcase_add_test(t, what_a_start_finds_is_on_disk);
