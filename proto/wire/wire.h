@@ -170,7 +170,7 @@
  * manifest; part of parts. Again: the same answer. LOAD: the shard fills its empty tables with the
  * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
  * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
- * here. anew: a shard whose rows are in memory alone forgets them all first, and its runs. lanes
+ * here. anew (a coordinator of before version 8): rows in memory alone are forgotten first. lanes
  * above 0: the run begins instead, with so many lanes, this mode and no marks. without: rows that
  * are left out, "TABLE:NUMBER" (of a field) or "TABLE:*", by name, separated by blanks. */
 #define WIRE_WITHOUT 2048
@@ -187,8 +187,8 @@
 #define WIRE_LOAD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_LOAD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* All tables, runs, marks and cuts go before job number `job` begins. Once for a job: again, also
- * after a restart, it is answered and nothing is done. Answered when it is durable. */
+/* All tables, runs, marks and cuts go before the run of number `job` is opened here. Once for each:
+ * again, also after a restart, it is answered and nothing is done. Answered when it is durable. */
 #define WIRE_CLEAR(U32, U64, I32, F32, F64, B, STR) U64(job)
 #define WIRE_CLEAR_REPLY(U32, U64, I32, F32, F64, B, STR) U64(job)
 

@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/plant.h"
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 #include "server/coord/phase.h"
@@ -10,12 +11,17 @@
 #include "server/coord/submit.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 struct back_record { /* value of "back" */
     uint64_t number; /* of the job */
     uint64_t times;
+};
+struct back_to { /* value of "back_to" */
+    uint64_t number;
+    uint64_t run; /* the one that it goes back under */
 };
 
 bool coord_back_path(const struct coord *c, char path[LIMIT_PATH])
@@ -43,10 +49,16 @@ bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat
 
 int coord_back_load(struct coord *c, struct err *e)
 {
+    const struct coord_progress *at = &c->job.at;
     struct back_record record;
+    struct back_to to;
     int rc = coord_store_get_fixed(c->store, "back", &record, sizeof record, e);
-    if (rc == 0 && record.number == c->job.at.number)
+    if (rc == 0 && record.number == at->number)
         c->job.went_back = (uint32_t)record.times;
+    if (rc == 0 || rc == SHOAL_E_NOT_FOUND)
+        rc = coord_store_get_fixed(c->store, "back_to", &to, sizeof to, e);
+    if (rc == 0 && to.number == at->number && to.run > at->run && !PLANTED("half_back"))
+        coord_back_want(c, "the coordinator died while the job went back"); /* 2 */
     return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
@@ -93,17 +105,20 @@ static bool later_forget(struct coord *c, const struct coord_saved *s)
     return good && coord_replay_forget(c);
 }
 
-/* The progress comes last, and is synced with all that was noted before (invariant 2). */
+/* The progress comes last, and is synced with all that was noted before; what becomes of a
+ * coordinator that dies between is stored first (invariant 2). */
 static bool past_put(struct coord *c, const struct coord_from *from, struct coord_progress *at)
 {
     struct coord_progress now = c->job.at;
     struct back_record record = {.number = now.number, .times = c->job.went_back + 1ull};
-    now.run = c->counters.next_run++;
+    struct back_to to = {.number = now.number, .run = c->counters.next_run++};
+    now.run = to.run;
     now.phase = PHASE_SETUP;
     now.elapsed_ns += env_now_ns(c->env) - c->job.started_ns;
     coord_from_progress(from, &now, FROM_BACK, at);
     at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
     return coord_put(c, "counters", &c->counters, sizeof c->counters) &&
+           coord_put(c, "back_to", &to, sizeof to) && coord_fresh_again(c, now.number) &&
            later_forget(c, &from->saved) && coord_saved_put(c, &from->saved, at->number, at->run) &&
            lanes_raise(c) && coord_note(c, "back", &record, sizeof record) &&
            coord_put(c, "progress", at, sizeof *at);
@@ -148,30 +163,17 @@ static int job_again(struct coord *c, const struct coord_progress *at, struct er
     return coord_flow_resume(c, e);
 }
 
-void coord_back_lost(struct coord *c, uint32_t shard)
+/* To the checkpoint at `path`; why: what was lost, of which server. */
+static void go_back(struct coord *c, const char *path, const char *why)
 {
-    const char *server = c->members.shard[shard].server;
     struct coord_from from = {.hold = COORD_FOLDER_NONE};
     struct coord_progress at;
     struct err e = {0};
-    char path[LIMIT_PATH];
-    SHOAL_ASSERT(coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP);
-    if (!coord_back_path(c, path)) {
-        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
-                       "server %s died, and its rows were in memory alone (durability: memory): "
-                       "they are lost, and there is no checkpoint; " COORD_BACK_ADVICE,
-                       server);
-        return;
-    }
-    log_warn("server %s died, and its rows were in memory alone: job %s goes back to %s; what was "
-             "trained since is trained again, and tables of other jobs in memory are gone",
-             server, c->job.spec.name, path);
+    log_warn("%s; job %s goes back to %s: what was trained since is trained again", why,
+             c->job.spec.name, path);
     int rc = coord_from_open(c, path, false, &c->job.spec, &from, &e);
     if (rc != 0)
-        coord_end_fail(c, rc,
-                       "server %s died, its rows were in memory alone, and the job cannot go back "
-                       "to its checkpoint: %s",
-                       server, e.text);
+        coord_end_fail(c, rc, "%s; and the job cannot go back to its checkpoint: %s", why, e.text);
     bool good = rc == 0 && past_put(c, &from, &at);
     coord_from_close(c, &from);
     if (!good)
@@ -186,4 +188,44 @@ void coord_back_lost(struct coord *c, uint32_t shard)
     log_error("the job cannot be read back: %s; stopping, to begin with what is stored", e.text);
     c->fatal = rc;
     env_stop(c->env);
+}
+
+void coord_back_lost(struct coord *c, uint32_t shard)
+{
+    char path[LIMIT_PATH], why[LIMIT_NAME + 96];
+    SHOAL_ASSERT(coord_phase_running(c) && c->job.at.phase >= PHASE_SETUP);
+    (void)snprintf(why, sizeof why,
+                   "server %s died, and its rows were in memory alone (durability: memory)",
+                   c->members.shard[shard].server);
+    if (coord_back_path(c, path))
+        go_back(c, path, why);
+    else
+        coord_end_fail(c, SHOAL_E_UNAVAILABLE,
+                       "%s: they are lost, and there is no checkpoint; " COORD_BACK_ADVICE, why);
+}
+
+void coord_back_want(struct coord *c, const char *format, ...)
+{
+    va_list arguments;
+    if (c->job.lost[0] != 0) /* the first one that was seen */
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(c->job.lost, sizeof c->job.lost, format, arguments);
+    va_end(arguments);
+}
+
+void coord_back_step(struct coord *c)
+{
+    char path[LIMIT_PATH], why[sizeof c->job.lost];
+    if (c->job.lost[0] == 0 || !coord_phase_running(c))
+        return;
+    memcpy(why, c->job.lost, sizeof why);
+    c->job.lost[0] = 0;
+    if (coord_back_path(c, path))
+        go_back(c, path, why);
+    else
+        coord_end_fail(c, SHOAL_E_CORRUPT,
+                       "%s; start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} "
+                       "to go back to, or with durability: fsync",
+                       why);
 }

@@ -1,10 +1,13 @@
-/* back.h: rows that were in the memory of a server that died (durability: memory) are gone with it:
- * the job goes back to its newest checkpoint, or to the one that it went on from; without one it
- * ends.
+/* back.h: a job whose rows are lost, or can be had of no one moment any more, goes back to its
+ * newest checkpoint, or to the one that it went on from; without one it ends.
  *
- *   the server is away: it is waited for, where there is a checkpoint (status.c)
- *   it is back, empty --coord_back_lost: the store says what the checkpoint says, under a new
- *     run--> SETUP (flow.h): every shard forgets what it has, and loads (LOAD, anew)
+ *   rows in the memory of a server that died (durability: memory): it is waited for, where there is
+ *     a checkpoint (status.c), and is back, empty --coord_back_lost---+
+ *   pushes that power took, more than can be undone or trained again  |
+ *     --coord_back_want, seen at a fence (grant.c)--> coord_back_step-+
+ *                                                                     v
+ *   the store says what the checkpoint says, under a new run --> SETUP (flow.h): every shard drops
+ *     what it has (CLEAR, fresh.h), and loads (LOAD)
  *
  * From there on it is a job that goes on from a checkpoint. A server that dies while the others
  * load is one that has not loaded yet: nothing was trained. So each return costs one load, and one
@@ -14,9 +17,11 @@
  *  1. Nothing of before counts: the run is a new one, which all shards refuse to those who push for
  *     another; all workers are forgotten and join again, under new numbers; generations of lanes
  *     only rise. [test: checkpoint_in_memory_is_gone_back_to]
- *  2. All that the checkpoint says is in the store before the progress that says SETUP: a
- *     coordinator that dies between goes on as if the server had just come back. [test:
- *     checkpoint_in_memory_survives_the_coordinator] */
+ *  2. All that the checkpoint says is in the store before the progress that says SETUP, and before
+ *     all of it that the job goes back: a coordinator that dies between does it again. [test:
+ *     checkpoint_gone_back_to_half_is_gone_back_to, checkpoint_half_stored_is_gone_back_to]
+ *  3. Tables that some shards have dropped and others not are nobody's, whatever becomes of the job
+ *     (fresh.h, 2). [test: checkpoint_half_gone_back_to_is_nobodys] */
 #ifndef SERVER_COORD_BACK_H
 #define SERVER_COORD_BACK_H
 
@@ -39,7 +44,12 @@ bool coord_back_path(const struct coord *c, char path[LIMIT_PATH]);
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what);
 /* It has: the job goes back, or ends. */
 void coord_back_lost(struct coord *c, uint32_t shard);
-/* After a restart: how often the job went back. */
+/* Servers have lost what the job needs, and the sentence says what: with the next step it goes back,
+ * or ends with the sentence. */
+__attribute__((format(printf, 2, 3))) void coord_back_want(struct coord *c, const char *format,
+                                                           ...);
+void coord_back_step(struct coord *c);
+/* After a restart: how often the job went back, and whether it has still to. */
 int coord_back_load(struct coord *c, struct err *e);
 
 #endif

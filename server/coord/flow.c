@@ -369,6 +369,7 @@ void coord_flow_step(struct coord *c)
 {
     if (c->fatal != 0)
         return;
+    coord_back_step(c);
     coord_cluster_step(c);
     coord_names_step(c);
     coord_drop_step(c);

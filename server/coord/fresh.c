@@ -53,6 +53,11 @@ bool coord_fresh_want(struct coord *c, uint64_t number, bool all, const char *fi
     return (!all && c->fresh.number == 0) || put(c, to);
 }
 
+bool coord_fresh_again(struct coord *c, uint64_t number)
+{
+    return put(c, (struct coord_fresh){number, 1});
+}
+
 bool coord_fresh_due(const struct coord *c)
 {
     return c->fresh.number != 0 && c->fresh.number == c->job.at.number && coord_phase_running(c);

@@ -1,13 +1,14 @@
-/* fresh.h: what the servers hold goes before a job begins: all of it (`fresh: [all]`), or, where it
- * begins with that, rows of some fields (`fresh: [names]`).
+/* fresh.h: what the servers hold goes before a job begins: all of it (`fresh: [all]`; also of one
+ * that goes back to a checkpoint, back.h), or, where it begins with that, rows of some fields
+ * (`fresh: [names]`).
  *
  *     submit: wanted -> the job is about to set up: begun -> CLEAR, the first step of each shard,
  *                                                            or FIELD_DROP, the one before RUN_OPEN
  *                                                         -> all are set up: done
  *
  * Invariants:
- *  1. CLEAR is sent only until all shards are set up for the job's first time: after that its own
- *     rows are there. [test: coord_clears_once]
+ *  1. CLEAR, under the run's number, is sent only until all shards are set up for the run's first
+ *     time: after that its own rows are there. [test: coord_clears_once]
  *  2. Begun and not done, what is left is nobody's: no job goes on with it, whatever became of the
  *     one that began it. [test: coord_half_cleared_is_nobodys] Fields that are half gone go
  *     wholly in the next job that begins with the tables, whether it says so or not.
@@ -44,6 +45,8 @@ const char *coord_fresh_fields_half(const struct coord *c);
 bool coord_fresh_due(const struct coord *c);
 /* The servers were not all cleared for a job that began to (2). */
 bool coord_fresh_half(const struct coord *c);
+/* The job goes back: all goes once more. False: the store failed. */
+bool coord_fresh_again(struct coord *c, uint64_t number);
 /* Before the first shard hears of it; and once all are set up. False: the store failed. */
 bool coord_fresh_begin(struct coord *c);
 bool coord_fresh_done(struct coord *c);

@@ -172,10 +172,10 @@ static bool pushes_lost(struct coord *c, const struct coord_lane *l, uint32_t la
     uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
     if (l->fence_mark + 1 >= start)
         return false;
-    coord_end_fail(c, SHOAL_E_CORRUPT,
-                   "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
-                   " was acknowledged: a server has lost pushes; start the job again",
-                   lane, l->fence_mark, start - 1);
+    coord_back_want(c,
+                    "lane %u stands at batch %" PRIu64 " on server %s, but batch %" PRIu64
+                    " was acknowledged: a server has lost pushes",
+                    lane, l->fence_mark, c->members.shard[l->fence_shard].server, start - 1);
     return true;
 }
 
@@ -184,24 +184,14 @@ static bool pushes_lost(struct coord *c, const struct coord_lane *l, uint32_t la
 static bool clocks_apart(struct coord *c, const struct coord_lane *l, uint32_t lane)
 {
     const struct coord_shard *s = c->members.shard;
-    char path[LIMIT_PATH], advice[LIMIT_PATH + 160];
     if (l->fence_high <= l->fence_mark + 1 || PLANTED("clocks_apart"))
         return false;
-    if (coord_back_path(c, path))
-        (void)snprintf(advice, sizeof advice,
-                       "go on from its newest checkpoint, on servers whose data_dirs are empty: "
-                       "shoal submit JOB --resume %s",
-                       path);
-    else
-        (void)snprintf(advice, sizeof advice,
-                       "start the job again, with checkpoint: {dir: FOLDER, every_minutes: N} to "
-                       "go on from, or with durability: fsync");
-    coord_end_fail(c, SHOAL_E_CORRUPT,
-                   "lane %u stands at clock %" PRIu64 " on server %s, and server %s has clock "
-                   "%" PRIu64 ": power took what was not on a disk yet, and rows can be had as of "
-                   "one clock before; %s",
-                   lane, l->fence_mark, s[l->fence_shard].server, s[l->fence_high_shard].server,
-                   l->fence_high, advice);
+    coord_back_want(c,
+                    "lane %u stands at clock %" PRIu64 " on server %s, and server %s has clock "
+                    "%" PRIu64 ": power took what was not on a disk yet, and rows can be had as of "
+                    "one clock before",
+                    lane, l->fence_mark, s[l->fence_shard].server, s[l->fence_high_shard].server,
+                    l->fence_high);
     return true;
 }
 

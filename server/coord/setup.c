@@ -197,7 +197,7 @@ static bool step_start(struct coord *c, uint32_t shard)
     memset(&w, 0, sizeof w);
     if (step == 0 && coord_fresh_due(c)) {
         w.type = WIRE_TYPE_CLEAR;
-        w.u.CLEAR.job = j->at.number;
+        w.u.CLEAR.job = j->at.run;
         return shard_ask(c, shard, &w, NULL, 0, step_done);
     }
     step -= coord_fresh_due(c);
@@ -213,7 +213,6 @@ static bool step_start(struct coord *c, uint32_t shard)
     if (coord_from_loading(&j->at)) { /* it opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
-        w.u.LOAD.anew = j->at.from == FROM_BACK;
         if (j->at.from == FROM_TO_START) {
             w.u.LOAD.lanes = j->tasks.lanes;
             w.u.LOAD.mode = j->spec.train.mode;

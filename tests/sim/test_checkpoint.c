@@ -75,6 +75,7 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
 }
 
 static enum durability durability = DURABLE_JOURNAL; /* of the job and its servers */
+static bool power;                                   /* machines may lose it */
 
 static void job_make(const struct kind *k, uint32_t every)
 {
@@ -163,7 +164,8 @@ static void cluster_make(const struct kind *k, struct rng *r, const char *dir, c
                                 .from = from,
                                 .servers = 1,
                                 .workers = 1,
-                                .durability = durability};
+                                .durability = durability,
+                                .power = power};
     (void)k;
     if (!calm) {
         sim.drop = (double)rng_below(r, 3) * 0.05;
@@ -302,7 +304,31 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
 }
 END_TEST
 
-/* ---- rows in memory alone -------------------------------------------------------------------- */
+/* ---- rows that are lost ---------------------------------------------------------------------- */
+
+/* As `strikes`; half of them are a server's power, at any moment. */
+static bool outages(struct rng *r, uint32_t count, const char *who, uint64_t seed)
+{
+    bool over = false;
+    for (uint32_t i = 0; i < count && !over; i++) {
+        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + (1 + rng_below(r, 150)) * MS);
+        if (!over && rng_below(r, 2) == 0)
+            over = strikes(r, 1, who, seed);
+        if (over)
+            break;
+        cluster_server_power(&cluster, (uint32_t)rng_below(r, cluster.options.servers),
+                             rng_next(r));
+        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + (1 + rng_below(r, 200)) * MS);
+        cluster_mend(&cluster);
+    }
+    return over;
+}
+
+static bool power_said(const char *text)
+{
+    return strstr(text, "a server has lost pushes") != NULL ||
+           strstr(text, "power took what was not on a disk yet") != NULL;
+}
 
 static bool one_made(void *context)
 {
@@ -310,22 +336,26 @@ static bool one_made(void *context)
     return cluster.coord->checkpoint.list->made > 0;
 }
 
-/* As `play`, with servers that lose all they have when they die: the job goes back to its newest
- * checkpoint by itself. Returns how often; a job that had none ended, and said so. */
-static uint32_t play_in_memory(const struct kind *k, uint64_t seed,
-                               const struct cluster_result *calm)
+/* As `play`, with servers that lose all they have when they die, or, on disks, with machines that
+ * lose their power: the job goes back to its newest checkpoint by itself. Returns how often; a job
+ * that had none ended, and said so. */
+static uint32_t play_lossy(const struct kind *k, uint64_t seed, const struct cluster_result *calm)
 {
-    struct rng r = rng_of(seed, 12, 12);
+    bool memory = durability == DURABLE_MEMORY;
+    struct rng r = rng_of(seed, 12, memory ? 12 : 13);
     struct cluster_result got;
     struct names names;
     char first[512];
     uint32_t times = 0;
     snprintf(first, sizeof first, "%s/first", folder);
-    job_make(k, 2 + (uint32_t)rng_below(&r, 6));
+    job_make(k, memory ? 2 + (uint32_t)rng_below(&r, 6) : 8 + (uint32_t)rng_below(&r, 24));
+    power = !memory;
     cluster_make(k, &r, first, NULL, false);
+    power = false;
     if (rng_below(&r, 8) > 0) /* else it may well be lost */
         (void)sim_run(cluster.sim, 20 * SECOND, one_made, NULL);
-    bool over = strikes(&r, 2 + (uint32_t)rng_below(&r, 6), k->name, seed);
+    uint32_t count = 2 + (uint32_t)rng_below(&r, 6);
+    bool over = memory ? strikes(&r, count, k->name, seed) : outages(&r, count, k->name, seed);
     if (!over)
         over = cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND);
     ck_assert_msg(over, "%s, seed %" PRIu64 ": the job did not end", k->name, seed);
@@ -335,7 +365,8 @@ static uint32_t play_in_memory(const struct kind *k, uint64_t seed,
         expect_same(k, seed, &got, calm);
         times = cluster.coord == NULL ? 0 : cluster.coord->job.went_back;
     } else {
-        ck_assert_msg(names.count == 0 && strstr(got.text, "in memory alone") != NULL,
+        ck_assert_msg(names.count == 0 && (memory ? strstr(got.text, "in memory alone") != NULL
+                                                  : power_said(got.text)),
                       "%s, seed %" PRIu64 ": %u checkpoints, and it ended: %s", k->name, seed,
                       names.count, got.text);
     }
@@ -344,25 +375,40 @@ static uint32_t play_in_memory(const struct kind *k, uint64_t seed,
     return times;
 }
 
-START_TEST(lost_memory_sends_the_job_back_to_its_checkpoint)
+/* Of `seeds` jobs so many went back, together. */
+static uint32_t lossy(const struct kind *k, enum durability how, uint64_t seeds)
 {
-    const struct kind *k = &kinds[_i];
     struct cluster_result calm;
     struct rng r = rng_of(1, 1, 1);
-    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6);
+    uint64_t first = number("SHOAL_SIM_FIRST", 1);
     uint32_t times = 0;
     char dir[512];
     snprintf(dir, sizeof dir, "%s/first", folder);
-    durability = DURABLE_MEMORY;
+    durability = how;
     job_make(k, 0);
     cluster_make(k, &r, dir, NULL, true);
     run_to_end(false, k, 0, &calm);
     cluster_free(&cluster);
     folders_remove();
     for (uint64_t seed = first; seed < first + seeds; seed++)
-        times += play_in_memory(k, seed, &calm);
+        times += play_lossy(k, seed, &calm);
     durability = DURABLE_JOURNAL;
+    return times;
+}
+
+START_TEST(lost_memory_sends_the_job_back_to_its_checkpoint)
+{
+    uint64_t seeds = number("SHOAL_SIM_SEEDS", 6);
+    uint32_t times = lossy(&kinds[_i], DURABLE_MEMORY, seeds);
     ck_assert_msg(4 * times >= seeds, "%u times back in %" PRIu64 " jobs", times, seeds);
+}
+END_TEST
+
+START_TEST(lost_power_sends_the_job_back_to_its_checkpoint)
+{
+    uint64_t seeds = number("SHOAL_SIM_SEEDS", 3);
+    uint32_t times = lossy(&kinds[_i], DURABLE_JOURNAL, seeds);
+    printf("%s: %u times back in %" PRIu64 " jobs\n", kinds[_i].name, times, seeds);
 }
 END_TEST
 
@@ -473,6 +519,8 @@ int main(void)
     else
         tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, 0, (int)KINDS);
     tcase_add_loop_test(c, lost_memory_sends_the_job_back_to_its_checkpoint,
+                        only != NULL ? atoi(only) : 0, only != NULL ? atoi(only) + 1 : (int)KINDS);
+    tcase_add_loop_test(c, lost_power_sends_the_job_back_to_its_checkpoint,
                         only != NULL ? atoi(only) : 0, only != NULL ? atoi(only) + 1 : (int)KINDS);
     if (only == NULL)
         tcase_add_loop_test(c, saved_by_n_servers_goes_on_with_m, 1, SERVERS_MAX + 1);

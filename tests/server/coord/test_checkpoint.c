@@ -960,9 +960,131 @@ START_TEST(checkpoint_in_memory_that_is_gone_ends_the_job)
     lose(1, 0);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.client.status, SHOAL_E_NOINPUT);
-    ck_assert_msg(strstr(r.client.text, "server server-1 died, its rows were in memory") != NULL &&
+    ck_assert_msg(strstr(r.client.text, "server server-1 died, and its rows were in memory") != NULL &&
                       strstr(r.client.text, "/00000") != NULL,
                   "%s", r.client.text);
+    rig_stop();
+}
+END_TEST
+
+/* ---- pushes that power took ------------------------------------------------------------------ */
+
+/* A machine has started again without what it had acknowledged last (bsp: `ahead` of the others are
+ * several clocks; else a lane's mark lies before its task), and the job has a checkpoint. */
+static void power_takes(uint32_t shard, bool bsp)
+{
+    struct fake_shard *s = r.shard[shard];
+    char name[24];
+    (void)snprintf(name, sizeof name, "server-%u", shard);
+    sim_kill(s->node);
+    s->boot++;
+    if (bsp)
+        r.shard[!shard]->ahead = 2;
+    else
+        for (uint32_t l = 0; l < 2; l++)
+            s->run.lane[l].mark = 0;
+    fake_shard_start(s, r.sim, name, 0, s->incarnation + 1);
+}
+
+static void power_back(void)
+{
+    while (r.coord == NULL || r.coord->job.at.phase != PHASE_SETUP || r.coord->job.went_back == 0)
+        ck_assert(sim_step(r.sim));
+    for (uint32_t s = 0; s < SHARDS; s++)
+        r.shard[s]->ahead = 0;
+}
+
+START_TEST(checkpoint_is_gone_back_to_where_power_took_pushes)
+{
+    static const char *const modes[] = {"epochs: 2, consistency: async",
+                                        "epochs: 2, consistency: ssp",
+                                        "epochs: 2, consistency: bsp"};
+    rig_start(modes[_i], ", every_batches: 20", NULL);
+    made_wait(1, 60);
+    uint64_t number = r.coord->job.at.number, run = r.coord->job.at.run;
+    power_takes(1, _i == 2);
+    power_back();
+    gone_back(2, 1);
+    ck_assert_uint_eq(r.coord->job.at.number, number);
+    ck_assert_uint_ne(r.coord->job.at.run, run);
+    for (uint32_t s = 0; s < SHARDS; s++) {
+        ck_assert_uint_eq(r.shard[s]->clears, 1);
+        ck_assert_uint_eq(r.shard[s]->loads, 1);
+    }
+    rig_stop();
+}
+END_TEST
+
+/* A server dies, or the coordinator, while all load. */
+START_TEST(checkpoint_gone_back_to_half_is_gone_back_to)
+{
+    rig_start("epochs: 2, consistency: bsp", ", every_batches: 20", NULL);
+    made_wait(1, 60);
+    power_takes(1, true);
+    power_back();
+    for (int i = 0; i < _i / 2 * 7; i++)
+        ck_assert(sim_step(r.sim));
+    if (_i % 2 == 0) {
+        sim_kill(r.shard[0]->node);
+        fake_shard_start(r.shard[0], r.sim, "server-0", 0, r.shard[0]->incarnation + 1);
+    } else {
+        coord_kill();
+        coord_start();
+    }
+    gone_back(2, 1);
+    for (uint32_t s = 0; s < SHARDS; s++) {
+        ck_assert_uint_eq(r.shard[s]->clears, 1);
+        ck_assert_uint_eq(r.shard[s]->loads, 1);
+    }
+    rig_stop();
+}
+END_TEST
+
+/* The coordinator dies before it has stored that the job is set up again, but with all else. */
+START_TEST(checkpoint_half_stored_is_gone_back_to)
+{
+    static const char *const modes[] = {"epochs: 2, consistency: ssp",
+                                        "epochs: 2, consistency: bsp"};
+    struct coord_progress before, then;
+    struct err e = {0};
+    rig_start(modes[_i], ", every_batches: 20", NULL);
+    made_wait(1, 60);
+    power_takes(1, _i == 1);
+    do {
+        before = r.coord->job.at;
+        ck_assert(sim_step(r.sim));
+    } while (r.coord->job.went_back == 0);
+    uint64_t run = r.coord->job.at.run;
+    coord_kill();
+    ck_assert_int_eq(coord_store_get_fixed(r.store, "progress", &then, sizeof then, &e), 0);
+    ck_assert_uint_eq(then.run, run);
+    ck_assert_int_eq(coord_store_put(r.store, "progress", &before, sizeof before, &e), 0);
+    for (uint32_t s = 0; s < SHARDS; s++)
+        r.shard[s]->ahead = 0;
+    coord_start();
+    job_done();
+    rows_once(2);
+    ck_assert_double_eq(report_number("examples"), 2 * 1005);
+    rig_stop();
+}
+END_TEST
+
+/* One server drops its tables, the other refuses: no job begins with what is left. */
+START_TEST(checkpoint_half_gone_back_to_is_nobodys)
+{
+    struct err e = {0};
+    uint64_t run;
+    rig_start("epochs: 2, consistency: bsp", ", every_batches: 20", NULL);
+    made_wait(1, 60);
+    r.shard[0]->refuse_clear = true;
+    power_takes(1, true);
+    power_back();
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.status, SHOAL_E_IO);
+    ck_assert_uint_eq(r.shard[1]->clears, 1);
+    const struct coord_submit submit = {r.yaml, strlen(r.yaml), 1, "fleet", true};
+    ck_assert_int_eq(coord_submit(r.coord, 77, &submit, &run, &e), SHOAL_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(e.text, "--set fresh=all"));
     rig_stop();
 }
 END_TEST
@@ -1083,6 +1205,36 @@ START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
     ck_assert_msg(again.state == WIRE_JOB_DONE, "%d: %s", again.submit_status, again.text);
     ck_assert_uint_eq(r.shard[0]->loads, 2);
     ck_assert_uint_eq(r.shard[1]->loads, 1);
+    rows_once(2);
+    rig_stop();
+}
+END_TEST
+
+/* On servers that hold tables, which it drops first. */
+START_TEST(checkpoint_goes_on_on_servers_that_held_rows)
+{
+    static struct fake_client again;
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    job_done();
+    (void)snprintf(r.yaml + strlen(r.yaml), 32, "fresh: [all]\n");
+    memset(&again, 0, sizeof again);
+    fake_client_start(&again, r.sim, r.yaml, 0);
+    again.from = path;
+    for (uint32_t w = 0; w < 2; w++) {
+        sim_kill(r.worker[w].node);
+        worker_add(w);
+    }
+    while (again.state != WIRE_JOB_DONE && again.state != WIRE_JOB_FAILED &&
+           again.submit_status == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert_msg(again.state == WIRE_JOB_DONE, "%d: %s", again.submit_status, again.text);
+    for (uint32_t s = 0; s < SHARDS; s++) {
+        ck_assert_uint_eq(r.shard[s]->clears, 1);
+        ck_assert_uint_eq(r.shard[s]->loads, 1);
+    }
     rows_once(2);
     rig_stop();
 }
@@ -1504,6 +1656,11 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_survives_the_coordinator, 0, 4);
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
+    tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);
+    tcase_add_loop_test(t, checkpoint_gone_back_to_half_is_gone_back_to, 0, 8);
+    tcase_add_loop_test(t, checkpoint_half_stored_is_gone_back_to, 0, 2);
+    tcase_add_test(t, checkpoint_half_gone_back_to_is_nobodys);
+    tcase_add_test(t, checkpoint_goes_on_on_servers_that_held_rows);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_of_the_end_with_another_limit_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
