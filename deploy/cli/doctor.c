@@ -75,7 +75,10 @@ static uint32_t cluster_print(const struct json *status)
                json_as_int(json_get(cluster, "map_epoch"), 0),
                json_as_int(json_get(cluster, "tablets"), 0));
     uint32_t wrong = shards_print(json_get(status, "servers"), cluster);
-    return wrong + strangers_print(cluster) + (id[0] == 0);
+    bool named = id[0] == 0 || json_as_bool(json_get(cluster, "names"), true);
+    if (!named)
+        printf("not all servers have said yet what the fields of their tables are called\n");
+    return wrong + strangers_print(cluster) + (id[0] == 0) + !named;
 }
 
 int cli_doctor(int argc, char **argv)

@@ -19,7 +19,7 @@
  *     only rise. [test: checkpoint_in_memory_is_gone_back_to]
  *  2. All that the checkpoint says is in the store before the progress that says SETUP, and before
  *     all of it that the job goes back: a coordinator that dies between does it again. [test:
- *     checkpoint_gone_back_to_half_is_gone_back_to, checkpoint_half_stored_is_gone_back_to]
+ *     checkpoint_gone_back_to_half_is_gone_back_to] [test: checkpoint_half_stored_is_gone_back_to]
  *  3. Tables that some shards have dropped and others not are nobody's, whatever becomes of the job
  *     (fresh.h, 2). [test: checkpoint_half_gone_back_to_is_nobodys] */
 #ifndef SERVER_COORD_BACK_H
@@ -44,10 +44,10 @@ bool coord_back_path(const struct coord *c, char path[LIMIT_PATH]);
 bool coord_back_rows_lost(const struct coord *c, uint32_t shard, enum coord_beat what);
 /* It has: the job goes back, or ends. */
 void coord_back_lost(struct coord *c, uint32_t shard);
-/* Servers have lost what the job needs, and the sentence says what: with the next step it goes back,
- * or ends with the sentence. */
-__attribute__((format(printf, 2, 3))) void coord_back_want(struct coord *c, const char *format,
-                                                           ...);
+/* Servers have lost what the job needs, and the sentence says what: with the next step it goes
+ * back, or ends with the sentence. */
+void coord_back_want(struct coord *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void coord_back_step(struct coord *c);
 /* After a restart: how often the job went back, and whether it has still to. */
 int coord_back_load(struct coord *c, struct err *e);

@@ -615,6 +615,7 @@ struct json *coord_cluster_json(const struct coord *c)
     json_set_int(j, "shards", c->members.shards);
     json_set_int(j, "map_epoch", (int64_t)cl->map_epoch);
     json_set_int(j, "tablets", cl->tablets);
+    json_set_bool(j, "names", coord_names_sure(c));
     for (uint32_t i = 0; i < cl->claims && !coord_cluster_known(cl); i++) {
         struct json *item = json_new_object();
         json_set_string(item, "name", cl->claim[i].beat.server);

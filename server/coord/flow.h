@@ -43,7 +43,7 @@
  *   TRAIN, EVAL --a round is over--> GROW --round_next: objects have come--> TRAIN
  *                                      +--coord_judge_over--> as from TRAIN    (grow.h)
  *   WAITING .. FINISH --coord_end_fail--> FAILED
- *   SETUP .. DIGEST --coord_back_lost, coord_back_step: rows are lost, there is a checkpoint--> SETUP
+ *   SETUP .. DIGEST --coord_back_lost, _step: rows are lost, there is a checkpoint--> SETUP
  *
  * coord_flow_step is the one place that moves on; callbacks and messages only note what has come.
  * Every change of phase is stored before it takes effect. After a restart: WAITING where SETUP had

@@ -295,13 +295,19 @@ int coord_names_forget(struct coord *c, enum legend_list list, const char *name,
 
 /* ---- a job that begins with the tables that are there ---------------------------------------- */
 
-int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e)
+bool coord_names_sure(const struct coord *c)
 {
     const struct coord_names *n = &c->names;
     bool sure = coord_cluster_ready(&c->cluster) && coord_names_ready(n);
     for (uint32_t s = 0; s < c->members.shards && n->version == 0; s++)
         sure &= c->members.shard[s].seen;
-    if (!sure)
+    return sure;
+}
+
+int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e)
+{
+    const struct coord_names *n = &c->names;
+    if (!coord_names_sure(c))
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "start_from: fleet: not all servers have said yet what the fields of their "
                        "tables are called: submit again when `shoal doctor --cluster` finds all "

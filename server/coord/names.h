@@ -52,6 +52,8 @@ void coord_names_step(struct coord *c);
 bool coord_names_greet(struct coord *c, uint32_t shard);
 /* Whether all shards have those of the job at hand, which are set up; begins to tell them. */
 bool coord_names_settled(struct coord *c);
+/* Whether they are: every server that may know newer ones has come, and said so. */
+bool coord_names_sure(const struct coord *c);
 /* Those of the tables that the servers hold, for a job that begins with them. UNAVAILABLE: a server
  * that may know newer ones has not come yet. */
 int coord_names_of_fleet(const struct coord *c, const struct legend **out, struct err *e);

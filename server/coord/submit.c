@@ -312,10 +312,11 @@ static int fleet_check(const struct coord *c, const struct coord_submit *submit,
                        "the servers know of tables that this coordinator is still learning of: "
                        "submit again in a moment");
     if (spec->fresh_all)
-        return !fleet ? 0
-                      : err_set(e, SHOAL_E_CONFIG,
-                                "fresh: all drops what the servers hold, and start_from: fleet goes "
-                                "on with it: take one of the two away");
+        return !fleet
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG,
+                             "fresh: all drops what the servers hold, and start_from: fleet goes "
+                             "on with it: take one of the two away");
     if (coord_fresh_half(c))
         return err_set(e, SHOAL_E_EXISTS,
                        "job %s was to drop what the servers hold, and ended before all had: say "

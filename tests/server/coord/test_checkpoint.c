@@ -960,7 +960,8 @@ START_TEST(checkpoint_in_memory_that_is_gone_ends_the_job)
     lose(1, 0);
     ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 60 * SECOND, job_over, NULL));
     ck_assert_int_eq(r.client.status, SHOAL_E_NOINPUT);
-    ck_assert_msg(strstr(r.client.text, "server server-1 died, and its rows were in memory") != NULL &&
+    ck_assert_msg(strstr(r.client.text, "server server-1 died, and its rows were in memory") !=
+                          NULL &&
                       strstr(r.client.text, "/00000") != NULL,
                   "%s", r.client.text);
     rig_stop();

@@ -864,6 +864,14 @@ START_TEST(coord_half_fresh_fields_are_carried)
 }
 END_TEST
 
+static bool names_said(void)
+{
+    struct json *j = coord_cluster_json(r.coord);
+    bool said = json_as_bool(json_get(j, "names"), false);
+    json_free(j);
+    return said;
+}
+
 /* _i 0: the store is lost; 1: it is that of before the second job. */
 START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_ones)
 {
@@ -883,9 +891,11 @@ START_TEST(coord_names_of_shards_are_taken_by_a_store_that_has_none_or_older_one
     if (_i == 0) { /* nobody knows what the other one may know */
         ck_assert_int_eq(fleet_submit(&e), SHOAL_E_UNAVAILABLE);
         ck_assert_ptr_nonnull(strstr(e.text, "submit again when"));
+        ck_assert(!names_said()); /* which the doctor looks at */
     }
     shard_start(1, 2);
     go(1000);
+    ck_assert(names_said());
     ck_assert_uint_eq(r.coord->names.version, version);
     ck_assert_uint_eq(number_of("c"), 2);
     ck_assert_uint_eq(number_of("d"), 3);
