@@ -113,6 +113,9 @@ static void line_put(const struct log_place *place, enum log_level level, enum l
         return; /* nobody is left to tell */
 }
 
+static void line_say(struct log_place *, enum log_level, enum log_event, const char *about,
+                     const char *format, va_list) __attribute__((format(printf, 5, 0)));
+
 static void line_say(struct log_place *place, enum log_level level, enum log_event event,
                      const char *about, const char *format, va_list arguments)
 {
