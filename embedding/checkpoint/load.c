@@ -225,8 +225,8 @@ static void write_done(struct work *work)
     if (work->cancelled)
         return;
     if (w->status != 0) { /* what is on disk is taken out at the next start */
-        finish(g, w->status, w->err.text);
         engine_fail(g, &w->err);
+        finish(g, w->status, w->err.text);
         return;
     }
     SHOAL_ASSERT(load_of(g)->stage == (w->seal ? LOAD_SEALING : LOAD_WRITING));

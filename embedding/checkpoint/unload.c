@@ -172,8 +172,8 @@ static void clear_done(struct work *work)
         return;
     SHOAL_ASSERT(unload_of(g)->working && g->loading == w->tables);
     if (w->status != 0) {
-        finish(g, w->status, w->err.text);
         engine_fail(g, &w->err);
+        finish(g, w->status, w->err.text);
         return;
     }
     take_out(g);

@@ -208,8 +208,8 @@ static void clear_done(struct work *work)
     if (work->cancelled)
         return;
     if (w->status != 0) { /* the next start says which of the two it is */
-        finish(g, w->status, w->err.text);
         engine_fail(g, &w->err);
+        finish(g, w->status, w->err.text);
         return;
     }
     take_out(g);

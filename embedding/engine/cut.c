@@ -262,9 +262,9 @@ static void cut_done(struct work *w)
         c->status = err_set(&c->err, synced, "%s", failure.text);
     if (c->status != 0)
         log_warn("cut %" PRIu64 " failed: %s", c->facts.cut, c->err.text);
-    c->done(c->context, c->status, c->facts.rows, c->facts.bytes);
     if (synced != 0)
         engine_fail(g, &failure);
+    c->done(c->context, c->status, c->facts.rows, c->facts.bytes);
     space_look(g);
     flush_trim(g);
     engine_flush_step(g);

@@ -1,13 +1,15 @@
 /* test_power.c: an engine on a disk that loses its power, or fails, at any call; and one in memory
  * that says what must be there afterwards. Lives follow one another on one disk: opened, compared,
  * used, ended by a power cut, a call that fails, or closed. SHOAL_SEEDS=N tries N seeds,
- * SHOAL_SEED=S begins with seed S.
+ * SHOAL_SEED=S begins with seed S. One life more is ended at each of its calls, in each way
+ * (SHOAL_EVERY=1: at each; else at some).
  *
  * Each operation is one record. What comes back must be the state after some record S:
  *   - of all that was acknowledged none is missing (fsync), or of what was said to be on disk
  *     (journal), fences and runs that were answered among it;
  *   - every row, name of a key, mark, lane and run is as after S, and nothing behind S is there;
- *   - cuts that were made are there and can be put back; and the engine starts. */
+ *   - cuts that were made are there and can be put back; a clear has happened wholly or not at all,
+ *     and one that was answered has; and the engine starts. */
 #include "embedding/engine/engine_state.h"
 #include "proto/base/key.h"
 #include "proto/base/log.h"
@@ -32,11 +34,11 @@
 #define CUTS 3u
 #define SPAN 1500u
 
-enum kind { PUSH, NAME, FENCE, RUN, DROP, CUT, RESTORE, TABLE };
+enum kind { PUSH, NAME, FENCE, RUN, DROP, CUT, RESTORE, TABLE, CLEAR };
 
 struct entry { /* of what was done, or may have been */
     enum kind kind;
-    uint64_t sequence; /* of its record; of a cut: of its instant */
+    uint64_t sequence; /* of its record; of a cut, a clear: of its instant */
     uint64_t dice;     /* keys and values follow from it */
     uint64_t run, cut, generation, from, to;
     uint32_t table, lane, first, count, mode;
@@ -56,11 +58,13 @@ struct history {
     struct entry entry[ENTRIES];
     uint32_t entries;
     uint64_t cut[CUTS], next_cut, next_run; /* complete cuts; 0: none */
+    uint64_t cleared;                       /* number of the last clear that was answered */
+    bool came;                              /* the fault chosen for the last life, before its end */
     bool ended;
     struct entry *making; /* a cut under way */
 };
 
-static uint64_t cuts_of_power, failed_calls, lives, records;
+static uint64_t cuts_of_power, failed_calls, lives, records, clears;
 
 static void give_up(const struct history *h, const char *what, const char *more)
 {
@@ -148,6 +152,12 @@ static void on_cut(void *context, int status, uint64_t rows, uint64_t bytes)
     *(int *)context = status;
 }
 
+static void on_done(void *context, int status, const char *text)
+{
+    (void)text;
+    *(int *)context = status;
+}
+
 static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, struct err *e)
 {
     uint64_t mark, noted;
@@ -168,7 +178,11 @@ static int do_record(struct rig *s, const struct entry *o, uint64_t *sequence, s
         return engine_restore(s->g, o->cut, o->run, e);
     case TABLE:
         return engine_table_create(s->g, &schema, e);
-    case CUT: /* of the engine in memory alone */
+    case CLEAR: /* this and the next of the engine in memory alone */
+        rc = engine_clear(s->g, o->run, on_done, &status, e);
+        embedding_env_run(&s->env);
+        return rc != 0 ? rc : status;
+    case CUT:
         rc = engine_hold(s->g, o->cut, o->run, &noted);
         if (rc == 0)
             rc = engine_go(s->g, o->cut, on_cut, &status);
@@ -242,12 +256,13 @@ static void then_go(struct history *h, uint64_t sequence)
     struct err e = {0};
     for (uint32_t i = 0; i < h->entries; i++) {
         const struct entry *o = &h->entry[i];
-        if (o->sequence > sequence || (o->kind == CUT && !o->done))
+        if (o->sequence > sequence || (o->kind == CUT && !o->done) ||
+            (o->kind == CLEAR && o->run > h->rig.g->runs.cleared))
             continue;
         int rc = do_record(&h->then, o, &ignored, &e);
         if (rc != 0)
             give_up(h, "in memory", e.text[0] != 0 ? e.text : err_text(rc));
-        if (o->kind != CUT && h->then.g->sequence != o->sequence) {
+        if (o->kind != CUT && o->kind != CLEAR && h->then.g->sequence != o->sequence) {
             char text[100];
             snprintf(text, sizeof text, "kind %d record %" PRIu64 " is %" PRIu64, (int)o->kind,
                      o->sequence, h->then.g->sequence);
@@ -323,6 +338,7 @@ static void life_open(struct history *h)
         life_close(h, false); /* it was in vain */
     if (disk_is_off(h->disk) || (rc != 0 && disk_failed(h->disk))) {
         cuts_of_power += disk_is_off(h->disk);
+        h->came = true;
         if (disk_is_off(h->disk))
             disk_on(h->disk);
         disk_fail(h->disk, NULL);
@@ -337,6 +353,8 @@ static void life_open(struct history *h)
                  sequence, h->floor);
         give_up(h, "records are lost", text);
     }
+    if (h->rig.g->runs.cleared < h->cleared)
+        give_up(h, "a clear", "it was answered, and has not happened");
     h->next_run = newest > h->next_run ? newest : h->next_run;
     then_go(h, sequence);
     compare(h);
@@ -468,12 +486,6 @@ static void op_cut(struct history *h)
     }
 }
 
-static void on_checked(void *context, int status, const char *text)
-{
-    (void)text;
-    *(int *)context = status;
-}
-
 static void op_restore(struct history *h)
 {
     uint64_t cut = h->cut[rng_below(&h->dice, CUTS)];
@@ -482,7 +494,7 @@ static void op_restore(struct history *h)
     if (cut == 0 || h->making != NULL)
         return;
     if (rng_below(&h->dice, 2) == 0) {
-        if (engine_restore_check(h->rig.g, cut, h->next_run + 1, on_checked, &status, &e) != 0)
+        if (engine_restore_check(h->rig.g, cut, h->next_run + 1, on_done, &status, &e) != 0)
             return;
         embedding_env_run(&h->rig.env);
         if (status != 0 && !over(h) && !disk_failed(h->disk))
@@ -513,6 +525,37 @@ static void op_scrub(struct history *h)
         (void)engine_scrub(h->rig.g, table, keys, n, on_scrubbed, NULL, &e);
 }
 
+static void life_begin(struct history *h);
+
+/* Tables and run are made anew, as for the job that begins. */
+static void op_clear(struct history *h)
+{
+    int status = 1;
+    struct err e = {0};
+    if (h->making != NULL)
+        return;
+    struct entry *o = entry_new(h, CLEAR);
+    o->sequence--;
+    o->run = h->next_run + 1;
+    int rc = engine_clear(h->rig.g, o->run, on_done, &status, &e);
+    if (rc == 0) {
+        memset(h->cut, 0, sizeof h->cut);
+        embedding_env_run(&h->rig.env);
+    } else {
+        h->entries--;
+        if (!over(h) && rc != SHOAL_E_AGAIN && rc != SHOAL_E_NO_SPACE)
+            give_up(h, "a clear is refused", e.text);
+    }
+    if (over(h) || rc != 0)
+        return;
+    if (status != 0)
+        give_up(h, "a clear", err_text(status));
+    h->cleared = o->run;
+    clears++;
+    rig_lead(&h->rig);
+    life_begin(h);
+}
+
 static void one_op(struct history *h)
 {
     uint64_t dice = rng_below(&h->dice, 100);
@@ -530,6 +573,8 @@ static void one_op(struct history *h)
         op_restore(h);
     else if (dice < 89)
         op_scrub(h);
+    else if (dice < 90 && rng_below(&h->dice, 4) == 0)
+        op_clear(h);
     else if (dice < 94)
         (void)engine_sync_due(h->rig.g);
     else
@@ -577,16 +622,18 @@ static void fault_choose(struct history *h)
     disk_fail(h->disk, &f);
 }
 
-static void one_life(struct history *h)
+/* Whatever fault was chosen for it. */
+static void one_life(struct history *h, uint64_t ops)
 {
-    uint64_t ops = rng_below(&h->dice, OPS), end = rng_below(&h->dice, 8);
+    uint64_t end = rng_below(&h->dice, 8);
     lives++;
-    fault_choose(h);
+    h->came = false;
     life_open(h);
     life_begin(h);
     for (uint64_t i = 0; i < ops && !over(h); i++)
         one_op(h);
     failed_calls += disk_failed(h->disk) && !disk_is_off(h->disk);
+    h->came |= disk_failed(h->disk);
     if (end < 5 && !over(h))
         disk_off(h->disk, rng_next(&h->dice));
     bool off = disk_is_off(h->disk);
@@ -599,32 +646,58 @@ static void one_life(struct history *h)
         disk_fail(h->disk, NULL);
 }
 
+static void history_begin(struct history *h, uint64_t seed)
+{
+    struct err e = {0};
+    const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    memset(h, 0, sizeof *h);
+    h->seed = seed;
+    h->dice = rng_of(seed, 3, 3);
+    snprintf(h->root, sizeof h->root, "%s/shoal-power-XXXXXX", shm);
+    ck_assert_ptr_nonnull(mkdtemp(h->root));
+    snprintf(h->dir, sizeof h->dir, "%.900s/shard", h->root);
+    h->disk = disk_watch(h->root);
+    h->durability = rng_below(&h->dice, 2) == 0 ? DURABLE_FSYNC : DURABLE_JOURNAL;
+    h->tables = 1 + (uint32_t)rng_below(&h->dice, TABLES);
+    h->segment = 65536u << rng_below(&h->dice, 3);
+    h->keep = rng_below(&h->dice, 3) == 0 ? 4u * h->segment : 0;
+    ck_assert_int_eq(rig_try_open(&h->then, NULL, DURABLE_MEMORY, &e), 0);
+    rig_lead(&h->then);
+}
+
+static void history_end(struct history *h)
+{
+    disk_fail(h->disk, NULL);
+    life_open(h);
+    life_close(h, false);
+    rig_close(&h->then, false);
+    disk_free(h->disk);
+    rig_remove_dir(h->root);
+}
+
 static void history(uint64_t seed)
 {
     static struct history h;
-    struct err e = {0};
-    const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    memset(&h, 0, sizeof h);
-    h.seed = seed;
-    h.dice = rng_of(seed, 3, 3);
-    snprintf(h.root, sizeof h.root, "%s/shoal-power-XXXXXX", shm);
-    ck_assert_ptr_nonnull(mkdtemp(h.root));
-    snprintf(h.dir, sizeof h.dir, "%.900s/shard", h.root);
-    h.disk = disk_watch(h.root);
-    h.durability = rng_below(&h.dice, 2) == 0 ? DURABLE_FSYNC : DURABLE_JOURNAL;
-    h.tables = 1 + (uint32_t)rng_below(&h.dice, TABLES);
-    h.segment = 65536u << rng_below(&h.dice, 3);
-    h.keep = rng_below(&h.dice, 3) == 0 ? 4u * h.segment : 0;
-    ck_assert_int_eq(rig_try_open(&h.then, NULL, DURABLE_MEMORY, &e), 0);
-    rig_lead(&h.then);
-    for (h.life = 0; h.life < LIVES; h.life++)
-        one_life(&h);
-    disk_fail(h.disk, NULL);
-    life_open(&h);
-    life_close(&h, false);
-    rig_close(&h.then, false);
-    disk_free(h.disk);
-    rig_remove_dir(h.root);
+    history_begin(&h, seed);
+    for (; h.life < LIVES; h.life++) {
+        fault_choose(&h);
+        one_life(&h, rng_below(&h.dice, OPS));
+    }
+    history_end(&h);
+}
+
+/* The second life of a history ends at its call `at`; false: it had none. */
+static bool second_life_fails(uint64_t seed, const struct disk_fault *fault)
+{
+    static struct history h;
+    history_begin(&h, seed);
+    one_life(&h, OPS);
+    h.life++;
+    disk_fail(h.disk, fault);
+    one_life(&h, OPS / 2);
+    bool came = h.came;
+    history_end(&h);
+    return came;
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -637,8 +710,9 @@ static void tell(uint64_t seeds, uint64_t began)
 {
     double seconds = (double)(time_monotonic_ns() - began) / 1e9;
     printf("%" PRIu64 " seeds, %" PRIu64 " lives, %" PRIu64 " power cuts, %" PRIu64
-           " lives with failed calls, %" PRIu64 " records; %.1f seeds, %.1f cuts a second\n",
-           seeds, lives, cuts_of_power, failed_calls, records, (double)seeds / seconds,
+           " lives with failed calls, %" PRIu64 " records, %" PRIu64
+           " clears; %.1f seeds, %.1f cuts a second\n",
+           seeds, lives, cuts_of_power, failed_calls, records, clears, (double)seeds / seconds,
            (double)cuts_of_power / seconds);
     fflush(stdout);
 }
@@ -655,6 +729,30 @@ START_TEST(what_comes_back_is_what_was_on_the_disk)
 }
 END_TEST
 
+/* _i: in which way. Opening and closing are among the calls. */
+START_TEST(every_call_may_be_the_one_that_fails)
+{
+    static const struct disk_fault ways[] = {
+        {.kind = DISK_OFF},
+        {.kind = DISK_ERROR, .why = EIO, .but = "/rows/"},
+        {.kind = DISK_ERROR, .why = ENOSPC, .but = "/rows/"},
+        {.kind = DISK_ERROR, .why = EMFILE, .but = "/rows/"},
+        {.kind = DISK_SHORT, .but = "/rows/"},
+        {.kind = DISK_ERROR, .why = EIO, .but = "/rows/", .syncs = true},
+    };
+    uint64_t step = number("SHOAL_EVERY", 61), tried = 0;
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        struct disk_fault f = ways[_i];
+        f.seed = seed;
+        for (f.at = 1 + (uint64_t)_i; second_life_fails(seed, &f);
+             f.at += f.syncs ? 1 + step / 8 : step)
+            tried++;
+    }
+    printf("way %d: %" PRIu64 " calls\n", _i, tried);
+    ck_assert_uint_gt(tried, 4);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("power");
@@ -663,6 +761,7 @@ int main(void)
         log_set_level(LOG_LEVEL_ERROR);
     tcase_set_timeout(t, 0);
     tcase_add_test(t, what_comes_back_is_what_was_on_the_disk);
+    tcase_add_loop_test(t, every_call_may_be_the_one_that_fails, 0, 6);
     suite_add_tcase(suite, t);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,7 +1,9 @@
 /* test_cut.c: GO of a cut that is a copy, RESTORE, CUT_EXPORT and LOAD as a shard answers them:
  * when they are done, again, and with all else going on. */
+#include "tests/lib/disk.h"
 #include "tests/server/shard_rig.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -434,6 +436,49 @@ START_TEST(what_waits_is_told_that_all_is_gone)
 }
 END_TEST
 
+/* A shard whose disk fails says nothing and ends: its coordinator waits for it to come back, and
+ * asks again. It was answered with the error of the disk, which ended the job. */
+START_TEST(what_a_failing_disk_breaks_off_is_not_answered)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    struct disk_fault fault = {
+        .at = 1, .last = 1000, .kind = DISK_ERROR, .why = EIO, .syncs = true};
+    struct disk *disk = disk_watch(dir);
+    save(&r);
+    uint64_t asked;
+    if (_i == 3) {
+        asked = send_export(&r, 5, 0, 1);
+        rig_run(&r, 500);
+        ck_assert_int_eq(rig_status(&r, asked), 0);
+        asked = send_clear(&r, RIG_RUN + 5);
+        rig_run(&r, 500);
+        ck_assert_int_eq(rig_status(&r, asked), 0);
+        rig_map(&r, 2, 1000);
+        rig_table(&r, 0, OPT_SGD);
+        rig_table(&r, 1, OPT_SGD);
+        rig_run(&r, 50);
+    }
+    disk_fail(disk, &fault);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){
+        .run = RIG_RUN + 6, .lanes = 1, .mode = WIRE_SSP, .tables = 1, .fences = true};
+    if (_i == 0)
+        asked = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    else if (_i == 1)
+        asked = send_clear(&r, RIG_RUN + 6);
+    else if (_i == 2)
+        asked = send_restore(&r, 5, RIG_RUN + 6);
+    else
+        asked = send_load(&r, RIG_RUN + 6, path);
+    rig_run(&r, 500);
+    ck_assert_msg(rig_status(&r, asked) == RIG_WAITING, "%d: %s", rig_status(&r, asked),
+                  rig_reply(&r, asked)->error);
+    ck_assert(r.shard->fatal.code != 0);
+    disk_free(disk);
+    rig_free(&r);
+}
+END_TEST
+
 /* Rows that a map could not leave behind are gone; once for a job, also after a restart. */
 START_TEST(a_map_with_fewer_tablets_is_taken_after_a_clear)
 {
@@ -472,6 +517,7 @@ int main(void)
     tcase_add_test(c, a_load_is_dropped_and_goes_again);
     tcase_add_test(c, a_load_dropped_within_an_admission_is_answered);
     tcase_add_loop_test(c, what_waits_is_told_that_all_is_gone, 0, 2);
+    tcase_add_loop_test(c, what_a_failing_disk_breaks_off_is_not_answered, 0, 4);
     tcase_add_test(c, a_map_with_fewer_tablets_is_taken_after_a_clear);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
