@@ -168,7 +168,8 @@ static int synced_behind(struct journal_cursor *c, uint64_t at, uint64_t *synced
 static int judge(struct journal_cursor *c, bool known, struct err *e)
 {
     const struct journal_file *ended = &c->files->file[c->file];
-    uint64_t last = c->last, synced = 0, safe = last > c->floor ? last : c->floor;
+    uint64_t last = c->last, synced = 0;
+    uint64_t safe = last > c->floor || PLANTED("head_below_floor") ? last : c->floor;
     uint32_t at = c->file;
     int rc = known ? 0 : synced_behind(c, c->next, &synced, e);
     while (rc == 0 && !known && synced <= safe && c->file + 1 < c->files->count) {

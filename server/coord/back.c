@@ -118,7 +118,8 @@ static bool past_put(struct coord *c, const struct coord_from *from, struct coor
     coord_from_progress(from, &now, FROM_BACK, at);
     at->elapsed_ns = now.elapsed_ns; /* what was in vain took its time */
     return coord_put(c, "counters", &c->counters, sizeof c->counters) &&
-           coord_put(c, "back_to", &to, sizeof to) && coord_fresh_again(c, now.number) &&
+           coord_put(c, "back_to", &to, sizeof to) &&
+           (PLANTED("back_keeps_rows") || coord_fresh_again(c, now.number)) &&
            later_forget(c, &from->saved) && coord_saved_put(c, &from->saved, at->number, at->run) &&
            lanes_raise(c) && coord_note(c, "back", &record, sizeof record) &&
            coord_put(c, "progress", at, sizeof *at);

@@ -74,7 +74,7 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
                   const char *format, ...)
 {
     SHOAL_ASSERT(status < 0); /* 0 would read as done */
-    if (s->fatal.code && status == SHOAL_E_IO)
+    if (s->fatal.code && status == SHOAL_E_IO && !PLANTED("dying_answers"))
         return; /* its disk failed and it ends: it is asked again when it is back */
     struct wire *w = shard_reply(s, type, id);
     memset(&w->u, 0, sizeof w->u); /* what the last reply left there is of another type */
