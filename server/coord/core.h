@@ -248,8 +248,9 @@ struct coord_job {
     struct coord_guard guard;
     /* by split, owned: curves and tables of `valid` and `test` (measure.h); NULL: none */
     struct json *details[3];
-    char *report;            /* owned; the finished one */
-    uint32_t went_back;      /* times (back.h) */
+    char *report;       /* owned; the finished one */
+    uint32_t went_back; /* times (back.h) */
+    uint64_t laned; /* the run whose lanes were all fenced: from then on their marks are known */
     char lost[ERR_TEXT_MAX]; /* what servers have lost of it (coord_back_want); "": nothing */
     uint64_t short_ns;       /* so long a server took no pushes for lack of disk */
     int from_hold; /* coord_from_loading: keeps the checkpoint's folder from being removed */

@@ -99,6 +99,10 @@ int coord_flow_resume(struct coord *c, struct err *e)
     if (rc == 0)
         rc = coord_back_load(c, e);
     if (rc == 0)
+        rc = coord_store_get_fixed(c->store, "laned", &j->laned, sizeof j->laned, e);
+    if (rc == SHOAL_E_NOT_FOUND) /* a coordinator before it stored none */
+        rc = 0;
+    if (rc == 0)
         rc = coord_replay_windows_load(c, e);
     if (rc != 0)
         return rc;
@@ -309,7 +313,9 @@ static bool step_lanes(struct coord *c)
         if (c->job.tasks.lane[l].state != LANE_FREE)
             return false;
     c->job.epoch_ns = c->job.tasks.planned_ns = env_now_ns(c->env);
-    return coord_phase_enter(c, PHASE_TRAIN);
+    c->job.laned = c->job.at.run;
+    return coord_note(c, "laned", &c->job.laned, sizeof c->job.laned) &&
+           coord_phase_enter(c, PHASE_TRAIN);
 }
 
 static bool step_digest(struct coord *c)

@@ -245,13 +245,12 @@ void coord_grant_fence_all(struct coord *c)
     }
 }
 
-/* A restore takes marks back to those of its cut, and a checkpoint of a job's end has none. */
 bool coord_grant_marks_known(const struct coord *c)
 {
-    const struct coord_progress *at = &c->job.at;
-    return at->run == at->number && !coord_from_resumes(at) && c->job.tasks.lanes > 0 &&
-           !c->job.spec.train.skip &&
-           (at->phase == PHASE_EVAL || at->phase == PHASE_TEST || at->phase == PHASE_DIGEST);
+    enum coord_phase phase = c->job.at.phase;
+    return c->job.laned == c->job.at.run && c->job.tasks.lanes > 0 && !c->job.spec.train.skip &&
+           (phase == PHASE_EVAL || phase == PHASE_CUT || phase == PHASE_TEST ||
+            phase == PHASE_DIGEST || phase == PHASE_GROW);
 }
 
 void coord_grant_worker_gone(struct coord *c, uint64_t worker)

@@ -23,9 +23,11 @@ int coord_grant_next(struct coord *c, struct coord_ask *a);
  * of index and evaluation are free again. */
 void coord_grant_worker_gone(struct coord *c, uint64_t worker);
 /* Fences every lane with a new generation: nobody holds one, whatever was before. Over when all
- * lanes are LANE_FREE. A lane without a task whose pushes are not all there ends the job. */
+ * lanes are LANE_FREE. A lane without a task whose pushes are not all there sends the job back (back.h). */
 void coord_grant_fence_all(struct coord *c);
-/* Whether training is over, for now or for good, and all marks are where the lanes end. */
+/* Whether training is over, for now or for good, and all marks are where the lanes end: of a run
+ * whose lanes were all fenced once. A restore takes marks back to those of its cut, and a
+ * checkpoint of a job's end has none. */
 bool coord_grant_marks_known(const struct coord *c);
 /* Stores generations and next batches of all lanes; a task as appended (promised: synced) and as
  * reported. False: the store failed, answer nothing. */

@@ -989,8 +989,10 @@ static void power_takes(uint32_t shard, bool bsp)
 
 static void power_back(void)
 {
-    while (r.coord == NULL || r.coord->job.at.phase != PHASE_SETUP || r.coord->job.went_back == 0)
+    while (r.coord->job.at.phase != PHASE_SETUP || r.coord->job.went_back == 0) {
+        ck_assert(!job_over(NULL));
         ck_assert(sim_step(r.sim));
+    }
     for (uint32_t s = 0; s < SHARDS; s++)
         r.shard[s]->ahead = 0;
 }
@@ -1012,6 +1014,29 @@ START_TEST(checkpoint_is_gone_back_to_where_power_took_pushes)
         ck_assert_uint_eq(r.shard[s]->clears, 1);
         ck_assert_uint_eq(r.shard[s]->loads, 1);
     }
+    rig_stop();
+}
+END_TEST
+
+/* The job went on from a checkpoint, and has trained all: its last pushes go with the power of a
+ * machine while nobody pulls or pushes any more. _i 1: of the coordinator's too. */
+START_TEST(checkpoint_goes_on_and_power_is_noticed_to_the_end)
+{
+    char path[LIMIT_PATH];
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    while (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.at.epoch != 2)
+        ck_assert(sim_step(r.sim));
+    if (_i == 1)
+        coord_kill();
+    power_takes(1, false);
+    if (_i == 1)
+        coord_start();
+    power_back();
+    gone_back(2, 1);
     rig_stop();
 }
 END_TEST
@@ -1658,6 +1683,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_in_memory_that_it_began_with, 0, 2);
     tcase_add_test(t, checkpoint_in_memory_that_is_gone_ends_the_job);
     tcase_add_loop_test(t, checkpoint_is_gone_back_to_where_power_took_pushes, 0, 3);
+    tcase_add_loop_test(t, checkpoint_goes_on_and_power_is_noticed_to_the_end, 0, 2);
     tcase_add_loop_test(t, checkpoint_gone_back_to_half_is_gone_back_to, 0, 8);
     tcase_add_loop_test(t, checkpoint_half_stored_is_gone_back_to, 0, 2);
     tcase_add_test(t, checkpoint_half_gone_back_to_is_nobodys);
