@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zmq.h>
 
 static char folder[64];
 
@@ -235,6 +236,45 @@ START_TEST(list_is_read)
 }
 END_TEST
 
+/* Each at its most, and one more. */
+START_TEST(lists_have_their_bounds)
+{
+    char text[600], name[LIMIT_NAME + 1];
+    struct keylist *l = NULL;
+    struct err e = {0};
+    for (uint32_t more = 0; more < 2; more++) {
+        memset(name, 'n', LIMIT_NAME);
+        name[LIMIT_NAME - 1 + more] = 0;
+        (void)snprintf(text, sizeof text, KEY_A " worker %s\n", name);
+        ck_assert_int_eq(parse(text, &l, &e), more ? SHOAL_E_CONFIG : 0);
+        if (!more)
+            ck_assert_str_eq(keylist_find(l, KEY_A)->name, name);
+        if (!more)
+            keylist_free(l);
+        (void)snprintf(text, sizeof text, KEY_A " worker w1 #%*s\n",
+                       (int)(255 + more - strlen(KEY_A " worker w1 #")), "");
+        ck_assert_int_eq(parse(text, &l, &e), more ? SHOAL_E_CONFIG : 0);
+        if (!more)
+            keylist_free(l);
+    }
+    char *many = malloc((LIMIT_KEYS_LISTED + 1) * 64ul), *at = many;
+    for (uint32_t i = 0; i <= LIMIT_KEYS_LISTED; i++) {
+        uint8_t raw[32] = {0};
+        char key[41];
+        memcpy(raw, &(uint32_t){i * 2654435761u}, 4);
+        ck_assert_ptr_nonnull(zmq_z85_encode(key, raw, sizeof raw));
+        if (i == LIMIT_KEYS_LISTED) { /* the last one is not there yet */
+            ck_assert_int_eq(keylist_parse(many, (size_t)(at - many), "list", &l, &e), 0);
+            ck_assert_uint_eq(l->count, LIMIT_KEYS_LISTED);
+            keylist_free(l);
+        }
+        at += sprintf(at, "%s worker w\n", key);
+    }
+    ck_assert_int_eq(keylist_parse(many, (size_t)(at - many), "list", &l, &e), SHOAL_E_CONFIG);
+    free(many);
+}
+END_TEST
+
 START_TEST(broken_lists_are_refused_with_their_line)
 {
     static const struct {
@@ -407,6 +447,7 @@ START_TEST(net_keys_matrix)
     ck_assert_int_eq(d.role, ROLE_WORKER);
     ck_assert_str_eq(d.name, "w1");
     ck_assert(comes(good, d.bound, server->pub, SOON));
+    (void)usleep(NEVER * 1000); /* what he asked more than once is heard */
     d.role = -1;
     ck_assert(!comes(NULL, d.bound, ENV_COORDINATOR, NEVER));     /* plain against CURVE */
     ck_assert(!comes(other, d.bound, ENV_COORDINATOR, NEVER));    /* not listed */
@@ -570,6 +611,7 @@ int main(void)
     tcase_add_test(t, keys_are_found_where_they_are_named);
     tcase_add_test(t, keys_that_do_not_fit_are_refused);
     tcase_add_test(t, list_is_read);
+    tcase_add_test(t, lists_have_their_bounds);
     tcase_add_test(t, broken_lists_are_refused_with_their_line);
     tcase_add_test(t, net_keys_matrix);
     tcase_add_test(t, net_who_was_refused_comes_in_when_listed);
