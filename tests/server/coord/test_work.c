@@ -5,12 +5,15 @@
 
 #include <check.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { ROWS = 95, BATCHES = 10, WORKER = 5 };
 
 static struct coord c;
 static struct coord_worker worker;
+static struct table_schema table[LIMIT_TABLES];
 static struct wire w;
 
 /* A job of one task in lane 0, which the worker has; it has been reported already, so that what is
@@ -21,6 +24,7 @@ static void setup(void)
     struct coord_tasks *t = &c.job.tasks;
     c = (struct coord){.fatal = 0};
     worker = (struct coord_worker){.number = WORKER};
+    c.job.table = table;
     c.job.at.phase = PHASE_TRAIN;
     c.job.at.epoch = 1;
     c.job.spec.train.batch = 10;
@@ -169,11 +173,55 @@ START_TEST(coord_reports_that_cannot_be_are_refused)
 }
 END_TEST
 
+static int declare(uint32_t number, uint32_t total, uint32_t width)
+{
+    static const struct wire_TABLE_CREATE blank;
+    struct table_schema s = {.width = width,
+                             .table = number,
+                             .tablet_bits = 4,
+                             .seed = 1,
+                             .optimizer = {.kind = OPT_SGD, .lr = 1}};
+    struct wire_TABLE_CREATE create = blank;
+    struct coord_ask a = {.worker = &worker, .request = &w};
+    struct msg *m = msg_new();
+    (void)snprintf(s.name, sizeof s.name, "t%u", number);
+    wire_schema_to(&s, &create);
+    w = (struct wire){.type = WIRE_TYPE_TABLE_DECLARE};
+    memcpy(&w.u.TABLE_DECLARE, &create, offsetof(struct wire_TABLE_DECLARE, declared_total));
+    w.u.TABLE_DECLARE.declared_total = total;
+    (void)msg_add(m, 0);
+    (void)msg_add(m, 0);
+    a.m = m;
+    int rc = coord_work_declare(&c, &a);
+    msg_free(m);
+    return rc;
+}
+
+/* All workers of a job declare the same tables, from the first to the last of them. */
+START_TEST(coord_tables_are_declared_alike)
+{
+    ck_assert_int_eq(declare(0, 0, 2), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(0, LIMIT_TABLES + 1, 2), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(2, 2, 2), SHOAL_E_SCHEMA);
+    ck_assert_uint_eq(c.job.declared_total, 0);
+    ck_assert_int_eq(declare(1, 2, 2), 0);
+    ck_assert_uint_eq(c.job.declared_total, 2);
+    ck_assert_int_eq(declare(0, 3, 2), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(0, 1, 2), SHOAL_E_SCHEMA);
+    ck_assert(!c.job.declared[0]);
+    ck_assert_int_eq(declare(1, 2, 2), 0);
+    ck_assert_int_eq(declare(1, 2, 3), SHOAL_E_SCHEMA);
+    ck_assert_int_eq(declare(0, 2, 3), 0);
+    ck_assert(c.job.declared[0] && c.job.table[1].width == 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("coord_work");
     TCase *t = suite_case(s, "work", 60, setup, teardown);
     tcase_add_test(t, coord_reports_may_say_all_there_can_be);
+    tcase_add_test(t, coord_tables_are_declared_alike);
     tcase_add_loop_test(t, coord_reports_that_cannot_be_are_refused, 0, 19);
     return suite_main(s);
 }
