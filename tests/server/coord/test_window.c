@@ -1,4 +1,4 @@
-/* test_window.c: figures of training by window: every task once, over joins, restarts and epochs. */
+/* test_window.c: figures of training by window: each task once, over joins, restarts and epochs. */
 #include "server/coord/core.h"
 #include "server/coord/window.h"
 #include "tests/lib/suite.h"

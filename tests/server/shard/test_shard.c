@@ -257,8 +257,8 @@ START_TEST(tablets_not_led_are_refused)
 }
 END_TEST
 
-/* Tablets [4, 12) of a table are here: each side of both ends, of a pull, of one of two keys, and of
- * a push's range. */
+/* Tablets [4, 12) of a table are here: each side of both ends, of a pull, of one of two keys, of a
+ * push's range. */
 START_TEST(the_ends_of_what_is_led_are_exact)
 {
     struct rig r = {0};
