@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/file.h"
+#include "proto/base/plant.h"
 #include "proto/base/secret.h"
 
 #include <ctype.h>
@@ -120,9 +121,10 @@ static int whole_check(const struct keyfile *k, const char *path, struct err *e)
     char derived[KEYFILE_KEY] = "";
     if (k->pub[0] == 0 && k->secret[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s holds no key: make one with shoal keygen", path);
-    bool good = keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
-                zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
-                (k->coordinator[0] == 0 || keyfile_key_ok(k->coordinator));
+    bool good =
+        keyfile_key_ok(k->pub) && keyfile_key_ok(k->secret) &&
+        zmq_curve_public(derived, k->secret) == 0 && strcmp(derived, k->pub) == 0 &&
+        (k->coordinator[0] == 0 || PLANTED("pinned_unlooked") || keyfile_key_ok(k->coordinator));
     return good ? 0
                 : err_set(e, SHOAL_E_CONFIG,
                           "%s: its keys do not fit each other: make new ones with shoal keygen",

@@ -184,16 +184,35 @@ START_TEST(keys_are_found_where_they_are_named)
 }
 END_TEST
 
+/* systemd lets a group at what it hands over; at a file beside its folder nobody lets a group. */
+START_TEST(keys_beside_the_credentials_are_none)
+{
+    struct err e = {0};
+    struct keyfile *k;
+    ck_assert_int_eq(mkdir(in("given"), 0700), 0);
+    keyfile_free(key_new("given/a", NULL));
+    keyfile_free(key_new("given-a", NULL));
+    ck_assert_int_eq(chmod(in("given/a"), 0440), 0);
+    ck_assert_int_eq(chmod(in("given-a"), 0440), 0);
+    setenv("CREDENTIALS_DIRECTORY", in("given"), 1);
+    ck_assert_msg(keyfile_load(in("given/a"), &k, &e) == 0, "%s", e.text);
+    keyfile_free(k);
+    ck_assert_int_eq(keyfile_load(in("given-a"), &k, &e), SHOAL_E_DENIED);
+}
+END_TEST
+
 START_TEST(keys_that_do_not_fit_are_refused)
 {
     struct keyfile *a = key_new("a", NULL), *b = key_new("b", NULL);
-    char text[5][512];
+    char text[6][512];
     (void)snprintf(text[0], 512, "public %s\nsecret %s\n", a->pub, b->secret);
     (void)snprintf(text[1], 512, "public %s\n", a->pub);
     (void)snprintf(text[2], 512, "public %s\nsecret %s\ncoordinator short\n", a->pub, a->secret);
     (void)snprintf(text[3], 512, "# nothing\n");
     (void)snprintf(text[4], 512, "pubic %s\nsecret %s\n", a->pub, a->secret);
-    for (int i = 0; i < 5; i++) {
+    (void)snprintf(text[5], 512, "public %s\nsecret %s\ncoordinator %.40s\n", a->pub, a->secret,
+                   "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~");
+    for (int i = 0; i < 6; i++) {
         struct keyfile *k;
         struct err e = {0};
         FILE *f = fopen(in("c"), "w");
@@ -609,6 +628,7 @@ int main(void)
     tcase_add_test(t, keys_with_loose_modes_are_refused);
     tcase_add_test(t, keys_that_sign_are_files_of_their_own);
     tcase_add_test(t, keys_are_found_where_they_are_named);
+    tcase_add_test(t, keys_beside_the_credentials_are_none);
     tcase_add_test(t, keys_that_do_not_fit_are_refused);
     tcase_add_test(t, list_is_read);
     tcase_add_test(t, lists_have_their_bounds);
