@@ -31,7 +31,8 @@ static bool is_credential(const char *path)
 {
     const char *folder = getenv("CREDENTIALS_DIRECTORY");
     size_t n = folder != NULL ? strlen(folder) : 0;
-    return n > 0 && strncmp(path, folder, n) == 0 && path[n] == '/';
+    return n > 0 && strncmp(path, folder, n) == 0 &&
+           (path[n] == '/' || PLANTED("beside_credentials"));
 }
 
 /* Of the open file: nobody can change what has been asked. */
@@ -78,7 +79,7 @@ static int file_read(const char *path, char **out, struct err *e)
         else
             bytes += (size_t)n;
     }
-    if (rc == 0 && bytes == FILE_BYTES - 1)
+    if (rc == 0 && !PLANTED("long_key_file") && bytes == FILE_BYTES - 1)
         rc = err_set(e, SHOAL_E_CONFIG, "%s is too long for a key file", path);
     close(fd);
     if (rc != 0) {

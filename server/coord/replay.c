@@ -318,7 +318,7 @@ int coord_replay_stop(struct coord *c, bool scored, struct err *e)
         return 0;
     uint32_t frontier = coord_task_frontier(&j->tasks), day = r->ended;
     bool at_end = day > 0 && day_end(j, day - 1) == frontier;
-    if (r->made < r->ended || (at_end && !scored))
+    if (r->made < r->ended || (at_end && !scored && !PLANTED("day_unscored")))
         day--;
     uint32_t end = day_end(j, day);
     if (end < frontier)
@@ -374,7 +374,7 @@ void coord_replay_count(struct coord *c, uint32_t task)
     if (!j->spec.replay.on)
         return;
     uint32_t segment = segment_of(j, task), first, next;
-    if (!day_find(j, r->ended, &first, &next) || segment < first)
+    if (!day_find(j, r->ended, &first, &next) || (segment < first && !PLANTED("late_of_a_day")))
         return; /* of a day that is closed: it was waited for in vain */
     struct metric_tally **hour = &r->hour[segment];
     if (*hour == NULL && (*hour = calloc(r->labels, sizeof **hour)) == NULL) {

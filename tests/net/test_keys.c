@@ -184,6 +184,27 @@ START_TEST(keys_are_found_where_they_are_named)
 }
 END_TEST
 
+/* A key file is short: what is longer is no key file, and none of it is used. */
+START_TEST(keys_in_long_files_are_refused)
+{
+    struct keyfile *a = key_new("a", NULL), *k;
+    for (size_t bytes = 4094; bytes < 4097; bytes++) {
+        struct err e = {0};
+        FILE *f = fopen(in("long"), "w");
+        int n = fprintf(f, "public %s\nsecret %s\n#", a->pub, a->secret);
+        for (size_t i = (size_t)n; i < bytes; i++)
+            fputc('x', f);
+        fclose(f);
+        ck_assert_int_eq(chmod(in("long"), 0400), 0);
+        ck_assert_int_eq(keyfile_load(in("long"), &k, &e), bytes == 4094 ? 0 : SHOAL_E_CONFIG);
+        if (bytes == 4094)
+            keyfile_free(k);
+        ck_assert_int_eq(unlink(in("long")), 0);
+    }
+    keyfile_free(a);
+}
+END_TEST
+
 /* systemd lets a group at what it hands over; at a file beside its folder nobody lets a group. */
 START_TEST(keys_beside_the_credentials_are_none)
 {
@@ -629,6 +650,7 @@ int main(void)
     tcase_add_test(t, keys_that_sign_are_files_of_their_own);
     tcase_add_test(t, keys_are_found_where_they_are_named);
     tcase_add_test(t, keys_beside_the_credentials_are_none);
+    tcase_add_test(t, keys_in_long_files_are_refused);
     tcase_add_test(t, keys_that_do_not_fit_are_refused);
     tcase_add_test(t, list_is_read);
     tcase_add_test(t, lists_have_their_bounds);
